@@ -1,0 +1,1 @@
+"""Kafka record batches as bytes: headers, records, codecs; no I/O."""

@@ -1,0 +1,1 @@
+"""Configuration files to frozen dataclasses."""

@@ -1,0 +1,1 @@
+"""Wiring: session, flows, planning and life cycle."""

@@ -1,0 +1,78 @@
+"""Every error that a person may see, as a small tree.
+
+    SparkMirrorError           exit status 1, run-time
+    ├── ClusterError           a cluster did not do what was asked; names the alias
+    │   ├── ClusterUnreachable
+    │   ├── AuthenticationFailed
+    │   └── AuthorizationFailed
+    ├── ProtocolError          a broker sent what we cannot read; the connection is dropped and made anew
+    ├── FencedError            another instance has taken over; this one stops
+    ├── ConfigError            exit status 2; names key, file and line
+    └── EnvironmentProblem     exit status 3; something this machine lacks
+
+A message is a sentence: what, where. `hint` says what to do next.
+"""
+
+from typing import ClassVar
+
+
+class SparkMirrorError(Exception):
+    """The operation failed; the message says what and where."""
+
+    exit_status: ClassVar[int] = 1
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        message: str = self.args[0]
+        return f"{message}\n  hint: {self.hint}" if self.hint else message
+
+
+class ClusterError(SparkMirrorError):
+    """A Kafka cluster refused or failed a request."""
+
+
+class ClusterUnreachable(ClusterError):
+    """No broker of the cluster answered."""
+
+    retriable = True
+
+
+class AuthenticationFailed(ClusterError):
+    """The cluster refused the credentials or the certificate."""
+
+
+class AuthorizationFailed(ClusterError):
+    """The principal lacks a permission."""
+
+
+class ProtocolError(SparkMirrorError):
+    """A broker's answer could not be read."""
+
+    retriable = True
+
+
+class FencedError(SparkMirrorError):
+    """A newer instance of the same flow has taken over."""
+
+
+class ConfigError(SparkMirrorError):
+    """The configuration cannot be used."""
+
+    exit_status = 2
+
+    def __init__(self, message: str, hint: str = "", *, key: str = "", line: int = 0, file: str = "") -> None:
+        where = ":".join(part for part in (file, str(line) if line else "") if part)
+        super().__init__(f"{where}: {message}" if where else message, hint)
+        self.key = key
+        self.line = line
+        self.file = file
+
+
+class EnvironmentProblem(SparkMirrorError):
+    """This machine lacks something that is needed."""
+
+    exit_status = 3

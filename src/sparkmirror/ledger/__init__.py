@@ -1,0 +1,1 @@
+"""What is durable about progress."""

@@ -1,0 +1,74 @@
+"""The nouns every other module shares. Frozen, without I/O.
+
+An *offset* in this project is always the offset of the **next** record to read or write, as in Kafka's consumer
+positions. The one exception lives at the edge: Kafka Connect's offsets topic stores the offset of the last mirrored
+record, and `ledger.connect` converts there and nowhere else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+NO_EPOCH = -1
+NO_TOPIC_ID = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """One partition of one topic; prints as Kafka writes it, `orders-3`."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FlowName:
+    """An ordered pair of cluster aliases; prints as MirrorMaker writes it, `A->B`."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster as configured: its alias and Kafka client properties under Java names (`bootstrap.servers`, `ssl.…`).
+
+    `client` may hold secrets: it is kept out of `repr`.
+    """
+
+    alias: str
+    client: Mapping[str, str] = field(repr=False)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.client["bootstrap.servers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a source partition stands: the next offset to mirror, and how to recognise the log it belongs to.
+
+    `leader_epoch` is the epoch of the last mirrored batch (KIP-320), `topic_id` the source topic's id (KIP-516).
+    """
+
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    topic_id: UUID = NO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as a cluster describes it. `configs` holds explicitly set values only; empty when not asked for."""
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    replication_factor: int
+    internal: bool = False
+    configs: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Pure rules: how remote topics are named and which topics take part."""

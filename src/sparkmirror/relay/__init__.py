@@ -1,0 +1,1 @@
+"""What passes through Spark: the row schema, leases of shared memory."""

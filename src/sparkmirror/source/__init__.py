@@ -1,0 +1,1 @@
+"""The reading end: which task reads what, fetch sessions, the Spark reader."""

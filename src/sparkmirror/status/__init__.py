@@ -1,0 +1,1 @@
+"""What the mirror tells about itself."""

@@ -1,0 +1,1 @@
+"""Jobs that keep topics in step: observe, plan, apply."""

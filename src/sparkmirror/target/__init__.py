@@ -1,0 +1,1 @@
+"""The writing end: produce requests, acknowledgements, the Spark writer."""

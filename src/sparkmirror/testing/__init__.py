@@ -1,0 +1,1 @@
+"""Embedded Kafka brokers for demo, tests, benchmarks and users."""
