@@ -1,0 +1,75 @@
+"""Which names take part: include and exclude lists of Java regular expressions, and the rules above them.
+
+Pure. Called by the planner for every source topic; `NameFilter` serves topics, config names and groups alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparkmirror.errors import ConfigError
+from sparkmirror.model import FlowName
+from sparkmirror.policy.java_regex import JavaPatternError, NamePattern, compile_java
+from sparkmirror.policy.naming import ReplicationPolicy
+
+
+def compile_names(expressions: Sequence[str]) -> NamePattern | None:
+    """One pattern for a list, joined by `|` as `MirrorUtils.compilePatternList` does; None for an empty list.
+
+    Raises ConfigError naming the item that is at fault.
+    """
+    if not expressions:
+        return None
+    try:
+        return compile_java("|".join(expressions))
+    except JavaPatternError as error:
+        raise _bad_list(expressions, error) from None
+
+
+def _bad_list(expressions: Sequence[str], whole: JavaPatternError) -> ConfigError:
+    for expression in expressions:
+        try:
+            compile_java(expression)
+        except JavaPatternError as error:
+            return ConfigError(f"`{expression}` is not a Java regular expression: {error}")
+    return ConfigError(f"`{'|'.join(expressions)}` is not a Java regular expression: {whole}")
+
+
+@dataclass(frozen=True, slots=True)
+class NameFilter:
+    """Accepts a name that some include matches whole and no exclude does; an empty list matches nothing."""
+
+    include: tuple[str, ...] = (".*",)
+    exclude: tuple[str, ...] = ()
+
+    def accepts(self, name: str) -> bool:
+        return _matches(self.include, name) and not _matches(self.exclude, name)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFilter(NameFilter):
+    """The topics of a flow. With `heartbeats`, heartbeats topics take part whatever the lists say (KIP-1089)."""
+
+    heartbeats: bool = True
+
+    def should_replicate(self, topic: str, policy: ReplicationPolicy, flow: FlowName) -> bool:
+        """`MirrorSourceConnector.shouldReplicateTopic`: wanted, not internal, not on its way home (invariant 8)."""
+        wanted = self.accepts(topic) or (self.heartbeats and policy.is_heartbeats_topic(topic))
+        return wanted and not policy.is_internal_topic(topic) and not is_cycle(topic, policy, flow.target)
+
+
+def is_cycle(topic: str, policy: ReplicationPolicy, target: str) -> bool:
+    """Whether `topic` has already been on cluster `target`, as far as its name tells (invariant 8)."""
+    current = topic
+    while (source := policy.topic_source(current)) is not None:
+        if source == target:
+            return True
+        upstream = policy.upstream_topic(current)
+        if upstream is None or upstream == current:
+            return False
+        current = upstream
+    return False
+
+
+def _matches(expressions: tuple[str, ...], name: str) -> bool:
+    pattern = compile_names(expressions)
+    return pattern is not None and pattern.fullmatch(name) is not None

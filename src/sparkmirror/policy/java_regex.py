@@ -1,0 +1,93 @@
+"""Java's regular expressions, as far as names need them, by the `regex` package.
+
+`java.util.regex` is not at hand where no JVM runs (a check of a file). The `regex` package in its version-1 mode with
+ASCII classes agrees with it on sets (`[a-z&&[^q]]`), possessive quantifiers, POSIX and Unicode classes and inline flags.
+What it writes differently is rewritten here: `\\Q…\\E`, `\\x{…}`, `\\0n`, `\\cX`, `\\e`, `\\k<name>`, and `||`, `~~`
+inside a set. What it accepts but Java refuses is refused where a name could tell: a stray `{`, `(?P`, `(?R)`.
+Known rest: `[a--b]` is an error in Java and a difference here, `[[:alpha:]]` a class here and single letters in Java,
+`\\p{java…}` is refused here. None of these is of use for topic names.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Protocol, cast
+
+import regex
+
+_TOKEN = regex.compile(
+    r"""
+      \\Q (?P<quoted> .*? ) (?: \\E | \Z )
+    | \\x\{ (?P<hex> [0-9A-Fa-f]+ ) \}
+    | \\0 (?P<octal> [0-3]?[0-7]{1,2} )
+    | \\c (?P<control> . )
+    | (?P<property> \\[pP]\{ [^}]* \} )
+    | \\ (?P<escaped> . )
+    | (?P<foreign> \(\?P | \(\?R )
+    | (?P<quantifier> \{ \d+ (?: , \d* )? \} )
+    | (?P<plain> . )
+    """,
+    regex.VERBOSE | regex.DOTALL,
+)
+_LITERALS: dict[str, Callable[[str], str]] = {
+    "quoted": str,
+    "hex": lambda digits: chr(int(digits, 16)),
+    "octal": lambda digits: chr(int(digits, 8)),
+    "control": lambda letter: chr(ord(letter) ^ 64),
+}
+_ESCAPES = {"e": r"\x1b", "k": r"\g"}
+
+
+class NamePattern(Protocol):
+    """A compiled expression that is matched against whole names."""
+
+    def fullmatch(self, name: str) -> object | None:
+        """A match object when the whole of `name` matches."""
+
+
+class JavaPatternError(ValueError):
+    """The expression is not a regular expression as Java knows them; the message says why."""
+
+
+@lru_cache(maxsize=1024)
+def compile_java(expression: str) -> NamePattern:
+    """`expression` for whole-string matches, as `Pattern.compile(expression).matcher(name).matches()`.
+
+    Raises JavaPatternError.
+    """
+    try:
+        return cast(NamePattern, regex.compile(_translate(expression), regex.VERSION1 | regex.ASCII))
+    except regex.error as error:
+        raise JavaPatternError(f"{error.msg} at position {error.pos}") from None
+
+
+def _translate(expression: str) -> str:
+    depth = 0
+    parts: list[str] = []
+    for token in _TOKEN.finditer(expression):
+        text = token.group()
+        if token.lastgroup == "plain":
+            parts.append(_plain(text, depth, expression, token.start()))
+            # A `[` nests inside a set, as in Java's unions and intersections.
+            depth = max(0, depth + (text == "[") - (text == "]"))
+        elif token.lastgroup == "quantifier":
+            parts.append(text if not depth else regex.escape(text))
+        elif token.lastgroup == "foreign" and not depth:
+            raise JavaPatternError(f"`{text}` is not known to Java, at position {token.start()}")
+        else:
+            parts.append(_escape(token.lastgroup, token.group(token.lastgroup), text))
+    return "".join(parts)
+
+
+def _plain(text: str, depth: int, expression: str, at: int) -> str:
+    if text == "{" and not depth:
+        raise JavaPatternError(f"`{{` without a count at position {at} (a comma ends an item of the list)")
+    following = expression[at + 1 : at + 2]
+    return f"\\{text}" if depth and text in "|~" and following == text else text
+
+
+def _escape(kind: str, value: str, text: str) -> str:
+    if kind in ("property", "foreign"):
+        return text
+    if kind == "escaped":
+        return _ESCAPES.get(value, text)
+    return cast(str, regex.escape(_LITERALS[kind](value)))

@@ -1,0 +1,100 @@
+"""Which topics a flow takes: lists, internal topics, heartbeats and topics on their way home."""
+
+import pickle
+
+import pytest
+
+from sparkmirror.errors import ConfigError
+from sparkmirror.model import FlowName
+from sparkmirror.policy.filters import NameFilter, TopicFilter, compile_names
+from sparkmirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+
+A_TO_B = FlowName("A", "B")
+DOCUMENTED_EXCLUDE = (r".*[\-\.]internal", r".*\.replica", "__.*")
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "name", "accepted"),
+    [
+        ((".*",), (), "orders", True),
+        (("orders",), (), "orders2", False),
+        (("order",), (), "orders", False),
+        (("orders", "pay.*"), (), "payments", True),
+        ((".*",), ("pay.*",), "payments", False),
+        (("payments",), ("payments",), "payments", False),
+        ((), (), "orders", False),
+        ((), ("orders",), "orders", False),
+        (("(a", "b)c"), (), "ac", True),
+        (("(?i)A", "B"), (), "b", True),
+        ((".*",), DOCUMENTED_EXCLUDE, "x.replica", False),
+        ((".*",), DOCUMENTED_EXCLUDE, "foo-internal", False),
+        ((".*",), DOCUMENTED_EXCLUDE, "__user", False),
+    ],
+)
+def test_lists_are_joined_and_match_whole_names(
+    include: tuple[str, ...], exclude: tuple[str, ...], name: str, accepted: bool
+) -> None:
+    assert NameFilter(include, exclude).accepts(name) is accepted
+
+
+@pytest.mark.parametrize(
+    ("topic", "taken"),
+    [
+        ("orders", True),
+        ("A.orders", True),
+        ("B.orders", False),
+        ("A.B.orders", False),
+        ("B.A.orders", False),
+        ("C.orders", True),
+        ("foo.internal", True),
+        ("mm2-offset-syncs.B.internal", False),
+        ("A.checkpoints.internal", False),
+        ("mm2foo.internal", False),
+        ("__consumer_offsets", False),
+        (".hidden", False),
+        ("heartbeats", True),
+        ("B.heartbeats", False),
+    ],
+)
+def test_default_naming_takes_what_mirrormaker_takes(topic: str, taken: bool) -> None:
+    assert TopicFilter().should_replicate(topic, DefaultReplicationPolicy(), A_TO_B) is taken
+
+
+@pytest.mark.parametrize(
+    ("topic", "taken"),
+    [
+        ("orders", True),
+        ("B.orders", True),
+        ("__x", False),
+        ("A.heartbeats", True),
+        ("B.heartbeats", False),
+        ("A.B.heartbeats", False),
+    ],
+)
+def test_identity_naming_sees_loops_of_heartbeats_only(topic: str, taken: bool) -> None:
+    assert TopicFilter().should_replicate(topic, IdentityReplicationPolicy(source="A"), A_TO_B) is taken
+
+
+@pytest.mark.parametrize(
+    ("heartbeats", "topic", "taken"),
+    [
+        (True, "heartbeats", True),
+        (True, "my.heartbeats", True),
+        (True, "orders", False),
+        (False, "heartbeats", False),
+        (False, "my.heartbeats", False),
+    ],
+)
+def test_heartbeats_pass_the_lists_unless_switched_off(heartbeats: bool, topic: str, taken: bool) -> None:
+    topics = TopicFilter(include=("none",), exclude=(".*",), heartbeats=heartbeats)
+    assert topics.should_replicate(topic, DefaultReplicationPolicy(), A_TO_B) is taken
+
+
+def test_a_bad_expression_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"`pay\(` is not a Java regular expression"):
+        compile_names(("orders", "pay("))
+
+
+def test_a_filter_travels_to_a_worker() -> None:
+    topics = TopicFilter(include=("orders",))
+    assert pickle.loads(pickle.dumps(topics)).accepts("orders")

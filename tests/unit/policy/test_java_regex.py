@@ -1,0 +1,49 @@
+"""Expressions and the answers `java.util.regex` (JDK 17) gave to `Pattern.compile(e).matcher(name).matches()`."""
+
+import pytest
+
+from sparkmirror.policy.java_regex import JavaPatternError, compile_java
+
+
+@pytest.mark.parametrize(
+    ("expression", "name", "matches"),
+    [
+        (r"orders", "orders", True),
+        (r"orders", "orders2", False),
+        (r"[a-c&&[b]]", "b", True),
+        (r"[a-c&&[b]]", "a", False),
+        (r"[\w&&[^\d]]+", "ab", True),
+        (r"[[a-b]c]", "a", True),
+        (r"[^a&&b]", "c", True),
+        (r"[a||b]", "|", True),
+        (r"[a~~b]", "~", True),
+        (r"\Qa.b\E", "a.b", True),
+        (r"\Qa.b\E", "axb", False),
+        (r"\Qa.b", "a.b", True),
+        (r"\p{Alpha}+", "abc", True),
+        (r"\p{Alnum}+", "é", False),
+        (r"\p{Punct}", "-", True),
+        (r"\w+", "é", False),
+        (r"\d", "٣", False),
+        (r"a++b", "aab", True),
+        (r"(?i)ABC", "abc", True),
+        (r"(?<n>a)\k<n>", "aa", True),
+        (r"a$", "a\n", False),
+        (r"\x{41}", "A", True),
+        (r"\0101", "A", True),
+        (r"\u0041", "A", True),
+        (r"(?x) a b", "ab", True),
+        (r"\_\-", "_-", True),
+        (r"a}", "a}", True),
+        (r"a{2}", "aa", True),
+        (r"[{]", "{", True),
+    ],
+)
+def test_matches_as_java_does(expression: str, name: str, matches: bool) -> None:
+    assert (compile_java(expression).fullmatch(name) is not None) is matches
+
+
+@pytest.mark.parametrize("expression", ["(", "[", "*a", "a**", "{", "a{1", "a{,2}", "(?P<n>a)", "(a|b)(?R)?", r"\y"])
+def test_refuses_what_java_refuses(expression: str) -> None:
+    with pytest.raises(JavaPatternError):
+        compile_java(expression)
