@@ -1,0 +1,345 @@
+"""Questions and orders to one cluster's control plane: brokers, topics, settings, offsets.
+
+Opened by `kafka.clients.open_admin`; used by the topic job, the ledger, the planner and the CLI. Every method asks in
+bulk and answers per topic or partition, so that one topic deleted in between never spoils the others.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self, TypeVar
+
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+
+from sparkmirror import __version__
+from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
+from sparkmirror.kafka.connection import ClusterConnection
+from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, is_retriable, refusal
+from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Topic, TopicPartition
+
+EARLIEST = -2
+LATEST = -1
+NO_LEADER = -1
+_TOPIC = 2
+_TOPICS_PER_REQUEST = 500
+_ORDER_TIMEOUT_MS = 30_000
+_SETTLE_SECONDS_MAX = 5.0
+_LEADER_SECONDS_MAX = 2.0
+_Item = TypeVar("_Item")
+
+
+class Leader(NamedTuple):
+    """Who leads a partition: a node id, or NO_LEADER, and the leader epoch (KIP-320)."""
+
+    node_id: int
+    epoch: int
+
+
+class ConfigSource:
+    """Where a setting's value comes from (`DescribeConfigsResponse.ConfigSource`)."""
+
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting of a topic. `value` is None where the cluster hides it; `source` is one of `ConfigSource`."""
+
+    value: str | None
+    source: int
+    read_only: bool
+    sensitive: bool
+
+    @property
+    def is_explicit(self) -> bool:
+        """MirrorMaker's rule (`MirrorSourceConnector.targetConfig`): neither a default nor from a broker's file.
+
+        Dynamic broker settings count, so they reach the remote topics as they do with MirrorMaker.
+        """
+        return self._is_copyable and self.source != ConfigSource.DEFAULT
+
+    @property
+    def _is_copyable(self) -> bool:
+        return not (self.read_only or self.sensitive or self.source == ConfigSource.STATIC_BROKER)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. A replication factor of -1 leaves it to the brokers (KIP-464)."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class Admin:
+    """The control plane of one cluster. A context manager; may be used by several threads."""
+
+    def __init__(self, connection: ClusterConnection) -> None:
+        self.connection = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.connection.close()
+
+    @property
+    def alias(self) -> str:
+        return self.connection.alias
+
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        """Live brokers: node id -> (host, port) as advertised on the listener we came through."""
+        return {broker.node_id: (broker.host, broker.port) for broker in self._metadata([]).brokers}
+
+    def api_versions(self, node_id: int | None = None) -> dict[int, tuple[int, int]]:
+        """API key -> (lowest, highest) version that one broker accepts."""
+        answer = self.connection.ask(_api_versions_request, "asking for API versions", node_id)
+        return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    def finalized_features(self, node_id: int | None = None) -> dict[str, int]:
+        """Cluster feature -> finalized level, such as `transaction.version` (KIP-584); empty on old brokers."""
+        answer = self.connection.ask(_api_versions_request, "asking for the cluster's features", node_id)
+        return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
+
+    def list_topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+        """Topics by name, without configs; all that we may see, or those of `names` that exist.
+
+        Topic ids come from brokers of Kafka 2.8 or later (KIP-516), NO_TOPIC_ID from older ones.
+        """
+        topics = self._metadata(None if names is None else sorted(set(names))).topics
+        return {topic.name: _topic(topic) for topic in topics if topic.error_code == NO_ERROR}
+
+    def leaders(self, topics: Iterable[str]) -> dict[TopicPartition, Leader]:
+        """The leader of each partition of the topics that exist; NO_LEADER for a partition that has none now."""
+        found = (topic for topic in self._metadata(sorted(set(topics))).topics if topic.error_code == NO_ERROR)
+        return {
+            TopicPartition(topic.name, partition.partition_index): Leader(
+                partition.leader_id, NO_EPOCH if partition.leader_epoch is None else partition.leader_epoch
+            )
+            for topic in found
+            for partition in topic.partitions
+        }
+
+    def describe_configs(
+        self, topics: Iterable[str], keys: Sequence[str] | None = None
+    ) -> dict[str, dict[str, ConfigEntry]]:
+        """Settings per topic with their sources (all, or those of `keys`); topics that cannot be read are left out."""
+        answers: dict[str, dict[str, ConfigEntry]] = {}
+        for names in _chunks(sorted(set(topics))):
+            for result in self._describe(names, keys).results:
+                if result.error_code == NO_ERROR:
+                    answers[result.resource_name] = {entry.name: _config_entry(entry) for entry in result.configs}
+        return answers
+
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Explicitly set values per topic (`ConfigEntry.is_explicit`); topics that cannot be read are left out."""
+        return {
+            topic: {key: entry.value for key, entry in entries.items() if entry.is_explicit and entry.value is not None}
+            for topic, entries in self.describe_configs(topics).items()
+        }
+
+    def effective_config(self, topic: str, key: str) -> str:
+        """The value in force for a topic, such as `max.message.bytes`, wherever it comes from.
+
+        Raises RequestRefused if there is no such topic or setting, AuthorizationFailed if it is not ours to see.
+        """
+        doing = f"reading {key} of topic {topic}"
+        for result in self._describe([topic], [key]).results:
+            if result.error_code != NO_ERROR:
+                raise refusal(result.error_code, self.alias, doing, result.error_message)
+            for entry in result.configs:
+                if entry.name == key and entry.value is not None:
+                    return str(entry.value)
+        raise refusal(40, self.alias, doing, "no such setting")
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, SparkMirrorError | None]:
+        """Creates each topic by itself; name -> None, or why not (`TopicExists` if it is there already)."""
+        outcome: dict[str, SparkMirrorError | None] = {}
+        for some in _chunks(topics):
+            answer = self._order(lambda some=some: _create_topics_request(some), "topics", "creating topics")
+            for result in answer.topics:
+                outcome[result.name] = self._outcome(result, f"creating topic {result.name}")
+        return outcome
+
+    def create_partitions(self, counts: Mapping[str, int]) -> dict[str, SparkMirrorError | None]:
+        """Grows each topic to its total number of partitions; name -> None, or why not."""
+        outcome: dict[str, SparkMirrorError | None] = {}
+        for some in _chunks(sorted(counts.items())):
+            answer = self._order(lambda some=some: _create_partitions_request(some), "results", "adding partitions")
+            for result in answer.results:
+                outcome[result.name] = self._outcome(result, f"adding partitions to topic {result.name}")
+        return outcome
+
+    def earliest_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Log start offsets; see `list_offsets`."""
+        return self.list_offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def latest_offsets(
+        self, partitions: Iterable[TopicPartition], *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """High watermarks, or last stable offsets with `read_committed`; see `list_offsets`."""
+        return self.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
+
+    def list_offsets(
+        self, timestamps_ms: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """The first offset at or after a timestamp in ms, or at EARLIEST or LATEST; -1 if no record is so young.
+
+        One request per leader. Partitions that do not exist, or whose leader does not answer for 5 s, are left out.
+        """
+        offsets: dict[TopicPartition, int] = {}
+        waiting = dict(timestamps_ms)
+        ends_at = time.monotonic() + _SETTLE_SECONDS_MAX
+        pause = 0.05
+        while waiting:
+            leaders = self.leaders({partition.topic for partition in waiting})
+            waiting = {partition: when for partition, when in waiting.items() if partition in leaders}
+            for partition, offset in self._offsets_from_leaders(waiting, leaders, read_committed):
+                waiting.pop(partition)
+                if offset is not None:
+                    offsets[partition] = offset
+            if not waiting or time.monotonic() + pause > ends_at or self.connection.wait(pause):
+                break
+            pause = min(pause * 2, 1.0)
+        return offsets
+
+    def _offsets_from_leaders(
+        self,
+        timestamps_ms: Mapping[TopicPartition, int],
+        leaders: Mapping[TopicPartition, Leader],
+        read_committed: bool,
+    ) -> list[tuple[TopicPartition, int | None]]:
+        """Settled answers only: an offset, or None for a partition that is refused for good."""
+        by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+        for partition, when in timestamps_ms.items():
+            if (node_id := leaders[partition].node_id) != NO_LEADER:
+                by_leader[node_id][partition] = when
+        settled: list[tuple[TopicPartition, int | None]] = []
+        for node_id, some in by_leader.items():
+            # A leader that does not answer is replaced in the metadata sooner or later: the next round asks its heir.
+            with suppress(ClusterUnreachable):
+                settled += self._offsets_from(node_id, some, read_committed)
+        return settled
+
+    def _offsets_from(
+        self, node_id: int, timestamps_ms: Mapping[TopicPartition, int], read_committed: bool
+    ) -> Iterator[tuple[TopicPartition, int | None]]:
+        answer = self.connection.ask(
+            lambda: _list_offsets_request(timestamps_ms, read_committed),
+            "listing offsets",
+            node_id,
+            _LEADER_SECONDS_MAX,
+        )
+        for topic in answer.topics:
+            for result in topic.partitions:
+                partition = TopicPartition(topic.name, result.partition_index)
+                if result.error_code == NO_ERROR:
+                    yield partition, result.offset
+                elif result.error_code != UNKNOWN_TOPIC_OR_PARTITION and not is_retriable(result.error_code):
+                    yield partition, None
+
+    def _metadata(self, names: list[str] | None) -> Any:
+        def request() -> Any:
+            wanted = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+            return MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+
+        return self.connection.ask(request, "reading the cluster's metadata")
+
+    def _describe(self, topics: Sequence[str], keys: Sequence[str] | None) -> Any:
+        def request() -> Any:
+            resource = DescribeConfigsRequest.DescribeConfigsResource
+            resources = [resource(resource_type=_TOPIC, resource_name=name, configuration_keys=keys) for name in topics]
+            return DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
+
+        return self.connection.ask(request, "reading topic settings")
+
+    def _order(self, make_request: Any, results: str, doing: str) -> Any:
+        """Asks the controller, which only clusters with ZooKeeper care about, again if it has just moved."""
+        answer = None
+        for _ in range(5):
+            answer = self.connection.ask(make_request, doing, self._metadata([]).controller_id)
+            if not any(result.error_code == NOT_CONTROLLER for result in getattr(answer, results)):
+                break
+            self.connection.wait(0.2)
+        return answer
+
+    def _outcome(self, result: Any, doing: str) -> SparkMirrorError | None:
+        if result.error_code == NO_ERROR:
+            return None
+        return refusal(result.error_code, self.alias, doing, result.error_message)
+
+
+def _api_versions_request() -> Any:
+    return ApiVersionsRequest(client_software_name="sparkmirror", client_software_version=__version__, max_version=4)
+
+
+def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), _TOPICS_PER_REQUEST):
+        yield items[start : start + _TOPICS_PER_REQUEST]
+
+
+def _topic(topic: Any) -> Topic:
+    replicas = [len(partition.replica_nodes) for partition in topic.partitions]
+    return Topic(
+        name=topic.name,
+        topic_id=topic.topic_id or NO_TOPIC_ID,
+        partitions=len(topic.partitions),
+        replication_factor=max(replicas, default=0),
+        internal=bool(topic.is_internal),
+    )
+
+
+def _config_entry(entry: Any) -> ConfigEntry:
+    return ConfigEntry(entry.value, entry.config_source, bool(entry.read_only), bool(entry.is_sensitive))
+
+
+def _create_topics_request(topics: Sequence[NewTopic]) -> Any:
+    creatable = CreateTopicsRequest.CreatableTopic
+    setting = creatable.CreatableTopicConfig
+    return CreateTopicsRequest(
+        topics=[
+            creatable(
+                name=topic.name,
+                num_partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                assignments=[],
+                configs=[setting(name=key, value=value) for key, value in sorted(topic.configs.items())],
+            )
+            for topic in topics
+        ],
+        timeout_ms=_ORDER_TIMEOUT_MS,
+        validate_only=False,
+    )
+
+
+def _create_partitions_request(counts: Sequence[tuple[str, int]]) -> Any:
+    growing = CreatePartitionsRequest.CreatePartitionsTopic
+    topics = [growing(name=name, count=count, assignments=None) for name, count in counts]
+    return CreatePartitionsRequest(topics=topics, timeout_ms=_ORDER_TIMEOUT_MS, validate_only=False)
+
+
+def _list_offsets_request(timestamps_ms: Mapping[TopicPartition, int], read_committed: bool) -> Any:
+    listed = ListOffsetsRequest.ListOffsetsTopic
+    by_topic: dict[str, list[Any]] = defaultdict(list)
+    for partition, when in timestamps_ms.items():
+        wanted = listed.ListOffsetsPartition(partition_index=partition.partition, timestamp=when)
+        by_topic[partition.topic].append(wanted)
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(read_committed),
+        topics=[listed(name=name, partitions=wanted) for name, wanted in by_topic.items()],
+        max_version=9,
+    )

@@ -1,0 +1,23 @@
+"""Opens the clients of a cluster: `open_admin` for the control plane, `open_tail` to read internal topics."""
+
+from collections.abc import Sequence
+
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.connection import ClusterConnection
+from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.tail import TopicTail
+from sparkmirror.model import Cluster, TopicPartition
+
+
+def open_admin(cluster: Cluster, role: str) -> Admin:
+    """Connects to `cluster`; `role` says who asks and ends the client id, such as `topics`.
+
+    Raises ConfigError at once, AuthenticationFailed as soon as TLS or SASL refuses us, and ClusterUnreachable after
+    10 s. A caller that lives long reopens it after ClusterUnreachable: that is how moved addresses are found again.
+    """
+    return Admin(ClusterConnection(client_settings(cluster, role)))
+
+
+def open_tail(cluster: Cluster, role: str, partitions: Sequence[TopicPartition]) -> TopicTail:
+    """Reads `partitions` from the beginning, committed records only; raises what `open_admin` raises."""
+    return TopicTail(client_settings(cluster, role), partitions)

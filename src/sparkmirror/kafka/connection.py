@@ -1,0 +1,146 @@
+"""One cluster's control-plane connection: bounded start, requests retried until a deadline, errors translated.
+
+Made by `kafka.clients`; used by `kafka.admin`, `kafka.fencing` and everything else that sends raw requests. Wraps
+kafka-python's `KafkaAdminClient`, whose own I/O thread lets several threads ask at once.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka import errors as client_errors
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from sparkmirror.kafka.errors import is_broken_handshake, is_refused_login, quiet_client_logging, translate
+from sparkmirror.kafka.settings import ClientSettings
+
+BOOTSTRAP_SECONDS_MAX = 10.0
+_ATTEMPT_SECONDS_MAX = 3.0
+_RETRY_SECONDS_MAX = 0.5
+_TRANSIENT = (
+    client_errors.KafkaConnectionError,
+    client_errors.KafkaTimeoutError,
+    client_errors.RequestTimedOutError,
+    client_errors.NodeNotReadyError,
+    client_errors.UnknownBrokerIdError,
+    client_errors.Cancelled,
+)
+
+
+class FailFastManager(KafkaConnectionManager):  # type: ignore[misc]
+    """kafka-python's connections, except that a refused login ends the bootstrap instead of being retried.
+
+    The original tries wrong passwords and untrusted certificates again until the time-out and then reports only that.
+    """
+
+    async def _do_bootstrap(self, deadline: float | None) -> bool:
+        ends_at = deadline if deadline is not None else time.monotonic() + BOOTSTRAP_SECONDS_MAX
+        last: Exception = client_errors.KafkaTimeoutError("no broker was tried")
+        for attempt in count():
+            if self.closed:
+                break
+            refused = 0
+            for broker in self.cluster.bootstrap_brokers():
+                try:
+                    await self._bootstrap_from(broker.node_id, ends_at)
+                except Exception as error:
+                    last = error
+                    refused += is_refused_login(error) or (attempt > 0 and is_broken_handshake(error))
+                else:
+                    return True
+            if refused == len(self.cluster.bootstrap_brokers()) or time.monotonic() >= ends_at:
+                raise last
+            await self._net.sleep(min(_RETRY_SECONDS_MAX, max(0.0, ends_at - time.monotonic())))
+        raise client_errors.KafkaConnectionError("closed")
+
+    async def _bootstrap_from(self, node_id: str, ends_at: float) -> None:
+        self.reset_backoff(node_id)
+        seconds = max(0.1, min(_ATTEMPT_SECONDS_MAX, ends_at - time.monotonic()))
+        connection = self.get_connection(
+            node_id,
+            timeout_ms=seconds * 1000,
+            pop_on_close=False,
+            refresh_metadata_on_err=False,
+            reset_backoff_on_connect=False,
+        )
+        try:
+            await connection
+            await self.cluster.refresh_metadata(node_id)
+            if not self.cluster.brokers():
+                raise client_errors.KafkaConnectionError("the broker knows no brokers yet")
+            self.cluster.start_refresh_loop()
+        finally:
+            self._conns.pop(node_id, connection).close()
+
+
+class ClusterConnection:
+    """Sends requests of Kafka's protocol to one cluster. Thread-safe; `close` ends every call that waits."""
+
+    def __init__(self, settings: ClientSettings, bootstrap_seconds_max: float = BOOTSTRAP_SECONDS_MAX) -> None:
+        """Connects. Raises ClusterUnreachable or AuthenticationFailed within `bootstrap_seconds_max`."""
+        quiet_client_logging()
+        self.settings = settings
+        self._closed = threading.Event()
+        arguments = settings.client_arguments() | {"bootstrap_timeout_ms": int(bootstrap_seconds_max * 1000)}
+        net_client = fail_fast_client(arguments)
+        try:
+            self.client = KafkaAdminClient(kafka_client=lambda **_: net_client, **arguments)
+        except Exception as error:
+            net_client.close()
+            raise translate(error, settings, "connecting") from error
+        self._manager = net_client._manager
+
+    @property
+    def alias(self) -> str:
+        return self.settings.alias
+
+    def ask(
+        self,
+        make_request: Callable[[], Any],
+        doing: str,
+        node_id: int | None = None,
+        wait_seconds_max: float | None = None,
+    ) -> Any:
+        """The response to one request, asked of broker `node_id` or of any.
+
+        Broken connections and unready brokers are retried until `wait_seconds_max` (default: `request.timeout.ms`), so
+        the request must bear being executed twice. `make_request` makes each attempt's request afresh, since
+        kafka-python pins the version of one that was sent. Raises the translated error.
+        """
+        seconds = self.settings.request_timeout_seconds if wait_seconds_max is None else wait_seconds_max
+        ends_at = time.monotonic() + seconds
+        pause = 0.05
+        while True:
+            try:
+                timeout_ms = max(1.0, (ends_at - time.monotonic()) * 1000)
+                return self._manager.run(self._manager.send, make_request(), node_id, timeout_ms)
+            except Exception as error:
+                late = time.monotonic() + pause >= ends_at
+                if late or is_refused_login(error) or not isinstance(error, _TRANSIENT):
+                    raise translate(error, self.settings, doing) from error
+                if isinstance(error, client_errors.UnknownBrokerIdError):
+                    self._manager.cluster.request_update()
+            if self.wait(pause):
+                raise translate(client_errors.KafkaConnectionError("closed"), self.settings, doing)
+            pause = min(pause * 2, _RETRY_SECONDS_MAX)
+
+    def wait(self, seconds: float) -> bool:
+        """Pauses between two attempts; True if `close` cut the pause short and the caller should give up."""
+        return self._closed.wait(seconds)
+
+    def close(self) -> None:
+        """Ends the I/O thread and all connections. Idempotent."""
+        if not self._closed.is_set():
+            self._closed.set()
+            self.client.close()
+
+
+def fail_fast_client(arguments: dict[str, Any]) -> Any:
+    """A network client for kafka-python's `kafka_client` option, with `FailFastManager` inside."""
+    net = NetworkSelector(**arguments)
+    return KafkaNetClient(net=net, manager=FailFastManager(net, **arguments))

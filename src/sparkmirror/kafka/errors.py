@@ -1,0 +1,168 @@
+"""The one place where the client's exceptions and Kafka's error codes become errors for people.
+
+Called by everything in `sparkmirror.kafka`; nothing outside it ever sees a `kafka.errors` class.
+"""
+
+import logging
+import ssl
+from collections.abc import Iterator
+
+from kafka import errors as client_errors
+
+from sparkmirror.errors import (
+    AuthenticationFailed,
+    AuthorizationFailed,
+    ClusterError,
+    ClusterUnreachable,
+    FencedError,
+    ProtocolError,
+    SparkMirrorError,
+)
+from sparkmirror.kafka.settings import ClientSettings
+
+NO_ERROR = 0
+UNKNOWN_TOPIC_OR_PARTITION = 3
+NOT_CONTROLLER = 41
+TOPIC_ALREADY_EXISTS = 36
+_AUTHORIZATION = {29: "topic", 30: "group", 31: "cluster", 53: "transactional id", 65: "delegation token"}
+_AUTHENTICATION = frozenset({33, 34, 58})
+_FENCED = frozenset({47, 90})
+
+
+class TopicExists(ClusterError):
+    """The topic is there already; whoever wanted it may go on."""
+
+
+class RequestRefused(ClusterError):
+    """A broker answered with an error code of Kafka's protocol: `code`, `name`."""
+
+    def __init__(self, message: str, hint: str, code: int) -> None:
+        super().__init__(message, hint)
+        self.code = code
+        self.name = error_name(code)
+
+
+def quiet_client_logging() -> None:
+    """Silences kafka-python: it logs connection settings, passwords included, at debug, and each retry at error."""
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+def error_name(code: int) -> str:
+    """Kafka's own name of an error code, such as `TOPIC_ALREADY_EXISTS`."""
+    known = client_errors.kafka_errors.get(code)
+    return known.message if known else f"ERROR_{code}"
+
+
+def is_retriable(code: int) -> bool:
+    """Whether Kafka's table calls the error code retriable."""
+    known = client_errors.kafka_errors.get(code)
+    return bool(known and known.retriable)
+
+
+def refusal(code: int, alias: str, doing: str, detail: str | None = None) -> SparkMirrorError:
+    """The error for `code`, which cluster `alias` answered while we were `doing` something ("creating topic x")."""
+    why = f"{error_name(code)}: {detail.rstrip('.')}" if detail else error_name(code)
+    message = f"Cluster {alias}: {doing} failed with {why}."
+    if code in _AUTHORIZATION:
+        return AuthorizationFailed(message, f"Grant the principal of {alias} access to this {_AUTHORIZATION[code]}.")
+    if code in _AUTHENTICATION:
+        return AuthenticationFailed(message, _SASL_HINT.format(alias=alias))
+    if code in _FENCED:
+        return FencedError(message, "Another instance of this flow has taken over.")
+    if code == TOPIC_ALREADY_EXISTS:
+        return TopicExists(message)
+    return RequestRefused(message, _HINTS.get(code, ""), code)
+
+
+def translate(error: BaseException, settings: ClientSettings, doing: str) -> SparkMirrorError:
+    """The error for an exception of the client, raised while `doing` something on the cluster of `settings`."""
+    if isinstance(error, SparkMirrorError):
+        return error
+    addresses = ", ".join(settings.bootstrap_servers)
+    cluster = f"Cluster {settings.alias} ({addresses})"
+    if isinstance(error, client_errors.SaslAuthenticationFailedError):
+        return AuthenticationFailed(
+            f"{cluster} refused the credentials ({settings.sasl_mechanism}) while {doing}.",
+            _SASL_HINT.format(alias=settings.alias),
+        )
+    if isinstance(error, (client_errors.UnsupportedSaslMechanismError, client_errors.IllegalSaslStateError)):
+        return AuthenticationFailed(
+            f"{cluster} does not offer {settings.sasl_mechanism or 'SASL'} here, while {doing}.",
+            f"Check {settings.alias}.sasl.mechanism and that the port belongs to a SASL listener.",
+        )
+    if tls := tls_failure(error):
+        return _tls_error(tls, cluster, settings, doing)
+    if isinstance(error, client_errors.BrokerResponseError) and not isinstance(error, _CONNECTION):
+        return refusal(error.errno, settings.alias, doing)
+    if isinstance(error, client_errors.KafkaProtocolError):
+        return ProtocolError(f"{cluster} sent what we cannot read while {doing}: {_text(error)}.")
+    if isinstance(error, client_errors.IncompatibleBrokerVersion):
+        return ClusterError(
+            f"{cluster} is too old for {doing}: {_text(error)}.", "SparkMirror needs brokers of Kafka 2.1 or later."
+        )
+    return ClusterUnreachable(
+        f"{cluster} did not answer while {doing}: {_text(error)}.",
+        f"Check {settings.alias}.bootstrap.servers, security.protocol and the brokers' advertised.listeners.",
+    )
+
+
+def is_refused_login(error: BaseException) -> bool:
+    """Whether trying again with the same settings is pointless: TLS or SASL said no."""
+    return isinstance(error, _LOGIN) or (tls_failure(error) is not None and not is_broken_handshake(error))
+
+
+def tls_failure(error: BaseException) -> ssl.SSLError | None:
+    """The TLS error behind `error`, unless an established connection merely broke."""
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLError) and (not isinstance(cause, _BROKEN) or is_broken_handshake(error)):
+            return cause
+    return None
+
+
+def is_broken_handshake(error: BaseException) -> bool:
+    """Whether the peer hung up during the TLS handshake: it speaks no TLS, or it is just going down."""
+    during_handshake = "Handshake failed" in str(error)
+    return during_handshake and any(isinstance(cause, _BROKEN) for cause in _causes(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    # kafka-python wraps by chaining, and sometimes by passing the first exception as an argument of the second.
+    while error is not None:
+        yield error
+        yield from (argument for argument in error.args if isinstance(argument, BaseException))
+        error = error.__cause__ or error.__context__
+
+
+def _tls_error(error: ssl.SSLError, cluster: str, settings: ClientSettings, doing: str) -> AuthenticationFailed:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        hint = f"Check {settings.alias}.ssl.truststore.* and that the certificate names the host in bootstrap.servers."
+        return AuthenticationFailed(f"{cluster} showed a certificate we do not trust: {error.verify_message}.", hint)
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    hint = f"Check that the port is a TLS listener, and {settings.alias}.ssl.keystore.* if it asks for a certificate."
+    return AuthenticationFailed(f"{cluster}: the TLS handshake failed while {doing}: {reason}.", hint)
+
+
+def _text(error: BaseException) -> str:
+    detail = "; ".join(str(argument) for argument in error.args if argument)
+    return detail.rstrip(".") or type(error).__name__
+
+
+_CONNECTION = (
+    client_errors.KafkaConnectionError,
+    client_errors.KafkaTimeoutError,
+    client_errors.RequestTimedOutError,
+    client_errors.NodeNotReadyError,
+)
+_BROKEN = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_LOGIN = (
+    client_errors.SaslAuthenticationFailedError,
+    client_errors.UnsupportedSaslMechanismError,
+    client_errors.IllegalSaslStateError,
+)
+_SASL_HINT = "Check {alias}.sasl.jaas.config and {alias}.sasl.mechanism."
+_HINTS = {
+    38: "The cluster has fewer live brokers than the replication factor asks for.",
+    44: "The cluster has a topic policy; see its create.topic.policy.class.name.",
+    50: "Raise transaction.max.timeout.ms of the brokers or lower transaction.timeout.ms.",
+    89: "The brokers limit how fast topics may be created; it is tried again in the next round.",
+}

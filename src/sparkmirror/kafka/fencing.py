@@ -1,0 +1,95 @@
+"""Takes over MirrorMaker's transactional ids, which fences its tasks and our own zombies (design: the ledger).
+
+Called by the planner before partitions are handed out, and by the writer for its own identity. Requests are
+FindCoordinator and InitProducerId (KIP-98, KIP-360).
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.producer import InitProducerIdRequest
+
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.errors import NO_ERROR, refusal
+
+_TRANSACTION = 1
+# 14 COORDINATOR_LOAD_IN_PROGRESS, 15 COORDINATOR_NOT_AVAILABLE, 16 NOT_COORDINATOR, 51 CONCURRENT_TRANSACTIONS
+_PASSING = frozenset({14, 15, 16, 51})
+_MOVED = frozenset({15, 16})
+_PAUSE_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """What an idempotent or transactional batch header carries (KIP-98)."""
+
+    producer_id: int
+    epoch: int
+
+
+def transactional_id(source_alias: str, task: int) -> str:
+    """MirrorMaker's id for task `task`, `<group.id>-<connector>-<task>` (`Worker.taskTransactionalId`)."""
+    return f"{source_alias}-mm2-MirrorSourceConnector-{task}"
+
+
+def init_producer_ids(
+    admin: Admin,
+    transactional_ids: Sequence[str | None],
+    timeout_ms: int = 60_000,
+    *,
+    wait_seconds_max: float = 60.0,
+) -> dict[str | None, ProducerIdentity]:
+    """A fresh identity per transactional id; older holders of the id are fenced and their transactions aborted.
+
+    None asks for a plain idempotent identity. `timeout_ms` is the transaction time-out the brokers will enforce.
+    Raises AuthorizationFailed without TransactionalId access (fall back to None), FencedError if another instance did
+    the same at this moment, and RequestRefused with the last reason when `wait_seconds_max` is over.
+    """
+    ends_at = time.monotonic() + wait_seconds_max
+    return {one: _init(admin, one, timeout_ms, ends_at) for one in dict.fromkeys(transactional_ids)}
+
+
+def _init(admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: float) -> ProducerIdentity:
+    doing = f"taking over the transactional id {transactional_id}" if transactional_id else "asking for a producer id"
+    coordinator: int | None = None
+    while True:
+        code, detail = NO_ERROR, ""
+        if transactional_id is not None and coordinator is None:
+            code, detail, coordinator = _find_coordinator(admin, transactional_id, doing)
+        if code == NO_ERROR:
+            answer = admin.connection.ask(lambda: _request(transactional_id, timeout_ms), doing, coordinator)
+            code = answer.error_code
+            if code == NO_ERROR:
+                return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+            coordinator = None if code in _MOVED else coordinator
+        late = time.monotonic() + _PAUSE_SECONDS > ends_at
+        if code not in _PASSING or late or admin.connection.wait(_PAUSE_SECONDS):
+            raise refusal(code, admin.alias, doing, detail)
+
+
+def _request(transactional_id: str | None, timeout_ms: int) -> Any:
+    return InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        max_version=5,
+    )
+
+
+def _find_coordinator(admin: Admin, transactional_id: str, doing: str) -> tuple[int, str, int | None]:
+    """Error code, the broker's words for it, and the node id of the transaction coordinator."""
+
+    def request() -> Any:
+        # Up to version 3 the key stands alone, from 4 on in a list (KIP-699); each version ignores the other field.
+        return FindCoordinatorRequest(
+            key=transactional_id, key_type=_TRANSACTION, coordinator_keys=[transactional_id], max_version=5
+        )
+
+    answer = admin.connection.ask(request, doing)
+    found = answer.coordinators[0] if answer.coordinators else answer
+    node_id = found.node_id if found.error_code == NO_ERROR else None
+    return found.error_code, found.error_message or "", node_id

@@ -1,0 +1,113 @@
+"""Reads small internal topics from the beginning and then follows them; opened by `kafka.clients.open_tail`.
+
+Used by the ledger, and by whoever reads the command and status topics. A `KafkaConsumer` without a group: partitions
+are assigned by hand, nothing is committed, only committed records are seen.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from kafka import KafkaConsumer
+from kafka import TopicPartition as ClientPartition
+
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.connection import BOOTSTRAP_SECONDS_MAX, fail_fast_client
+from sparkmirror.kafka.errors import quiet_client_logging, translate
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.model import TopicPartition
+
+_POLL_SECONDS_MAX = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class TailRecord:
+    """One record as read. A None value is a tombstone."""
+
+    partition: TopicPartition
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+class TopicTail:
+    """Records of a fixed set of partitions, each partition in order. A context manager, for one thread."""
+
+    def __init__(self, settings: ClientSettings, partitions: Sequence[TopicPartition]) -> None:
+        """Connects. Raises ClusterUnreachable or AuthenticationFailed within 10 s."""
+        quiet_client_logging()
+        self._settings = settings
+        self._partitions = [ClientPartition(one.topic, one.partition) for one in partitions]
+        self._consumer = _open_consumer(settings)
+        self._consumer.assign(self._partitions)
+        self._consumer.seek_to_beginning(*self._partitions)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def poll(self, timeout_seconds: float) -> list[TailRecord]:
+        """Records that arrive within the time; returns with the first ones. Raises AuthorizationFailed."""
+        try:
+            batches = self._consumer.poll(timeout_ms=int(timeout_seconds * 1000))
+        except Exception as error:
+            raise translate(error, self._settings, f"reading {self._topics}") from error
+        return [_record(record) for batch in batches.values() for record in batch]
+
+    def read_to_end(self, seconds_max: float = 60.0) -> list[TailRecord]:
+        """All records up to the ends as they are now. Raises ClusterUnreachable when that takes too long."""
+        ends_at = time.monotonic() + seconds_max
+        try:
+            ends = self._consumer.end_offsets(self._partitions, timeout_ms=int(seconds_max * 1000))
+        except Exception as error:
+            raise translate(error, self._settings, f"reading {self._topics}") from error
+        records: list[TailRecord] = []
+        while not self._has_reached(ends):
+            if time.monotonic() > ends_at:
+                where = f"Cluster {self._settings.alias} ({', '.join(self._settings.bootstrap_servers)})"
+                hint = "Check that all its brokers are up."
+                raise ClusterUnreachable(f"{where}: {self._topics} could not be read in {seconds_max:.0f} s.", hint)
+            records += self.poll(_POLL_SECONDS_MAX)
+        return records
+
+    def _has_reached(self, ends: dict[Any, int]) -> bool:
+        # position() first asks the broker for a partition that was never polled: only then can it be None.
+        return all((self._consumer.position(one, timeout_ms=1000) or 0) >= end for one, end in ends.items())
+
+    @property
+    def _topics(self) -> str:
+        return "topic " + ", ".join(sorted({one.topic for one in self._partitions}))
+
+
+def _open_consumer(settings: ClientSettings) -> Any:
+    arguments = settings.client_arguments() | {"bootstrap_timeout_ms": int(BOOTSTRAP_SECONDS_MAX * 1000)}
+    idle_ms = arguments["request_timeout_ms"] + 1000
+    arguments["connections_max_idle_ms"] = max(arguments["connections_max_idle_ms"], idle_ms)
+    net_client = fail_fast_client(arguments)
+    try:
+        return KafkaConsumer(
+            kafka_client=lambda **_: net_client,
+            group_id=None,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            allow_auto_create_topics=False,
+            fetch_max_wait_ms=min(500, arguments["request_timeout_ms"] // 2),
+            metrics_enabled=False,
+            **arguments,
+        )
+    except Exception as error:
+        net_client.close()
+        raise translate(error, settings, "connecting") from error
+
+
+def _record(record: Any) -> TailRecord:
+    partition = TopicPartition(record.topic, record.partition)
+    return TailRecord(partition, record.offset, record.timestamp, record.key, record.value)
