@@ -1,0 +1,61 @@
+"""Blocking work beside a selector loop: dialling and metadata look-ups never hold up the other brokers.
+
+Used by the loops of `source.reader` and `target.sender`; results are collected on the loop's own thread.
+"""
+
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one piece of work: exactly one of `result` and `error` is meaningful."""
+
+    key: Hashable
+    result: Any
+    error: Exception | None
+
+
+class Background:
+    """Runs at most one piece of work per key at a time; `wake` is called from the worker thread when one is done."""
+
+    def __init__(self, wake: Callable[[], None], threads: int = 4) -> None:
+        self._wake = wake
+        self._threads = threads
+        self._executor: ThreadPoolExecutor | None = None
+        self._running: set[Hashable] = set()
+        self._done: SimpleQueue[Outcome] = SimpleQueue()
+
+    def submit(self, key: Hashable, work: Callable[[], Any]) -> None:
+        """Start the work, unless the same key is already being worked on."""
+        if key in self._running:
+            return
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="sparkmirror-background")
+        self._running.add(key)
+        self._executor.submit(work).add_done_callback(lambda future: self._finish(key, future))
+
+    def _finish(self, key: Hashable, future: "Future[Any]") -> None:
+        problem = future.exception()
+        if isinstance(problem, Exception):
+            self._done.put(Outcome(key, None, problem))
+        else:
+            self._done.put(Outcome(key, None if problem else future.result(), None))
+        self._wake()
+
+    def collect(self) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        while True:
+            try:
+                outcome = self._done.get_nowait()
+            except Empty:
+                return outcomes
+            self._running.discard(outcome.key)
+            outcomes.append(outcome)
+
+    def close(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)

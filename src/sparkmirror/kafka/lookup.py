@@ -1,0 +1,113 @@
+"""Who leads which partition: metadata look-ups for the data plane's worker processes.
+
+One short connection per look-up, tried over the bootstrap servers in turn; blocking, so for a helper thread.
+Called by `source.reader` and `target.sender` when a leader is unknown or has moved.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from sparkmirror.errors import ClusterError, ClusterUnreachable
+from sparkmirror.kafka.dial import Link, dial
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.model import TopicPartition
+
+_METADATA = 3
+_METADATA_VERSIONS = (10, 13)
+_LIST_OFFSETS = 2
+_LIST_OFFSETS_VERSIONS = (4, 9)
+_LATEST = -1
+_EARLIEST = -2
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What one Metadata answer said. `errors` holds the broker's error code of each topic it could not describe."""
+
+    brokers: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    errors: Mapping[str, int] = field(default_factory=dict)
+
+
+def look_up(settings: ClientSettings, topics: Iterable[str]) -> ClusterView:
+    """Ask the first bootstrap server that answers about these topics. Raises the last ClusterError when none does."""
+    problem: ClusterError = ClusterUnreachable("no bootstrap servers are configured")
+    for server in settings.bootstrap_servers:
+        host, _, port = server.rpartition(":")
+        try:
+            link = dial(host.strip("[]"), int(port), settings)
+        except ClusterError as refused:
+            problem = refused
+            continue
+        try:
+            return _view(link, sorted(set(topics)))
+        except OSError as broken:
+            problem = ClusterUnreachable(f"broker {link.address} broke off the connection: {broken}")
+        finally:
+            link.close()
+    raise problem
+
+
+def _view(link: Link, topics: list[str]) -> ClusterView:
+    version = link.version(_METADATA, _METADATA_VERSIONS)
+    asked = [MetadataRequest.MetadataRequestTopic(topic_id=UUID(int=0), name=name) for name in topics]
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    answer = link.ask(request, MetadataResponse, version)
+    leaders, epochs, ids, errors = {}, {}, {}, {}
+    for topic in answer.topics:
+        if topic.error_code:
+            errors[topic.name] = topic.error_code
+            continue
+        ids[topic.name] = UUID(str(topic.topic_id))
+        for partition in topic.partitions:
+            where = TopicPartition(topic.name, partition.partition_index)
+            if partition.leader_id >= 0:
+                leaders[where] = partition.leader_id
+            epochs[where] = partition.leader_epoch
+    brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+    return ClusterView(brokers, leaders, epochs, ids, errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The log of a partition as its leader holds it: first offset kept, and the offset after the last one."""
+
+    start: int
+    end: int
+
+
+def look_up_span(settings: ClientSettings, where: TopicPartition) -> Span:
+    """Ask the partition's leader where its log starts and ends. Raises ClusterError when nobody can say."""
+    view = look_up(settings, [where.topic])
+    leader = view.leaders.get(where)
+    if leader is None:
+        raise ClusterUnreachable(f"partition {where} has no leader")
+    host, port = view.brokers[leader]
+    link = dial(host, port, settings)
+    try:
+        return Span(_list_offset(link, where, _EARLIEST), _list_offset(link, where, _LATEST))
+    except OSError as broken:
+        raise ClusterUnreachable(f"broker {link.address} broke off the connection: {broken}") from broken
+    finally:
+        link.close()
+
+
+def _list_offset(link: Link, where: TopicPartition, timestamp: int) -> int:
+    topic_class = ListOffsetsRequest.ListOffsetsTopic
+    partition = topic_class.ListOffsetsPartition(
+        partition_index=where.partition, current_leader_epoch=-1, timestamp=timestamp
+    )
+    request = ListOffsetsRequest(
+        replica_id=-1, isolation_level=0, topics=[topic_class(name=where.topic, partitions=[partition])]
+    )
+    answer = link.ask(request, ListOffsetsResponse, link.version(_LIST_OFFSETS, _LIST_OFFSETS_VERSIONS))
+    found = answer.topics[0].partitions[0]
+    if found.error_code:
+        raise ClusterUnreachable(f"broker {link.address} cannot tell the offsets of {where}: error {found.error_code}")
+    return int(found.offset)

@@ -1,0 +1,95 @@
+"""Following the command topic from inside a reader's selector loop, by a long-polling fetch of its one partition.
+
+The topic lives on the target cluster. Whatever goes wrong is tried again: a task without commands still mirrors.
+Owned by `source.reader`.
+"""
+
+import time
+from uuid import UUID
+
+from sparkmirror.batch.header import iterate_headers
+from sparkmirror.batch.records import decode_records
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.background import Background
+from sparkmirror.kafka.dial import Link, dial
+from sparkmirror.kafka.lookup import look_up
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire import FetchPosition
+from sparkmirror.model import TopicPartition
+from sparkmirror.relay.lease import PrivateMemory
+from sparkmirror.source.commands import Command, decode_command
+from sparkmirror.source.fetch import FetchConnection, FetchLimits
+
+DIAL_KEY = "command-topic"
+_RETRY_SECONDS = 1.0
+_OFFSET_OUT_OF_RANGE = 1
+
+
+class CommandTail:
+    """Reads commands from `offset` on."""
+
+    def __init__(self, settings: ClientSettings, topic: str, offset: int, background: Background) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._offset = offset
+        self._background = background
+        self._topic_id = UUID(int=0)
+        self._not_before = 0.0
+        self.connection: FetchConnection | None = None
+
+    def connect(self) -> None:
+        """Start to look for the topic's leader, unless that is under way or was tried a moment ago."""
+        if self.connection is None and time.monotonic() >= self._not_before:
+            self._not_before = time.monotonic() + _RETRY_SECONDS
+            self._background.submit(DIAL_KEY, self._dial)
+
+    def _dial(self) -> tuple[Link, UUID]:
+        view = look_up(self._settings, [self._topic])
+        leader = view.leaders.get(TopicPartition(self._topic, 0))
+        if leader is None:
+            raise ClusterUnreachable(f"topic {self._topic} has no leader")
+        return dial(*view.brokers[leader], self._settings), view.topic_ids[self._topic]
+
+    def adopt(self, dialled: tuple[Link, UUID]) -> FetchConnection:
+        link, self._topic_id = dialled
+        self.connection = FetchConnection(link, PrivateMemory(), FetchLimits(wait_ms=5000, bytes_max=1 << 20))
+        self.ask()
+        return self.connection
+
+    def ask(self) -> None:
+        """Send the next long poll. Raises OSError."""
+        assert self.connection is not None
+        key = self._topic_id if self.connection.by_id else self._topic
+        self.connection.send({(key, 0): FetchPosition(key, 0, self._offset, -1, 1 << 20)})
+
+    def receive(self) -> list[Command]:
+        """Commands that a readable socket brought, and the next poll sent. Raises OSError or ProtocolError."""
+        assert self.connection is not None
+        frame = self.connection.receive()
+        if frame is None:
+            return []
+        commands: list[Command] = []
+        for fetched in self.connection.decode(frame).partitions:
+            if fetched.error == _OFFSET_OUT_OF_RANGE:
+                self._offset = max(fetched.log_start_offset, 0)
+            elif fetched.error:
+                raise ConnectionError(f"the command topic answered with error {fetched.error}")
+            commands += self._decode(frame.buffer, fetched.start, fetched.stop)
+        self.ask()
+        return commands
+
+    def _decode(self, buffer: memoryview, start: int, stop: int) -> list[Command]:
+        found: list[Command] = []
+        for at, header in iterate_headers(buffer, start, stop):
+            if not header.is_control:
+                for record in decode_records(buffer[at : at + header.total_bytes]):
+                    command = decode_command(record.value) if record.offset >= self._offset else None
+                    if command is not None:
+                        found.append(command)
+            self._offset = max(self._offset, header.next_offset)
+        return found
+
+    def drop(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None

@@ -1,0 +1,93 @@
+"""What the planner and the operator tell running tasks: JSON records of the command topic. Pure.
+
+Written by `source.planner` and `engine.run`, read by `source.reader` (through its own fetch connection) and by the
+planner. Each command carries the run it is meant for, so that a new run is not stopped by an old one's commands.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.source.plan import Assigned
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Task `task` takes on `add` and lets go of `release`, from `generation` on."""
+
+    run: str
+    generation: int
+    task: int
+    add: tuple[Assigned, ...] = ()
+    release: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """All tasks of the run end their epoch, and none follows."""
+
+    run: str
+
+
+Command = Assign | Stop
+
+
+def encode_command(command: Command) -> bytes:
+    if isinstance(command, Stop):
+        return json.dumps({"kind": "stop", "run": command.run}).encode()
+    return json.dumps(
+        {
+            "kind": "assign",
+            "run": command.run,
+            "generation": command.generation,
+            "task": command.task,
+            "add": [assigned_to_json(assigned) for assigned in command.add],
+            "release": [[tp.topic, tp.partition] for tp in command.release],
+        }
+    ).encode()
+
+
+def decode_command(value: bytes | None) -> Command | None:
+    """None for what is not a command of this version: newer kinds are left alone."""
+    try:
+        fields = json.loads(value or b"null")
+        if fields["kind"] == "stop":
+            return Stop(fields["run"])
+        if fields["kind"] == "assign":
+            return Assign(
+                fields["run"],
+                fields["generation"],
+                fields["task"],
+                tuple(assigned_from_json(item) for item in fields["add"]),
+                tuple(TopicPartition(topic, partition) for topic, partition in fields["release"]),
+            )
+    except (ValueError, KeyError, TypeError):
+        return None
+    return None
+
+
+def assigned_to_json(assigned: Assigned) -> dict[str, Any]:
+    """The JSON form shared with plan rows."""
+    return {
+        "topic": assigned.partition.topic,
+        "partition": assigned.partition.partition,
+        "offset": assigned.offset,
+        "epoch": assigned.leader_epoch,
+        "id": str(assigned.topic_id),
+        "end": assigned.end,
+        "restarted_from": assigned.restarted_from,
+    }
+
+
+def assigned_from_json(fields: Mapping[str, Any]) -> Assigned:
+    return Assigned(
+        TopicPartition(fields["topic"], fields["partition"]),
+        fields["offset"],
+        fields["epoch"],
+        UUID(fields["id"]),
+        fields["end"],
+        fields["restarted_from"],
+    )

@@ -1,0 +1,197 @@
+"""Fetching from one broker: an incremental fetch session (KIP-227) over one bulk connection.
+
+`FetchSession` decides what to ask (pure); `FetchConnection` asks and receives, straight into the ring. One request is
+under way at a time: a session allows no more, and the broker answers a connection's requests one by one anyway.
+Called by `source.reader`, for the source's brokers and for the command topic alike.
+"""
+
+import ssl
+import struct
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka import wire
+from sparkmirror.kafka.dial import Link
+from sparkmirror.kafka.wire import FetchedPartition, FetchPosition, FetchResponse
+from sparkmirror.relay.lease import PrivateMemory, Ring
+
+FETCH_SESSION_ID_NOT_FOUND = 70
+INVALID_FETCH_SESSION_EPOCH = 71
+_LENGTH = struct.Struct(">i")
+
+PartitionKey = tuple[UUID | str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """Sizes in bytes and the longest wait for new data, as the consumer's `fetch.*` properties set them."""
+
+    bytes_max: int = 8 << 20
+    partition_bytes_max: int = 2 << 20
+    bytes_min: int = 1
+    wait_ms: int = 500
+    read_committed: bool = False
+    rack: str = ""
+
+
+class FetchSession:
+    """What the broker remembers of our partitions, so that only changes are sent."""
+
+    def __init__(self) -> None:
+        self._id = 0
+        self._epoch = 0
+        self._known: dict[PartitionKey, FetchPosition] = {}
+
+    def step(
+        self, wanted: Mapping[PartitionKey, FetchPosition]
+    ) -> tuple[int, int, list[FetchPosition], list[PartitionKey]]:
+        """Session id, session epoch, positions to send and partitions to forget for the next request."""
+        if self._epoch == 0:
+            self._known = dict(wanted)
+            return 0, 0, list(wanted.values()), []
+        known = self._known
+        changed = [position for key, position in wanted.items() if known.get(key) != position]
+        forgotten = [key for key in known if key not in wanted]
+        self._known = dict(wanted)
+        return self._id, self._epoch, changed, forgotten
+
+    def offset_of(self, key: PartitionKey) -> int:
+        """The offset that the last request asked for; -1 for a partition that it did not name."""
+        position = self._known.get(key)
+        return -1 if position is None else position.offset
+
+    def accept(self, response: FetchResponse) -> bool:
+        """Take note of an answer; False when the session is lost and the next request must be a full one."""
+        if response.error:
+            self._id = self._epoch = 0
+            return False
+        self._id = response.session_id
+        self._epoch = self._epoch % 0x7FFFFFFF + 1 if response.session_id else 0
+        return True
+
+
+@dataclass(slots=True)
+class Frame:
+    """One whole response: its bytes, and the ring region that holds them (None when it is private memory)."""
+
+    buffer: memoryview
+    region: int | None
+
+
+class FetchConnection:
+    """A bulk connection of one broker in a selector loop: `send`, then `receive` whenever the socket is readable."""
+
+    def __init__(self, link: Link, ring: Ring | PrivateMemory, limits: FetchLimits) -> None:
+        self.link = link
+        self.version = link.version(wire.FETCH, wire.FETCH_VERSIONS)
+        self.by_id = self.version >= wire.TOPIC_ID_FETCH
+        self.session = FetchSession()
+        self.waiting = False
+        self.starved = False
+        self.not_before = 0.0
+        self._ring = ring
+        self._limits = limits
+        self._head = bytearray(4)
+        self._filled = 0
+        self._body: memoryview | None = None
+        self._region: int | None = None
+        link.socket.setblocking(False)
+
+    def send(self, wanted: Mapping[PartitionKey, FetchPosition]) -> None:
+        """Ask for these partitions. The request is small: it is written whole. Raises OSError when the link is gone."""
+        session_id, session_epoch, positions, forgotten = self.session.step(wanted)
+        limits = self._limits
+        body = wire.encode_fetch(
+            self.version,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            positions=positions,
+            forgotten=forgotten,
+            wait_ms=limits.wait_ms,
+            bytes_min=limits.bytes_min,
+            bytes_max=limits.bytes_max,
+            read_committed=limits.read_committed,
+            rack=limits.rack,
+        )
+        self.link.correlation += 1
+        header = wire.request_header(wire.FETCH, self.version, self.link.correlation, self.link.client_id)
+        sock = self.link.socket
+        sock.settimeout(5.0)
+        sock.sendall(b"".join(wire.frame(header, body)))
+        sock.setblocking(False)
+        self.waiting = True
+
+    def receive(self) -> Frame | None:
+        """Read what is there; the whole frame once it is complete, else None.
+
+        Raises OSError when the connection is gone, ProtocolError for a frame that cannot be one.
+        """
+        try:
+            if self._body is None and not self._begin():
+                return None
+            return self._fill()
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+
+    def _begin(self) -> bool:
+        while self._filled < 4:
+            received = self.link.socket.recv_into(memoryview(self._head)[self._filled :])
+            if not received:
+                raise ConnectionResetError(f"broker {self.link.address} closed the connection")
+            self._filled += received
+        (size,) = _LENGTH.unpack(self._head)
+        if not 4 < size <= wire.MAX_FRAME_BYTES:
+            raise ProtocolError(f"broker {self.link.address} announced a response of {size} bytes")
+        return self._reserve(size)
+
+    def _reserve(self, size: int) -> bool:
+        self._region = None
+        if size <= self._ring.ring_bytes:
+            self._region = self._ring.reserve(size)
+            self.starved = self._region is None
+            if self._region is None:
+                return False
+            self._body = self._ring.slice(self._region, size)
+        else:
+            self._body = memoryview(bytearray(size))
+        self._filled = 0
+        return True
+
+    def _fill(self) -> Frame | None:
+        body = self._body
+        assert body is not None
+        sock = self.link.socket
+        size = len(body)
+        while self._filled < size:
+            received = sock.recv_into(body[self._filled :])
+            if not received:
+                raise ConnectionResetError(f"broker {self.link.address} closed the connection")
+            self._filled += received
+        self._body = None
+        self._filled = 0
+        self.waiting = False
+        frame = Frame(body, self._region)
+        self._region = None
+        return frame
+
+    def asked(self, fetched: FetchedPartition, offset: int) -> bool:
+        """Whether an answer is to a question for `offset`: after a seek, an older answer must not count as contiguous."""
+        return self.session.offset_of((fetched.topic_key, fetched.partition)) == offset
+
+    def decode(self, frame: Frame) -> FetchResponse:
+        """Parse a frame and keep the session in step. Raises ProtocolError."""
+        response = wire.decode_fetch(self.version, frame.buffer)
+        if response.throttle_ms:
+            self.not_before = time.monotonic() + response.throttle_ms / 1000
+        self.session.accept(response)
+        return response
+
+    def close(self) -> None:
+        """Drop the connection and give back a half-filled region."""
+        if self._region is not None:
+            self._ring.lend(self._region, [])
+            self._region = None
+        self.link.close()

@@ -1,0 +1,98 @@
+"""Which task reads which partition: pure, sticky, balanced. Called by `source.planner`.
+
+Also the two nouns that travel to the tasks: `Assigned`, a partition with its start, and `TaskPlan`.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A source partition handed to a task: where to start, and where to end when the run is bounded.
+
+    `restarted_from` is set when the topic was found recreated: the position that the old log had reached.
+    """
+
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    topic_id: UUID = NO_TOPIC_ID
+    end: int | None = None
+    restarted_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """What one Spark task gets at the start of an epoch. Pickled into its input partition.
+
+    `brokers` and `leaders` spare the task its first look-up; `commands_from` is the offset of the command topic from
+    which it listens; `seconds` is how long the epoch lasts, 0 for as long as bounded partitions have not ended.
+    """
+
+    task: int
+    run: str
+    epoch: int
+    generation: int
+    seconds: float
+    assigned: tuple[Assigned, ...]
+    producer_id: int
+    producer_epoch: int
+    brokers: Mapping[int, tuple[str, int]]
+    leaders: Mapping[TopicPartition, int]
+    commands_from: int
+
+
+Assignment = Mapping[int, frozenset[TopicPartition]]
+
+
+def plan_assignment(
+    partitions: Collection[TopicPartition],
+    tasks: int,
+    previous: Assignment,
+    bytes_per_second: Mapping[TopicPartition, float],
+) -> dict[int, frozenset[TopicPartition]]:
+    """Give each partition to one of `tasks` tasks: kept where it was, new ones to the task with the least load.
+
+    Load is the byte rate, and where rates are equal the number of partitions, so that tasks differ by at most one
+    partition when nothing is known. Deterministic: the same input gives the same plan.
+    """
+    wanted = set(partitions)
+    owned: dict[int, set[TopicPartition]] = {task: set() for task in range(tasks)}
+    for task, kept in previous.items():
+        if task < tasks:
+            owned[task] = set(kept) & wanted
+    placed = set().union(*owned.values()) if owned else set()
+    load = {task: sum(bytes_per_second.get(tp, 0.0) for tp in owned[task]) for task in owned}
+    for partition in sorted(wanted - placed, key=lambda tp: (-bytes_per_second.get(tp, 0.0), tp)):
+        task = min(owned, key=lambda candidate: (load[candidate], len(owned[candidate]), candidate))
+        owned[task].add(partition)
+        load[task] += bytes_per_second.get(partition, 0.0)
+    return {task: frozenset(members) for task, members in owned.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition that changes its task: released by the one before the other may start."""
+
+    partition: TopicPartition
+    from_task: int
+    to_task: int
+
+
+def plan_moves(before: Assignment, after: Assignment) -> tuple[tuple[Move, ...], dict[int, list[TopicPartition]]]:
+    """What must happen to get from one assignment to another: moves, and partitions that nobody has owned yet."""
+    owner = {partition: task for task, members in before.items() for partition in members}
+    moves: list[Move] = []
+    fresh: dict[int, list[TopicPartition]] = {}
+    for task, members in sorted(after.items()):
+        for partition in sorted(members):
+            old = owner.get(partition)
+            if old is None:
+                fresh.setdefault(task, []).append(partition)
+            elif old != task:
+                moves.append(Move(partition, old, task))
+    return tuple(moves), fresh

@@ -1,0 +1,53 @@
+"""From the records of one partition in a fetch response to a run: headers only, pure. Called by `source.reader`."""
+
+from typing import NamedTuple
+
+from sparkmirror.batch.header import CONTROL, LOG_OVERHEAD_BYTES, iterate_headers
+
+
+class Run(NamedTuple):
+    """The contiguous batches `buffer[start:stop]`, which account for source offsets first_offset … next_offset - 1.
+
+    `first_offset` is the position that was fetched from, even where the first batch begins later (offsets that
+    compaction or a transaction left empty) or earlier (the position lies inside it; the writer cuts it).
+    """
+
+    start: int
+    stop: int
+    first_offset: int
+    next_offset: int
+    batches: int
+    records: int
+    max_timestamp: int
+    leader_epoch: int
+
+
+def summarize(buffer: memoryview, start: int, stop: int, position: int, end: int | None) -> Run | None:
+    """The run that a fetch from `position` brought, up to `end` when the read is bounded; None when it brought nothing.
+
+    Batches that end below `position` are left out: brokers answer from the start of an index entry.
+    Raises ProtocolError.
+    """
+    run_start = run_stop = start
+    next_offset = position
+    batches = records = 0
+    max_timestamp = leader_epoch = -1
+    for at, header in iterate_headers(buffer, start, stop):
+        base_offset, batch_length, epoch, _, _, attributes, last_offset_delta = header[:7]
+        after = base_offset + last_offset_delta + 1
+        if after <= position:
+            run_start = run_stop = at + batch_length + LOG_OVERHEAD_BYTES
+            continue
+        if end is not None and base_offset >= end:
+            break
+        run_stop = at + batch_length + LOG_OVERHEAD_BYTES
+        batches += 1
+        next_offset = after
+        leader_epoch = epoch
+        if not attributes & CONTROL:
+            records += header[12]
+            if header[8] > max_timestamp:
+                max_timestamp = header[8]
+    if not batches:
+        return None
+    return Run(run_start, run_stop, position, next_offset, batches, records, max_timestamp, leader_epoch)
