@@ -118,9 +118,9 @@ class BatchHeader(NamedTuple):
 def parse_header(buffer: memoryview | bytes, position: int) -> BatchHeader:
     """The header of the batch that begins at `position`.
 
-    A message of magic 0 or 1 yields a header with its offset, length, magic, crc and codec, a count of one and otherwise
-    absent values: enough to step over it and to refuse it. Its `next_offset` is right: a compressed wrapper carries its
-    last record's offset.
+    A message of magic 0 or 1 yields a header with its offset, length, magic, crc and codec, a count of one and absent
+    values for the rest: enough to step over it and to refuse it. Its `next_offset` is right: a compressed wrapper
+    carries its last record's offset.
 
     Raises ProtocolError when these bytes cannot be a batch.
     """
