@@ -8,8 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -17,68 +16,17 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from sparkmirror import __version__
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
+from sparkmirror.kafka.answers import EARLIEST, LATEST, NO_LEADER, ConfigEntry, Leader, NewTopic
 from sparkmirror.kafka.connection import ClusterConnection
 from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, is_retriable, refusal
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Topic, TopicPartition
 
-EARLIEST = -2
-LATEST = -1
-NO_LEADER = -1
 _TOPIC = 2
 _TOPICS_PER_REQUEST = 500
 _ORDER_TIMEOUT_MS = 30_000
 _SETTLE_SECONDS_MAX = 5.0
 _LEADER_SECONDS_MAX = 2.0
 _Item = TypeVar("_Item")
-
-
-class Leader(NamedTuple):
-    """Who leads a partition: a node id, or NO_LEADER, and the leader epoch (KIP-320)."""
-
-    node_id: int
-    epoch: int
-
-
-class ConfigSource:
-    """Where a setting's value comes from (`DescribeConfigsResponse.ConfigSource`)."""
-
-    TOPIC = 1
-    BROKER = 2
-    ALL_BROKERS = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
-    """One setting of a topic. `value` is None where the cluster hides it; `source` is one of `ConfigSource`."""
-
-    value: str | None
-    source: int
-    read_only: bool
-    sensitive: bool
-
-    @property
-    def is_explicit(self) -> bool:
-        """MirrorMaker's rule (`MirrorSourceConnector.targetConfig`): neither a default nor from a broker's file.
-
-        Dynamic broker settings count, so they reach the remote topics as they do with MirrorMaker.
-        """
-        return self._is_copyable and self.source != ConfigSource.DEFAULT
-
-    @property
-    def _is_copyable(self) -> bool:
-        return not (self.read_only or self.sensitive or self.source == ConfigSource.STATIC_BROKER)
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """A topic to create. A replication factor of -1 leaves it to the brokers (KIP-464)."""
-
-    name: str
-    partitions: int
-    replication_factor: int
-    configs: Mapping[str, str] = field(default_factory=dict)
 
 
 class Admin:

@@ -18,6 +18,7 @@ from sparkmirror.errors import (
     ProtocolError,
     SparkMirrorError,
 )
+from sparkmirror.kafka.answers import TopicExists
 from sparkmirror.kafka.settings import ClientSettings
 
 NO_ERROR = 0
@@ -27,10 +28,6 @@ TOPIC_ALREADY_EXISTS = 36
 _AUTHORIZATION = {29: "topic", 30: "group", 31: "cluster", 53: "transactional id", 65: "delegation token"}
 _AUTHENTICATION = frozenset({33, 34, 58})
 _FENCED = frozenset({47, 90})
-
-
-class TopicExists(ClusterError):
-    """The topic is there already; whoever wanted it may go on."""
 
 
 class RequestRefused(ClusterError):

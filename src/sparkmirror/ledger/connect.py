@@ -1,0 +1,101 @@
+"""Kafka Connect's source-offset records, byte for byte; pure, the one place where Connect's offsets meet ours.
+
+Connect stores the offset of the *last mirrored* record, everything else here speaks of the *next* one. Keys must be
+byte-exact: Connect looks them up by bytes, and compaction works by them (`OffsetStorageWriter`,
+`KafkaOffsetBackingStore`). Member order is that of Java's HashMap for these names.
+"""
+
+import json
+import re
+
+from sparkmirror.errors import ProtocolError
+from sparkmirror.model import TopicPartition
+
+SOURCE_CONNECTOR = "MirrorSourceConnector"
+_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPED = re.compile(r'["\\\x00-\x1f]|[\U00010000-\U0010ffff]')
+_UINT32 = 0xFFFFFFFF
+_MURMUR_FACTOR = 0x5BD1E995
+_MURMUR_SEED = 0x9747B28C
+
+
+def jackson_string(text: str) -> str:
+    """`text` as a JSON string the way Jackson writes it: upper-case hex, characters above the BMP as two escapes."""
+    return '"' + _ESCAPED.sub(lambda match: _escape(match[0]), text) + '"'
+
+
+def encode_key(source_alias: str, partition: TopicPartition, connector: str = SOURCE_CONNECTOR) -> bytes:
+    """The record key of one source partition; `connector` differs where a user renamed it."""
+    cluster, topic = jackson_string(source_alias), jackson_string(partition.topic)
+    members = f'"cluster":{cluster},"partition":{partition.partition},"topic":{topic}'
+    return f"[{jackson_string(connector)},{{{members}}}]".encode()
+
+
+def decode_key(key: bytes | None, connector: str = SOURCE_CONNECTOR) -> tuple[str, TopicPartition] | None:
+    """The source alias and partition of a key; None for other connectors' keys and for any that Connect would not find.
+
+    A key that differs in a single byte from what `encode_key` writes is another key to Connect, so it is to us.
+    """
+    try:
+        name, partition_map = json.loads(key or b"")
+        alias, partition = partition_map["cluster"], partition_map["partition"]
+        found = TopicPartition(partition_map["topic"], partition)
+        exact = name == connector and encode_key(alias, found, connector) == key
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return (alias, found) if exact and type(partition) is int else None
+
+
+def encode_value(next_offset: int) -> bytes:
+    """The record value for a partition whose next offset to mirror is `next_offset`.
+
+    Zero becomes `{"offset":-1}`, which MirrorMaker reads as "nothing mirrored yet" (`MirrorUtils.unwrapOffset`).
+    """
+    if next_offset < 0:
+        raise ValueError(f"next_offset must not be negative, got {next_offset}")
+    return b'{"offset":%d}' % (next_offset - 1)
+
+
+def decode_value(value: bytes | None) -> int | None:
+    """The next offset to mirror; None for a tombstone and for values that MirrorMaker takes as "not committed".
+
+    Raises ProtocolError for what would break MirrorMaker's task, such as an offset that is not a JSON integer.
+    """
+    if value is None:
+        return None
+    try:
+        stored = json.loads(value)
+    except ValueError:
+        raise ProtocolError(f"A stored position is not JSON: {value[:80]!r}.") from None
+    if stored is None or (isinstance(stored, dict) and stored.get("offset") is None):
+        return None
+    if not isinstance(stored, dict) or type(stored["offset"]) is not int:
+        raise ProtocolError(f"A stored position is not an integer offset: {value[:80]!r}.")
+    offset: int = stored["offset"]
+    return offset + 1 if offset >= -1 else None
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of the offsets topic that Kafka's default partitioner chooses for `key`."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's 32-bit murmur2 (`Utils.murmur2`), as an unsigned number."""
+    body = len(data) - len(data) % 4
+    hashed = _MURMUR_SEED ^ len(data)
+    for start in range(0, body, 4):
+        word = int.from_bytes(data[start : start + 4], "little") * _MURMUR_FACTOR & _UINT32
+        word = (word ^ word >> 24) * _MURMUR_FACTOR & _UINT32
+        hashed = (hashed * _MURMUR_FACTOR & _UINT32) ^ word
+    if tail := data[body:]:
+        hashed = (hashed ^ int.from_bytes(tail, "little")) * _MURMUR_FACTOR & _UINT32
+    hashed = (hashed ^ hashed >> 13) * _MURMUR_FACTOR & _UINT32
+    return hashed ^ hashed >> 15
+
+
+def _escape(character: str) -> str:
+    if short := _SHORT_ESCAPES.get(character):
+        return short
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02X}{units[at + 1]:02X}" for at in range(0, len(units), 2))

@@ -1,0 +1,88 @@
+"""Our own position records, beside Connect's: what recognises the log a position belongs to; pure.
+
+Written by the writer (in the data's transaction under exactly-once), read by `ledger.reader`. Connect's record is the
+authority on the offset (`authoritative`), so that a MirrorMaker that ran in between is believed.
+"""
+
+import json
+from dataclasses import dataclass
+from uuid import UUID
+
+from sparkmirror.errors import ProtocolError
+from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Position, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRecord:
+    """One partition's position with who wrote it: assignment `generation`, `task`, and whether the task gave it up."""
+
+    position: Position
+    generation: int
+    task: int
+    released: bool = False
+
+
+def encode_key(source_alias: str, partition: TopicPartition) -> bytes:
+    """Compact JSON, `["A","orders",3]`."""
+    return _json([source_alias, partition.topic, partition.partition])
+
+
+def decode_key(key: bytes | None) -> tuple[str, TopicPartition] | None:
+    """The flow's source alias and the partition; None for any other key."""
+    try:
+        alias, topic, partition = json.loads(key or b"")
+    except (ValueError, TypeError):
+        return None
+    if not (isinstance(alias, str) and isinstance(topic, str) and type(partition) is int):
+        return None
+    return alias, TopicPartition(topic, partition)
+
+
+def encode_value(record: PositionRecord) -> bytes:
+    """Compact JSON; `offset` is the next one to mirror."""
+    position = record.position
+    return _json(
+        {
+            "offset": position.offset,
+            "epoch": position.leader_epoch,
+            "id": str(position.topic_id),
+            "generation": record.generation,
+            "task": record.task,
+            "released": record.released,
+        }
+    )
+
+
+def decode_value(value: bytes | None) -> PositionRecord | None:
+    """The record, None for a tombstone. Members that a later version may add are ignored. Raises ProtocolError."""
+    if value is None:
+        return None
+    try:
+        stored = json.loads(value)
+        position = Position(
+            offset=int(stored["offset"]),
+            leader_epoch=int(stored.get("epoch", NO_EPOCH)),
+            topic_id=UUID(stored.get("id", str(NO_TOPIC_ID))),
+        )
+        return PositionRecord(
+            position, int(stored["generation"]), int(stored["task"]), bool(stored.get("released", False))
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ProtocolError(f"A position record of ours cannot be read: {value[:120]!r}.") from None
+
+
+def authoritative(connect_offset: int | None, ours: PositionRecord | None) -> Position | None:
+    """Where to go on: Connect's next offset, with our epoch and topic id only if both agree on the offset.
+
+    Where they differ somebody else mirrored in between, and the log we knew may be gone. No offset of Connect's means
+    that nothing is mirrored, or that an operator reset it with Connect's tools.
+    """
+    if connect_offset is None:
+        return None
+    if ours is not None and ours.position.offset == connect_offset:
+        return ours.position
+    return Position(connect_offset)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

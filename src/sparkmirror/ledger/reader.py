@@ -1,0 +1,66 @@
+"""Reads the ledger of one flow from its target: all of it once, then what is new; used by the planner and the CLI."""
+
+from collections.abc import Sequence
+from typing import Self
+
+from sparkmirror.errors import ClusterError
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.ledger.connect import SOURCE_CONNECTOR
+from sparkmirror.ledger.topics import LedgerTopics
+from sparkmirror.ledger.view import LedgerView
+from sparkmirror.model import Cluster, Position, TopicPartition
+
+
+class LedgerReader:
+    """Positions of every source partition of a flow, committed ones only. A context manager, for one thread.
+
+    `view` holds what was read so far: positions, our own records (generation, task, released) and `problems`.
+    """
+
+    def __init__(
+        self, target: Cluster, topics: LedgerTopics, source_alias: str, connector: str = SOURCE_CONNECTOR
+    ) -> None:
+        """Connects; the topics must exist (`ensure_ledger_topics`). Raises what `open_admin` raises."""
+        self.view = LedgerView(source_alias, connector)
+        self._topics = topics
+        self._tail = open_tail(target, "ledger", _partitions(target, topics))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._tail.close()
+
+    def read_to_end(self, seconds_max: float = 60.0) -> dict[TopicPartition, Position]:
+        """All positions as of now; call it before the first `poll`. Raises ClusterUnreachable when it takes longer."""
+        self._fold(self._tail.read_to_end(seconds_max))
+        return self.view.positions
+
+    def poll(self, timeout_seconds: float) -> dict[TopicPartition, Position | None]:
+        """Partitions whose records changed, with their positions now; None where a position was deleted.
+
+        Connect's record and ours travel in different partitions: for a moment a position may lack epoch and id.
+        """
+        return {partition: self.view.position(partition) for partition in self._fold(self._tail.poll(timeout_seconds))}
+
+    def _fold(self, records: Sequence[TailRecord]) -> list[TopicPartition]:
+        touched: dict[TopicPartition, None] = {}
+        for record in records:
+            is_connect = record.partition.topic == self._topics.offsets
+            take = self.view.take_connect if is_connect else self.view.take_ours
+            if (partition := take(record.key, record.value)) is not None:
+                touched[partition] = None
+        return list(touched)
+
+
+def _partitions(target: Cluster, topics: LedgerTopics) -> list[TopicPartition]:
+    names = (topics.offsets, topics.positions)
+    with open_admin(target, "ledger") as admin:
+        found = admin.list_topics(names)
+    if missing := [name for name in names if name not in found]:
+        raise ClusterError(f"Cluster {target.alias} has no topic {' and '.join(missing)}.", "Has this flow ever run?")
+    return [TopicPartition(name, number) for name in names for number in range(found[name].partitions)]

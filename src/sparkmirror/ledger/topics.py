@@ -1,0 +1,98 @@
+"""The internal topics of one flow on its target: their names, and which to create; pure, applied by `ledger.setup`.
+
+Connect's offsets topic is MirrorMaker's own; the rest are ours and named `mm2-sparkmirror-….internal`, which every
+MirrorMaker's topic filter leaves alone. Ours have small segments: compaction never touches the active one.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sparkmirror.kafka.answers import NewTopic
+from sparkmirror.model import Topic
+
+OFFSETS_PARTITIONS = 25
+INTERNAL_REPLICATION_FACTOR = 3
+_SMALL_SEGMENTS = {
+    # 1 MiB is the least that Kafka 4 accepts (KIP-1030).
+    "segment.bytes": str(1 << 20),
+    "segment.ms": str(3_600_000),
+    "min.cleanable.dirty.ratio": "0.1",
+    "max.compaction.lag.ms": str(3_600_000),
+}
+_COMPACT = {"cleanup.policy": "compact"}
+_COMMAND_RETENTION_MS = 7 * 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerTopics:
+    """Names of a flow's internal topics, all on the target cluster."""
+
+    offsets: str
+    positions: str
+    commands: str
+    status: str
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self.offsets, self.positions, self.commands, self.status))
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPlan:
+    """What is missing, and sentences about what is not as it should be."""
+
+    missing: tuple[NewTopic, ...]
+    warnings: tuple[str, ...]
+
+
+def ledger_topics(source_alias: str, offsets_topic: str = "") -> LedgerTopics:
+    """The names for flows from `source_alias`; `offsets_topic` is the user's `offset.storage.topic`, if set."""
+    return LedgerTopics(
+        offsets=offsets_topic or f"mm2-offsets.{source_alias}.internal",
+        positions=f"mm2-sparkmirror-positions.{source_alias}.internal",
+        commands=f"mm2-sparkmirror-commands.{source_alias}.internal",
+        status=f"mm2-sparkmirror-status.{source_alias}.internal",
+    )
+
+
+def plan_ledger_topics(
+    topics: LedgerTopics,
+    existing: Mapping[str, Topic],
+    brokers: int,
+    *,
+    replication_factor: int = INTERNAL_REPLICATION_FACTOR,
+    offsets_partitions: int = OFFSETS_PARTITIONS,
+) -> LedgerPlan:
+    """Which of `topics` to create on a target with `brokers` live brokers.
+
+    `existing` holds the target's topics, with explicit configs for those named here. A replication factor above the
+    number of brokers is lowered with a warning: MirrorMaker's worker would not start at all.
+    """
+    possible = min(replication_factor, brokers) if replication_factor > 0 else replication_factor
+    wanted = (
+        NewTopic(topics.offsets, offsets_partitions, possible, _COMPACT),
+        NewTopic(topics.positions, 1, possible, _COMPACT | _SMALL_SEGMENTS),
+        NewTopic(topics.commands, 1, possible, _command_configs()),
+        NewTopic(topics.status, 1, possible, _COMPACT | _SMALL_SEGMENTS),
+    )
+    missing = tuple(topic for topic in wanted if topic.name not in existing)
+    warnings = [*_policy_warnings(topics, existing)]
+    if missing and possible != replication_factor:
+        warnings.append(
+            f"The target has {brokers} broker(s): internal topics get replication factor {possible} "
+            f"instead of {replication_factor}."
+        )
+    return LedgerPlan(missing, tuple(warnings))
+
+
+def _policy_warnings(topics: LedgerTopics, existing: Mapping[str, Topic]) -> list[str]:
+    found = ((name, existing[name].configs) for name in (topics.offsets, topics.positions) if name in existing)
+    return [
+        f"Topic {name} has cleanup.policy={policy}: stored positions may be deleted. Set it to compact."
+        for name, configs in found
+        if (policy := configs.get("cleanup.policy", "delete")) != "compact"
+    ]
+
+
+def _command_configs() -> dict[str, str]:
+    policy = {"cleanup.policy": "compact,delete", "retention.ms": str(_COMMAND_RETENTION_MS)}
+    return policy | _SMALL_SEGMENTS
