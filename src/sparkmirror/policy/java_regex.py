@@ -1,6 +1,6 @@
 """Java's regular expressions, as far as names need them, by the `regex` package.
 
-`java.util.regex` is not at hand where no JVM runs (a check of a file). The `regex` package in its version-1 mode with
+`java.util.regex` is not at hand where no JVM runs. The `regex` package in its version-1 mode with
 ASCII classes agrees with it on sets (`[a-z&&[^q]]`), possessive quantifiers, POSIX and Unicode classes and inline flags.
 What it writes differently is rewritten here: `\\Q…\\E`, `\\x{…}`, `\\0n`, `\\cX`, `\\e`, `\\k<name>`, and `||`, `~~`
 inside a set. What it accepts but Java refuses is refused where a name could tell: a stray `{`, `(?P`, `(?R)`.

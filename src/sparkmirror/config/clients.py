@@ -1,0 +1,65 @@
+"""Settings of the bulk clients: what the reader asks of the source's brokers, the writer of the target's.
+
+Read by `config/flows.py`, used by `source/` and `target/`. Names, units and meanings are those of Kafka's Java clients.
+"""
+
+from dataclasses import dataclass
+
+from sparkmirror.config import keys
+from sparkmirror.config.reading import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """How the source is read. A buffer of -1 is left to the operating system."""
+
+    isolation_level: str = keys.ISOLATION_LEVEL.default
+    auto_offset_reset: str = keys.AUTO_OFFSET_RESET.default
+    fetch_max_bytes: int = keys.FETCH_MAX_BYTES.default
+    max_partition_fetch_bytes: int = keys.MAX_PARTITION_FETCH_BYTES.default
+    fetch_max_wait_ms: int = keys.FETCH_MAX_WAIT.default
+    fetch_min_bytes: int = keys.FETCH_MIN_BYTES.default
+    client_rack: str = keys.CLIENT_RACK.default
+    receive_buffer_bytes: int = keys.CONSUMER_RECEIVE_BUFFER.default
+    send_buffer_bytes: int = keys.CONSUMER_SEND_BUFFER.default
+    request_timeout_ms: int = keys.CONSUMER_REQUEST_TIMEOUT.default
+    client_id: str = keys.CONSUMER_CLIENT_ID.default
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """How the target is written. A buffer of -1 is left to the operating system."""
+
+    max_request_size_bytes: int = keys.MAX_REQUEST_SIZE.default
+    receive_buffer_bytes: int = keys.PRODUCER_RECEIVE_BUFFER.default
+    send_buffer_bytes: int = keys.PRODUCER_SEND_BUFFER.default
+    request_timeout_ms: int = keys.PRODUCER_REQUEST_TIMEOUT.default
+    client_id: str = keys.PRODUCER_CLIENT_ID.default
+
+
+def read_consumer(reader: Reader) -> ConsumerSettings:
+    """The settings of a source consumer's layer."""
+    return ConsumerSettings(
+        isolation_level=reader.read(keys.ISOLATION_LEVEL),
+        auto_offset_reset=reader.read(keys.AUTO_OFFSET_RESET),
+        fetch_max_bytes=reader.read(keys.FETCH_MAX_BYTES),
+        max_partition_fetch_bytes=reader.read(keys.MAX_PARTITION_FETCH_BYTES),
+        fetch_max_wait_ms=reader.read(keys.FETCH_MAX_WAIT),
+        fetch_min_bytes=reader.read(keys.FETCH_MIN_BYTES),
+        client_rack=reader.read(keys.CLIENT_RACK),
+        receive_buffer_bytes=reader.read(keys.CONSUMER_RECEIVE_BUFFER),
+        send_buffer_bytes=reader.read(keys.CONSUMER_SEND_BUFFER),
+        request_timeout_ms=reader.read(keys.CONSUMER_REQUEST_TIMEOUT),
+        client_id=reader.read(keys.CONSUMER_CLIENT_ID),
+    )
+
+
+def read_producer(reader: Reader) -> ProducerSettings:
+    """The settings of a target producer's layer."""
+    return ProducerSettings(
+        max_request_size_bytes=reader.read(keys.MAX_REQUEST_SIZE),
+        receive_buffer_bytes=reader.read(keys.PRODUCER_RECEIVE_BUFFER),
+        send_buffer_bytes=reader.read(keys.PRODUCER_SEND_BUFFER),
+        request_timeout_ms=reader.read(keys.PRODUCER_REQUEST_TIMEOUT),
+        client_id=reader.read(keys.PRODUCER_CLIENT_ID),
+    )

@@ -1,0 +1,231 @@
+"""From a MirrorMaker 2 file to frozen dataclasses: the only reader of configuration. Called by `cli/run.py`.
+
+Everything that is wrong with a file is reported at once, each problem with its line. What a value means is in
+`config/keys.py`, which line counts is in `config/precedence.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+
+from sparkmirror.config import keys
+from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_consumer, read_producer
+from sparkmirror.config.precedence import (
+    admin_properties,
+    cluster_properties,
+    common_values,
+    connector_properties,
+    source_consumer_properties,
+    target_producer_properties,
+    worker_properties,
+)
+from sparkmirror.config.problems import Problems
+from sparkmirror.config.properties import Entry, Properties, read_properties
+from sparkmirror.config.reading import Reader
+from sparkmirror.config.recognise import recognise
+from sparkmirror.model import Cluster, FlowName
+from sparkmirror.policy.filters import TopicFilter
+from sparkmirror.policy.loops import Route, find_loops
+from sparkmirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class FlowConfig:
+    """All settings of one flow, typed. `source` and `target` carry the client properties of reader and writer."""
+
+    name: FlowName
+    source: Cluster
+    target: Cluster
+    policy: ReplicationPolicy
+    topics: TopicFilter
+    tasks_max: int
+    replication_factor: int
+    refresh_topics_enabled: bool
+    refresh_topics_interval_seconds: int
+    sync_topic_configs_enabled: bool
+    config_properties_exclude: tuple[str, ...]
+    offset_storage_topic: str
+    offset_storage_partitions: int
+    offset_storage_replication_factor: int
+    offset_flush_interval_ms: int
+    exactly_once_source_support: str
+    epoch_seconds: int
+    lease_ring_bytes: int
+    connections_per_broker: int
+    on_data_loss: str
+    consumer: ConsumerSettings
+    producer: ProducerSettings
+
+    def should_replicate(self, topic: str) -> bool:
+        """Whether the flow mirrors the source topic `topic`."""
+        return self.topics.should_replicate(topic, self.policy, self.name)
+
+    def remote_topic(self, topic: str) -> str:
+        """The target's name of the source topic `topic`."""
+        return self.policy.format_remote_topic(self.name.source, topic)
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorConfig:
+    """A file, understood. `clusters` hold the properties of their admin clients; `flows` mirror data."""
+
+    clusters: Mapping[str, Cluster]
+    flows: tuple[FlowConfig, ...]
+    warnings: tuple[str, ...]
+    file: str
+
+
+def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
+    """The file at `path`, with only the flows into `targets` and only those named in `flows` (`A->B`), where given.
+
+    Raises ConfigError that lists every problem.
+    """
+    return parse_config(read_properties(path), targets, flows)
+
+
+def parse_config(properties: Properties, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
+    """As `load_config`, from properties."""
+    problems = Problems(properties.file)
+    aliases = _read_aliases(properties, problems)
+    recognise(properties, aliases, problems)
+    clusters = {alias: _read_cluster(properties, alias, problems) for alias in aliases}
+    enabled = tuple(_read_flow(properties, name, problems) for name in _enabled_pairs(properties, aliases, problems))
+    _refuse_loops(enabled, problems)
+    chosen = _choose(enabled, aliases, targets, flows, problems)
+    problems.raise_if_any()
+    return MirrorConfig(clusters, chosen, problems.warnings(), properties.file)
+
+
+def _read_aliases(properties: Properties, problems: Problems) -> tuple[str, ...]:
+    if properties.get("clusters") is None:
+        problems.error("`clusters` is missing", "add a line such as `clusters = A, B`")
+        return ()
+    reader = Reader(properties.entries, problems)
+    wrong_before = len(problems.errors)
+    aliases = reader.read(keys.CLUSTERS)
+    if not aliases and len(problems.errors) == wrong_before:
+        problems.error("`clusters` is empty", "list the aliases, as in `clusters = A, B`", properties.get("clusters"))
+    return aliases
+
+
+def _read_cluster(properties: Properties, alias: str, problems: Problems) -> Cluster:
+    layer = cluster_properties(properties, alias)
+    if "bootstrap.servers" not in layer:
+        hint = f"add a line such as `{alias}.bootstrap.servers = broker1:9092`"
+        problems.error(f"the cluster `{alias}` has no `bootstrap.servers`", hint)
+    admin = admin_properties(layer)
+    _check_addresses(admin, problems)
+    for key in keys.keys_of(keys.Scope.ADMIN):
+        Reader(admin, problems).read(key)
+    return Cluster(alias, {name: entry.value.strip() for name, entry in admin.items()})
+
+
+def _check_addresses(client: Mapping[str, Entry], problems: Problems) -> None:
+    for key in keys.keys_of(keys.Scope.CLIENT):
+        Reader(client, problems).read(key)
+
+
+def _enabled_pairs(properties: Properties, aliases: Sequence[str], problems: Problems) -> list[FlowName]:
+    pairs = [FlowName(source, target) for source, target in permutations(aliases, 2)]
+    enabled = [pair for pair in pairs if _is_enabled(properties, pair, problems)]
+    if len(aliases) == 1:
+        problems.error("`clusters` lists one cluster; a mirror needs two", entry=properties.get("clusters"))
+    elif pairs and not enabled:
+        hint = f"add the line `{pairs[0]}.enabled = true`"
+        problems.error("no flow is enabled, so there is nothing to mirror", hint)
+    return enabled
+
+
+def _is_enabled(properties: Properties, pair: FlowName, problems: Problems) -> bool:
+    """The pair's own switch; without it the top level's, where the pair runs for its heartbeats as in MirrorMaker."""
+    own, top = properties.get(f"{pair}.enabled"), properties.get("enabled")
+    entry = own or (top if _emits_heartbeats(properties, pair) else None)
+    if entry is None:
+        return False
+    enabled = Reader({"enabled": entry}, problems).read(keys.ENABLED)
+    if not enabled and entry.value.lower() != "false":
+        problems.warn(f"`{entry.key}` is `{entry.value}`, which counts as false: only `true` turns a flow on", entry)
+    if enabled and own is None:
+        problems.warn(f"`enabled` at the top level turns on {pair}", entry)
+    return enabled
+
+
+def _emits_heartbeats(properties: Properties, pair: FlowName) -> bool:
+    entry = properties.get(f"{pair}.emit.heartbeats.enabled") or properties.get("emit.heartbeats.enabled")
+    return entry is None or entry.value.lower() == "true"
+
+
+def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> FlowConfig:
+    connector, worker = connector_properties(properties, name), worker_properties(properties, name)
+    consumer, producer = source_consumer_properties(connector), target_producer_properties(connector, worker)
+    flow, storage = Reader(connector, problems), Reader(worker, problems)
+    for client in (consumer, producer):
+        _check_addresses(client, problems)
+    return FlowConfig(
+        name=name,
+        source=Cluster(name.source, common_values(consumer)),
+        target=Cluster(name.target, common_values(producer)),
+        policy=_read_policy(flow, name),
+        topics=TopicFilter(
+            flow.read(keys.TOPICS), flow.read(keys.TOPICS_EXCLUDE), flow.read(keys.HEARTBEATS_REPLICATION)
+        ),
+        tasks_max=flow.read(keys.TASKS_MAX),
+        replication_factor=flow.read(keys.REPLICATION_FACTOR),
+        refresh_topics_enabled=flow.read(keys.REFRESH_TOPICS_ENABLED),
+        refresh_topics_interval_seconds=flow.read(keys.REFRESH_TOPICS_INTERVAL),
+        sync_topic_configs_enabled=flow.read(keys.SYNC_TOPIC_CONFIGS),
+        config_properties_exclude=flow.read(keys.CONFIG_PROPERTIES_EXCLUDE),
+        offset_storage_topic=storage.read(keys.OFFSET_STORAGE_TOPIC) or f"mm2-offsets.{name.source}.internal",
+        offset_storage_partitions=storage.read(keys.OFFSET_STORAGE_PARTITIONS),
+        offset_storage_replication_factor=storage.read(keys.OFFSET_STORAGE_REPLICATION),
+        offset_flush_interval_ms=storage.read(keys.OFFSET_FLUSH_INTERVAL),
+        exactly_once_source_support=storage.read(keys.EXACTLY_ONCE),
+        epoch_seconds=flow.read(keys.EPOCH_SECONDS),
+        lease_ring_bytes=flow.read(keys.LEASE_RING_BYTES),
+        connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),
+        on_data_loss=flow.read(keys.ON_DATA_LOSS),
+        consumer=read_consumer(Reader(consumer, problems)),
+        producer=read_producer(Reader(producer, problems)),
+    )
+
+
+def _read_policy(flow: Reader, name: FlowName) -> ReplicationPolicy:
+    separator, internal = flow.read(keys.POLICY_SEPARATOR), flow.read(keys.POLICY_INTERNAL_SEPARATOR)
+    if flow.read(keys.POLICY_CLASS) == keys.IDENTITY_POLICY:
+        return IdentityReplicationPolicy(separator, internal, name.source)
+    return DefaultReplicationPolicy(separator, internal)
+
+
+def _refuse_loops(flows: Sequence[FlowConfig], problems: Problems) -> None:
+    """Invariant 8."""
+    for loop in find_loops([Route(flow.name, flow.policy, flow.topics) for flow in flows]):
+        path = ", ".join(map(str, loop))
+        problems.error(
+            f"the flows {path} would copy the same topics round and round: IdentityReplicationPolicy keeps their names",
+            "give the flows `topics` lists that share nothing, or use DefaultReplicationPolicy",
+        )
+
+
+def _choose(
+    flows: Sequence[FlowConfig],
+    aliases: Sequence[str],
+    targets: Sequence[str],
+    names: Sequence[str],
+    problems: Problems,
+) -> tuple[FlowConfig, ...]:
+    enabled = [str(flow.name) for flow in flows]
+    for target in targets:
+        if target not in aliases:
+            problems.error(f"`--clusters {target}`: `clusters` does not list it", f"known are {', '.join(aliases)}")
+    for name in names:
+        if name not in enabled:
+            problems.error(f"`--flow {name}`: there is no such enabled flow", f"enabled are {', '.join(enabled)}")
+    chosen = tuple(
+        flow
+        for flow in flows
+        if (not targets or flow.name.target in targets) and (not names or str(flow.name) in names)
+    )
+    if enabled and not chosen and not problems.errors:
+        problems.error("no enabled flow is left by `--clusters` and `--flow`", f"enabled are {', '.join(enabled)}")
+    return chosen

@@ -1,0 +1,289 @@
+"""THE table of configuration keys: names, places, types, defaults and what they mean.
+
+`config/flows.py` reads values through it, `config/recognise.py` judges every line of a file by it, and
+`python -m sparkmirror.config.keys > docs/configuration.md` writes the manual from it. A new key is a new entry here.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from sparkmirror.config import types
+
+T = TypeVar("T")
+
+
+class Scope(Enum):
+    """Where a key may be written. S and T stand for the aliases of a flow's source and target, X for any alias."""
+
+    FILE = "KEY"
+    PAIR = "S->T.KEY"
+    FLOW = "KEY or S->T.KEY"
+    CLIENT = "X.KEY or KEY"
+    WORKER = "T.KEY"
+    STORAGE = "KEY or T.KEY"
+    CONSUMER = "S.consumer.KEY or S->T.consumer.KEY"
+    PRODUCER = "T.producer.KEY or S->T.producer.override.KEY"
+    ADMIN = "X.admin.KEY"
+
+    def places(self, key: str) -> str:
+        """The spellings of `key`, for a person."""
+        return " or ".join(f"`{spelling.replace('KEY', key)}`" for spelling in self.value.split(" or "))
+
+
+@dataclass(frozen=True, slots=True)
+class Key(Generic[T]):
+    """One key. `mirrormaker` says how MirrorMaker 2 differs, "" where it agrees."""
+
+    name: str
+    scope: Scope
+    type: types.Type[T]
+    default: T
+    doc: str
+    mirrormaker: str = ""
+
+
+DEFAULT_POLICY = "DefaultReplicationPolicy"
+IDENTITY_POLICY = "IdentityReplicationPolicy"
+_POLICIES = types.class_name(
+    {f"org.apache.kafka.connect.mirror.{name}": name for name in (DEFAULT_POLICY, IDENTITY_POLICY)}
+)
+
+CLUSTERS = Key("clusters", Scope.FILE, types.LIST, (), "The aliases of all clusters. Required.")
+ENABLED = Key(
+    "enabled",
+    Scope.PAIR,
+    types.SWITCH,
+    False,
+    "Whether the flow mirrors data. `enabled = true` without a flow turns on every pair that does not set it.",
+)
+
+TOPICS = Key("topics", Scope.FLOW, types.PATTERNS, (".*",), "The topics to mirror; an expression matches whole names.")
+TOPICS_EXCLUDE = Key(
+    "topics.exclude",
+    Scope.FLOW,
+    types.PATTERNS,
+    (r".*[\-\.]internal", r".*\.replica", "__.*"),
+    "Topics to leave out, whatever `topics` says.",
+    r"documents this default; releases from 4.0 use `mm2.*\.internal, .*\.replica, __.*`",
+)
+TASKS_MAX = Key(
+    "tasks.max", Scope.FLOW, types.whole(1), 1, "Spark tasks of the flow: how many partitions move at a time."
+)
+REPLICATION_FACTOR = Key(
+    "replication.factor",
+    Scope.FLOW,
+    types.whole(1, 32767, also=-1),
+    2,
+    "Of remote topics; -1 takes the broker's default.",
+)
+POLICY_CLASS = Key(
+    "replication.policy.class",
+    Scope.FLOW,
+    _POLICIES,
+    DEFAULT_POLICY,
+    "How remote topics are called. IdentityReplicationPolicy keeps names; flows in a circle are then refused.",
+    "loads any Java class",
+)
+POLICY_SEPARATOR = Key(
+    "replication.policy.separator", Scope.FLOW, types.SEPARATOR, ".", "Stands between alias and topic in a remote name."
+)
+POLICY_INTERNAL_SEPARATOR = Key(
+    "replication.policy.internal.topic.separator.enabled",
+    Scope.FLOW,
+    types.BOOLEAN,
+    True,
+    "Whether internal topics use the separator too; with false they use dots.",
+)
+REFRESH_TOPICS_ENABLED = Key(
+    "refresh.topics.enabled", Scope.FLOW, types.BOOLEAN, True, "Whether to look for new topics and partitions."
+)
+REFRESH_TOPICS_INTERVAL = Key(
+    "refresh.topics.interval.seconds",
+    Scope.FLOW,
+    types.whole(1, unit="seconds"),
+    5,
+    "How often to look for new topics and partitions.",
+    "600",
+)
+SYNC_TOPIC_CONFIGS = Key(
+    "sync.topic.configs.enabled",
+    Scope.FLOW,
+    types.BOOLEAN,
+    True,
+    "Whether remote topics follow their source's settings.",
+)
+CONFIG_PROPERTIES_EXCLUDE = Key(
+    "config.properties.exclude",
+    Scope.FLOW,
+    types.PATTERNS,
+    (
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "message.timestamp.difference.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.after.max.ms",
+        "message.timestamp.type",
+        "unclean.leader.election.enable",
+        "min.insync.replicas",
+    ),
+    "Topic settings that are not copied.",
+)
+HEARTBEATS_REPLICATION = Key(
+    "heartbeats.replication.enabled",
+    Scope.FLOW,
+    types.BOOLEAN,
+    True,
+    "Whether heartbeats topics are mirrored whatever `topics` says.",
+)
+
+OFFSET_STORAGE_TOPIC = Key(
+    "offset.storage.topic",
+    Scope.STORAGE,
+    types.STRING,
+    "",
+    "The topic on the target that keeps positions, in Kafka Connect's format; `mm2-offsets.S.internal` when not set. "
+    "The top level wins over `T.`, as in MirrorMaker.",
+)
+OFFSET_STORAGE_PARTITIONS = Key(
+    "offset.storage.partitions", Scope.STORAGE, types.whole(1, also=-1), 25, "Its partitions, when it is created."
+)
+OFFSET_STORAGE_REPLICATION = Key(
+    "offset.storage.replication.factor",
+    Scope.STORAGE,
+    types.whole(1, 32767, also=-1),
+    3,
+    "Its replication factor, when it is created; -1 takes the broker's default.",
+)
+OFFSET_FLUSH_INTERVAL = Key(
+    "offset.flush.interval.ms",
+    Scope.WORKER,
+    types.whole(1, unit="ms"),
+    1000,
+    "How often positions are stored: what may be repeated after a crash.",
+    "60000",
+)
+EXACTLY_ONCE = Key(
+    "exactly.once.source.support",
+    Scope.WORKER,
+    types.only("disabled", later=("preparing", "enabled")),
+    "disabled",
+    "Exactly-once delivery. Only `disabled` is supported yet.",
+    "`preparing` and `enabled` too",
+)
+
+EPOCH_SECONDS = Key(
+    "epoch.seconds",
+    Scope.FLOW,
+    types.whole(1, unit="seconds"),
+    600,
+    "How long one micro-batch of the streaming query lasts; its end holds a flow up for a moment.",
+    "no such key",
+)
+LEASE_RING_BYTES = Key(
+    "lease.ring.bytes",
+    Scope.FLOW,
+    types.whole(1 << 20, unit="bytes"),
+    32 << 20,
+    "Shared memory between a task's reading and writing end: bounds what is in flight.",
+    "no such key",
+)
+CONNECTIONS_PER_BROKER = Key(
+    "connections.per.broker",
+    Scope.FLOW,
+    types.whole(1, 64),
+    2,
+    "Connections of a task to each target broker; a broker serves one request of a connection at a time.",
+    "no such key",
+)
+ON_DATA_LOSS = Key(
+    "on.data.loss",
+    Scope.FLOW,
+    types.choice("continue", "pause", "fail"),
+    "continue",
+    "What to do with a partition whose source lost records before they were mirrored. The gap is recorded in any case.",
+    "goes on in silence",
+)
+
+BOOTSTRAP_SERVERS = Key(
+    "bootstrap.servers",
+    Scope.CLIENT,
+    types.HOSTS,
+    "",
+    "Where to find the cluster: `host:port, …`. Required per cluster.",
+)
+SECURITY_PROTOCOL = Key(
+    "security.protocol",
+    Scope.CLIENT,
+    types.choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    "PLAINTEXT",
+    "How connections are secured. At the top level it serves every cluster that has none of its own.",
+)
+
+ISOLATION_LEVEL = Key(
+    "isolation.level",
+    Scope.CONSUMER,
+    types.choice("read_uncommitted", "read_committed"),
+    "read_uncommitted",
+    "With read_committed, records of aborted transactions are left out.",
+)
+AUTO_OFFSET_RESET = Key(
+    "auto.offset.reset",
+    Scope.CONSUMER,
+    types.choice("earliest", "latest", "none"),
+    "earliest",
+    "Where to begin in a partition without a stored position.",
+)
+FETCH_MAX_BYTES = Key(
+    "fetch.max.bytes", Scope.CONSUMER, types.whole(1, unit="bytes"), 16 << 20, "Most bytes of one fetch.", "52428800"
+)
+MAX_PARTITION_FETCH_BYTES = Key(
+    "max.partition.fetch.bytes",
+    Scope.CONSUMER,
+    types.whole(1, unit="bytes"),
+    4 << 20,
+    "Most bytes of one partition in a fetch.",
+    "1048576",
+)
+FETCH_MAX_WAIT = Key(
+    "fetch.max.wait.ms", Scope.CONSUMER, types.whole(0, unit="ms"), 500, "How long a broker waits for fetch.min.bytes."
+)
+FETCH_MIN_BYTES = Key(
+    "fetch.min.bytes", Scope.CONSUMER, types.whole(0, unit="bytes"), 1, "What a broker waits for before it answers."
+)
+CLIENT_RACK = Key(
+    "client.rack", Scope.CONSUMER, types.STRING, "", "Where the reader runs, for fetching from near replicas."
+)
+
+MAX_REQUEST_SIZE = Key(
+    "max.request.size", Scope.PRODUCER, types.whole(1, unit="bytes"), 16 << 20, "Most bytes of one request.", "1048576"
+)
+
+
+_BUFFER = types.whole(1, unit="bytes", also=-1)
+_TIMEOUT = types.whole(1, unit="ms")
+_BUFFER_DOC = "Socket buffer; -1 leaves it to the operating system."
+
+CONSUMER_RECEIVE_BUFFER = Key("receive.buffer.bytes", Scope.CONSUMER, _BUFFER, -1, _BUFFER_DOC, "65536")
+CONSUMER_SEND_BUFFER = Key("send.buffer.bytes", Scope.CONSUMER, _BUFFER, -1, _BUFFER_DOC, "131072")
+CONSUMER_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.CONSUMER, _TIMEOUT, 30000, "When a request is given up.")
+CONSUMER_CLIENT_ID = Key("client.id", Scope.CONSUMER, types.STRING, "", "Put before the name that brokers see.")
+PRODUCER_RECEIVE_BUFFER = Key("receive.buffer.bytes", Scope.PRODUCER, _BUFFER, -1, _BUFFER_DOC, "32768")
+PRODUCER_SEND_BUFFER = Key("send.buffer.bytes", Scope.PRODUCER, _BUFFER, -1, _BUFFER_DOC, "131072")
+PRODUCER_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.PRODUCER, _TIMEOUT, 30000, "When a request is given up.")
+PRODUCER_CLIENT_ID = Key("client.id", Scope.PRODUCER, types.STRING, "", "Put before the name that brokers see.")
+ADMIN_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.ADMIN, _TIMEOUT, 30000, "When a request is given up.")
+ADMIN_CLIENT_ID = Key("client.id", Scope.ADMIN, types.STRING, "", "Put before the name that brokers see.")
+
+KEYS: tuple[Key[Any], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Key))
+
+
+def keys_of(*scopes: Scope) -> tuple[Key[Any], ...]:
+    """The keys of `scopes`, in the table's order."""
+    return tuple(key for key in KEYS if key.scope in scopes)
+
+
+if __name__ == "__main__":
+    from sparkmirror.config.reference import render_reference
+
+    print(render_reference(), end="")

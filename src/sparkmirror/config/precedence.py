@@ -1,0 +1,76 @@
+"""Which line of a file counts: MirrorMaker 2's layers, step by step (`MirrorMakerConfig`, `MirrorConnectorConfig` 4.3).
+
+Each function returns entries by the name under which a component reads them; later layers replace earlier ones. Called
+by `config/flows.py`.
+"""
+
+from collections.abc import Mapping
+
+from sparkmirror.config.foreign import CLIENT_COMMON
+from sparkmirror.config.keys import Scope, keys_of
+from sparkmirror.config.properties import Entry, Properties
+from sparkmirror.model import FlowName
+
+Layer = dict[str, Entry]
+
+_ROLES = ("producer", "consumer", "admin")
+_TOP_LEVEL = tuple(key.name for key in keys_of(Scope.FLOW, Scope.PAIR))
+_WORKER_PREFIXES = ("offset.storage", "config.storage", "status.storage", "task", "worker", "replication.policy")
+
+
+def cluster_properties(properties: Properties, alias: str) -> Layer:
+    """The properties of a cluster: its own, and what it shares with all from the top level (`clusterProps`)."""
+    own = properties.below(f"{alias}.")
+    for common in (dict(own), dict(properties.entries)):
+        for name in CLIENT_COMMON:
+            if (entry := common.get(name)) is not None:
+                for variant in (name, *(f"{role}.{name}" for role in _ROLES)):
+                    own.setdefault(variant, entry)
+    return own
+
+
+def connector_properties(properties: Properties, flow: FlowName) -> Layer:
+    """What MirrorMaker's connectors of a flow are given (`connectorBaseConfig`): `S->T.` wins over all else."""
+    layer = {name: entry for name in _TOP_LEVEL if (entry := properties.get(name)) is not None}
+    for side, alias in (("source", flow.source), ("target", flow.target)):
+        for name, entry in cluster_properties(properties, alias).items():
+            layer[f"{side}.{name}" if name.startswith(_ROLES) else f"{side}.cluster.{name}"] = entry
+    return layer | properties.below(f"{flow}.")
+
+
+def worker_properties(properties: Properties, flow: FlowName) -> Layer:
+    """What the Connect worker of a flow is given (`workerConfig`): the target's properties, some of the top level over."""
+    top = {key: entry for key, entry in properties.entries.items() if key.startswith(_WORKER_PREFIXES)}
+    return cluster_properties(properties, flow.target) | top
+
+
+def source_consumer_properties(connector: Mapping[str, Entry]) -> Layer:
+    """The flow's reading client (`sourceConsumerConfig`): `S.consumer.x` wins over `S->T.consumer.x`."""
+    return (
+        _common(_below(connector, "source.cluster."))
+        | _below(connector, "consumer.")
+        | _below(connector, "source.consumer.")
+    )
+
+
+def target_producer_properties(connector: Mapping[str, Entry], worker: Mapping[str, Entry]) -> Layer:
+    """The flow's writing client (`Worker.baseProducerConfigs`): `T.producer.x`, then `S->T.producer.override.x`."""
+    return _common(worker) | _below(worker, "producer.") | _below(connector, "producer.override.")
+
+
+def admin_properties(cluster: Mapping[str, Entry]) -> Layer:
+    """The admin client of a cluster: what all its clients share, then `X.admin.x`."""
+    return _common(cluster) | _below(cluster, "admin.")
+
+
+def common_values(client: Mapping[str, Entry]) -> dict[str, str]:
+    """Addresses and security of a client, under Java names, trimmed as Kafka's `ConfigDef` does."""
+    return {name: entry.value.strip() for name, entry in _common(client).items()}
+
+
+def _common(layer: Mapping[str, Entry]) -> Layer:
+    return {name: layer[name] for name in CLIENT_COMMON if name in layer}
+
+
+def _below(layer: Mapping[str, Entry], prefix: str) -> Layer:
+    return {name.removeprefix(prefix): entry for name, entry in layer.items() if name.startswith(prefix)}

@@ -1,0 +1,39 @@
+"""Collects what is wrong with a file, so that a person sees all of it at once. Used while a file is read."""
+
+from dataclasses import dataclass, field
+
+from sparkmirror.config.properties import Entry
+from sparkmirror.errors import ConfigError
+
+
+@dataclass(slots=True)
+class Problems:
+    """Errors and warnings of one file, each with its line."""
+
+    file: str
+    errors: list[ConfigError] = field(default_factory=list)
+    _warnings: list[tuple[int, str]] = field(default_factory=list)
+
+    def error(self, message: str, hint: str = "", entry: Entry | None = None) -> None:
+        """Notes what makes the file unusable; without `entry` it concerns the file as a whole."""
+        key, line = (entry.key, entry.line) if entry else ("", 0)
+        problem = ConfigError(message, hint, key=key, line=line, file=self.file)
+        if str(problem) not in map(str, self.errors):
+            self.errors.append(problem)
+
+    def warn(self, message: str, entry: Entry) -> None:
+        """Notes what a person should know of; the file is used."""
+        self._warnings.append((entry.line, f"{self.file}:{entry.line}: {message}"))
+
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings by line, each once."""
+        return tuple(dict.fromkeys(text for _, text in sorted(self._warnings)))
+
+    def raise_if_any(self) -> None:
+        """Raises one ConfigError that lists every error by line."""
+        problems = sorted(self.errors, key=lambda problem: problem.line)
+        if len(problems) == 1:
+            raise problems[0]
+        if problems:
+            listed = "\n".join(f"- {problem}" for problem in problems)
+            raise ConfigError(f"{self.file} has {len(problems)} problems:\n{listed}")

@@ -1,0 +1,98 @@
+"""Writes the reference of all keys from their table. Called by `python -m sparkmirror.config.keys`."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sparkmirror.config import foreign
+from sparkmirror.config.keys import Key, Scope, keys_of
+
+_INTRODUCTION = """\
+# Configuration
+
+<!-- Written by `python -m sparkmirror.config.keys > docs/configuration.md`; edit src/sparkmirror/config instead. -->
+
+SparkMirror reads MirrorMaker 2's properties file as it stands. The smallest one:
+
+```properties
+clusters = A, B
+A.bootstrap.servers = a1:9092
+B.bootstrap.servers = b1:9092
+A->B.enabled = true
+```
+
+Below, S and T stand for the aliases of a flow's source and target, X for the alias of any cluster.
+
+## The file
+
+- Java's rules for `.properties` hold: ISO-8859-1 with `\\uXXXX`, `#` and `!` begin comments, a blank, `=` or `:` ends a key,
+  a backslash at the end of a line continues it, and **a backslash before an ordinary character is dropped**: write
+  `orders\\\\.eu` to get the expression `orders\\.eu`. Of several equal keys the last counts, with a warning.
+- Lists are split at commas; the empty list matches nothing. Expressions are Java's, are joined by `|` and match whole
+  names. Numbers are whole; booleans are `true` or `false`, but `enabled` is on for `true` alone and off for all else.
+- All problems of a file are reported at once, with their lines. A line without effect gives a warning that says where to
+  write it; MirrorMaker ignores such lines in silence.
+
+## Which line counts
+
+- Of a flow's keys, `S->T.KEY` counts before `KEY`.
+- Of a client's, `S->T.source.consumer.KEY`, then `S.consumer.KEY`, then `S->T.consumer.KEY`; for the writing client
+  `S->T.producer.override.KEY`, then `T.producer.KEY`.
+- Addresses and security (`bootstrap.servers`, `security.protocol`, `ssl.*`, `sasl.*`): `X.consumer.KEY`, `X.producer.KEY`
+  and `X.admin.KEY` for one kind of client, then `X.KEY`, then `KEY` for all clusters.
+- Of `offset.storage.*`, `KEY` counts before `T.KEY`. Set there, all flows into one target share one topic.
+- Only flows that are enabled mirror data. `--clusters` keeps the flows into the clusters named, `--flow` those named.
+"""
+
+_SECTIONS: tuple[tuple[str, tuple[Scope, ...]], ...] = (
+    ("Clusters and flows", (Scope.FILE, Scope.PAIR)),
+    ("Flows", (Scope.FLOW,)),
+    ("Positions", (Scope.STORAGE, Scope.WORKER)),
+    ("Addresses and security", (Scope.CLIENT,)),
+    ("Reading client", (Scope.CONSUMER,)),
+    ("Writing client", (Scope.PRODUCER,)),
+    ("Admin client", (Scope.ADMIN,)),
+)
+
+
+def render_reference() -> str:
+    """docs/configuration.md, whole."""
+    return "\n".join([_INTRODUCTION, *_tables(), *_security(), *_foreign()]) + "\n"
+
+
+def _tables() -> Iterator[str]:
+    for title, scopes in _SECTIONS:
+        yield f"## {title}\n"
+        yield "| Key | Written as | Type | Default | Meaning | MirrorMaker 2 |\n|---|---|---|---|---|---|"
+        yield from (_row(key) for key in keys_of(*scopes))
+        yield ""
+
+
+def _row(key: Key[Any]) -> str:
+    places = "<br>".join(f"`{place.replace('KEY', key.name)}`" for place in key.scope.value.split(" or "))
+    cells = (f"`{key.name}`", places, key.type.label, _default(key.default), key.doc, key.mirrormaker or "same")
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _default(value: object) -> str:
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    text = ", ".join(value) if isinstance(value, tuple) else str(value)
+    return f"`{text}`" if text else ""
+
+
+def _security() -> Iterator[str]:
+    yield "## TLS and SASL\n"
+    yield "Kafka's client keys, written as the addresses are. They are handed to the clients as they stand:\n"
+    yield f"{_listed(foreign.SECURITY_NAMES)}.\n"
+
+
+def _foreign() -> Iterator[str]:
+    yield "## Keys of MirrorMaker 2 that are refused for now\n"
+    yield from (f"- `{name}`: without it {effect}" for name, effect in foreign.REFUSED.items())
+    yield "\nThe classes that MirrorMaker takes by default are accepted.\n"
+    yield "## Keys without effect for now\n"
+    yield f"They give a warning: {_listed(sorted(foreign.UNUSED))}."
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

@@ -1,0 +1,135 @@
+"""What a value may be: one small parser per type, each with the words that tell a person what is wanted.
+
+A parser takes the text of the file and raises ValueError with a phrase that completes "`key` …". Types are Java's
+(`ConfigDef.parseType`): values are trimmed, `true` and `false` in any case, whole numbers in decimal digits.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sparkmirror.errors import ConfigError
+from sparkmirror.policy.filters import compile_names
+
+T = TypeVar("T")
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_HOST = re.compile(r"(?:[^\s:/\[\],]+|\[[0-9a-fA-F:.%]+\]):(?P<port>[0-9]{1,5})|[A-Z_0-9]+://.+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Type(Generic[T]):
+    """`label` names the type in the documentation; `parse` turns text into a value or raises ValueError."""
+
+    label: str
+    parse: Callable[[str], T]
+
+
+def whole(low: int, high: int = 2**31 - 1, *, unit: str = "", also: int | None = None) -> Type[int]:
+    """A whole number from `low` to `high`, or exactly `also`; with a `unit` it is a duration or a size."""
+    wanted = f"a whole number{f' of {unit}' if unit else ''} from {low} to {high}"
+    wanted += f", or {also}" if also is not None else ""
+
+    def parse(text: str) -> int:
+        number = int(text) if _WHOLE.fullmatch(text := text.strip()) else None
+        if number is None or not (low <= number <= high or number == also):
+            raise ValueError(f"must be {wanted}")
+        return number
+
+    return Type(unit or "int", parse)
+
+
+def choice(*values: str) -> Type[str]:
+    """One of `values`, in any case; the value given back is written as listed."""
+    by_case = {value.casefold(): value for value in values}
+
+    def parse(text: str) -> str:
+        if (value := by_case.get(text.strip().casefold())) is None:
+            raise ValueError(f"must be {' or '.join(f'`{value}`' for value in values)}")
+        return value
+
+    return Type(" / ".join(values), parse)
+
+
+def only(supported: str, *, later: tuple[str, ...]) -> Type[str]:
+    """A choice of which this version carries out one value alone; the others are refused as not supported yet."""
+
+    def parse(text: str) -> str:
+        value = text.strip().casefold()
+        if value in later:
+            raise ValueError(f"cannot be `{value}`: SparkMirror does not support it yet; leave it at `{supported}`")
+        if value != supported:
+            raise ValueError(f"must be `{supported}`")
+        return supported
+
+    return Type(supported, parse)
+
+
+def class_name(classes: Mapping[str, str]) -> Type[str]:
+    """One of the Java classes that this program re-implements, to its name here."""
+
+    def parse(text: str) -> str:
+        if (name := classes.get(text.strip())) is None:
+            raise ValueError(f"names a class that cannot be loaded here; known are {', '.join(sorted(classes))}")
+        return name
+
+    return Type("class", parse)
+
+
+def _boolean(text: str) -> bool:
+    value = text.strip().lower()
+    if value not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return value == "true"
+
+
+def _switch(text: str) -> bool:
+    return text.lower() == "true"
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """`a, b` as Kafka splits a LIST: at commas with the blanks around them; empty text is the empty list."""
+    return tuple(re.split(r"\s*,\s*", text.strip())) if text.strip() else ()
+
+
+def _distinct(text: str) -> tuple[str, ...]:
+    items = split_list(text)
+    if "" in items:
+        raise ValueError("has an empty item; remove the comma that is one too many")
+    if repeated := [item for index, item in enumerate(items) if item in items[:index]]:
+        raise ValueError(f"names `{repeated[0]}` twice")
+    return items
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    items = _distinct(text)
+    try:
+        compile_names(items)
+    except ConfigError as error:
+        raise ValueError(f"is not usable: {error}") from None
+    return items
+
+
+def _hosts(text: str) -> str:
+    hosts = split_list(text)
+    for host in hosts or ("",):
+        match = _HOST.fullmatch(host)
+        if match is None or int(match.group("port") or 1) > 65535:
+            raise ValueError(f"must list `host:port`, not `{host}`")
+    return ",".join(hosts)
+
+
+def _separator(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", text.strip()):
+        raise ValueError("must be made of what a topic's name may hold: letters, digits, `.`, `_`, `-`")
+    return text.strip()
+
+
+STRING = Type("string", str.strip)
+BOOLEAN = Type("boolean", _boolean)
+SWITCH = Type("boolean (anything but `true` is false)", _switch)
+LIST = Type("list", _distinct)
+PATTERNS = Type("list of regular expressions", _patterns)
+HOSTS = Type("list of host:port", _hosts)
+SEPARATOR = Type("string", _separator)
