@@ -39,7 +39,7 @@ def connector_properties(properties: Properties, flow: FlowName) -> Layer:
 
 
 def worker_properties(properties: Properties, flow: FlowName) -> Layer:
-    """What the Connect worker of a flow is given (`workerConfig`): the target's properties, some of the top level over."""
+    """What the Connect worker of a flow is given (`workerConfig`): the target's properties below the top level's."""
     top = {key: entry for key, entry in properties.entries.items() if key.startswith(_WORKER_PREFIXES)}
     return cluster_properties(properties, flow.target) | top
 

@@ -24,21 +24,21 @@ Below, S and T stand for the aliases of a flow's source and target, X for the al
 
 ## The file
 
-- Java's rules for `.properties` hold: ISO-8859-1 with `\\uXXXX`, `#` and `!` begin comments, a blank, `=` or `:` ends a key,
-  a backslash at the end of a line continues it, and **a backslash before an ordinary character is dropped**: write
+- Java's rules for `.properties` hold: ISO-8859-1 with `\\uXXXX`, `#` and `!` begin comments, a blank, `=` or `:` ends
+  a key, a backslash at the end of a line continues it, and **a backslash before an ordinary character is dropped**: write
   `orders\\\\.eu` to get the expression `orders\\.eu`. Of several equal keys the last counts, with a warning.
 - Lists are split at commas; the empty list matches nothing. Expressions are Java's, are joined by `|` and match whole
   names. Numbers are whole; booleans are `true` or `false`, but `enabled` is on for `true` alone and off for all else.
-- All problems of a file are reported at once, with their lines. A line without effect gives a warning that says where to
-  write it; MirrorMaker ignores such lines in silence.
+- All problems of a file are reported at once, with their lines. A line without effect gives a warning that says where
+  to write it; MirrorMaker ignores such lines in silence.
 
 ## Which line counts
 
 - Of a flow's keys, `S->T.KEY` counts before `KEY`.
 - Of a client's, `S->T.source.consumer.KEY`, then `S.consumer.KEY`, then `S->T.consumer.KEY`; for the writing client
   `S->T.producer.override.KEY`, then `T.producer.KEY`.
-- Addresses and security (`bootstrap.servers`, `security.protocol`, `ssl.*`, `sasl.*`): `X.consumer.KEY`, `X.producer.KEY`
-  and `X.admin.KEY` for one kind of client, then `X.KEY`, then `KEY` for all clusters.
+- Addresses and security (`bootstrap.servers`, `security.protocol`, `ssl.*`, `sasl.*`): `X.consumer.KEY`,
+  `X.producer.KEY` and `X.admin.KEY` for one kind of client, then `X.KEY`, then `KEY` for all clusters.
 - Of `offset.storage.*`, `KEY` counts before `T.KEY`. Set there, all flows into one target share one topic.
 - Only flows that are enabled mirror data. `--clusters` keeps the flows into the clusters named, `--flow` those named.
 """

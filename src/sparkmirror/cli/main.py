@@ -1,0 +1,67 @@
+"""The commands `sparkmirror` and `connect-mirror-maker`: parse, run a verb, turn what happens into an exit status.
+
+Exit statuses: 0 done, 1 run-time, 2 configuration or usage, 3 environment (`errors.py`), 130 interrupted.
+"""
+
+import argparse
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+from sparkmirror.cli import demo, run, version
+from sparkmirror.errors import SparkMirrorError
+
+INTERRUPTED = 130
+
+_VERBS = (run, demo, version)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `sparkmirror VERB …` and gives its exit status. Entry point."""
+    parser = build_parser()
+    args, rest = parser.parse_known_args(argv)
+    if rest and not args.takes_rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    args.rest = rest
+    return _guarded(args, parser.prog)
+
+
+def connect_mirror_maker(argv: Sequence[str] | None = None) -> int:
+    """Runs `connect-mirror-maker FILE [--clusters …]`, which is `sparkmirror run`. Entry point."""
+    parser = argparse.ArgumentParser(prog="connect-mirror-maker", description=run.DESCRIPTION)
+    run.add_arguments(parser)
+    return _guarded(parser.parse_args(argv), parser.prog)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all verbs."""
+    parser = argparse.ArgumentParser(
+        prog="sparkmirror",
+        description="Replicates topics between Kafka clusters, as MirrorMaker does, on PySpark Structured Streaming.",
+        epilog="Exit status: 0 done, 1 run-time error, 2 configuration or usage, 3 environment, 130 interrupted.",
+    )
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    for verb in _VERBS:
+        verb.add_parser(verbs)
+    return parser
+
+
+def _guarded(args: argparse.Namespace, prog: str) -> int:
+    command: Callable[[argparse.Namespace], int] = args.command
+    try:
+        return command(args)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        if args.debug:
+            traceback.print_exc()
+        else:
+            print(f"{prog}: {_sentence(error)}", file=sys.stderr)
+        return error.exit_status if isinstance(error, SparkMirrorError) else SparkMirrorError.exit_status
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, SparkMirrorError):
+        return str(error)
+    said = " ".join(str(error).split()) or "nothing more is known"
+    return f"unexpected {type(error).__name__}: {said}\n  hint: run again with --debug to see where"
