@@ -1,1 +1,1 @@
-"""Embedded Kafka brokers for demo, tests, benchmarks and users."""
+"""Embedded Kafka brokers for demo, tests, benchmarks and users: start at `kafka.KafkaCluster`."""
