@@ -89,14 +89,14 @@ def translate(error: BaseException, settings: ClientSettings, doing: str) -> Spa
         )
     if tls := tls_failure(error):
         return _tls_error(tls, cluster, settings, doing)
-    if isinstance(error, client_errors.BrokerResponseError) and not isinstance(error, _CONNECTION):
-        return refusal(error.errno, settings.alias, doing)
-    if isinstance(error, client_errors.KafkaProtocolError):
-        return ProtocolError(f"{cluster} sent what we cannot read while {doing}: {_text(error)}.")
     if isinstance(error, client_errors.IncompatibleBrokerVersion):
         return ClusterError(
             f"{cluster} is too old for {doing}: {_text(error)}.", "SparkMirror needs brokers of Kafka 2.1 or later."
         )
+    if isinstance(error, client_errors.BrokerResponseError) and not isinstance(error, _CONNECTION):
+        return refusal(error.errno, settings.alias, doing)
+    if isinstance(error, client_errors.KafkaProtocolError):
+        return ProtocolError(f"{cluster} sent what we cannot read while {doing}: {_text(error)}.")
     return ClusterUnreachable(
         f"{cluster} did not answer while {doing}: {_text(error)}.",
         f"Check {settings.alias}.bootstrap.servers, security.protocol and the brokers' advertised.listeners.",
@@ -134,7 +134,7 @@ def _tls_error(error: ssl.SSLError, cluster: str, settings: ClientSettings, doin
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = f"Check {settings.alias}.ssl.truststore.* and that the certificate names the host in bootstrap.servers."
         return AuthenticationFailed(f"{cluster} showed a certificate we do not trust: {error.verify_message}.", hint)
-    reason = (error.reason or str(error)).replace("_", " ").lower()
+    reason = (getattr(error, "reason", "") or str(error)).replace("_", " ").lower()
     hint = f"Check that the port is a TLS listener, and {settings.alias}.ssl.keystore.* if it asks for a certificate."
     return AuthenticationFailed(f"{cluster}: the TLS handshake failed while {doing}: {reason}.", hint)
 

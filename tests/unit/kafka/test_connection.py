@@ -1,0 +1,104 @@
+"""Starting a connection against things that are not a Kafka broker we may use."""
+
+import contextlib
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.errors import AuthenticationFailed, ClusterUnreachable
+from sparkmirror.kafka.connection import ClusterConnection
+from sparkmirror.kafka.settings import client_settings
+from sparkmirror.model import Cluster
+
+QUICKLY_SECONDS = 5.0
+
+
+@contextlib.contextmanager
+def server(greet: Callable[[socket.socket], object]) -> Iterator[int]:
+    """A listener on 127.0.0.1 that hands each connection to `greet` and then closes it; yields its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    accepted, _ = listener.accept()
+                    with accepted, contextlib.suppress(OSError):
+                        greet(accepted)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(timeout=5)
+    assert not thread.is_alive()
+
+
+def connect(port: int, seconds_max: float = 10.0, **client: str) -> None:
+    properties = {key.replace("_", "."): value for key, value in client.items()}
+    cluster = Cluster("A", {"bootstrap.servers": f"localhost:{port}"} | properties)
+    ClusterConnection(client_settings(cluster, "test"), seconds_max).close()
+
+
+def test_a_cluster_that_is_not_there_is_given_up_in_time_and_leaves_no_thread() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    before = threading.active_count()
+    started = time.monotonic()
+    with pytest.raises(ClusterUnreachable, match=f"localhost:{port}") as caught:
+        connect(port, seconds_max=0.3)
+    assert time.monotonic() - started < QUICKLY_SECONDS
+    assert "A.bootstrap.servers" in caught.value.hint
+    assert threading.active_count() == before
+
+
+def test_an_untrusted_certificate_is_said_at_once(localhost_pem: tuple[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "server.pem"
+    file.write_text("".join(localhost_pem))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    started = time.monotonic()
+    with (
+        server(lambda accepted: context.wrap_socket(accepted, server_side=True).close()) as port,
+        pytest.raises(AuthenticationFailed, match="certificate we do not trust") as caught,
+    ):
+        connect(port, security_protocol="SSL")
+    assert time.monotonic() - started < QUICKLY_SECONDS
+    assert "A.ssl.truststore" in caught.value.hint
+
+
+def test_a_port_that_answers_tls_with_something_else_is_said_at_once() -> None:
+    started = time.monotonic()
+    with (
+        server(lambda accepted: accepted.sendall(b"\x00\x00\x00\x0bno tls here")) as port,
+        pytest.raises(AuthenticationFailed, match="TLS handshake failed") as caught,
+    ):
+        connect(port, security_protocol="SSL")
+    assert time.monotonic() - started < QUICKLY_SECONDS
+    assert "TLS listener" in caught.value.hint
+
+
+def test_a_port_that_hangs_up_during_tls_is_tried_twice_and_then_said() -> None:
+    calls: list[bytes] = []
+    started = time.monotonic()
+    with (
+        server(lambda accepted: calls.append(accepted.recv(65536))) as port,
+        pytest.raises(AuthenticationFailed, match="TLS handshake failed"),
+    ):
+        connect(port, security_protocol="SSL")
+    assert time.monotonic() - started < QUICKLY_SECONDS
+    assert len(calls) >= 2
+
+
+def test_the_clients_own_log_is_silent(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(ClusterUnreachable):
+        connect(port, seconds_max=0.1)
+    assert [record.name for record in caplog.records if record.name.startswith("kafka")] == []

@@ -1,0 +1,67 @@
+"""Our own position records, and who is believed when they differ from Connect's."""
+
+from uuid import UUID
+
+import pytest
+
+from sparkmirror.errors import ProtocolError
+from sparkmirror.ledger.positions import (
+    PositionRecord,
+    authoritative,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from sparkmirror.model import Position, TopicPartition
+
+TOPIC_ID = UUID("5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb")
+RECORD = PositionRecord(Position(1001, 7, TOPIC_ID), generation=4, task=2, released=True)
+
+
+def test_records_are_compact_json() -> None:
+    assert encode_key("A", TopicPartition("orders", 3)) == b'["A","orders",3]'
+    assert encode_value(RECORD) == (
+        b'{"offset":1001,"epoch":7,"id":"5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb",'
+        b'"generation":4,"task":2,"released":true}'
+    )
+
+
+def test_records_survive_the_round_trip() -> None:
+    assert decode_key(encode_key("A", TopicPartition("orders", 3))) == ("A", TopicPartition("orders", 3))
+    assert decode_value(encode_value(RECORD)) == RECORD
+    assert decode_value(None) is None
+
+
+def test_members_of_a_later_version_are_ignored_and_missing_ones_have_defaults() -> None:
+    assert decode_value(b'{"offset":5,"generation":1,"task":0,"new":[]}') == PositionRecord(Position(5), 1, 0)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"{}", b'["A","orders"]', b'["A","orders","3"]', b'["A",1,3]'])
+def test_foreign_keys_are_left_alone(key: bytes | None) -> None:
+    assert decode_key(key) is None
+
+
+@pytest.mark.parametrize(
+    "value", [b"x", b"[]", b'{"offset":"many"}', b'{"offset":1,"id":"no","generation":1,"task":0}', b'{"offset":1}']
+)
+def test_a_damaged_record_is_said(value: bytes) -> None:
+    with pytest.raises(ProtocolError, match="cannot be read"):
+        decode_value(value)
+
+
+@pytest.mark.parametrize(
+    ("connect_offset", "ours", "believed"),
+    [
+        (None, None, None),
+        (None, RECORD, None),
+        (1001, None, Position(1001)),
+        (1001, RECORD, RECORD.position),
+        (1500, RECORD, Position(1500)),
+        (900, RECORD, Position(900)),
+    ],
+)
+def test_connect_is_the_authority(
+    connect_offset: int | None, ours: PositionRecord | None, believed: Position | None
+) -> None:
+    assert authoritative(connect_offset, ours) == believed

@@ -1,0 +1,63 @@
+"""Which internal topics a flow creates, and what it warns about."""
+
+from uuid import UUID
+
+from sparkmirror.ledger.topics import ledger_topics, plan_ledger_topics
+from sparkmirror.model import Topic
+
+NAMES = ledger_topics("A")
+
+
+def topic(name: str, policy: str) -> Topic:
+    return Topic(name, UUID(int=1), 25, 1, configs={"cleanup.policy": policy})
+
+
+def test_names_are_mirrormakers_and_our_own() -> None:
+    assert NAMES.offsets == "mm2-offsets.A.internal"
+    assert list(ledger_topics("A", "my-offsets")) == [
+        "my-offsets",
+        "mm2-sparkmirror-positions.A.internal",
+        "mm2-sparkmirror-commands.A.internal",
+        "mm2-sparkmirror-status.A.internal",
+    ]
+
+
+def test_connects_topic_is_created_exactly_as_connect_does() -> None:
+    plan = plan_ledger_topics(NAMES, {}, brokers=3)
+    offsets = next(one for one in plan.missing if one.name == NAMES.offsets)
+    assert (offsets.partitions, offsets.replication_factor) == (25, 3)
+    assert offsets.configs == {"cleanup.policy": "compact"}
+    assert plan.warnings == ()
+
+
+def test_our_topics_have_one_partition_and_small_segments() -> None:
+    ours = [one for one in plan_ledger_topics(NAMES, {}, brokers=3).missing if one.name != NAMES.offsets]
+    assert [one.partitions for one in ours] == [1, 1, 1]
+    assert {one.configs["segment.bytes"] for one in ours} == {"1048576"}
+    policies = {one.name: one.configs["cleanup.policy"] for one in ours}
+    assert policies == {NAMES.positions: "compact", NAMES.commands: "compact,delete", NAMES.status: "compact"}
+
+
+def test_a_small_target_gets_what_is_possible_and_a_warning() -> None:
+    plan = plan_ledger_topics(NAMES, {}, brokers=1)
+    assert {one.replication_factor for one in plan.missing} == {1}
+    assert "replication factor 1 instead of 3" in plan.warnings[0]
+
+
+def test_minus_one_leaves_the_replication_factor_to_the_brokers() -> None:
+    plan = plan_ledger_topics(NAMES, {}, brokers=1, replication_factor=-1)
+    assert {one.replication_factor for one in plan.missing} == {-1}
+    assert plan.warnings == ()
+
+
+def test_what_exists_is_left_as_it_is() -> None:
+    existing = {name: topic(name, "compact") for name in NAMES}
+    plan = plan_ledger_topics(NAMES, existing, brokers=1)
+    assert (plan.missing, plan.warnings) == ((), ())
+
+
+def test_a_topic_that_may_forget_positions_is_warned_about() -> None:
+    existing = {name: topic(name, "compact") for name in NAMES} | {NAMES.offsets: topic(NAMES.offsets, "delete")}
+    plan = plan_ledger_topics(NAMES, existing, brokers=3)
+    assert plan.missing == ()
+    assert "mm2-offsets.A.internal has cleanup.policy=delete" in plan.warnings[0]
