@@ -1,0 +1,45 @@
+"""Fixtures of all tests. Brokers start once a session (a worker, under xdist): tests keep apart by topic names."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from sparkmirror.testing.kafka import KafkaCluster
+
+UNIT = Path(__file__).parent / "unit"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Under xdist's loadgroup: unit tests spread by file, all others run one after another on one worker.
+
+    Tests with brokers and Spark would fight for the same cores, and would each start the session's clusters.
+    """
+    for item in items:
+        alone = item.path.is_relative_to(UNIT) and not {"source_cluster", "target_cluster"} & set(_fixtures(item))
+        item.add_marker(pytest.mark.xdist_group(str(item.path) if alone else "clusters"))
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    return item.fixturenames if isinstance(item, pytest.Function) else []
+
+
+@pytest.fixture(scope="session")
+def source_cluster() -> Iterator[KafkaCluster]:
+    """One broker, shared by all tests of the session: use `unique` names, change nothing cluster-wide."""
+    with KafkaCluster(name="source") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def target_cluster() -> Iterator[KafkaCluster]:
+    """As source_cluster, the other end."""
+    with KafkaCluster(name="target") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def unique() -> Callable[[str], str]:
+    """`unique("orders")` is a name no other test has: for topics, groups, transactional ids."""
+    return lambda name: f"{name}-{uuid4().hex[:10]}"
