@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from sparkmirror.cli import demo, run, version
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 
 INTERRUPTED = 130
 
@@ -52,16 +52,19 @@ def _guarded(args: argparse.Namespace, prog: str) -> int:
         return command(args)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as error:
+    except Exception as unexpected:
+        error = _in_words(unexpected)
         if args.debug:
             traceback.print_exc()
-        else:
-            print(f"{prog}: {_sentence(error)}", file=sys.stderr)
-        return error.exit_status if isinstance(error, SparkMirrorError) else SparkMirrorError.exit_status
+        print(f"{prog}: {error}", file=sys.stderr)
+        return error.exit_status
 
 
-def _sentence(error: Exception) -> str:
+def _in_words(error: Exception) -> SparkMirrorError:
     if isinstance(error, SparkMirrorError):
-        return str(error)
+        return error
+    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("sparkmirror"):
+        missing = error.name.partition(".")[0]
+        return EnvironmentProblem(f"the Python package `{missing}` is missing", "install SparkMirror anew with pip")
     said = " ".join(str(error).split()) or "nothing more is known"
-    return f"unexpected {type(error).__name__}: {said}\n  hint: run again with --debug to see where"
+    return SparkMirrorError(f"unexpected {type(error).__name__}: {said}", "run again with --debug to see where")

@@ -25,8 +25,8 @@ Below, S and T stand for the aliases of a flow's source and target, X for the al
 ## The file
 
 - Java's rules for `.properties` hold: ISO-8859-1 with `\\uXXXX`, `#` and `!` begin comments, a blank, `=` or `:` ends
-  a key, a backslash at the end of a line continues it, and **a backslash before an ordinary character is dropped**: write
-  `orders\\\\.eu` to get the expression `orders\\.eu`. Of several equal keys the last counts, with a warning.
+  a key, a backslash at the end of a line continues it, and **a backslash before an ordinary character is dropped**:
+  write `orders\\\\.eu` to get the expression `orders\\.eu`. Of several equal keys the last counts, with a warning.
 - Lists are split at commas; the empty list matches nothing. Expressions are Java's, are joined by `|` and match whole
   names. Numbers are whole; booleans are `true` or `false`, but `enabled` is on for `true` alone and off for all else.
 - All problems of a file are reported at once, with their lines. A line without effect gives a warning that says where

@@ -55,7 +55,7 @@ def test_the_last_of_equal_keys_wins_and_the_others_are_remembered() -> None:
 
 
 def test_a_broken_escape_is_reported_with_its_line() -> None:
-    with pytest.raises(ConfigError, match=r"mm2:2: `\\user` is not a"):
+    with pytest.raises(ConfigError, match=r"mm2:2: `\\users` is not a"):
         parse_properties(b"a = 1\nb = C:\\users\n", "mm2")
 
 
