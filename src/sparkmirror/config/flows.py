@@ -91,7 +91,7 @@ def parse_config(properties: Properties, targets: Sequence[str] = (), flows: Seq
     recognise(properties, aliases, problems)
     clusters = {alias: _read_cluster(properties, alias, problems) for alias in aliases}
     enabled = tuple(_read_flow(properties, name, problems) for name in _enabled_pairs(properties, aliases, problems))
-    _refuse_loops(enabled, problems)
+    _refuse_loops(properties, enabled, problems)
     chosen = _choose(enabled, aliases, targets, flows, problems)
     problems.raise_if_any()
     return MirrorConfig(clusters, chosen, problems.warnings(), properties.file)
@@ -113,7 +113,7 @@ def _read_cluster(properties: Properties, alias: str, problems: Problems) -> Clu
     layer = cluster_properties(properties, alias)
     if "bootstrap.servers" not in layer:
         hint = f"add a line such as `{alias}.bootstrap.servers = broker1:9092`"
-        problems.error(f"the cluster `{alias}` has no `bootstrap.servers`", hint)
+        problems.error(f"the cluster `{alias}` has no `bootstrap.servers`", hint, properties.get("clusters"))
     admin = admin_properties(layer)
     _check_addresses(admin, problems)
     for key in keys.keys_of(keys.Scope.ADMIN):
@@ -133,7 +133,7 @@ def _enabled_pairs(properties: Properties, aliases: Sequence[str], problems: Pro
         problems.error("`clusters` lists one cluster; a mirror needs two", entry=properties.get("clusters"))
     elif pairs and not enabled:
         hint = f"add the line `{pairs[0]}.enabled = true`"
-        problems.error("no flow is enabled, so there is nothing to mirror", hint)
+        problems.error("no flow is enabled, so there is nothing to mirror", hint, properties.get("clusters"))
     return enabled
 
 
@@ -197,13 +197,14 @@ def _read_policy(flow: Reader, name: FlowName) -> ReplicationPolicy:
     return DefaultReplicationPolicy(separator, internal)
 
 
-def _refuse_loops(flows: Sequence[FlowConfig], problems: Problems) -> None:
+def _refuse_loops(properties: Properties, flows: Sequence[FlowConfig], problems: Problems) -> None:
     """Invariant 8."""
     for loop in find_loops([Route(flow.name, flow.policy, flow.topics) for flow in flows]):
         path = ", ".join(map(str, loop))
         problems.error(
             f"the flows {path} would copy the same topics round and round: IdentityReplicationPolicy keeps their names",
             "give the flows `topics` lists that share nothing, or use DefaultReplicationPolicy",
+            connector_properties(properties, loop[0]).get(keys.POLICY_CLASS.name),
         )
 
 

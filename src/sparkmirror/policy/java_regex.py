@@ -1,7 +1,7 @@
 """Java's regular expressions, as far as names need them, by the `regex` package.
 
 `java.util.regex` is not at hand where no JVM runs. The `regex` package in its version-1 mode with
-ASCII classes agrees with it on sets (`[a-z&&[^q]]`), possessive quantifiers, POSIX and Unicode classes and inline flags.
+ASCII classes agrees on sets (`[a-z&&[^q]]`), possessive quantifiers, POSIX and Unicode classes and inline flags.
 What it writes differently is rewritten here: `\\Q…\\E`, `\\x{…}`, `\\0n`, `\\cX`, `\\e`, `\\k<name>`, and `||`, `~~`
 inside a set. What it accepts but Java refuses is refused where a name could tell: a stray `{`, `(?P`, `(?R)`.
 Known rest: `[a--b]` is an error in Java and a difference here, `[[:alpha:]]` a class here and single letters in Java,

@@ -154,9 +154,9 @@ def test_the_command_line_may_not_ask_for_what_is_not_there(
         ("clusters = A\nA.bootstrap.servers = a:1\n", "mm2:1: `clusters` lists one cluster"),
         (
             "clusters = A, B\nA.bootstrap.servers = a:1\nA->B.enabled=true\n",
-            "the cluster `B` has no `bootstrap.servers`",
+            "mm2:1: the cluster `B` has no `bootstrap.servers`",
         ),
-        (BASE, "add the line `A->B.enabled = true`"),
+        (BASE, "mm2:1: no flow is enabled.*\n.*add the line `A->B.enabled = true`"),
         (BASE + "A->B.enabled = yes\n", "add the line `A->B.enabled = true`"),
         (SMALLEST + "A->C.topics = x\n", "mm2:5: the flow `A->C` names the cluster `C`"),
         (SMALLEST + "A->A.enabled = true\n", "mm2:5: the flow `A->A` leads from a cluster to itself"),
@@ -172,7 +172,7 @@ def test_the_command_line_may_not_ask_for_what_is_not_there(
         (SMALLEST + "A->B.transforms.t.type = x\n", "records would be copied unchanged"),
         (SMALLEST + "config.providers = env\n", "would be taken as it stands"),
         (SMALLEST + "topic.filter.class = com.x.Mine\n", "other topics would be mirrored"),
-        (BOTH + KEEP_NAMES, "the flows A->B, B->A would copy the same topics round and round"),
+        (BOTH + KEEP_NAMES, "mm2:6: the flows A->B, B->A would copy the same topics round and round"),
         (BOTH + f"A->B.{KEEP_NAMES}", "would copy the same topics round and round"),
     ],
 )
@@ -196,7 +196,7 @@ def test_all_problems_are_told_at_once_by_line() -> None:
         parse(text)
     lines = [line for line in str(caught.value).splitlines() if line.startswith("- ")]
     assert str(caught.value).startswith("mm2 has 4 problems:")
-    assert [line.split(" ")[1] for line in lines] == ["mm2:", "mm2:2:", "mm2:3:", "mm2:4:"]
+    assert [line.split(" ")[1] for line in lines] == ["mm2:1:", "mm2:2:", "mm2:3:", "mm2:4:"]
 
 
 def test_a_single_problem_carries_key_line_and_file() -> None:

@@ -1,5 +1,7 @@
 """No flow copies a topic back to the cluster it came from (invariant 8)."""
 
+from itertools import product
+
 import pytest
 
 from sparkmirror.model import FlowName
@@ -39,6 +41,32 @@ def loops(*routes: Route) -> list[str]:
 def test_overlap_is_judged_on_the_safe_side(first: tuple[str, ...], second: tuple[str, ...], overlap: bool) -> None:
     assert may_overlap(NameFilter(first), NameFilter(second)) is overlap
     assert may_overlap(NameFilter(second), NameFilter(first)) is overlap
+
+
+def test_filters_that_share_a_name_are_never_called_disjoint() -> None:
+    expressions = (
+        "a",
+        "b",
+        "a.*",
+        "b.*",
+        "ab?",
+        "ab*b",
+        "a|b",
+        "aa|b.*",
+        "[ab]",
+        "(a|b)b",
+        ".*",
+        r"a\.b",
+        "(?i)A",
+        r"\Qa.\E.*",
+    )
+    letters = [*"ab.A", ""]
+    names = {"".join(word) for word in product(letters, repeat=3)}
+    filters = [NameFilter((one,), left_out) for one in expressions for left_out in ((), *((e,) for e in expressions))]
+    accepted = {each: {name for name in names if each.accepts(name)} for each in filters}
+    for first, second in product(filters, repeat=2):
+        if accepted[first] & accepted[second]:
+            assert may_overlap(first, second), (first, second)
 
 
 @pytest.mark.parametrize(
