@@ -26,6 +26,7 @@ _TOPICS_PER_REQUEST = 500
 _ORDER_TIMEOUT_MS = 30_000
 _SETTLE_SECONDS_MAX = 5.0
 _LEADER_SECONDS_MAX = 2.0
+_POLL_SECONDS = 0.02
 _Item = TypeVar("_Item")
 
 
@@ -114,21 +115,26 @@ class Admin:
         raise refusal(40, self.alias, doing, "no such setting")
 
     def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, SparkMirrorError | None]:
-        """Creates each topic by itself; name -> None, or why not (`TopicExists` if it is there already)."""
+        """Creates each topic by itself; name -> None, or why not (`TopicExists` if it is there already).
+
+        Returns when the new topics show in the metadata, or after 5 s: brokers learn of them a moment later.
+        """
         outcome: dict[str, SparkMirrorError | None] = {}
         for some in _chunks(topics):
             answer = self._order(lambda some=some: _create_topics_request(some), "topics", "creating topics")
             for result in answer.topics:
                 outcome[result.name] = self._outcome(result, f"creating topic {result.name}")
+        self._wait_for({topic.name: 1 for topic in topics if outcome.get(topic.name) is None})
         return outcome
 
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, SparkMirrorError | None]:
-        """Grows each topic to its total number of partitions; name -> None, or why not."""
+        """Grows each topic to its total number of partitions; name -> None, or why not. Waits like `create_topics`."""
         outcome: dict[str, SparkMirrorError | None] = {}
         for some in _chunks(sorted(counts.items())):
             answer = self._order(lambda some=some: _create_partitions_request(some), "results", "adding partitions")
             for result in answer.results:
                 outcome[result.name] = self._outcome(result, f"adding partitions to topic {result.name}")
+        self._wait_for({name: count for name, count in counts.items() if outcome.get(name) is None})
         return outcome
 
     def earliest_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -198,6 +204,16 @@ class Admin:
                     yield partition, result.offset
                 elif result.error_code != UNKNOWN_TOPIC_OR_PARTITION and not is_retriable(result.error_code):
                     yield partition, None
+
+    def _wait_for(self, partitions: Mapping[str, int]) -> None:
+        ends_at = time.monotonic() + _SETTLE_SECONDS_MAX
+        while partitions:
+            found = self.list_topics(partitions)
+            partitions = {
+                name: count for name, count in partitions.items() if name not in found or found[name].partitions < count
+            }
+            if not partitions or time.monotonic() > ends_at or self.connection.wait(_POLL_SECONDS):
+                break
 
     def _metadata(self, names: list[str] | None) -> Any:
         def request() -> Any:

@@ -1,0 +1,248 @@
+"""The control plane against a real broker."""
+
+import threading
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from sparkmirror.errors import AuthenticationFailed, AuthorizationFailed, ClusterError, ClusterUnreachable
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import ConfigSource, NewTopic, TopicExists
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.errors import RequestRefused
+from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
+from sparkmirror.model import NO_TOPIC_ID, Cluster, TopicPartition
+from sparkmirror.testing.kafka import KafkaCluster
+
+GONE = "was-never-there"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@pytest.fixture
+def admin(source_cluster: KafkaCluster) -> Iterator[Admin]:
+    with open_admin(Cluster("A", {"bootstrap.servers": source_cluster.bootstrap_servers}), "test") as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(admin: Admin) -> str:
+    """A new topic with three partitions and two settings of its own."""
+    name = f"admin-{uuid4().hex}"
+    configs = {"cleanup.policy": "compact", "max.message.bytes": "123456"}
+    assert admin.create_topics([NewTopic(name, 3, 1, configs)]) == {name: None}
+    return name
+
+
+def produce(cluster: KafkaCluster, topic: str, partition: int, timestamps_ms: list[int]) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for timestamp_ms in timestamps_ms:
+        producer.produce(topic, key=b"k", value=b"v", partition=partition, timestamp=timestamp_ms)
+    assert producer.flush(30) == 0
+
+
+def test_the_cluster_names_its_brokers_and_what_they_speak(admin: Admin, source_cluster: KafkaCluster) -> None:
+    addresses = {f"{host}:{port}" for host, port in admin.brokers().values()}
+    assert set(source_cluster.bootstrap_servers.split(",")) <= addresses
+    lowest, highest = admin.api_versions()[0]
+    assert lowest <= 9 <= highest
+    assert admin.finalized_features()["transaction.version"] >= 2
+
+
+def test_topics_come_with_ids_and_leaders_and_missing_ones_are_left_out(admin: Admin, topic: str) -> None:
+    found = admin.list_topics([topic, GONE])
+    assert list(found) == [topic]
+    assert (found[topic].partitions, found[topic].replication_factor, found[topic].internal) == (3, 1, False)
+    assert found[topic].topic_id != NO_TOPIC_ID
+    assert admin.list_topics()[topic] == found[topic]
+    leaders = admin.leaders([topic, GONE])
+    assert set(leaders) == {TopicPartition(topic, number) for number in range(3)}
+    assert {leader.node_id for leader in leaders.values()} <= set(admin.brokers())
+    assert all(leader.epoch >= 0 for leader in leaders.values())
+
+
+def test_settings_are_read_with_their_sources(admin: Admin, topic: str) -> None:
+    explicit = admin.topic_configs([topic, GONE])
+    assert list(explicit) == [topic]
+    assert explicit[topic]["cleanup.policy"] == "compact"
+    assert "retention.ms" not in explicit[topic]
+    entries = admin.describe_configs([topic], ["max.message.bytes", "retention.bytes"])[topic]
+    assert set(entries) == {"max.message.bytes", "retention.bytes"}
+    assert entries["max.message.bytes"].source == ConfigSource.TOPIC
+    assert entries["retention.bytes"].source == ConfigSource.DEFAULT
+    assert admin.effective_config(topic, "max.message.bytes") == "123456"
+    assert admin.effective_config(topic, "index.interval.bytes") == "4096"
+    with pytest.raises(RequestRefused, match=f"topic {GONE} failed with UNKNOWN_TOPIC_OR_PARTITION"):
+        admin.effective_config(GONE, "max.message.bytes")
+
+
+def test_topics_are_created_each_by_itself(admin: Admin, topic: str) -> None:
+    good, greedy = f"good-{uuid4().hex}", f"greedy-{uuid4().hex}"
+    outcome = admin.create_topics(
+        [
+            NewTopic(good, 2, -1),
+            NewTopic("bad/name", 1, 1),
+            NewTopic(greedy, 1, 99),
+            NewTopic(topic, 1, 1),
+        ]
+    )
+    assert outcome[good] is None
+    assert isinstance(outcome[topic], TopicExists)
+    assert isinstance(outcome["bad/name"], RequestRefused)
+    refused = outcome[greedy]
+    assert isinstance(refused, RequestRefused)
+    assert refused.name == "INVALID_REPLICATION_FACTOR"
+    assert greedy in str(refused)
+    assert admin.list_topics([good])[good].partitions == 2
+
+
+def test_topics_grow_each_by_itself(admin: Admin, topic: str) -> None:
+    outcome = admin.create_partitions({topic: 5, GONE: 5})
+    assert outcome[topic] is None
+    assert isinstance(outcome[GONE], ClusterError)
+    assert admin.list_topics([topic])[topic].partitions == 5
+    shrink = admin.create_partitions({topic: 2})[topic]
+    assert isinstance(shrink, RequestRefused)
+    assert shrink.name == "INVALID_PARTITIONS"
+
+
+def test_offsets_are_listed_in_bulk_and_missing_partitions_are_left_out(
+    admin: Admin, topic: str, source_cluster: KafkaCluster
+) -> None:
+    produce(source_cluster, topic, 0, [1_000, 2_000, 3_000])
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    asked = [first, second, TopicPartition(topic, 9), TopicPartition(GONE, 0)]
+    started = time.monotonic()
+    assert admin.earliest_offsets(asked) == {first: 0, second: 0}
+    assert admin.latest_offsets(asked) == {first: 3, second: 0}
+    assert admin.list_offsets({first: 1_500, second: 1_500}) == {first: 1, second: -1}
+    assert time.monotonic() - started < 4, "missing partitions must not be waited for"
+
+
+def test_read_committed_ends_before_an_open_transaction(
+    admin: Admin, topic: str, source_cluster: KafkaCluster
+) -> None:
+    partition = TopicPartition(topic, 0)
+    produce(source_cluster, topic, 0, [1_000])
+    producer = Producer(
+        {"bootstrap.servers": source_cluster.bootstrap_servers, "transactional.id": f"admin-{uuid4().hex}"}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, key=b"k", value=b"open", partition=0)
+    assert producer.flush(30) == 0
+    assert admin.latest_offsets([partition]) == {partition: 2}
+    assert admin.latest_offsets([partition], read_committed=True) == {partition: 1}
+    producer.commit_transaction(30)
+    # The broker writes the commit marker a moment after it has answered.
+    ends_at = time.monotonic() + 20
+    while admin.latest_offsets([partition], read_committed=True) != {partition: 3}:
+        assert time.monotonic() < ends_at, "the commit marker never came"
+
+
+def test_several_threads_may_ask_at_once(admin: Admin, topic: str) -> None:
+    answers: list[int] = []
+
+    def ask() -> None:
+        for _ in range(20):
+            answers.append(admin.list_topics([topic])[topic].partitions)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert answers == [3] * 80
+
+
+def test_closing_ends_the_io_thread_and_is_idempotent(source_cluster: KafkaCluster) -> None:
+    before = threading.active_count()
+    opened = open_admin(Cluster("A", {"bootstrap.servers": source_cluster.bootstrap_servers}), "test")
+    assert threading.active_count() > before
+    opened.close()
+    opened.close()
+    assert threading.active_count() == before
+
+
+def test_a_broker_that_is_away_is_waited_for_as_long_as_requests_may_take() -> None:
+    with KafkaCluster(name="away") as cluster:
+        client = {"bootstrap.servers": cluster.bootstrap_servers}
+        impatient = open_admin(Cluster("A", client | {"request.timeout.ms": "700"}), "test")
+        with impatient, open_admin(Cluster("A", client), "test") as patient:
+            assert patient.create_topics([NewTopic("orders", 2, 1)]) == {"orders": None}
+            cluster.broker(1).kill()
+            started = time.monotonic()
+            with pytest.raises(ClusterUnreachable, match="Cluster A"):
+                impatient.list_topics()
+            assert time.monotonic() - started < 5
+            answers: list[int] = []
+            asking = threading.Thread(target=lambda: answers.append(patient.list_topics()["orders"].partitions))
+            asking.start()
+            cluster.broker(1).start()
+            asking.join(timeout=30)
+            assert answers == [2]
+
+
+def test_closing_ends_a_call_that_waits() -> None:
+    with KafkaCluster(name="away") as cluster:
+        opened = open_admin(Cluster("A", {"bootstrap.servers": cluster.bootstrap_servers}), "test")
+        cluster.broker(1).kill()
+        errors: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                opened.list_topics()
+            except ClusterUnreachable as error:
+                errors.append(error)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        opened.close()
+        asking.join(timeout=5)
+        assert not asking.is_alive()
+        assert len(errors) == 1
+
+
+def test_a_secured_cluster_lets_in_who_may_and_says_why_not() -> None:
+    rules = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with KafkaCluster(name="secured", tls=True, sasl=("PLAIN", "alice", "secret"), config=rules) as cluster:
+        client = {
+            "bootstrap.servers": cluster.bootstrap_servers_sasl_tls,
+            "security.protocol": "SASL_SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(cluster.ca_file),
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'{PLAIN} required username="alice" password="secret";',
+        }
+        with open_admin(Cluster("A", client), "test") as alice:
+            assert len(alice.brokers()) == 1
+            refused = alice.create_topics([NewTopic("orders", 1, 1)])["orders"]
+            assert isinstance(refused, AuthorizationFailed)
+            with pytest.raises(AuthorizationFailed, match="taking over the transactional id A-mm2") as denied:
+                init_producer_ids(alice, [transactional_id("A", 0)])
+            assert "transactional id" in denied.value.hint
+        started = time.monotonic()
+        wrong = client | {"sasl.jaas.config": f'{PLAIN} required username="alice" password="hunter2";'}
+        with pytest.raises(AuthenticationFailed, match="refused the credentials") as caught:
+            open_admin(Cluster("A", wrong), "test")
+        assert "hunter2" not in str(caught.value)
+        with pytest.raises(AuthenticationFailed, match="does not offer SCRAM-SHA-256"):
+            open_admin(Cluster("A", client | {"sasl.mechanism": "SCRAM-SHA-256"}), "test")
+        with pytest.raises(AuthenticationFailed, match="certificate we do not trust"):
+            open_admin(Cluster("A", _without_trust(client)), "test")
+        assert time.monotonic() - started < 9, "a refused login must not wait for the time-out"
+
+
+def _without_trust(client: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in client.items() if not key.startswith("ssl.")}
+
+
+def test_a_dead_first_address_does_not_matter(source_cluster: KafkaCluster) -> None:
+    servers = f"127.0.0.1:1,{source_cluster.bootstrap_servers}"
+    with open_admin(Cluster("A", {"bootstrap.servers": servers}), "test") as opened:
+        assert opened.brokers()

@@ -1,0 +1,162 @@
+"""The ledger on a real broker; librdkafka plays the Connect worker that writes positions."""
+
+import time
+from collections.abc import Iterator
+from uuid import UUID, uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from sparkmirror.errors import ClusterError
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.setup import ensure_ledger_topics, offsets_partition_count
+from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
+from sparkmirror.model import Cluster, Position, TopicPartition
+from sparkmirror.testing.kafka import KafkaCluster
+
+ORDERS = TopicPartition("orders", 0)
+OTHER = TopicPartition("orders", 1)
+
+
+@pytest.fixture
+def alias() -> str:
+    return f"A{uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def target(target_cluster: KafkaCluster) -> Cluster:
+    return Cluster("B", {"bootstrap.servers": target_cluster.bootstrap_servers})
+
+
+@pytest.fixture
+def topics(target: Cluster, alias: str) -> LedgerTopics:
+    names = ledger_topics(alias)
+    with open_admin(target, "test") as admin:
+        ensure_ledger_topics(admin, names)
+    return names
+
+
+@pytest.fixture
+def reader(target: Cluster, topics: LedgerTopics, alias: str) -> Iterator[LedgerReader]:
+    with LedgerReader(target, topics, alias) as opened:
+        yield opened
+
+
+def producer(target: Cluster, **more: str) -> Producer:
+    # Java's default partitioner, as the Connect worker uses it.
+    settings = {"bootstrap.servers": target.bootstrap_servers, "partitioner": "murmur2_random"}
+    return Producer(settings | {key.replace("_", "."): value for key, value in more.items()})
+
+
+def store(writer: Producer, topics: LedgerTopics, alias: str, partition: TopicPartition, next_offset: int) -> None:
+    writer.produce(topics.offsets, key=connect.encode_key(alias, partition), value=connect.encode_value(next_offset))
+
+
+def changes_until(reader: LedgerReader, partition: TopicPartition, wanted: Position | None) -> None:
+    ends_at = time.monotonic() + 20
+    while time.monotonic() < ends_at:
+        if reader.poll(0.2).get(partition, "unchanged") == wanted:
+            return
+    pytest.fail(f"{partition} did not become {wanted}: {reader.view.positions}")
+
+
+def test_topics_are_created_once_with_what_the_cluster_can_give(target: Cluster, alias: str) -> None:
+    names = ledger_topics(alias)
+    with open_admin(target, "test") as admin:
+        warnings = ensure_ledger_topics(admin, names)
+        assert any("replication factor 1 instead of 3" in warning for warning in warnings)
+        assert ensure_ledger_topics(admin, names) == ()
+        assert offsets_partition_count(admin, names) == 25
+        assert {admin.list_topics([name])[name].partitions for name in list(names)[1:]} == {1}
+        assert admin.effective_config(names.offsets, "cleanup.policy") == "compact"
+        assert admin.effective_config(names.positions, "segment.bytes") == str(1 << 20)
+        assert admin.effective_config(names.commands, "cleanup.policy") == "compact,delete"
+
+
+def test_an_empty_ledger_has_no_positions(reader: LedgerReader) -> None:
+    assert reader.read_to_end() == {}
+
+
+def test_positions_written_as_connect_does_are_read_and_lie_where_we_would_put_them(
+    target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader
+) -> None:
+    writer = producer(target)
+    placed: dict[bytes, int] = {}
+    for number in range(40):
+        writer.produce(
+            topics.offsets,
+            key=connect.encode_key(alias, TopicPartition("orders", number)),
+            value=connect.encode_value(number + 1),
+            on_delivery=lambda _, message: placed.update({message.key(): message.partition()}),
+        )
+    store(writer, topics, "another", ORDERS, 999)
+    assert writer.flush(30) == 0
+    assert placed == {key: connect.partition_of(key, 25) for key in placed}
+    assert len(placed) == 40
+    assert reader.read_to_end() == {TopicPartition("orders", number): Position(number + 1) for number in range(40)}
+
+
+def test_our_record_adds_epoch_and_id_until_somebody_else_mirrors(
+    target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader
+) -> None:
+    known = Position(100, 5, UUID(int=7))
+    writer = producer(target)
+    store(writer, topics, alias, ORDERS, 100)
+    record = PositionRecord(known, generation=2, task=1)
+    writer.produce(topics.positions, key=positions.encode_key(alias, ORDERS), value=positions.encode_value(record))
+    assert writer.flush(30) == 0
+    assert reader.read_to_end() == {ORDERS: known}
+    assert reader.view.records == {ORDERS: record}
+
+    store(writer, topics, alias, ORDERS, 130)
+    assert writer.flush(30) == 0
+    changes_until(reader, ORDERS, Position(130))
+
+
+def test_new_positions_and_deletions_are_tailed(
+    target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader
+) -> None:
+    writer = producer(target)
+    store(writer, topics, alias, ORDERS, 1)
+    assert writer.flush(30) == 0
+    assert reader.read_to_end() == {ORDERS: Position(1)}
+    store(writer, topics, alias, OTHER, 5)
+    assert writer.flush(30) == 0
+    changes_until(reader, OTHER, Position(5))
+    writer.produce(topics.offsets, key=connect.encode_key(alias, ORDERS), value=None)
+    assert writer.flush(30) == 0
+    changes_until(reader, ORDERS, None)
+    assert reader.view.positions == {OTHER: Position(5)}
+
+
+def test_only_committed_positions_count_and_markers_at_the_end_do_not_hold_the_reader_up(
+    target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader
+) -> None:
+    writer = producer(target, transactional_id=f"ledger-{uuid4().hex}")
+    writer.init_transactions(30)
+    writer.begin_transaction()
+    store(writer, topics, alias, ORDERS, 10)
+    writer.commit_transaction(30)
+    writer.begin_transaction()
+    store(writer, topics, alias, ORDERS, 20)
+    assert writer.flush(30) == 0
+    writer.abort_transaction(30)
+    started = time.monotonic()
+    assert reader.read_to_end(seconds_max=20) == {ORDERS: Position(10)}
+    assert time.monotonic() - started < 10
+
+    writer.begin_transaction()
+    store(writer, topics, alias, ORDERS, 30)
+    assert writer.flush(30) == 0
+    with LedgerReader(target, topics, alias) as second:
+        assert second.read_to_end() == {ORDERS: Position(10)}
+    writer.commit_transaction(30)
+    changes_until(reader, ORDERS, Position(30))
+
+
+def test_a_flow_that_never_ran_is_said(target: Cluster) -> None:
+    with pytest.raises(ClusterError, match=r"has no topic mm2-offsets\.never\.internal"):
+        LedgerReader(target, ledger_topics("never"), "never")

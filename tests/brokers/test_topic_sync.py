@@ -1,0 +1,113 @@
+"""The topic job between two real clusters."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import NewTopic
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.model import Cluster
+from sparkmirror.sync.topic_job import TopicSync, apply_topics, observe_topics
+from sparkmirror.sync.topics import TopicPlan, TopicRules, plan_topics
+from sparkmirror.testing.kafka import KafkaCluster
+
+
+@pytest.fixture
+def source(source_cluster: KafkaCluster) -> Iterator[Admin]:
+    with open_admin(Cluster("A", {"bootstrap.servers": source_cluster.bootstrap_servers}), "test") as opened:
+        yield opened
+
+
+@pytest.fixture
+def target(target_cluster: KafkaCluster) -> Iterator[Admin]:
+    with open_admin(Cluster("B", {"bootstrap.servers": target_cluster.bootstrap_servers}), "test") as opened:
+        yield opened
+
+
+@pytest.fixture
+def prefix() -> str:
+    return f"sync-{uuid4().hex[:12]}-"
+
+
+@pytest.fixture
+def rules(prefix: str) -> TopicRules:
+    return TopicRules(
+        is_mirrored=lambda name: name.startswith(prefix),
+        remote_name=lambda name: f"A.{name}",
+        is_copied=lambda key: key not in ("min.insync.replicas", "retention.bytes"),
+        replication_factor=1,
+    )
+
+
+def create(admin: Admin, *topics: NewTopic) -> None:
+    assert set(admin.create_topics(topics).values()) == {None}
+
+
+def test_remote_topics_are_created_with_partitions_and_explicit_settings(
+    source: Admin, target: Admin, prefix: str, rules: TopicRules
+) -> None:
+    configs = {"cleanup.policy": "compact", "segment.bytes": "2097152", "retention.bytes": "1000000"}
+    create(source, NewTopic(f"{prefix}a", 3, 1, configs), NewTopic(f"{prefix}b", 1, 1), NewTopic(f"x-{prefix}", 1, 1))
+    report = TopicSync(source, target, rules).sync_once()
+    assert report.failures == ()
+    remote = target.list_topics([f"A.{prefix}a", f"A.{prefix}b", f"A.x-{prefix}"])
+    assert {name: topic.partitions for name, topic in remote.items()} == {f"A.{prefix}a": 3, f"A.{prefix}b": 1}
+    copied = target.describe_configs([f"A.{prefix}a"])[f"A.{prefix}a"]
+    assert (copied["cleanup.policy"].value, copied["segment.bytes"].value) == ("compact", "2097152")
+    assert copied["retention.bytes"].value == "-1", "excluded settings stay at the target's default"
+
+
+def test_a_grown_topic_grows_its_remote_and_then_there_is_nothing_to_do(
+    source: Admin, target: Admin, prefix: str, rules: TopicRules
+) -> None:
+    name = f"{prefix}orders"
+    create(source, NewTopic(name, 2, 1))
+    job = TopicSync(source, target, rules)
+    job.sync_once()
+    assert job.plan() == TopicPlan()
+    assert source.create_partitions({name: 5}) == {name: None}
+    assert job.sync_once().failures == ()
+    assert target.list_topics([f"A.{name}"])[f"A.{name}"].partitions == 5
+    assert job.plan() == TopicPlan()
+
+
+def test_a_remote_topic_with_more_partitions_is_left_alone(
+    source: Admin, target: Admin, prefix: str, rules: TopicRules
+) -> None:
+    create(source, NewTopic(f"{prefix}a", 1, 1))
+    create(target, NewTopic(f"A.{prefix}a", 4, 1))
+    assert TopicSync(source, target, rules).plan() == TopicPlan()
+
+
+def test_one_bad_topic_does_not_spoil_the_rest(source: Admin, target: Admin, prefix: str, rules: TopicRules) -> None:
+    create(source, *(NewTopic(f"{prefix}{letter}", 1, 1) for letter in "abc"))
+    odd = replace(rules, remote_name=lambda name: "no/such/name" if name.endswith("b") else f"A.{name}")
+    report = TopicSync(source, target, odd).sync_once()
+    assert len(report.failures) == 1
+    assert "creating topic no/such/name failed with INVALID_TOPIC" in report.failures[0]
+    assert set(target.list_topics([f"A.{prefix}a", f"A.{prefix}c"])) == {f"A.{prefix}a", f"A.{prefix}c"}
+
+
+def test_more_copies_than_brokers_are_reduced_with_a_warning(
+    source: Admin, target: Admin, prefix: str, rules: TopicRules
+) -> None:
+    create(source, NewTopic(f"{prefix}a", 1, 1))
+    report = TopicSync(source, target, replace(rules, replication_factor=99)).sync_once()
+    brokers = len(target.brokers())
+    assert report.failures == ()
+    assert f"replication factor {brokers} instead of 99" in report.plan.warnings[0]
+    assert target.list_topics([f"A.{prefix}a"])[f"A.{prefix}a"].replication_factor == brokers
+
+
+def test_a_topic_made_by_somebody_else_in_between_is_no_failure(
+    source: Admin, target: Admin, prefix: str, rules: TopicRules
+) -> None:
+    create(source, NewTopic(f"{prefix}a", 2, 1))
+    plan = plan_topics(observe_topics(source, target, rules), rules)
+    create(target, NewTopic(f"A.{prefix}a", 1, 1))
+    assert apply_topics(target, plan) == []
+    assert TopicSync(source, target, rules).sync_once().failures == ()
+    assert target.list_topics([f"A.{prefix}a"])[f"A.{prefix}a"].partitions == 2
