@@ -1,0 +1,74 @@
+# Every target works in a fresh clone with nothing but CPython 3.11-3.13, Java 17 and a network.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup test lint demo bench lock clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# Settings of the caller's own Python must not leak into the project's.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv from the lock file and fetch Kafka's jars; does nothing the second time
+
+$(READY): requirements.lock pyproject.toml
+	@$(check_java)
+	@$(make_venv)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/python -m sparkmirror.testing.jars
+	$(BIN)/python -m sparkmirror.testing.warm_start
+	@touch $@
+
+test: $(READY) ## ruff, mypy and all tests; two workers, one of them for the tests that need brokers
+	@status=0; \
+	$(MAKE) --no-print-directory lint || { status=1; echo "make lint failed, see above; the tests follow." >&2; }; \
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS) || status=1; \
+	exit $$status
+
+lint: $(READY) ## ruff (rules and format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
+
+demo: $(READY) ## mirror between two embedded clusters and watch it
+	@$(BIN)/sparkmirror demo $(ARGS)
+
+bench: $(READY) ## measure against MirrorMaker 2 on this machine
+	@$(BIN)/python -m bench $(ARGS)
+
+lock: $(READY) ## write requirements.lock anew from pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --extra test --generate-hashes \
+	  --strip-extras --allow-unsafe --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	  --output-file requirements.lock pyproject.toml
+
+clean: ## remove what make and the tools made here; Kafka's jars stay in the user's cache
+	rm -rf $(VENV) build dist spark-warehouse src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests bench -name __pycache__ -prune -exec rm -rf {} +
+
+define check_java
+java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+version=$$("$$java" -version 2>&1 | sed -nE 's/.*version "(1\.)?([0-9]+).*/\2/p' | head -n 1); \
+if [ "$${version:-0}" -lt 17 ]; then \
+  echo "sparkmirror: Java 17 or newer is needed, $$java is $${version:+version }$${version:-not there}." >&2; \
+  echo "  hint: install a Java 17 runtime and put java on PATH, or set JAVA_HOME" >&2; \
+  exit 3; \
+fi
+endef
+
+define make_venv
+if $(BIN)/python -m pip --version >/dev/null 2>&1; then exit 0; fi; \
+for python in python3 python3.13 python3.12 python3.11; do \
+  if "$$python" -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; \
+  then exec "$$python" -m venv --clear $(VENV); fi; \
+done; \
+echo "sparkmirror: CPython 3.11, 3.12 or 3.13 with its venv module is needed, and none is on PATH." >&2; \
+echo "  hint: install one of them (on Debian and Ubuntu: python3 and python3-venv)" >&2; \
+exit 3
+endef
