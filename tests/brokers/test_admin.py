@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -236,6 +237,32 @@ def test_a_secured_cluster_lets_in_who_may_and_says_why_not() -> None:
         with pytest.raises(AuthenticationFailed, match="certificate we do not trust"):
             open_admin(Cluster("A", _without_trust(client)), "test")
         assert time.monotonic() - started < 9, "a refused login must not wait for the time-out"
+
+
+def test_a_cluster_that_wants_a_client_certificate_gets_one_or_says_so_at_once(tmp_path: Path) -> None:
+    with KafkaCluster(name="mutual", tls=True, config={"ssl.client.auth": "required"}) as cluster:
+        bare = {
+            "bootstrap.servers": cluster.bootstrap_servers_tls,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(cluster.ca_file),
+        }
+        key, certificate = cluster.tls.client_key_file.read_text(), cluster.tls.client_certificate_file.read_text()
+        store = tmp_path / "client.pem"
+        store.write_text(key + certificate)
+        by_file = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(store)}
+        by_text = {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": key,
+            "ssl.keystore.certificate.chain": certificate,
+        }
+        for keystore in (by_file, by_text):
+            with open_admin(Cluster("A", bare | keystore), "test") as admin:
+                assert len(admin.brokers()) == 1
+        started = time.monotonic()
+        with pytest.raises(AuthenticationFailed, match="TLS handshake failed") as caught:
+            open_admin(Cluster("A", bare), "test")
+        assert time.monotonic() - started < 5
+        assert "A.ssl.keystore" in caught.value.hint
 
 
 def _without_trust(client: dict[str, str]) -> dict[str, str]:
