@@ -19,7 +19,7 @@ setup: $(READY) ## make .venv from the lock file and fetch Kafka's jars; does no
 $(READY): requirements.lock pyproject.toml
 	@$(check_java)
 	@$(make_venv)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	$(BIN)/python -m sparkmirror.testing.jars
 	$(BIN)/python -m sparkmirror.testing.warm_start
@@ -44,9 +44,10 @@ bench: $(READY) ## measure against MirrorMaker 2 on this machine
 
 lock: $(READY) ## write requirements.lock anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
-	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --extra test --generate-hashes \
-	  --strip-extras --allow-unsafe --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	$(BIN)/pip-compile --quiet --upgrade --extra test --generate-hashes \
+	  --strip-extras --allow-unsafe --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	  --output-file requirements.lock pyproject.toml
+	sed -i '1i # Written by `make lock` from pyproject.toml: all that the project and its tests need, for CPython 3.11 to 3.13.' requirements.lock
 
 clean: ## remove what make and the tools made here; Kafka's jars stay in the user's cache
 	rm -rf $(VENV) build dist spark-warehouse src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
