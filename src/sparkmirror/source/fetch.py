@@ -178,7 +178,7 @@ class FetchConnection:
         return frame
 
     def asked(self, fetched: FetchedPartition, offset: int) -> bool:
-        """Whether an answer is to a question for `offset`: after a seek, an older answer must not count as contiguous."""
+        """Whether an answer is to a question for `offset`: after a seek, an older answer would hide a gap."""
         return self.session.offset_of((fetched.topic_key, fetched.partition)) == offset
 
     def decode(self, frame: Frame) -> FetchResponse:

@@ -1,0 +1,70 @@
+"""One flow as a Spark query: its decisions are columns of the DataFrame plan. Called by `engine.run`."""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.policy.naming import HEARTBEATS_TOPIC, IdentityReplicationPolicy
+from sparkmirror.relay.schema import ROW_SCHEMA, RUN
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+OBSERVATION = "mirror"
+
+
+def read_runs(spark: SparkSession, config: str, flow: FlowConfig, run: str) -> DataFrame:
+    """The flow's source as a stream of runs; `config` is the text of its file."""
+    return spark.readStream.format("kafka-runs").options(config=config, flow=str(flow.name), run=run).load()
+
+
+def route(runs: DataFrame, flow: FlowConfig) -> DataFrame:
+    """Add the target topic of each run, and observe what passes. Its columns are the writer's contract."""
+    name = F.when((F.col("kind") == RUN) & _is_wanted(flow), _remote_name(flow))
+    return (
+        runs.withColumn("target_topic", name)
+        .observe(
+            OBSERVATION,
+            F.sum("records").alias("records"),
+            F.sum("bytes").alias("bytes"),
+            F.max(F.when(F.col("max_timestamp") >= 0, F.col("fetched_at") - F.col("max_timestamp"))).alias("age_ms_max"),
+        )
+        .select(*ROW_SCHEMA.names, "target_topic")
+    )
+
+
+def write_runs(mirrored: DataFrame, config: str, flow: FlowConfig, run: str, checkpoint: str) -> "DataStreamWriter":
+    """The writer, ready to be started."""
+    return (
+        mirrored.writeStream.format("kafka-runs")
+        .queryName(f"{flow.name}")
+        .options(config=config, flow=str(flow.name), run=run, checkpointLocation=checkpoint)
+    )
+
+
+def _is_wanted(flow: FlowConfig) -> Column:
+    """Include and exclude lists as Java regular expressions, the whole name; heartbeats topics beside them."""
+    topics = flow.topics
+    wanted = _matches(topics.include) & ~_matches(topics.exclude)
+    return wanted | _is_heartbeats(flow) if topics.heartbeats else wanted
+
+
+def _matches(expressions: tuple[str, ...]) -> Column:
+    return F.col("topic").rlike(f"^(?:{'|'.join(expressions)})$") if expressions else F.lit(False)
+
+
+def _remote_name(flow: FlowConfig) -> Column:
+    prefixed = F.concat(F.lit(flow.policy.format_remote_topic(flow.name.source, "")), F.col("topic"))
+    if isinstance(flow.policy, IdentityReplicationPolicy):
+        looks_like_heartbeats = F.col("topic").endswith(HEARTBEATS_TOPIC)
+        prefix = F.lit(f"{flow.name.source}{flow.policy.separator}")
+        return F.when(looks_like_heartbeats, F.concat(prefix, F.col("topic"))).otherwise(F.col("topic"))
+    return prefixed
+
+
+def _is_heartbeats(flow: FlowConfig) -> Column:
+    topic = F.col("topic")
+    separator = getattr(flow.policy, "separator", ".")
+    return (topic == HEARTBEATS_TOPIC) | topic.endswith(f"{separator}{HEARTBEATS_TOPIC}")

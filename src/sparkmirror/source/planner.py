@@ -1,0 +1,281 @@
+"""Who reads what, from where: the planning of a flow, in Spark's planning process.
+
+At the start of each epoch: fence predecessors, read the ledger, list the source's partitions, assign them
+(`source.plan`). During the epoch a thread looks for new topics and partitions and hands them out by commands, and
+moves partitions between tasks: released by the one, visible in the ledger, then given to the other. It shares nothing
+with the program that started the query but options and Kafka. Owned by `source.stream`.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from uuid import UUID
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids, transactional_id
+from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.setup import ensure_ledger_topics
+from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
+from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
+from sparkmirror.source.commands import Assign, Stop, decode_command, encode_command
+from sparkmirror.source.plan import Assigned, Assignment, Move, TaskPlan, plan_assignment, plan_moves, rebalance
+
+log = logging.getLogger(__name__)
+
+_LEDGER_POLL_SECONDS = 0.2
+
+
+class Planner:
+    """Plans one flow's query. `run` is the query's own id: commands of other runs are ignored."""
+
+    def __init__(self, flow: FlowConfig, run: str, *, once: bool) -> None:
+        self._flow = flow
+        self._run = run
+        self._once = once
+        self._topics: LedgerTopics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        self._open = ExitStack()
+        self._source: Admin | None = None
+        self._target: Admin | None = None
+        self._ledger: LedgerReader | None = None
+        self._ends: Mapping[TopicPartition, int] | None = None
+        self._assignment: Assignment = {}
+        self._generation = 0
+        self._watcher: threading.Thread | None = None
+        self._stopping = threading.Event()
+
+    # Called by Spark's planning, on its thread.
+
+    def begin_epoch(self, epoch: int) -> list[TaskPlan]:
+        """The plans of all tasks for one epoch. Raises SparkMirrorError when a cluster does not answer."""
+        self.end_epoch()
+        source, target, ledger = self._clients()
+        identities = self._fence(target, ledger)
+        positions = ledger.read_to_end()
+        wanted = self._wanted(source)
+        partitions = _partitions(wanted)
+        if self._once:
+            partitions = [tp for tp in partitions if tp in self.ends()]
+        self._assignment = plan_assignment(partitions, self._flow.tasks_max, self._assignment, {})
+        self._generation += 1
+        assigned = {item.partition: item for item in self._assigned(source, partitions, wanted, positions)}
+        leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
+        commands = TopicPartition(self._topics.commands, 0)
+        plans = [
+            TaskPlan(
+                task=task,
+                run=self._run,
+                epoch=epoch,
+                generation=self._generation,
+                seconds=0.0 if self._once else float(self._flow.epoch_seconds),
+                assigned=tuple(assigned[tp] for tp in sorted(members) if tp in assigned),
+                producer_id=identities[task].producer_id,
+                producer_epoch=identities[task].epoch,
+                brokers=source.brokers(),
+                leaders={tp: leaders[tp] for tp in members if tp in leaders},
+                commands_from=target.latest_offsets([commands]).get(commands, 0),
+            )
+            for task, members in sorted(self._assignment.items())
+        ]
+        if not self._once and self._flow.refresh_topics_enabled:
+            self._start_watching()
+        return plans
+
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """Where a bounded run ends: the source's end offsets, fixed at the first call."""
+        if self._ends is None:
+            source, _, _ = self._clients()
+            self._ends = source.latest_offsets(_partitions(self._wanted(source)))
+        return self._ends
+
+    def is_complete(self) -> bool:
+        """Whether a bounded run has reached all its ends, by the ledger."""
+        _, _, ledger = self._clients()
+        positions = ledger.read_to_end()
+        started = {tp for tp, end in self.ends().items() if end > 0}
+        return all(tp in positions and positions[tp].offset >= self.ends()[tp] for tp in started)
+
+    def positions(self) -> dict[str, dict[str, int]]:
+        """Source positions by topic and partition, as Spark's progress shows them."""
+        _, _, ledger = self._clients()
+        shown: dict[str, dict[str, int]] = {}
+        for partition, position in sorted(ledger.read_to_end().items()):
+            shown.setdefault(partition.topic, {})[str(partition.partition)] = position.offset
+        return shown
+
+    def is_stopped(self) -> bool:
+        """Whether a stop command was given to this run."""
+        with open_tail(self._flow.target, "stop", [TopicPartition(self._topics.commands, 0)]) as tail:
+            commands = [decode_command(record.value) for record in tail.read_to_end(10.0)]
+        return any(isinstance(command, Stop) and command.run == self._run for command in commands)
+
+    def renew(self, plan: TaskPlan) -> TaskPlan:
+        """The plan for a repeated attempt of a task: a new producer epoch, and positions as the ledger has them now."""
+        source, target, ledger = self._clients()
+        identity = self._identity(target, plan.task)
+        positions = ledger.read_to_end()
+        renewed = []
+        for item in plan.assigned:
+            position = positions.get(item.partition)
+            renewed.append(item if position is None else _assigned(item.partition, position, item.topic_id, item.end))
+        return TaskPlan(
+            task=plan.task,
+            run=plan.run,
+            epoch=plan.epoch,
+            generation=plan.generation,
+            seconds=plan.seconds,
+            assigned=tuple(renewed),
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            brokers=source.brokers(),
+            leaders={},
+            commands_from=plan.commands_from,
+        )
+
+    def close(self) -> None:
+        self.end_epoch()
+        self._open.close()
+
+    # Clusters.
+
+    def _clients(self) -> tuple[Admin, Admin, LedgerReader]:
+        if self._source is None or self._target is None or self._ledger is None:
+            self._source = self._open.enter_context(open_admin(self._flow.source, "planner"))
+            self._target = self._open.enter_context(open_admin(self._flow.target, "planner"))
+            for warning in ensure_ledger_topics(
+                self._target,
+                self._topics,
+                replication_factor=self._flow.offset_storage_replication_factor,
+                offsets_partitions=self._flow.offset_storage_partitions,
+            ):
+                log.warning("%s: %s", self._flow.name, warning)
+            self._ledger = self._open.enter_context(
+                LedgerReader(self._flow.target, self._topics, self._flow.name.source)
+            )
+        return self._source, self._target, self._ledger
+
+    def _forget_clients(self) -> None:
+        self._open.close()
+        self._open = ExitStack()
+        self._source = self._target = self._ledger = None
+
+    def _fence(self, target: Admin, ledger: LedgerReader) -> dict[int, ProducerIdentity]:
+        """Take the transactional ids of all tasks there have ever been, so that nobody else can still write."""
+        ledger.read_to_end()
+        used = max((record.task + 1 for record in ledger.view.records.values()), default=0)
+        return {task: self._identity(target, task) for task in range(max(self._flow.tasks_max, used))}
+
+    def _identity(self, target: Admin, task: int) -> ProducerIdentity:
+        wanted = transactional_id(self._flow.name.source, task)
+        try:
+            return init_producer_ids(target, [wanted])[wanted]
+        except AuthorizationFailed as refused:
+            log.warning("%s: %s A plain producer id is used; predecessors are not fenced.", self._flow.name, refused)
+            return init_producer_ids(target, [None])[None]
+
+    def _wanted(self, source: Admin) -> dict[str, Topic]:
+        return {
+            name: topic
+            for name, topic in source.list_topics().items()
+            if not topic.internal and self._flow.should_replicate(name)
+        }
+
+    def _assigned(
+        self,
+        source: Admin,
+        partitions: list[TopicPartition],
+        topics: Mapping[str, Topic],
+        positions: Mapping[TopicPartition, Position],
+    ) -> list[Assigned]:
+        """Each partition with its start: the ledger's position, else what `auto.offset.reset` says."""
+        fresh = [tp for tp in partitions if tp not in positions]
+        latest = self._flow.consumer.auto_offset_reset == "latest"
+        starts = (source.latest_offsets(fresh) if latest else source.earliest_offsets(fresh)) if fresh else {}
+        ends = self.ends() if self._once else {}
+        known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
+        return [_assigned(tp, known[tp], topics[tp.topic].topic_id, ends.get(tp)) for tp in partitions if tp in known]
+
+    # During the epoch, on a thread of its own.
+
+    def _start_watching(self) -> None:
+        self._stopping.clear()
+        self._watcher = threading.Thread(target=self._watch, name="sparkmirror-planner", daemon=True)
+        self._watcher.start()
+
+    def end_epoch(self) -> None:
+        """Stop looking for changes; the clients are the caller's alone from here on."""
+        if self._watcher is not None:
+            self._stopping.set()
+            self._watcher.join(30)
+            self._watcher = None
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(self._flow.refresh_topics_interval_seconds):
+            try:
+                self.refresh()
+            except SparkMirrorError as problem:
+                log.warning("%s: looking for new topics failed: %s", self._flow.name, problem)
+                self._forget_clients()
+
+    def refresh(self) -> None:
+        """One round: hand out partitions that are new, take back those that are gone, even out the tasks."""
+        source, _, ledger = self._clients()
+        wanted = self._wanted(source)
+        partitions = _partitions(wanted)
+        after = plan_assignment(partitions, self._flow.tasks_max, self._assignment, {})
+        _, fresh = plan_moves(self._assignment, after)
+        positions = ledger.read_to_end() if fresh else {}
+        commands = [
+            Assign(self._run, self._generation + 1, task, add=tuple(self._assigned(source, added, wanted, positions)))
+            for task, added in fresh.items()
+        ]
+        gone = {
+            task: tuple(sorted(members - after.get(task, frozenset()))) for task, members in self._assignment.items()
+        }
+        commands += [
+            Assign(self._run, self._generation + 1, task, release=members) for task, members in gone.items() if members
+        ]
+        if commands:
+            self._publish(commands)
+        self._assignment = after
+        for move in rebalance(after):
+            self._move(move, wanted)
+
+    def _publish(self, commands: list[Assign]) -> None:
+        self._generation += 1
+        publish(self._flow.target, self._topics.commands, [(None, encode_command(command)) for command in commands])
+
+    def _move(self, move: Move, topics: Mapping[str, Topic]) -> None:
+        """Release, wait until the ledger shows it, then assign."""
+        source, _, ledger = self._clients()
+        generation = self._generation + 1
+        self._publish([Assign(self._run, generation, move.from_task, release=(move.partition,))])
+        while not self._stopping.is_set():
+            ledger.poll(_LEDGER_POLL_SECONDS)
+            record = ledger.view.records.get(move.partition)
+            if record is not None and record.released and record.task == move.from_task:
+                break
+        else:
+            return
+        positions = ledger.read_to_end()
+        added = tuple(self._assigned(source, [move.partition], topics, positions))
+        self._publish([Assign(self._run, self._generation + 1, move.to_task, add=added)])
+        moved = dict(self._assignment)
+        moved[move.from_task] = moved[move.from_task] - {move.partition}
+        moved[move.to_task] = moved[move.to_task] | {move.partition}
+        self._assignment = moved
+
+
+def _partitions(topics: Mapping[str, Topic]) -> list[TopicPartition]:
+    return [TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
+
+
+def _assigned(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:
+    """A start that notices a topic which was deleted and made anew since the position was stored."""
+    if NO_TOPIC_ID not in (position.topic_id, topic_id) and position.topic_id != topic_id:
+        return Assigned(partition, 0, topic_id=topic_id, end=end, restarted_from=position.offset)
+    return Assigned(partition, position.offset, position.leader_epoch, topic_id, end)

@@ -1,0 +1,116 @@
+"""The reading end as Spark knows it: epochs as offsets, one input partition per task.
+
+Spark calls `latestOffset` and `partitions` in a planning process that lives as long as the query, and `read` in Python
+workers, on a pickled copy. Correctness rests on none of the life-cycle calls: the ledger decides.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.kafka.settings import client_settings
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.source.fetch import FetchLimits
+from sparkmirror.source.plan import TaskPlan
+from sparkmirror.source.planner import Planner
+from sparkmirror.source.reader import ReaderOptions, read_task
+
+_IDLE_SECONDS = 0.2
+_FRUITLESS_EPOCHS_MAX = 3
+
+
+class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads one flow's source. An offset is `{"epoch": n, "positions": {topic: {partition: next offset}}}`.
+
+    With Spark's available-now trigger the end offsets are fixed at the start and the query ends when they are reached.
+    """
+
+    def __init__(self, flow: FlowConfig, run: str) -> None:
+        self._flow = flow
+        self._run = run
+        self._once = False
+        self._planner: Planner | None = None
+        self._fruitless = 0
+        self._last: dict[str, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_planner": None}
+
+    def _plan(self) -> Planner:
+        if self._planner is None:
+            self._planner = Planner(self._flow, self._run, once=self._once)
+        return self._planner
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._once = True
+        self._plan().ends()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {"epoch": 0}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
+        """The next epoch; `start` itself once the run is stopped, or complete when it is bounded."""
+        planner = self._plan()
+        planner.end_epoch()
+        positions = planner.positions()
+        if start["epoch"] and ((self._once and self._is_over(planner, positions)) or planner.is_stopped()):
+            time.sleep(_IDLE_SECONDS)  # Spark asks again at once
+            return start
+        return {"epoch": start["epoch"] + 1, "positions": positions}
+
+    def _is_over(self, planner: Planner, positions: dict[str, Any]) -> bool:
+        self._fruitless = self._fruitless + 1 if positions == self._last else 0
+        self._last = positions
+        return planner.is_complete() or self._fruitless >= _FRUITLESS_EPOCHS_MAX
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        return [InputPartition(plan) for plan in self._plan().begin_epoch(end["epoch"])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """One task's rows; a repeated attempt starts from the ledger with a new producer epoch."""
+        plan: TaskPlan = partition.value
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() > 0:
+            planner = Planner(self._flow, self._run, once=plan.seconds == 0)
+            try:
+                plan = planner.renew(plan)
+            finally:
+                planner.close()
+        return read_task(plan, self._options())
+
+    def _options(self) -> ReaderOptions:
+        flow = self._flow
+        consumer = flow.consumer
+        limits = FetchLimits(
+            bytes_max=min(consumer.fetch_max_bytes, max(flow.lease_ring_bytes // 4, 1 << 20)),
+            partition_bytes_max=consumer.max_partition_fetch_bytes,
+            bytes_min=consumer.fetch_min_bytes,
+            wait_ms=consumer.fetch_max_wait_ms,
+            read_committed=consumer.isolation_level == "read_committed",
+            rack=consumer.client_rack,
+        )
+        commands = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
+        return ReaderOptions(
+            client_settings(flow.source, "reader"),
+            limits,
+            flow.lease_ring_bytes,
+            (client_settings(flow.target, "reader-commands"), commands),
+            max(consumer.receive_buffer_bytes, 0),
+        )
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: progress is in the ledger before Spark knows."""
+
+    def stop(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None

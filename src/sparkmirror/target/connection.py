@@ -1,0 +1,153 @@
+"""Producing over one bulk connection: requests out by scatter and gather, answers in order. Owned by `target.sender`.
+
+A broker serves one request of a connection at a time, so the sender keeps several of these per broker; at most five
+requests are under way on each, which keeps every partition within the five batches that idempotence allows.
+"""
+
+import ssl
+import struct
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka import wire
+from sparkmirror.kafka.dial import Link
+from sparkmirror.kafka.wire import ProduceItem, ProduceResponse
+from sparkmirror.target.outbox import IN_FLIGHT_MAX, Batch, Outbox
+
+_LENGTH = struct.Struct(">i")
+_ANSWER_BYTES_MAX: Final = 64 << 20
+_BUFFERS_MAX: Final = 512
+"""Buffers of one `sendmsg`; the kernel takes at most 1,024."""
+
+Sent = dict[tuple[UUID | str, int], tuple[Outbox, Batch]]
+
+
+class ProduceConnection:
+    """One connection in a selector loop. `unanswered` holds what each request carried, oldest first."""
+
+    def __init__(self, link: Link, request_seconds_max: float) -> None:
+        self.link = link
+        self.version = link.version(wire.PRODUCE, wire.PRODUCE_VERSIONS)
+        self.by_id = self.version >= wire.TOPIC_ID_PRODUCE
+        self.unanswered: deque[tuple[float, Sent]] = deque()
+        self.not_before = 0.0
+        self.throttled_ms = 0
+        self._request_seconds_max = request_seconds_max
+        self._out: deque[memoryview] = deque()
+        self._in = bytearray(1 << 16)
+        self._filled = 0
+        link.socket.setblocking(False)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.unanswered) < IN_FLIGHT_MAX
+
+    @property
+    def wants_to_write(self) -> bool:
+        return bool(self._out)
+
+    def overdue(self, now: float) -> bool:
+        """Whether the oldest request has waited longer than any broker may take."""
+        return bool(self.unanswered) and now - self.unanswered[0][0] > self._request_seconds_max
+
+    def carries(self, outbox: Outbox) -> bool:
+        """Whether an unanswered request holds a batch of this outbox."""
+        return any(owner is outbox for _, sent in self.unanswered for owner, _ in sent.values())
+
+    def send(self, items: Sequence[tuple[UUID | str, Outbox, Batch]], timeout_ms: int) -> None:
+        """Queue one request and write as much as the socket takes. Raises OSError when the connection is gone."""
+        self.link.correlation += 1
+        header = wire.request_header(wire.PRODUCE, self.version, self.link.correlation, self.link.client_id)
+        body = wire.encode_produce(
+            [ProduceItem(key, outbox.target.partition, batch.data) for key, outbox, batch in items],
+            timeout_ms=timeout_ms,
+        )
+        parts = wire.frame(header, *body)
+        if self.link.is_tls:
+            parts = [b"".join(parts)]  # `sendmsg` does not exist on TLS sockets
+        self._out.extend(map(memoryview, parts))
+        self.unanswered.append(
+            (time.monotonic(), {(key, outbox.target.partition): (outbox, batch) for key, outbox, batch in items})
+        )
+        self.write()
+
+    def write(self) -> None:
+        """Write until the socket is full or nothing is left. Raises OSError."""
+        out = self._out
+        sock = self.link.socket
+        try:
+            while out:
+                if self.link.is_tls:
+                    self._advance(sock.send(out[0]))
+                else:
+                    self._advance(sock.sendmsg([out[at] for at in range(min(len(out), _BUFFERS_MAX))]))
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return
+
+    def _advance(self, sent: int) -> None:
+        out = self._out
+        while sent:
+            size = len(out[0])
+            if sent < size:
+                out[0] = out[0][sent:]
+                return
+            out.popleft()
+            sent -= size
+
+    def receive(self) -> list[tuple[Sent, ProduceResponse]]:
+        """Answers that are complete, each with what its request carried. Raises OSError or ProtocolError."""
+        answers = []
+        try:
+            while True:
+                self._make_room()
+                received = self.link.socket.recv_into(memoryview(self._in)[self._filled :])
+                if not received:
+                    raise ConnectionResetError(f"broker {self.link.address} closed the connection")
+                self._filled += received
+                answers += self._take_frames()
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        return answers
+
+    def _make_room(self) -> None:
+        if self._filled >= len(self._in) // 2:
+            self._in.extend(bytes(len(self._in)))
+
+    def _take_frames(self) -> list[tuple[Sent, ProduceResponse]]:
+        answers = []
+        start = 0
+        while self._filled - start >= 4:
+            (size,) = _LENGTH.unpack_from(self._in, start)
+            if not 4 <= size <= _ANSWER_BYTES_MAX:
+                raise ProtocolError(f"broker {self.link.address} announced a produce answer of {size} bytes")
+            if self._filled - start - 4 < size:
+                break
+            frame = memoryview(bytes(self._in[start + 4 : start + 4 + size]))
+            answers.append(self._match(frame))
+            start += 4 + size
+        if start:
+            self._in[: self._filled - start] = self._in[start : self._filled]
+            self._filled -= start
+        return answers
+
+    def _match(self, frame: memoryview) -> tuple[Sent, ProduceResponse]:
+        if not self.unanswered:
+            raise ProtocolError(f"broker {self.link.address} answered a request that was not sent")
+        response = wire.decode_produce(self.version, frame)
+        if response.throttle_ms:
+            self.throttled_ms += response.throttle_ms
+            self.not_before = time.monotonic() + response.throttle_ms / 1000
+        _, sent = self.unanswered.popleft()
+        return sent, response
+
+    def close(self) -> list[tuple[Outbox, Batch]]:
+        """Drop the connection; returns what was never answered."""
+        self.link.close()
+        lost = [pair for _, sent in self.unanswered for pair in sent.values()]
+        self.unanswered.clear()
+        self._out.clear()
+        return lost

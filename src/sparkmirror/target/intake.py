@@ -1,0 +1,145 @@
+"""From rows to outboxes: the writer is the authority on what comes next. Owned by `target.sender`.
+
+A run below its partition's position is a duplicate and dropped, or cut; a run above it is a gap: it is refused, and the
+reader is told to come again from the position, unless a gap row has explained it (invariants 1 and 2).
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.model import TopicPartition
+from sparkmirror.relay.lease import RingPeer
+from sparkmirror.target.outbox import Outbox, Parcel, State
+from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.progress import Progress
+from sparkmirror.target.tally import Tally
+
+if TYPE_CHECKING:
+    from sparkmirror.target.sender import Delivery
+
+log = logging.getLogger(__name__)
+
+
+class Intake:
+    """All outboxes of the task by source partition."""
+
+    def __init__(self, peer: RingPeer | None, progress: Progress, tally: Tally) -> None:
+        self._peer = peer
+        self._progress = progress
+        self._tally = tally
+        self._releasing: set[TopicPartition] = set()
+        self.outboxes: dict[TopicPartition, Outbox] = {}
+        self.inline_bytes = 0
+
+    def take_plan(self, plan: PlanRow) -> None:
+        for assigned, slot in plan.partitions:
+            where = assigned.partition
+            known = self.outboxes.get(where)
+            if known is None:
+                self.outboxes[where] = Outbox(where, None, assigned.offset, slot)
+            else:
+                known.slot = slot
+                known.restart_at(assigned.offset)
+            self._progress.adopt(where, assigned.offset, assigned.topic_id)
+
+    def take_run(self, delivery: "Delivery") -> Outbox | None:
+        """Queue a run; returns its outbox when that may have something to send."""
+        free = self._free(delivery)
+        outbox = self.outboxes.get(delivery.partition) if delivery.partition else None
+        if outbox is None or not self._is_next(outbox, delivery):
+            free()
+            return None
+        self._tally.high_watermarks[outbox.source] = delivery.high_watermark
+        self._tally.faults.pop(outbox.source, None)
+        if delivery.target_topic is None:
+            free()
+            raise SparkMirrorError(f"{outbox.source} was assigned, but the flow's plan names no target topic for it")
+        outbox.aim(delivery.target_topic)
+        outbox.accept(Parcel(delivery.payload, outbox.position, delivery.next_offset, free))
+        return outbox
+
+    def _is_next(self, outbox: Outbox, delivery: "Delivery") -> bool:
+        if outbox.state is State.FAILED:
+            return False
+        if outbox.state is State.REWINDING:
+            if delivery.first_offset != outbox.position:
+                return False
+            outbox.state = State.FLOWING
+        if delivery.next_offset <= outbox.position:
+            self._tally.duplicates += delivery.records
+            return False
+        if delivery.first_offset > outbox.position:
+            self._refuse(outbox, delivery)
+            return False
+        return True
+
+    def _refuse(self, outbox: Outbox, delivery: "Delivery") -> None:
+        log.error(
+            "%s: records from offset %d came where %d was due; they are read again from there.",
+            outbox.source,
+            delivery.first_offset,
+            outbox.position,
+        )
+        self._tally.refused_gaps += 1
+        outbox.state = State.REWINDING
+        if self._peer is not None and outbox.slot >= 0:
+            self._peer.order(outbox.slot, paused=False, offset=outbox.position)
+
+    def take_gap(self, delivery: "Delivery") -> Outbox | None:
+        """The reader explains why the source goes on elsewhere: the position follows, and the loss is counted."""
+        outbox = self.outboxes.get(delivery.partition) if delivery.partition else None
+        if outbox is None or outbox.state is not State.FLOWING or delivery.first_offset != outbox.position:
+            return None
+        cause = bytes(delivery.payload).decode()
+        lost = max(delivery.next_offset - delivery.first_offset, 0)
+        log.warning(
+            "%s: the source's log was found changed (%s): mirroring goes on from offset %d instead of %d; "
+            "%d offsets are gone.",
+            outbox.source,
+            cause,
+            delivery.next_offset,
+            delivery.first_offset,
+            lost,
+        )
+        self._tally.gaps += 1
+        self._tally.lost_records += lost
+        outbox.accept(Parcel(memoryview(b""), delivery.first_offset, delivery.next_offset, _nothing))
+        return outbox
+
+    def take_release(self, delivery: "Delivery") -> Outbox | None:
+        outbox = self.outboxes.get(delivery.partition) if delivery.partition else None
+        if outbox is not None:
+            self._releasing.add(outbox.source)
+            self.release_if_idle(outbox)
+        return outbox
+
+    def release_if_idle(self, outbox: Outbox) -> None:
+        """A released partition leaves the task once all of it is acknowledged; the ledger says so."""
+        if outbox.source in self._releasing and outbox.idle:
+            self._releasing.discard(outbox.source)
+            self._tally.high_watermarks.pop(outbox.source, None)
+            self._progress.release(outbox.source)
+
+    def take_fault(self, delivery: "Delivery") -> None:
+        if delivery.partition is not None:
+            self._tally.faults[delivery.partition] = bytes(delivery.payload).decode(errors="replace")
+
+    def _free(self, delivery: "Delivery") -> Callable[[], None]:
+        peer, lease = self._peer, delivery.lease
+        if lease is not None and peer is not None:
+            return lambda: peer.give_back(lease)
+        size = len(delivery.payload)
+        self.inline_bytes += size
+
+        def free() -> None:
+            self.inline_bytes -= size
+            if peer is not None:
+                peer.free_inline(size)
+
+        return free
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,294 @@
+"""What waits to be produced to one target partition: order, sequences, retries. No I/O; owned by `target.sender`.
+
+An outbox takes runs (whole pieces of a source partition), hands out one batch at a time with its producer sequence
+stamped, and moves its source position only over the contiguous acknowledged prefix (invariants 1 to 3). After an error
+that a retry mends, the same bytes go out again with the same sequences and in the same order (KIP-98); nothing is sent
+meanwhile. Offsets are source offsets, always the next one.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from sparkmirror.batch.header import BatchHeader, parse_header, refusal, stamp
+from sparkmirror.batch.records import cut_batch
+from sparkmirror.errors import ProtocolError
+from sparkmirror.model import TopicPartition
+
+IN_FLIGHT_MAX: Final = 5
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+
+
+class State(Enum):
+    """FLOWING: in order. REWINDING: what arrives is dropped until the reader comes again with `position`.
+    FAILED: as rewinding, and paused at the reader until the retry time."""
+
+    FLOWING = "flowing"
+    REWINDING = "rewinding"
+    FAILED = "failed"
+
+
+class Parcel:
+    """A run as it came: its bytes, and what to do when all of its batches are acknowledged or dropped."""
+
+    __slots__ = ("at", "data", "first_offset", "handed_out", "next_offset", "on_free", "open_batches")
+
+    def __init__(self, data: memoryview, first_offset: int, next_offset: int, on_free: Callable[[], None]) -> None:
+        self.data = data
+        self.first_offset = first_offset
+        self.next_offset = next_offset
+        self.on_free = on_free
+        self.at = 0
+        self.open_batches = 0
+        self.handed_out = False
+
+    def settle(self) -> None:
+        """One batch less; frees the memory after the last one."""
+        self.open_batches -= 1
+        if self.handed_out and not self.open_batches:
+            self.on_free()
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """One batch on its way. `next_offset` is the source offset that its acknowledgement reaches."""
+
+    data: memoryview
+    sequence: int
+    records: int
+    next_offset: int
+    leader_epoch: int
+    parcel: Parcel
+    waiting: bool = True
+    acknowledged: bool = False
+
+
+class Refused(Exception):
+    """A batch that cannot be produced as it is; the sentence says why."""
+
+
+class Outbox:
+    """One target partition. `position` is accepted from the reader up to there, `acknowledged` by the target."""
+
+    def __init__(self, source: TopicPartition, target: TopicPartition | None, position: int, slot: int) -> None:
+        self.source = source
+        self._target = target
+        self.slot = slot
+        self.position = position
+        self.acknowledged = position
+        self.leader_epoch = -1
+        self.state = State.FLOWING
+        self.reason = ""
+        self.failures = 0
+        self.retry_at = 0.0
+        self.progressed_at = 0.0
+        self.max_message_bytes = 1 << 30
+        self.queued_bytes = 0
+        self._queue: deque[Parcel] = deque()
+        self._in_flight: deque[Batch] = deque()
+        self._resend: deque[Batch] = deque()
+        self._recovering = False
+        self._sequence = 0
+
+    @property
+    def target(self) -> TopicPartition:
+        """Known from the first run on: its name is the flow's decision and comes with the row."""
+        assert self._target is not None
+        return self._target
+
+    def aim(self, topic: str) -> None:
+        """Set the target topic; the partition number is the source's."""
+        if self._target is None:
+            self._target = TopicPartition(topic, self.source.partition)
+
+    # Taking runs in.
+
+    def accept(self, parcel: Parcel) -> None:
+        """Queue a run that begins at `position`. Its first batch may begin earlier: then it is cut.
+
+        A run without bytes (a gap, or a topic that is not mirrored) only moves the position.
+        """
+        if self.idle:
+            self.progressed_at = time.monotonic()
+        self._queue.append(parcel)
+        self.queued_bytes += len(parcel.data)
+        self.position = parcel.next_offset
+        if len(self._queue) == 1 and not parcel.data:
+            self._finish_parcel()
+
+    def restart_at(self, offset: int) -> None:
+        """The task takes the partition on again; its producer sequence goes on. Only while idle."""
+        self.position = self.acknowledged = offset
+        self.state = State.FLOWING
+
+    # Handing batches out.
+
+    @property
+    def sendable(self) -> bool:
+        if self.state is State.FAILED:
+            return False
+        if self._recovering:
+            return bool(self._resend)
+        return bool(self._queue) and len(self._in_flight) < IN_FLIGHT_MAX
+
+    @property
+    def idle(self) -> bool:
+        return not self._queue and not self._in_flight
+
+    def next_batch(self, producer_id: int, producer_epoch: int) -> Batch | None:
+        """The next batch to send, stamped; None when there is none. Raises Refused when it cannot pass through."""
+        if self._resend:
+            again = self._resend.popleft()
+            again.waiting = True
+            self._recovering = bool(self._resend)
+            return again
+        while self._queue and len(self._in_flight) < IN_FLIGHT_MAX:
+            parcel = self._queue[0]
+            if parcel.at >= len(parcel.data):
+                self._finish_parcel()
+                continue
+            batch = self._cut_off(parcel, producer_id, producer_epoch)
+            if batch is not None:
+                return batch
+        return None
+
+    def _cut_off(self, parcel: Parcel, producer_id: int, producer_epoch: int) -> Batch | None:
+        header = parse_header(parcel.data, parcel.at)
+        total = header.batch_length + 12
+        data = parcel.data[parcel.at : parcel.at + total]
+        after = header.next_offset
+        if header.is_control or after <= parcel.first_offset:
+            parcel.at += total
+            return None
+        if header.base_offset < parcel.first_offset:
+            data, header = self._cut(data, parcel.first_offset)
+        problem = refusal(header, self.max_message_bytes)
+        if problem is not None:
+            raise Refused(f"the batch at source offset {header.base_offset} {problem}")
+        parcel.at += total
+        stamp(data, 0, header, producer_id, producer_epoch, self._sequence)
+        is_last = parcel.at >= len(parcel.data)
+        next_offset = parcel.next_offset if is_last else after
+        batch = Batch(data, self._sequence, header.records_count, next_offset, header.partition_leader_epoch, parcel)
+        self._sequence = (self._sequence + header.records_count) & _SEQUENCE_MASK
+        parcel.open_batches += 1
+        self._in_flight.append(batch)
+        if is_last:
+            self._leave_queue(parcel)
+        return batch
+
+    def _cut(self, data: memoryview, first_offset: int) -> tuple[memoryview, BatchHeader]:
+        try:
+            cut = cut_batch(data, first_offset)
+        except ProtocolError as problem:
+            raise Refused(f"the batch that straddles source offset {first_offset} cannot be cut: {problem}") from None
+        if cut is None:
+            raise Refused(f"the batch that straddles source offset {first_offset} ends below it")
+        fresh = memoryview(bytearray(cut))
+        return fresh, parse_header(fresh, 0)
+
+    def _leave_queue(self, parcel: Parcel) -> None:
+        self._queue.popleft()
+        self.queued_bytes -= len(parcel.data)
+        parcel.handed_out = True
+
+    def _finish_parcel(self) -> None:
+        """A run whose last batches were left out (control batches, or below the position)."""
+        parcel = self._queue[0]
+        self._leave_queue(parcel)
+        if parcel.open_batches:
+            last = next(batch for batch in reversed(self._in_flight) if batch.parcel is parcel)
+            last.next_offset = parcel.next_offset
+        else:
+            parcel.on_free()
+            if self._in_flight:
+                self._in_flight[-1].next_offset = parcel.next_offset
+            else:
+                self.acknowledged = parcel.next_offset
+
+    # Answers.
+
+    def succeed(self, batch: Batch) -> bool:
+        """The target has the batch. True when the acknowledged position moved."""
+        batch.waiting = False
+        batch.acknowledged = True
+        moved = False
+        while self._in_flight and self._in_flight[0].acknowledged:
+            done = self._in_flight.popleft()
+            self.acknowledged = done.next_offset
+            self.leader_epoch = done.leader_epoch
+            done.parcel.settle()
+            moved = True
+        if moved:
+            self.progressed_at = time.monotonic()
+            self.failures = 0
+        self._recover_if_quiet()
+        return moved
+
+    def retry(self, batch: Batch) -> None:
+        """The batch was not taken, or nobody knows: send it again once all answers of this partition are in."""
+        batch.waiting = False
+        self._recovering = True
+        self._resend.clear()
+        self._recover_if_quiet()
+
+    def _recover_if_quiet(self) -> None:
+        if self._recovering and not self._resend and self.quiet:
+            self._resend.extend(batch for batch in self._in_flight if not batch.acknowledged)
+            self._recovering = bool(self._resend)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no answer is outstanding."""
+        return not any(batch.waiting for batch in self._in_flight)
+
+    @property
+    def head(self) -> Batch | None:
+        """The oldest batch that is not acknowledged."""
+        return self._in_flight[0] if self._in_flight else None
+
+    def is_stuck(self, now: float, seconds: float) -> bool:
+        """Whether batches are on their way and none was acknowledged for so long."""
+        return bool(self._in_flight) and now - self.progressed_at > seconds
+
+    # Giving up what is queued, to come again.
+
+    def rewind(self) -> None:
+        """Drop everything that is not acknowledged; the reader must come again with `position`. Only when quiet."""
+        head = self.head
+        if head is not None:
+            self._sequence = head.sequence
+        self.position = self.acknowledged
+        while self._in_flight:
+            self._in_flight.popleft().parcel.settle()
+        self._drop_queue()
+        self._resend.clear()
+        self._recovering = False
+
+    def evict(self) -> None:
+        """Free the reader's memory while the target does not answer: in-flight batches are copied, the rest dropped."""
+        position = self.acknowledged
+        for batch in self._in_flight:
+            if not batch.acknowledged:
+                batch.data = memoryview(bytearray(batch.data))
+            position = max(position, batch.next_offset)
+            batch.parcel.settle()
+            batch.parcel = Parcel(batch.data, 0, batch.next_offset, _nothing)
+            batch.parcel.open_batches = 1
+        self._drop_queue()
+        self.position = position
+        self.state = State.REWINDING
+
+    def _drop_queue(self) -> None:
+        while self._queue:
+            parcel = self._queue[0]
+            self._leave_queue(parcel)
+            if not parcel.open_batches:
+                parcel.on_free()
+
+
+def _nothing() -> None:
+    return None

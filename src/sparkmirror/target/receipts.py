@@ -1,0 +1,19 @@
+"""What a writer hands back to Spark at the end of an epoch. Made by `target.writer`, read on the driver's side."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from sparkmirror.model import TopicPartition
+
+
+@dataclass
+class Receipt(WriterCommitMessage):
+    """A task's last acknowledged source positions and its counts; `fenced` says that a newer instance took over."""
+
+    task: int
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    records: int = 0
+    bytes: int = 0
+    fenced: str = ""

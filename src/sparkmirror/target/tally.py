@@ -1,0 +1,59 @@
+"""What a task has done since it started, for its status record. Filled by `target.sender` and `target.intake`."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.plan_row import PlanRow
+
+_NAMED_MAX = 100
+
+
+class Tally:
+    """Counters of one task and epoch. `lag_records` is by the high watermarks of the last fetches."""
+
+    def __init__(self, plan: PlanRow) -> None:
+        self._plan = plan
+        self.records = 0
+        self.bytes = 0
+        self.retries = 0
+        self.duplicates = 0
+        self.gaps = 0
+        self.lost_records = 0
+        self.refused_gaps = 0
+        self.throttled_ms = 0
+        self.latency_ms = 0
+        self.failed: dict[TopicPartition, str] = {}
+        self.faults: dict[TopicPartition, str] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+
+    def sent(self, records: int, size: int) -> None:
+        self.records += records
+        self.bytes += size
+
+    def status(self, outboxes: Iterable[Outbox], problem: str) -> dict[str, Any]:
+        """The JSON record of the status topic; it carries a time only when something else in it changed."""
+        lag = sum(max(self.high_watermarks.get(box.source, 0) - box.acknowledged, 0) for box in outboxes)
+        return {
+            "run": self._plan.run,
+            "task": self._plan.task,
+            "epoch": self._plan.epoch,
+            "records": self.records,
+            "bytes": self.bytes,
+            "lag_records": lag,
+            "partitions": len(self.high_watermarks),
+            "retries": self.retries,
+            "duplicates": self.duplicates,
+            "gaps": self.gaps,
+            "lost_records": self.lost_records,
+            "refused_gaps": self.refused_gaps,
+            "throttled_ms": self.throttled_ms,
+            "failed": _named(self.failed),
+            "faults": _named(self.faults),
+            "problem": problem,
+        }
+
+
+def _named(reasons: dict[TopicPartition, str]) -> dict[str, str]:
+    return {str(partition): reason for partition, reason in sorted(reasons.items())[:_NAMED_MAX]}

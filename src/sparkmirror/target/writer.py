@@ -1,0 +1,137 @@
+"""The writing end of a Spark task: takes rows from Spark and hands them to the sender. Runs in a Python worker.
+
+Spark sees a writer's exception only when the reader ends, so `write` catches everything, tells the reader through the
+control page, drains its input, and raises then.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from sparkmirror.errors import FencedError
+from sparkmirror.model import TopicPartition
+from sparkmirror.relay.lease import RingPeer
+from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA
+from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.receipts import Receipt
+from sparkmirror.target.sender import Delivery, Sender, SenderOptions
+
+log = logging.getLogger(__name__)
+
+_INLINE_BYTES_MAX = 32 << 20
+_ROOM_POLL_SECONDS = 0.002
+_PAYLOAD = ROW_SCHEMA.get_field_index("payload")
+_EMPTY = memoryview(b"")
+
+
+class KafkaRunsWriter(DataSourceStreamArrowWriter):
+    """Produces runs to the target and keeps the ledger. Spark makes a new one for every epoch."""
+
+    def __init__(self, options: SenderOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """One task's rows until its reader ends. Raises what the sender could not mend; the epoch is then repeated."""
+        task = WritingTask(self._options)
+        try:
+            for batch in iterator:
+                task.take(batch)
+            return task.finish()
+        except FencedError as problem:
+            task.fail()
+            _drain(iterator)
+            return Receipt(task.number, fenced=str(problem))
+        except BaseException:
+            task.fail()
+            _drain(iterator)
+            raise
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002
+        """Ends the query when a newer instance has taken over; progress itself is in the ledger long since."""
+        for message in messages:
+            if isinstance(message, Receipt) and message.fenced:
+                raise FencedError(message.fenced)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing to undo: what was acknowledged is in the ledger, the rest is read again."""
+
+
+def _drain(iterator: Iterator[pa.RecordBatch]) -> None:
+    with suppress(Exception):
+        for _ in iterator:
+            pass
+
+
+class WritingTask:
+    """One `write` call: opens the ring at the first plan row, then feeds the sender."""
+
+    def __init__(self, options: SenderOptions) -> None:
+        self._options = options
+        self._peer: RingPeer | None = None
+        self._sender: Sender | None = None
+        self.number = -1
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        columns = batch.columns
+        for at in range(batch.num_rows):
+            kind = columns[0][at].as_py()
+            if kind == FLUSH:
+                continue
+            if kind == PLAN and self._sender is None:
+                self._begin(columns[_PAYLOAD][at].as_py())
+            else:
+                self._pass_on(kind, columns, at)
+        if self._sender is not None and self._sender.error is not None:
+            raise self._sender.error
+
+    def _begin(self, payload: bytes) -> None:
+        plan = PlanRow.parse(payload)
+        self.number = plan.task
+        try:
+            self._peer = RingPeer(plan.ring)
+        except OSError as problem:
+            log.warning("task %d: no shared memory (%s): payload goes through Spark.", plan.task, problem)
+        self._sender = Sender(self._options, plan, self._peer)
+        self._sender.start()
+
+    def _pass_on(self, kind: str, columns: list[pa.Array], at: int) -> None:
+        sender = self._sender
+        assert sender is not None, "the reader's first row is a plan row"
+        row: list[Any] = [None if index == _PAYLOAD else column[at].as_py() for index, column in enumerate(columns)]
+        _, topic, partition, first, following, _, records, size, latest, high, _, _, lease, target = row
+        payload = _EMPTY
+        if lease is not None and self._peer is not None:
+            payload = self._peer.slice(lease, size)
+        elif columns[_PAYLOAD][at].is_valid:
+            payload = memoryview(bytearray(columns[_PAYLOAD][at].as_buffer()))
+        where = None if topic is None else TopicPartition(topic, partition)
+        sender.put(Delivery(kind, where, target, first, following, records, high, latest, payload, lease))
+        while sender.inline_bytes > _INLINE_BYTES_MAX and sender.error is None:
+            time.sleep(_ROOM_POLL_SECONDS)
+
+    def finish(self) -> Receipt:
+        if self._sender is None:
+            return Receipt(self.number)
+        self._sender.finish()
+        self._close_peer()
+        tally = self._sender.tally
+        return Receipt(self.number, self._sender.acknowledged(), tally.records, tally.bytes)
+
+    def fail(self) -> None:
+        """Let the reader end at once, and the sender too."""
+        if self._peer is not None:
+            self._peer.fail()
+        if self._sender is not None:
+            with suppress(Exception):
+                self._sender.finish()
+        self._close_peer()
+
+    def _close_peer(self) -> None:
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
