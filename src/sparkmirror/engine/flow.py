@@ -22,6 +22,7 @@ def read_runs(spark: SparkSession, config: str, flow: FlowConfig, run: str) -> D
 
 def route(runs: DataFrame, flow: FlowConfig) -> DataFrame:
     """Add the target topic of each run, and observe what passes. Its columns are the writer's contract."""
+    age_ms = F.when(F.col("max_timestamp") >= 0, F.col("fetched_at") - F.col("max_timestamp"))
     name = F.when((F.col("kind") == RUN) & _is_wanted(flow), _remote_name(flow))
     return (
         runs.withColumn("target_topic", name)
@@ -29,7 +30,7 @@ def route(runs: DataFrame, flow: FlowConfig) -> DataFrame:
             OBSERVATION,
             F.sum("records").alias("records"),
             F.sum("bytes").alias("bytes"),
-            F.max(F.when(F.col("max_timestamp") >= 0, F.col("fetched_at") - F.col("max_timestamp"))).alias("age_ms_max"),
+            F.max(age_ms).alias("age_ms_max"),
         )
         .select(*ROW_SCHEMA.names, "target_topic")
     )

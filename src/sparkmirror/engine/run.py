@@ -1,32 +1,295 @@
 """Wiring: from a configuration to running queries, and back to a clean stop. Called by `cli.run`."""
 
+import json
 import logging
-import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.options import RunOptions
-from sparkmirror.engine.jobs import TopicJobs, topic_rules
-from sparkmirror.engine.progress import show_progress
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.engine.jobs import Job, TopicJob, sync_topics, topic_rules
+from sparkmirror.engine.progress import FlowWatch, ProgressDisplay
+from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
 from sparkmirror.source.commands import Stop, encode_command
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import render_plan
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
 log = logging.getLogger(__name__)
-STOP_SECONDS_MAX = 8.0
+
+_TICK_SECONDS = 0.25
+_STOP_SECONDS_MAX = 7.0
+_RESTART_SECONDS = 1.0
+_RESTART_SECONDS_MAX = 30.0
 
 
 def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
-    raise SystemExit
+    """Run all flows until stopped (or, with `once`, until their ends); returns the exit status.
+
+    Raises SparkMirrorError when the mirror cannot start.
+    """
+    _speak_up()
+    if options.dry_run:
+        return show_plan(config, options)
+    with _stop_signals() as stop, tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
+        return MirrorRun(config, options, stop, Path(scratch)).run()
+
+
+def show_plan(config: MirrorConfig, options: RunOptions) -> int:
+    """Print what a run would do, and change nothing."""
+    shown: dict[str, Any] = {}
+    for flow in config.flows:
+        with open_admin(flow.source, "dry-run") as source, open_admin(flow.target, "dry-run") as target:
+            lines = render_plan(TopicSync(source, target, topic_rules(flow)).plan())
+            topics = {name: topic for name, topic in source.list_topics().items() if flow.should_replicate(name)}
+        copies = [
+            f"mirror {name} to {flow.remote_topic(name)}, {topics[name].partitions} partitions" for name in topics
+        ]
+        shown[str(flow.name)] = {"tasks": flow.tasks_max, "topics": sorted(copies), "changes": lines}
+    if options.format == "json":
+        print(json.dumps(shown, indent=2))
+        return 0
+    for name, plan in shown.items():
+        print(f"{name}: up to {plan['tasks']} tasks")
+        for line in [*plan["changes"], *plan["topics"]]:
+            print(f"  {line}")
+    return 0
+
+
+class RunningFlow:
+    """One flow's query, started anew when it fails."""
+
+    def __init__(self, flow: FlowConfig, config_text: str, scratch: Path, *, once: bool) -> None:
+        self.flow = flow
+        self.run = uuid.uuid4().hex[:12]
+        self._config_text = config_text
+        self._scratch = scratch
+        self._once = once
+        self._starts = 0
+        self._restart_at = 0.0
+        self.query: StreamingQuery | None = None
+
+    def start(self, spark: "SparkSession") -> None:
+        """A fresh checkpoint each time: with an old one, Spark would replay the old plan."""
+        from sparkmirror.engine.flow import read_runs, route, write_runs
+
+        self._starts += 1
+        checkpoint = str(self._scratch / f"{self.run}-{self._starts}")
+        runs = read_runs(spark, self._config_text, self.flow, self.run)
+        writer = write_runs(route(runs, self.flow), self._config_text, self.flow, self.run, checkpoint)
+        self.query = (writer.trigger(availableNow=True) if self._once else writer).start()
+
+    def tend(self, spark: "SparkSession") -> bool:
+        """Restart a failed query after a pause; True once the flow is over. Raises FencedError when taken over."""
+        if self.query is None:
+            if time.monotonic() >= self._restart_at:
+                self.start(spark)
+            return False
+        if self.query.isActive:
+            return False
+        problem = self.query.exception()
+        if problem is None:
+            return True
+        reason = _reason(str(problem))
+        if "FencedError" in str(problem):
+            raise FencedError(f"{self.flow.name}: another instance has taken over this flow.", "Run it only once.")
+        pause = min(_RESTART_SECONDS * 2 ** (self._starts - 1), _RESTART_SECONDS_MAX)
+        log.warning("%s: the query failed and starts again in %.0f s: %s", self.flow.name, pause, reason)
+        self.query = None
+        self._restart_at = time.monotonic() + pause
+        return False
+
+    def ask_to_stop(self) -> None:
+        topics = ledger_topics(self.flow.name.source, self.flow.offset_storage_topic)
+        with suppress(SparkMirrorError):
+            publish(self.flow.target, topics.commands, [(None, encode_command(Stop(self.run)))], seconds_max=3.0)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no epoch is under way."""
+        query = self.query
+        return query is None or not query.isActive or "Waiting" in str(query.status.get("message"))
+
+    def end(self) -> None:
+        if self.query is not None:
+            with suppress(Exception):
+                self.query.stop()
+
+
+class MirrorRun:
+    """All flows of a file in one process and one Spark session."""
+
+    def __init__(self, config: MirrorConfig, options: RunOptions, stop: threading.Event, scratch: Path) -> None:
+        self._config = config
+        self._options = options
+        self._stop = stop
+        self._scratch = scratch
+        text = Path(config.file).read_bytes().decode("latin-1")
+        self._flows = [RunningFlow(flow, text, scratch, once=options.once) for flow in config.flows]
+        self._ends: dict[str, dict[TopicPartition, int]] = {}
+
+    def run(self) -> int:
+        with ExitStack() as cleanup:
+            totals = [self._prepare(running.flow) for running in self._flows]
+            spark = self._open_session()
+            cleanup.callback(_end_session, spark)
+            for running in self._flows:
+                running.start(spark)
+            display = ProgressDisplay(
+                [
+                    FlowWatch(running.flow, running.run, total)
+                    for running, total in zip(self._flows, totals, strict=True)
+                ]
+            )
+            cleanup.callback(display.close)
+            jobs = [] if self._options.once else self._start_jobs()
+            try:
+                self._loop(spark, display)
+            finally:
+                for job in jobs:
+                    job.stop()
+                self._end_flows()
+        return self._verdict()
+
+    def _prepare(self, flow: FlowConfig) -> int | None:
+        """Topics and ledger of one flow; the number of records that a bounded run will copy."""
+        report = sync_topics(flow)
+        for sentence in (*report.plan.warnings, *report.failures):
+            log.warning("%s: %s", flow.name, sentence)
+        topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        with open_admin(flow.target, "ledger") as target:
+            for sentence in ensure_ledger_topics(
+                target,
+                topics,
+                replication_factor=flow.offset_storage_replication_factor,
+                offsets_partitions=flow.offset_storage_partitions,
+            ):
+                log.warning("%s: %s", flow.name, sentence)
+        if not self._options.once:
+            return None
+        with open_admin(flow.source, "ends") as source, LedgerReader(flow.target, topics, flow.name.source) as ledger:
+            return self._measure(flow, source, ledger)
+
+    def _measure(self, flow: FlowConfig, source: Admin, ledger: LedgerReader) -> int:
+        partitions = [
+            TopicPartition(name, number)
+            for name, topic in source.list_topics().items()
+            if not topic.internal and flow.should_replicate(name)
+            for number in range(topic.partitions)
+        ]
+        ends = self._ends[str(flow.name)] = source.latest_offsets(partitions)
+        starts = source.earliest_offsets(partitions)
+        starts.update({tp: position.offset for tp, position in ledger.read_to_end().items() if tp in ends})
+        return sum(max(end - starts[tp], 0) for tp, end in ends.items())
+
+    def _open_session(self) -> "SparkSession":
+        from sparkmirror.engine.spark import build_session
+
+        tasks = sum(running.flow.tasks_max for running in self._flows)
+        return build_session(tasks, self._scratch, self._options.master)
+
+    def _start_jobs(self) -> list[Job]:
+        jobs = [
+            Job(f"{running.flow.name} topics", running.flow.refresh_topics_interval_seconds, TopicJob(running.flow))
+            for running in self._flows
+            if running.flow.refresh_topics_enabled
+        ]
+        for job in jobs:
+            job.start()
+        return jobs
+
+    def _loop(self, spark: "SparkSession", display: ProgressDisplay) -> None:
+        while not self._stop.wait(_TICK_SECONDS):
+            display.tick()
+            over = [running.tend(spark) for running in self._flows]
+            if all(over):
+                return
+
+    def _end_flows(self) -> None:
+        """Let every epoch end by itself, so that all that is under way is acknowledged and in the ledger."""
+        active = [running for running in self._flows if not running.is_quiet]
+        askers = [threading.Thread(target=running.ask_to_stop, daemon=True) for running in active]
+        for asker in askers:
+            asker.start()
+        give_up_at = time.monotonic() + _STOP_SECONDS_MAX
+        while time.monotonic() < give_up_at and not all(running.is_quiet for running in active):
+            time.sleep(0.05)
+        for running in self._flows:
+            running.end()
+
+    def _verdict(self) -> int:
+        """Whether a bounded run reached all its ends; names the partitions that did not."""
+        if not self._options.once or self._stop.is_set():
+            return 0
+        behind: list[str] = []
+        for running in self._flows:
+            flow = running.flow
+            topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+            with LedgerReader(flow.target, topics, flow.name.source) as ledger:
+                positions = ledger.read_to_end()
+            for tp, end in sorted(self._ends[str(flow.name)].items()):
+                offset = positions[tp].offset if tp in positions else 0
+                if end > offset:
+                    behind.append(f"{flow.name} {tp}: stands at offset {offset} of {end}")
+        if behind:
+            raise SparkMirrorError("Not everything was copied:\n  " + "\n  ".join(behind), "Run it again to go on.")
+        return 0
+
+
+def _end_session(spark: "SparkSession") -> None:
+    with suppress(Exception):
+        spark.stop()
+
+
+def _reason(text: str) -> str:
+    """The sentence in a Spark exception: the last line of the Python traceback it carries."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("sparkmirror.errors.")]
+    chosen = own[-1] if own else (lines[0] if lines else "unknown")
+    return chosen.partition(": ")[2] if own else chosen
+
+
+def _speak_up() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
+    logger = logging.getLogger("sparkmirror")
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """SIGTERM and SIGINT set the event; a second SIGINT interrupts."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _: object) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    numbers: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, on_signal) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

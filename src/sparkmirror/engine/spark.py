@@ -39,7 +39,9 @@ _SETTINGS: Mapping[str, str] = {
     "spark.cleaner.periodicGC.interval": "24h",
     "spark.shuffle.mapStatus.compression.codec": "lz4",
 }
-_JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=64m -XX:MaxMetaspaceSize=256m"
+_JVM_OPTIONS = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=64m -XX:MaxMetaspaceSize=256m"
+)
 
 
 def build_session(tasks: int, scratch: Path, master: str | None = None) -> SparkSession:

@@ -1,7 +1,7 @@
 """A class-data archive of Spark's JVM in the user's cache: the first Python result comes in half the time.
 
-Written once per JDK and Spark version by the JVM itself as it ends (AppCDS, JEP 350); valid only for the same pair, which
-its name carries. Measured: 9.8 s to the first result without, about 5 s with. Called by `engine.spark`.
+Written once per JDK and Spark version by the JVM itself as it ends (AppCDS, JEP 350); valid only for the same pair,
+which its name carries. Measured: 9.8 s to the first result without, about 5 s with. Called by `engine.spark`.
 """
 
 import hashlib

@@ -303,8 +303,9 @@ class Sender:
         verdict = judge(produced.error, is_head=outbox.head is batch)
         if verdict is Verdict.DONE:
             outbox.succeed(batch)
-            self.tally.sent(batch.records, len(batch.data))
-            self._after_progress(outbox)
+            if outbox.source in self._intake.outboxes:
+                self.tally.sent(batch.records, len(batch.data))
+                self._after_progress(outbox)
         elif verdict is Verdict.RETRY or verdict is Verdict.MOVED:
             self.tally.retries += 1
             if verdict is Verdict.MOVED:

@@ -1,0 +1,148 @@
+"""What a person sees of a running mirror: one line per flow, alive on a terminal, now and then elsewhere.
+
+Reads the status topic on the target, as any other process could. Called by `engine.run`.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.kafka.tail import TopicTail
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.status.board import FlowStatus, StatusBoard
+
+_PLAIN_SECONDS = 10.0
+_BAR_WIDTH = 24
+
+
+class FlowWatch:
+    """One flow's status as it goes: rate over the last seconds, and how much of a bounded copy is done."""
+
+    def __init__(self, flow: FlowConfig, run: str, total: int | None) -> None:
+        self.flow = flow
+        self.total = total
+        self.board = StatusBoard(flow.name.source, run)
+        self._tail: TopicTail = open_tail(
+            flow.target, "status", [TopicPartition(ledger_topics(flow.name.source, "").status, 0)]
+        )
+        self._before: tuple[float, int, int] = (time.monotonic(), 0, 0)
+        self.records_per_second = 0.0
+        self.bytes_per_second = 0.0
+
+    def poll(self) -> FlowStatus:
+        for record in self._tail.poll(0.0):
+            self.board.take(record.key, record.value)
+        status = self.board.status()
+        at, records, size = self._before
+        now = time.monotonic()
+        if now - at >= 1.0:
+            self.records_per_second = max(status.records - records, 0) / (now - at)
+            self.bytes_per_second = max(status.bytes - size, 0) / (now - at)
+            self._before = (now, status.records, status.bytes)
+        return status
+
+    def close(self) -> None:
+        self._tail.close()
+
+
+class ProgressDisplay:
+    """Shows all flows; `tick` is called a few times a second from the run's loop."""
+
+    def __init__(self, watches: Sequence[FlowWatch]) -> None:
+        self._watches = watches
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True) if sys.stderr.isatty() else None
+        self._spoken_at = time.monotonic()
+        self._spoken = ""
+        if self._live is not None:
+            self._live.start()
+
+    def tick(self) -> None:
+        statuses = [(watch, watch.poll()) for watch in self._watches]
+        if self._live is not None:
+            self._live.update(_table(statuses), refresh=True)
+        elif time.monotonic() - self._spoken_at >= _PLAIN_SECONDS:
+            self._speak(statuses)
+
+    def _speak(self, statuses: Sequence[tuple[FlowWatch, FlowStatus]]) -> None:
+        self._spoken_at = time.monotonic()
+        text = "\n".join(describe(watch, status) for watch, status in statuses)
+        if text != self._spoken:
+            self._spoken = text
+            print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leave the last state standing."""
+        if self._live is not None:
+            self._live.stop()
+        for watch in self._watches:
+            print(describe(watch, watch.poll()), file=sys.stderr, flush=True)
+            watch.close()
+
+
+def describe(watch: FlowWatch, status: FlowStatus) -> str:
+    """One line for one flow."""
+    parts = [
+        f"{watch.flow.name}: {status.records:,} records ({_size(status.bytes)})",
+        f"{watch.records_per_second:,.0f}/s",
+        f"lag {status.lag_records:,}",
+        f"{status.partitions} partitions",
+    ]
+    if status.failed:
+        parts.append(f"{len(status.failed)} FAILED ({_first(status.failed)})")
+    if status.faults:
+        parts.append(f"{len(status.faults)} waiting ({_first(status.faults)})")
+    if status.gaps:
+        parts.append(f"{status.gaps} gaps, {status.lost_records:,} offsets gone")
+    if status.problem:
+        parts.append(status.problem.splitlines()[0])
+    return ", ".join(parts)
+
+
+def _table(statuses: Sequence[tuple[FlowWatch, FlowStatus]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for title in ("flow", "records", "rate", "throughput", "lag", "partitions", ""):
+        table.add_column(title, justify="left" if title in ("flow", "") else "right")
+    for watch, status in statuses:
+        table.add_row(
+            str(watch.flow.name),
+            f"{status.records:,}",
+            f"{watch.records_per_second:,.0f}/s",
+            f"{_size(int(watch.bytes_per_second))}/s",
+            f"{status.lag_records:,}",
+            str(status.partitions),
+            _remark(watch, status),
+        )
+    return table
+
+
+def _remark(watch: FlowWatch, status: FlowStatus) -> str:
+    if status.failed:
+        return f"[red]{len(status.failed)} FAILED: {_first(status.failed)}[/red]"
+    if status.faults:
+        return f"[yellow]{_first(status.faults)}[/yellow]"
+    if watch.total:
+        done = min(status.records / watch.total, 1.0)
+        return f"[green]{'━' * int(done * _BAR_WIDTH)}[/green]{'╌' * (_BAR_WIDTH - int(done * _BAR_WIDTH))} {done:.0%}"
+    return status.problem.splitlines()[0] if status.problem else ""
+
+
+def _first(reasons: object) -> str:
+    assert isinstance(reasons, dict)
+    name, reason = next(iter(reasons.items()))
+    return f"{name}: {reason.splitlines()[0]}"
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

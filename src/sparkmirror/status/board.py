@@ -1,0 +1,67 @@
+"""What the tasks of a flow report on the status topic, folded; pure. Fed by `engine.progress` and the CLI."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """Sums over the tasks of one run. `failed` and `faults` give a reason for each partition that does not move."""
+
+    records: int = 0
+    bytes: int = 0
+    lag_records: int = 0
+    partitions: int = 0
+    gaps: int = 0
+    lost_records: int = 0
+    retries: int = 0
+    failed: Mapping[str, str] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+
+class StatusBoard:
+    """Keeps the last report of each task. Its counters start anew with each epoch: finished epochs are added up."""
+
+    def __init__(self, source_alias: str, run: str) -> None:
+        self._source_alias = source_alias
+        self._run = run
+        self._current: dict[int, dict[str, Any]] = {}
+        self._finished: dict[str, int] = {}
+
+    def take(self, key: bytes | None, value: bytes | None) -> bool:
+        """Fold in one record of the status topic; False when it is not about this run."""
+        try:
+            kind, alias, task = json.loads(key or b"")
+            report = json.loads(value or b"")
+            if kind != "task" or alias != self._source_alias or report["run"] != self._run:
+                return False
+        except (ValueError, TypeError, KeyError):
+            return False
+        before = self._current.get(task)
+        if before is not None and before["epoch"] != report["epoch"]:
+            for name in ("records", "bytes", "gaps", "lost_records", "retries"):
+                self._finished[name] = self._finished.get(name, 0) + before[name]
+        self._current[task] = report
+        return True
+
+    def status(self) -> FlowStatus:
+        reports = self._current.values()
+
+        def total(name: str) -> int:
+            return self._finished.get(name, 0) + sum(int(report[name]) for report in reports)
+
+        return FlowStatus(
+            records=total("records"),
+            bytes=total("bytes"),
+            lag_records=sum(report["lag_records"] for report in reports),
+            partitions=sum(report["partitions"] for report in reports),
+            gaps=total("gaps"),
+            lost_records=total("lost_records"),
+            retries=total("retries"),
+            failed={name: reason for report in reports for name, reason in report["failed"].items()},
+            faults={name: reason for report in reports for name, reason in report["faults"].items()},
+            problem=next((report["problem"] for report in reports if report["problem"]), ""),
+        )
