@@ -1,0 +1,123 @@
+"""`demo_clients.Client` by librdkafka (confluent-kafka)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import confluent_kafka
+from confluent_kafka import admin
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.model import TopicPartition
+from sparkmirror.testing.demo_clients import WAIT_SECONDS_MAX, Received
+from sparkmirror.testing.demo_events import Event, TopicSpec
+
+_POLL_RECORDS = 2_000
+
+
+class LibrdkafkaClient:
+    """One cluster."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.name = f"librdkafka {confluent_kafka.libversion()[0]}"
+        # Brokers are started and stopped around it: its complaints about that are nobody's concern.
+        self._settings = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+        self._admin = admin.AdminClient(self._settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def usable(self, compression: str) -> str:
+        return compression
+
+    def create_topics(self, specs: Iterable[TopicSpec]) -> None:
+        topics = [admin.NewTopic(spec.name, spec.partitions, 1, config=dict(spec.configs)) for spec in specs]
+        for created in self._admin.create_topics(topics).values():
+            created.result(WAIT_SECONDS_MAX)
+
+    def ends(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        known = self._admin.list_topics(timeout=WAIT_SECONDS_MAX).topics
+        wanted = [
+            confluent_kafka.TopicPartition(topic, partition)
+            for topic in topics
+            if topic in known
+            for partition in known[topic].partitions
+        ]
+        if not wanted:
+            return {}
+        asked = self._admin.list_offsets({one: admin.OffsetSpec.latest() for one in wanted})
+        return {
+            TopicPartition(one.topic, one.partition): answer.result(WAIT_SECONDS_MAX).offset
+            for one, answer in asked.items()
+        }
+
+    def producer(self, compression: str, linger_ms: int) -> "LibrdkafkaProducer":
+        return LibrdkafkaProducer({**self._settings, "compression.type": compression, "linger.ms": linger_ms})
+
+    def reader(self) -> "LibrdkafkaReader":
+        return LibrdkafkaReader(self._settings)
+
+
+class LibrdkafkaProducer:
+    """A producer that waits when its queue is full."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._producer = confluent_kafka.Producer({**settings, "acks": "all", "enable.idempotence": True})
+        self._refused: list[object] = []
+
+    def send(self, event: Event) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    event.topic, event.value, event.key, headers=list(event.headers), timestamp=event.timestamp_ms,
+                    on_delivery=self._delivered,
+                )  # fmt: skip
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                self._producer.poll(0)
+                return
+
+    def flush(self) -> None:
+        missing = self._producer.flush(WAIT_SECONDS_MAX) or len(self._refused)
+        if missing:
+            reason = self._refused[0] if self._refused else f"no answer within {WAIT_SECONDS_MAX:.0f} s"
+            raise SparkMirrorError(f"The source cluster did not take {missing} of the demo's records: {reason}.")
+
+    def _delivered(self, error: object, _message: object) -> None:
+        if error is not None:
+            self._refused.append(error)
+
+
+class LibrdkafkaReader:
+    """A consumer of assigned partitions."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._consumer = confluent_kafka.Consumer(
+            {**settings, "group.id": "unused", "enable.auto.commit": False, "fetch.wait.max.ms": 50}
+        )
+        self._partitions: dict[tuple[str, int], TopicPartition] = {}
+
+    def add(self, starts: Mapping[TopicPartition, int]) -> None:
+        self._partitions |= {(one.topic, one.partition): one for one in starts}
+        self._consumer.incremental_assign(
+            [confluent_kafka.TopicPartition(one.topic, one.partition, offset) for one, offset in starts.items()]
+        )
+
+    def poll(self, wait_seconds: float) -> Sequence[Received]:
+        first = self._consumer.poll(wait_seconds)
+        if first is None:
+            return ()
+        return [self._received(message) for message in (first, *self._consumer.consume(_POLL_RECORDS, timeout=0))]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _received(self, message: Any) -> Received:
+        if message.error() is not None:
+            raise SparkMirrorError(f"Reading {message.topic()}-{message.partition()} failed: {message.error()}.")
+        at = self._partitions[message.topic(), message.partition()]
+        headers = tuple(message.headers() or ())
+        return Received(at, message.offset(), message.key(), message.value(), headers, message.timestamp()[1])
