@@ -1,0 +1,148 @@
+"""Who takes part, and how each is started: a command line, and a properties file where it needs one.
+
+Each run has a source alias of its own, hence target topics and positions of its own: no run continues another.
+Called by `bench.plan` and `bench.running`; only `prepare` does I/O.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.brokers import JVM_OPTIONS
+from bench.loading import create_topic
+from sparkmirror.testing.jars import MIRROR_MAKER, class_path
+from sparkmirror.testing.kafka import KafkaCluster
+from sparkmirror.testing.process import JavaProgram
+
+BARE_LOOP = Path(__file__).with_name("bare_loop.py")
+MIRROR_MAKER_TASKS = 4
+SPARK_TASKS = 2
+MIRROR_MAKER_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run: copy `topic` under the source alias `alias`; `codec` is what the source's batches have."""
+
+    source: KafkaCluster
+    target: KafkaCluster
+    alias: str
+    topic: str
+    codec: str = "none"
+    tls: bool = False
+
+    @property
+    def target_topic(self) -> str:
+        return f"{self.alias}.{self.topic}"
+
+    @property
+    def replication_factor(self) -> int:
+        return min(3, self.target.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """`prepare(job, directory)` makes what the run needs and returns its command line."""
+
+    name: str
+    title: str
+    prepare: Callable[[Job, Path], list[str]]
+
+
+def render_properties(values: Mapping[str, object]) -> str:
+    return "".join(f"{key} = {value}\n" for key, value in values.items())
+
+
+def common_properties(job: Job) -> dict[str, object]:
+    """What both mirrors are told: two clusters, one flow, one topic."""
+    values: dict[str, object] = {"clusters": f"{job.alias}, t"}
+    for alias, cluster in ((job.alias, job.source), ("t", job.target)):
+        values[f"{alias}.bootstrap.servers"] = cluster.bootstrap_servers_tls if job.tls else cluster.bootstrap_servers
+        if job.tls:
+            values[f"{alias}.security.protocol"] = "SSL"
+            values[f"{alias}.ssl.truststore.type"] = "PEM"
+            values[f"{alias}.ssl.truststore.location"] = cluster.ca_file
+    return values | {
+        f"{job.alias}->t.enabled": "true",
+        "topics": job.topic,
+        "replication.factor": job.replication_factor,
+        "offset.storage.replication.factor": job.replication_factor,
+    }
+
+
+def mirror_maker_properties(job: Job, extra: Mapping[str, object]) -> dict[str, object]:
+    """MirrorMaker 2 with its defaults. What SparkMirror does not do beside the copy is off, in MirrorMaker's favour."""
+    return {
+        **common_properties(job),
+        "tasks.max": MIRROR_MAKER_TASKS,
+        f"t->{job.alias}.enabled": "false",
+        "emit.heartbeats.enabled": "false",
+        "emit.checkpoints.enabled": "false",
+        "emit.offset-syncs.enabled": "false",
+        "refresh.groups.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "config.storage.replication.factor": job.replication_factor,
+        "status.storage.replication.factor": job.replication_factor,
+        **extra,
+    }
+
+
+def tuning(job: Job) -> dict[str, object]:
+    """What an experienced operator sets for throughput; the codec is the source's, else MirrorMaker decompresses."""
+    consumer, producer = f"{job.alias}.consumer", "t.producer"
+    return {
+        f"{consumer}.max.poll.records": 20_000,
+        f"{consumer}.max.partition.fetch.bytes": 4 << 20,
+        f"{consumer}.fetch.max.bytes": 64 << 20,
+        f"{producer}.batch.size": 512 << 10,
+        f"{producer}.linger.ms": 50,
+        f"{producer}.max.request.size": 4 << 20,
+        f"{producer}.buffer.memory": 64 << 20,
+        f"{producer}.compression.type": job.codec,
+    }
+
+
+def _mirror_maker(job: Job, directory: Path, extra: Mapping[str, object]) -> list[str]:
+    file = directory / f"{job.alias}.properties"
+    file.write_text(render_properties(mirror_maker_properties(job, extra)))
+    options = ("-Xms256M", *JVM_OPTIONS)
+    return JavaProgram(
+        "MirrorMaker 2", MIRROR_MAKER_CLASS, class_path(MIRROR_MAKER), [str(file)], options, heap_mb=2048
+    ).command()
+
+
+def _mirror_maker_default(job: Job, directory: Path) -> list[str]:
+    return _mirror_maker(job, directory, {})
+
+
+def _mirror_maker_tuned(job: Job, directory: Path) -> list[str]:
+    return _mirror_maker(job, directory, tuning(job))
+
+
+def _bare(job: Job, _directory: Path) -> list[str]:
+    create_topic(job.target, job.target_topic, job.replication_factor)
+    servers = (job.source.bootstrap_servers, job.target.bootstrap_servers)
+    return [sys.executable, "-P", str(BARE_LOOP), *servers, job.topic, job.target_topic]
+
+
+def _spark(job: Job, directory: Path, extra: Mapping[str, object] | None = None) -> list[str]:
+    file = directory / f"{job.alias}.properties"
+    file.write_text(render_properties({**common_properties(job), "tasks.max": SPARK_TASKS, **(extra or {})}))
+    return [str(Path(sys.executable).with_name("sparkmirror")), "run", str(file)]
+
+
+def _spark_inline(job: Job, directory: Path) -> list[str]:
+    return _spark(job, directory, {"lease.ring.bytes": 0})
+
+
+CONTESTANTS = {
+    contestant.name: contestant
+    for contestant in (
+        Contestant("mm2-default", "MirrorMaker 2, defaults", _mirror_maker_default),
+        Contestant("mm2-tuned", "MirrorMaker 2, tuned", _mirror_maker_tuned),
+        Contestant("bare", "bare loop", _bare),
+        Contestant("spark", "SparkMirror", _spark),
+    )
+}
+SPARK_INLINE = Contestant("spark-inline", "SparkMirror, inline payload", _spark_inline)

@@ -1,0 +1,69 @@
+"""Measures one copy of a loaded topic, from the first record at the target to the last. Called by `bench.plan`."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.contestants import Contestant, Job
+from bench.offsets import EndOffsets
+from bench.process_tree import PeakMemory
+from bench.running import Mirror
+from bench.workloads import PARTITIONS, Workload
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.testing.guard import Guard
+
+START_SECONDS_MAX = 90.0
+STALL_SECONDS_MAX = 30.0
+COPY_SECONDS_MAX = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What one copy took. `records` came within `seconds`: those seen at the first look are left out of both."""
+
+    records: int
+    megabytes: float
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    start_seconds: float
+    surplus_records: int = 0
+
+    @property
+    def records_per_second(self) -> float:
+        return self.records / self.seconds
+
+    @property
+    def cpu_seconds_per_gigabyte(self) -> float:
+        return self.cpu_seconds / self.megabytes * 1000
+
+    @property
+    def megabytes_per_core(self) -> float:
+        """MB/s that one core moves."""
+        return self.megabytes / max(self.cpu_seconds, 0.01)
+
+
+def measure_copy(contestant: Contestant, job: Job, workload: Workload, directory: Path, guard: Guard) -> Copy:
+    """Start the contestant, see the topic through, stop it. Raises SparkMirrorError when the copy does not come."""
+    command = contestant.prepare(job, directory)
+    log_file = directory / f"{job.alias}.log"
+    ends = EndOffsets(job.target.bootstrap_servers, job.target_topic, PARTITIONS)
+    with ends, Mirror(command, log_file, guard) as mirror, PeakMemory(mirror.pid) as memory:
+        early = ends.wait(1, mirror.check, seconds_max=START_SECONDS_MAX, stall_seconds_max=START_SECONDS_MAX)
+        first_at, cpu_first = time.monotonic(), mirror.cpu_seconds()
+        found = ends.wait(
+            workload.records, mirror.check, seconds_max=COPY_SECONDS_MAX, stall_seconds_max=STALL_SECONDS_MAX
+        )
+        last_at, cpu_last = time.monotonic(), mirror.cpu_seconds()
+    if early >= workload.records:
+        raise SparkMirrorError("The copy was over before it could be measured: take more records.")
+    records = workload.records - early
+    return Copy(
+        records=records,
+        megabytes=workload.megabytes * records / workload.records,
+        seconds=last_at - first_at,
+        cpu_seconds=cpu_last - cpu_first,
+        peak_bytes=memory.peak_bytes,
+        start_seconds=first_at - mirror.started_at,
+        surplus_records=found - workload.records,
+    )

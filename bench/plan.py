@@ -1,0 +1,170 @@
+"""The order of a benchmark: one work after another, every contestant on each. Called by `bench.command`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from bench.brokers import bench_cluster, delete_topics, delete_traces
+from bench.contestants import CONTESTANTS, SPARK_INLINE, Contestant, Job
+from bench.copying import Copy, measure_copy
+from bench.latency import Latency
+from bench.loading import Batches, load
+from bench.results import BARE, SPARK, TUNED, CopyRow, Results, SteadyRow
+from bench.steady import QUICK, Pace, Steady, measure_steady
+from bench.workloads import BACKLOG, WARM_UP, WORKLOADS, Workload
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.testing.guard import Guard
+from sparkmirror.testing.kafka import KafkaCluster
+
+COPIES, VARIANTS, STEADY = PARTS = ("copies", "variants", "steady")
+VARIED = "a"
+"""The work that the variants are measured on."""
+Outcome = TypeVar("Outcome")
+INLINE, TLS, REPLICATED = "inline payload", "TLS on both sides", "three target brokers, replication factor 3"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure. `say` is told of each result as it comes."""
+
+    workloads: tuple[str, ...]
+    contestants: tuple[str, ...]
+    parts: tuple[str, ...]
+    quick: bool
+    large: bool
+    say: Callable[[str], None]
+
+    def chosen(self, *names: str) -> list[Contestant]:
+        return [CONTESTANTS[name] for name in names if name in self.contestants]
+
+    def scaled(self, workload: Workload) -> Workload:
+        return workload.quick() if self.quick else workload
+
+
+@dataclass(slots=True)
+class Benchmark:
+    """Runs a plan; holds what was measured so far."""
+
+    plan: Plan
+    source: KafkaCluster
+    target: KafkaCluster
+    directory: Path
+    guard: Guard
+    copies: list[CopyRow] = field(default_factory=list)
+    steady: list[SteadyRow] = field(default_factory=list)
+    batches: dict[str, Batches] = field(default_factory=dict)
+    runs: int = 0
+
+    def run(self) -> Results:
+        self._warm_up()
+        for name in self.plan.workloads:
+            self._run_workload(self.plan.scaled(WORKLOADS[name]))
+        if STEADY in self.plan.parts:
+            self._run_steady()
+        if self.plan.large:
+            self._run_backlog()
+        return Results(tuple(self.copies), tuple(self.steady), self.batches)
+
+    def _warm_up(self) -> None:
+        workload, bare = self.plan.scaled(WARM_UP), CONTESTANTS[BARE]
+        with self._loaded(workload) as topic:
+            job = self._job(bare, workload, topic)
+            outcome = self._try(lambda: measure_copy(bare, job, workload, self.directory, self.guard))
+            delete_traces(job.target, job.alias)
+        self.plan.say(f"warm-up: {describe_copy(outcome)}")
+
+    def _run_workload(self, workload: Workload) -> None:
+        with_variants = VARIANTS in self.plan.parts and workload.name == VARIED
+        if COPIES not in self.plan.parts and not with_variants:
+            return
+        with self._loaded(workload) as topic:
+            if COPIES in self.plan.parts:
+                for contestant in self.plan.chosen(*CONTESTANTS):
+                    self._copy(contestant, workload, "", self._job(contestant, workload, topic))
+            if with_variants:
+                self._run_variants(workload, topic)
+
+    @contextmanager
+    def _loaded(self, workload: Workload) -> Iterator[str]:
+        topic = f"bench-{workload.name}"
+        self.batches[workload.name] = load(self.source, topic, workload)
+        self.plan.say(f"{workload.name}: {workload.records:,} records, batches of {self.batches[workload.name]}")
+        try:
+            yield topic
+        finally:
+            delete_topics(self.source, lambda name: name == topic)
+
+    def _run_variants(self, workload: Workload, topic: str) -> None:
+        if self.plan.chosen(SPARK):
+            self._copy(SPARK_INLINE, workload, INLINE, self._job(SPARK_INLINE, workload, topic))
+        for contestant in self.plan.chosen(TUNED, SPARK):
+            self._copy(contestant, workload, TLS, self._job(contestant, workload, topic, tls=True))
+        if self.plan.chosen(TUNED, SPARK):
+            with bench_cluster("target-of-three", brokers=3) as target:
+                for contestant in self.plan.chosen(TUNED, SPARK):
+                    self._copy(contestant, workload, REPLICATED, self._job(contestant, workload, topic, target))
+
+    def _run_steady(self) -> None:
+        for contestant in self.plan.chosen("mm2-default", TUNED, SPARK):
+            job = self._job(contestant, None, f"bench-steady-{self.runs}")
+            outcome = self._try(lambda c=contestant, j=job: self._measure_steady(c, j))  # type: ignore[misc]
+            self.steady.append(SteadyRow(contestant.name, contestant.title, outcome))
+            self.plan.say(f"running flow, {contestant.title}: {describe_steady(outcome)}")
+
+    def _run_backlog(self) -> None:
+        for contestant in self.plan.chosen(SPARK):
+            with self._loaded(self.plan.scaled(BACKLOG)) as topic:
+                self._copy(contestant, self.plan.scaled(BACKLOG), "", self._job(contestant, BACKLOG, topic))
+
+    def _job(
+        self,
+        contestant: Contestant,
+        workload: Workload | None,
+        topic: str,
+        target: KafkaCluster | None = None,
+        *,
+        tls: bool = False,
+    ) -> Job:
+        self.runs += 1
+        alias = f"{contestant.name}-{self.runs}"
+        return Job(self.source, target or self.target, alias, topic, workload.codec if workload else "none", tls)
+
+    def _copy(self, contestant: Contestant, workload: Workload, variant: str, job: Job) -> None:
+        outcome = self._try(lambda: measure_copy(contestant, job, workload, self.directory, self.guard))
+        delete_traces(job.target, job.alias)
+        self.copies.append(CopyRow(workload, variant, contestant.name, contestant.title, outcome))
+        self.plan.say(f"{workload.name} {variant}: {contestant.title}: {describe_copy(outcome)}")
+
+    def _measure_steady(self, contestant: Contestant, job: Job) -> Steady:
+        return measure_steady(contestant, job, QUICK if self.plan.quick else Pace(), self.directory, self.guard)
+
+    @staticmethod
+    def _try(measure: Callable[[], Outcome]) -> Outcome | str:
+        """One contestant's failure is a line of the results and ends nothing else."""
+        try:
+            return measure()
+        except SparkMirrorError as problem:
+            return str(problem)
+
+
+def describe_copy(outcome: Copy | str) -> str:
+    if isinstance(outcome, str):
+        return f"failed: {outcome}"
+    return (
+        f"{outcome.records_per_second:,.0f} records/s, {outcome.cpu_seconds:.2f} CPU s, "
+        f"{outcome.peak_bytes / 1e6:,.0f} MB, first record after {outcome.start_seconds:.1f} s"
+    )
+
+
+def describe_steady(outcome: Steady | str) -> str:
+    if isinstance(outcome, str):
+        return f"failed: {outcome}"
+    return f"start {outcome.start_seconds:.1f} s, idle {outcome.idle_cores * 100:.1f} % of a core, " + ", ".join(
+        map(describe_latency, outcome.latencies)
+    )
+
+
+def describe_latency(latency: Latency) -> str:
+    return f"at {latency.per_second:,}/s p50 {latency.p50_ms:.1f} ms, p99 {latency.p99_ms:.1f} ms"

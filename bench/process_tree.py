@@ -1,0 +1,98 @@
+"""CPU and memory of a program with all its descendants, from /proc (Linux). Called by `bench.running`."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+SAMPLE_SECONDS = 0.5
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One line of /proc/<pid>/stat. CPU is user and system time, of itself and of its children that have ended."""
+
+    pid: int
+    parent: int
+    session: int
+    cpu_seconds: float
+
+
+def parse_stat(text: str) -> Process:
+    """Of /proc/<pid>/stat (see proc(5)); the command name may hold blanks and brackets."""
+    pid, _, rest = text.partition(" ")
+    fields = rest.rpartition(")")[2].split()
+    ticks = sum(int(value) for value in fields[11:15])
+    return Process(int(pid), int(fields[1]), int(fields[3]), ticks / _TICKS_PER_SECOND)
+
+
+def select_tree(processes: list[Process], root: int) -> list[Process]:
+    """`root`, its descendants, and what else lives in its session: a child whose parent has ended."""
+    members: dict[int, Process] = {}
+    children: dict[int, list[Process]] = {}
+    for process in processes:
+        children.setdefault(process.parent, []).append(process)
+    waiting = [process for process in processes if root in (process.pid, process.session)]
+    while waiting:
+        process = waiting.pop()
+        if process.pid not in members:
+            members[process.pid] = process
+            waiting += children.get(process.pid, [])
+    return list(members.values())
+
+
+def read_tree(root: int) -> list[Process]:
+    return select_tree(list(_read_processes()), root)
+
+
+def cpu_seconds(root: int) -> float:
+    """Used by the tree so far. An ended process counts once, with the parent that waited for it."""
+    return sum(process.cpu_seconds for process in read_tree(root))
+
+
+def pss_bytes(root: int) -> int:
+    """Proportional set size of the tree: memory that several processes share counts once."""
+    return sum(_read_pss(process.pid) for process in read_tree(root))
+
+
+def _read_processes() -> Iterator[Process]:
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                yield parse_stat((entry / "stat").read_text(errors="replace"))
+
+
+def _read_pss(pid: int) -> int:
+    with suppress(OSError):
+        for line in (_PROC / str(pid) / "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+class PeakMemory:
+    """Samples the tree's PSS every half second while the block runs; `peak_bytes` is the largest sum."""
+
+    def __init__(self, root: int) -> None:
+        self.peak_bytes = 0
+        self._root = root
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="peak-memory", daemon=True)
+
+    def __enter__(self) -> "PeakMemory":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while True:
+            self.peak_bytes = max(self.peak_bytes, pss_bytes(self._root))
+            if self._done.wait(SAMPLE_SECONDS):
+                return

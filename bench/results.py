@@ -1,0 +1,203 @@
+"""From measurements to tables: ratios, goals, Markdown. Pure; called by `bench.command`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bench.copying import Copy
+from bench.loading import Batches
+from bench.steady import Steady
+from bench.workloads import Workload
+
+TUNED, DEFAULT, BARE, SPARK = "mm2-tuned", "mm2-default", "bare", "spark"
+BARE_RATE_MIN = 0.7
+BARE_CPU_MAX = 3.0
+LATENCY_MAX = 0.5
+START_SECONDS_MAX = 8.0
+IDLE_CORES_MAX = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRow:
+    """One contestant on one work. `variant` is "" for the work itself, else what is different. A str says why not."""
+
+    workload: Workload
+    variant: str
+    contestant: str
+    title: str
+    outcome: Copy | str
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyRow:
+    """One contestant's running flow."""
+
+    contestant: str
+    title: str
+    outcome: Steady | str
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All that one run of the benchmark measured. `batches` is what the source held, by name of the work."""
+
+    copies: tuple[CopyRow, ...]
+    steady: tuple[SteadyRow, ...]
+    batches: dict[str, Batches]
+
+    def copy(self, workload: str, variant: str, contestant: str) -> Copy | None:
+        for row in self.copies:
+            if (row.workload.name, row.variant, row.contestant) == (workload, variant, contestant):
+                return row.outcome if isinstance(row.outcome, Copy) else None
+        return None
+
+    def running(self, contestant: str) -> Steady | None:
+        for row in self.steady:
+            if row.contestant == contestant:
+                return row.outcome if isinstance(row.outcome, Steady) else None
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One goal: what was asked, what came out."""
+
+    subject: str
+    asked: str
+    measured: str
+    met: bool
+
+
+def render_results(results: Results) -> str:
+    """Markdown: the copies work by work, then running flows, goals, and failures in full."""
+    parts = [_render_copies(results), _render_steady(results), _render_goals(judge(results)), _render_failures(results)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def judge(results: Results) -> list[Verdict]:
+    """Every goal for which both sides were measured."""
+    works = {row.workload.name: row.workload for row in results.copies if not row.variant}
+    verdicts: list[Verdict] = []
+    for workload in works.values():
+        spark = results.copy(workload.name, "", SPARK)
+        if spark is not None:
+            verdicts += _judge_copy(results, workload, spark)
+    return [*verdicts, *_judge_steady(results)]
+
+
+def _judge_copy(results: Results, workload: Workload, spark: Copy) -> Iterable[Verdict]:
+    tuned, bare = (results.copy(workload.name, "", name) for name in (TUNED, BARE))
+    memory = [copy.peak_bytes for name in (TUNED, DEFAULT) if (copy := results.copy(workload.name, "", name))]
+    if tuned and workload.goal:
+        yield _at_least(f"{workload.name}: rate / MM2 tuned", rate_ratio(spark, tuned), workload.goal.rate_min)
+        yield _at_most(f"{workload.name}: CPU / MM2 tuned", cpu_ratio(spark, tuned), workload.goal.cpu_max)
+    if bare and workload.goal:
+        yield _at_least(f"{workload.name}: rate / bare loop", rate_ratio(spark, bare), BARE_RATE_MIN)
+        yield _at_most(f"{workload.name}: CPU / bare loop", cpu_ratio(spark, bare), BARE_CPU_MAX)
+    if memory:
+        yield _at_most(f"{workload.name}: peak memory / MM2", spark.peak_bytes / min(memory), 1.0)
+
+
+def _judge_steady(results: Results) -> Iterable[Verdict]:
+    spark, default = results.running(SPARK), results.running(DEFAULT)
+    if spark is None:
+        return
+    for ours, theirs in zip(spark.latencies, default.latencies if default else (), strict=False):
+        subject = f"latency at {ours.per_second} records/s"
+        yield _at_most(f"{subject}: p50 / MM2 default", ours.p50_ms / theirs.p50_ms, LATENCY_MAX)
+        yield _at_most(f"{subject}: p99 / MM2 default", ours.p99_ms / theirs.p99_ms, LATENCY_MAX)
+    yield _at_most("first record, seconds from start", spark.start_seconds, START_SECONDS_MAX)
+    yield _at_most("idle, cores", spark.idle_cores, IDLE_CORES_MAX)
+
+
+def _at_least(subject: str, value: float, bound: float) -> Verdict:
+    return Verdict(subject, f"≥ {bound:.2f}", f"{value:.2f}", value >= bound)
+
+
+def _at_most(subject: str, value: float, bound: float) -> Verdict:
+    return Verdict(subject, f"≤ {bound:.3g}", f"{value:.3g}", value <= bound)
+
+
+def rate_ratio(copy: Copy, other: Copy) -> float:
+    return copy.records_per_second / other.records_per_second
+
+
+def cpu_ratio(copy: Copy, other: Copy) -> float:
+    """CPU for the same data: at its start each copy has missed a different part of it."""
+    return copy.cpu_seconds_per_gigabyte / max(other.cpu_seconds_per_gigabyte, 0.01)
+
+
+def render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; columns after the first are right-aligned."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _render_copies(results: Results) -> str:
+    groups = dict.fromkeys((row.workload.name, row.variant) for row in results.copies)
+    return "\n\n".join(_render_group(results, *group) for group in groups)
+
+
+def _render_group(results: Results, name: str, variant: str) -> str:
+    rows = [row for row in results.copies if (row.workload.name, row.variant) == (name, variant)]
+    workload, batches = rows[0].workload, results.batches.get(name)
+    title = f"**{name}**: {workload.records:,} × {workload.title}{f', {variant}' if variant else ''}"
+    head = ["", "records/s", "MB/s", "CPU s", "MB/s per core", "peak PSS MB", "start s",
+            "rate/tuned", "CPU/tuned", "rate/default", "CPU/default", "rate/bare", "CPU/bare"]  # fmt: skip
+    table = render_table(head, [_copy_cells(results, row) for row in rows])
+    return f"{title}{f' (batches of {batches})' if batches else ''}\n\n{table}"
+
+
+def _copy_cells(results: Results, row: CopyRow) -> list[str]:
+    copy = row.outcome
+    if isinstance(copy, str):
+        return [row.title, "failed", *[""] * 11]
+    surplus = f" (+{copy.surplus_records:,} repeated)" if copy.surplus_records else ""
+    return [
+        f"{row.title}{surplus}",
+        f"{copy.records_per_second:,.0f}",
+        f"{copy.megabytes / copy.seconds:,.0f}",
+        f"{copy.cpu_seconds:.2f}",
+        f"{copy.megabytes_per_core:,.0f}",
+        f"{copy.peak_bytes / 1e6:,.0f}",
+        f"{copy.start_seconds:.1f}",
+        *(cell for other in (TUNED, DEFAULT, BARE) for cell in _ratio_cells(results, row, copy, other)),
+    ]
+
+
+def _ratio_cells(results: Results, row: CopyRow, copy: Copy, other: str) -> tuple[str, str]:
+    reference = results.copy(row.workload.name, row.variant, other)
+    if reference is None or row.contestant == other:
+        return "", ""
+    return f"{rate_ratio(copy, reference):.2f}", f"{cpu_ratio(copy, reference):.2f}"
+
+
+def _render_steady(results: Results) -> str:
+    if not results.steady:
+        return ""
+    head = ["Running flow", "records/s sent", "p50 ms", "p99 ms", "p99.9 ms", "start s", "idle % of a core", "PSS MB"]
+    return render_table(head, [cells for row in results.steady for cells in _steady_cells(row)])
+
+
+def _steady_cells(row: SteadyRow) -> Iterable[list[str]]:
+    steady = row.outcome
+    if isinstance(steady, str):
+        yield [row.title, "failed", *[""] * 6]
+        return
+    rest = [f"{steady.start_seconds:.1f}", f"{steady.idle_cores * 100:.1f}", f"{steady.idle_bytes / 1e6:,.0f}"]
+    for latency in steady.latencies:
+        numbers = (latency.p50_ms, latency.p99_ms, latency.p999_ms)
+        yield [row.title, f"{latency.per_second:,}", *(f"{number:.1f}" for number in numbers), *rest]
+        rest = [""] * 3
+
+
+def _render_goals(verdicts: Sequence[Verdict]) -> str:
+    if not verdicts:
+        return ""
+    rows = [[one.subject, one.asked, one.measured, "yes" if one.met else "**no**"] for one in verdicts]
+    return render_table(["SparkMirror's goal", "asked", "measured", "met"], rows)
+
+
+def _render_failures(results: Results) -> str:
+    copies = [(f"{row.title}, {row.workload.name} {row.variant}".strip(), row.outcome) for row in results.copies]
+    every = [*copies, *((f"{row.title}, running flow", row.outcome) for row in results.steady)]
+    return "\n\n".join(f"{subject} failed:\n\n```\n{text}\n```" for subject, text in every if isinstance(text, str))

@@ -1,0 +1,73 @@
+"""A contestant's program, ended with all its children. Called by `bench.copying` and `bench.steady`."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bench import process_tree
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.testing.guard import Guard
+
+STOP_SECONDS_MAX = 30.0
+_LOG_LINES = 15
+
+
+class Mirror:
+    """Runs `command` from entering to leaving the block; its output goes to `log_file`."""
+
+    def __init__(self, command: Sequence[str], log_file: Path, guard: Guard) -> None:
+        self._command = command
+        self._log_file = log_file
+        self._guard = guard
+        self.started_at = 0.0
+
+    def __enter__(self) -> Self:
+        self.started_at = time.monotonic()
+        with self._log_file.open("ab") as log:
+            self._child = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        self._guard.watch(self._child.pid)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """SIGTERM, and after 30 s SIGKILL to it and to each process it has left."""
+        family = {process.pid for process in process_tree.read_tree(self.pid)}
+        if self._child.poll() is None:
+            self._child.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(STOP_SECONDS_MAX)
+        family |= {process.pid for process in process_tree.read_tree(self.pid)}
+        self._kill_what_is_left(family)
+        self._child.wait()
+        self._guard.forget(self.pid)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def cpu_seconds(self) -> float:
+        """Of the whole tree since its start."""
+        return process_tree.cpu_seconds(self.pid)
+
+    def check(self) -> None:
+        """Raises SparkMirrorError with the log's end when the program has ended by itself."""
+        status = self._child.poll()
+        if status is not None:
+            raise SparkMirrorError(f"The program ended with status {status}. Its output ends:\n{self._log_tail()}")
+
+    def _kill_what_is_left(self, family: set[int]) -> None:
+        """Of the pids seen in the tree, those that are still in its session or below it (pids may be given anew)."""
+        for process in process_tree.read_tree(self.pid):
+            if process.pid in family:
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
+
+    def _log_tail(self) -> str:
+        return "\n".join(self._log_file.read_text(errors="replace").splitlines()[-_LOG_LINES:])
