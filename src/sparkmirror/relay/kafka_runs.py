@@ -5,22 +5,20 @@
 
 `config` is the text of a `connect-mirror-maker.properties`, `flow` names one of its flows, `run` (optional) is the id
 that commands to the running query carry. Both ends take the same options. Register it in any Spark session.
+
+Spark makes this object in several short-lived processes, one after the other, before the first record flows: what they
+do not need is imported where it is used.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
-from sparkmirror.config.flows import FlowConfig, parse_config
-from sparkmirror.config.properties import parse_properties
-from sparkmirror.errors import ConfigError
-from sparkmirror.kafka.settings import client_settings
-from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.relay.schema import ROW_DDL
-from sparkmirror.source.stream import KafkaRunsReader
-from sparkmirror.target.progress import ProgressOptions
-from sparkmirror.target.sender import SenderOptions
-from sparkmirror.target.writer import KafkaRunsWriter
+from sparkmirror.relay.options import RunsOptions
+
+if TYPE_CHECKING:
+    from sparkmirror.source.stream import KafkaRunsReader
+    from sparkmirror.target.writer import KafkaRunsWriter
 
 
 class KafkaRuns(DataSource):
@@ -31,32 +29,19 @@ class KafkaRuns(DataSource):
         return "kafka-runs"
 
     def schema(self) -> str:
+        from sparkmirror.relay.schema import ROW_DDL
+
         return ROW_DDL
 
-    def streamReader(self, schema: Any) -> KafkaRunsReader:  # noqa: ARG002
-        return KafkaRunsReader(self._flow(), self.options.get("run", "standalone"))
+    def streamReader(self, schema: Any) -> "KafkaRunsReader":  # noqa: ARG002
+        from sparkmirror.source.stream import KafkaRunsReader
 
-    def streamWriter(self, schema: Any, overwrite: bool) -> KafkaRunsWriter:  # noqa: ARG002
-        flow = self._flow()
-        progress = ProgressOptions(
-            flow.name.source,
-            ledger_topics(flow.name.source, flow.offset_storage_topic),
-            flow.offset_storage_partitions,
-            flow.offset_flush_interval_ms / 1000,
-        )
-        options = SenderOptions(
-            client_settings(flow.target, "writer"),
-            progress,
-            flow.connections_per_broker,
-            max(flow.producer.send_buffer_bytes, 0),
-            flow.producer.request_timeout_ms / 1000,
-        )
-        return KafkaRunsWriter(options)
+        return KafkaRunsReader(self._options())
 
-    def _flow(self) -> FlowConfig:
-        text, name = self.options.get("config"), self.options.get("flow")
-        if not text or not name:
-            raise ConfigError(
-                "kafka-runs needs the options `config` and `flow`.", 'For example .option("flow", "A->B")'
-            )
-        return parse_config(parse_properties(text.encode("latin-1"), "the option config"), flows=[name]).flows[0]
+    def streamWriter(self, schema: Any, overwrite: bool) -> "KafkaRunsWriter":  # noqa: ARG002
+        from sparkmirror.target.writer import KafkaRunsWriter
+
+        return KafkaRunsWriter(self._options())
+
+    def _options(self) -> RunsOptions:
+        return RunsOptions.from_mapping(self.options)

@@ -201,6 +201,8 @@ class RingPeer:
         memory = os.open(f"/proc/{address.pid}/fd/{address.memory}", os.O_RDWR | os.O_CLOEXEC)
         try:
             self._map = mmap.mmap(memory, _CONTROL_BYTES + address.ring_bytes)
+        except ValueError as problem:  # shorter than a ring: the number is another process's or file's by now
+            raise OSError(f"descriptor {address.memory} of process {address.pid} is no ring: {problem}") from problem
         finally:
             os.close(memory)
         view = memoryview(self._map)

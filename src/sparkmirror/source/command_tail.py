@@ -12,7 +12,7 @@ from sparkmirror.batch.records import decode_records
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.background import Background
 from sparkmirror.kafka.dial import Link, dial
-from sparkmirror.kafka.lookup import look_up
+from sparkmirror.kafka.lookup import look_up, look_up_span
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire import FetchPosition
 from sparkmirror.model import TopicPartition
@@ -35,6 +35,7 @@ class CommandTail:
         self._background = background
         self._topic_id = UUID(int=0)
         self._not_before = 0.0
+        self._is_lost = False
         self.connection: FetchConnection | None = None
 
     def connect(self) -> None:
@@ -43,15 +44,18 @@ class CommandTail:
             self._not_before = time.monotonic() + _RETRY_SECONDS
             self._background.submit(DIAL_KEY, self._dial)
 
-    def _dial(self) -> tuple[Link, UUID]:
+    def _dial(self) -> tuple[Link, UUID, int]:
+        where = TopicPartition(self._topic, 0)
         view = look_up(self._settings, [self._topic])
-        leader = view.leaders.get(TopicPartition(self._topic, 0))
+        leader = view.leaders.get(where)
         if leader is None:
             raise ClusterUnreachable(f"topic {self._topic} has no leader")
-        return dial(*view.brokers[leader], self._settings), view.topic_ids[self._topic]
+        offset = look_up_span(self._settings, where).start if self._is_lost else self._offset
+        return dial(*view.brokers[leader], self._settings), view.topic_ids[self._topic], offset
 
-    def adopt(self, dialled: tuple[Link, UUID]) -> FetchConnection:
-        link, self._topic_id = dialled
+    def adopt(self, dialled: tuple[Link, UUID, int]) -> FetchConnection:
+        link, self._topic_id, self._offset = dialled
+        self._is_lost = False
         self.connection = FetchConnection(link, PrivateMemory(), FetchLimits(wait_ms=5000, bytes_max=1 << 20))
         self.ask()
         return self.connection
@@ -71,8 +75,9 @@ class CommandTail:
         commands: list[Command] = []
         for fetched in self.connection.decode(frame).partitions:
             if fetched.error == _OFFSET_OUT_OF_RANGE:
-                self._offset = max(fetched.log_start_offset, 0)
-            elif fetched.error:
+                self._is_lost = True  # the answer does not say where the log begins
+                raise ConnectionError(f"the command topic no longer holds offset {self._offset}")
+            if fetched.error:
                 raise ConnectionError(f"the command topic answered with error {fetched.error}")
             commands += self._decode(frame.buffer, fetched.start, fetched.stop)
         self.ask()

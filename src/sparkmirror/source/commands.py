@@ -64,7 +64,7 @@ def decode_command(value: bytes | None) -> Command | None:
                 tuple(assigned_from_json(item) for item in fields["add"]),
                 tuple(TopicPartition(topic, partition) for topic, partition in fields["release"]),
             )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return None
 

@@ -51,7 +51,7 @@ class FetchSession:
         """Session id, session epoch, positions to send and partitions to forget for the next request."""
         if self._epoch == 0:
             self._known = dict(wanted)
-            return 0, 0, list(wanted.values()), []
+            return self._id, 0, list(wanted.values()), []
         known = self._known
         changed = [position for key, position in wanted.items() if known.get(key) != position]
         forgotten = [key for key in known if key not in wanted]
@@ -66,7 +66,9 @@ class FetchSession:
     def accept(self, response: FetchResponse) -> bool:
         """Take note of an answer; False when the session is lost and the next request must be a full one."""
         if response.error:
-            self._id = self._epoch = 0
+            if response.error == FETCH_SESSION_ID_NOT_FOUND:
+                self._id = 0  # else the next full request closes the old session
+            self._epoch = 0
             return False
         self._id = response.session_id
         self._epoch = self._epoch % 0x7FFFFFFF + 1 if response.session_id else 0

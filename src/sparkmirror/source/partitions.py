@@ -96,6 +96,7 @@ class Partitions:
             key: FetchPosition(key[0], key[1], reading.offset, reading.leader_epoch, self._bytes_max)
             for reading in self._readings.values()
             if reading.node == node and not reading.paused and not reading.done and reading.not_before <= now
+            if not by_id or reading.topic_id != NO_TOPIC_ID
             for key in (reading.key(by_id),)
         }
 

@@ -5,6 +5,7 @@ Also the two nouns that travel to the tasks: `Assigned`, a partition with its st
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import fsum
 from uuid import UUID
 
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
@@ -66,7 +67,7 @@ def plan_assignment(
         if task < tasks:
             owned[task] = set(kept) & wanted
     placed = set().union(*owned.values()) if owned else set()
-    load = {task: sum(bytes_per_second.get(tp, 0.0) for tp in owned[task]) for task in owned}
+    load = {task: fsum(bytes_per_second.get(tp, 0.0) for tp in owned[task]) for task in owned}
     for partition in sorted(wanted - placed, key=lambda tp: (-bytes_per_second.get(tp, 0.0), tp)):
         task = min(owned, key=lambda candidate: (load[candidate], len(owned[candidate]), candidate))
         owned[task].add(partition)

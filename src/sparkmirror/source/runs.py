@@ -25,7 +25,8 @@ class Run(NamedTuple):
 def summarize(buffer: memoryview, start: int, stop: int, position: int, end: int | None) -> Run | None:
     """The run that a fetch from `position` brought, up to `end` when the read is bounded; None when it brought nothing.
 
-    Batches that end below `position` are left out: brokers answer from the start of an index entry.
+    Batches that end below `position` are left out: brokers answer from the start of an index entry. Where the next
+    batch begins at or after `end`, the offsets up to there are empty: the run has no bytes and accounts for them.
     Raises ProtocolError.
     """
     run_start = run_stop = start
@@ -39,6 +40,7 @@ def summarize(buffer: memoryview, start: int, stop: int, position: int, end: int
             run_start = run_stop = at + batch_length + LOG_OVERHEAD_BYTES
             continue
         if end is not None and base_offset >= end:
+            next_offset = max(next_offset, end)
             break
         run_stop = at + batch_length + LOG_OVERHEAD_BYTES
         batches += 1
@@ -48,6 +50,6 @@ def summarize(buffer: memoryview, start: int, stop: int, position: int, end: int
             records += header[12]
             if header[8] > max_timestamp:
                 max_timestamp = header[8]
-    if not batches:
+    if next_offset == position:
         return None
     return Run(run_start, run_stop, position, next_offset, batches, records, max_timestamp, leader_epoch)

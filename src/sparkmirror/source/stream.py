@@ -6,20 +6,20 @@ workers, on a pickled copy. Correctness rests on none of the life-cycle calls: t
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from sparkmirror.config.flows import FlowConfig
-from sparkmirror.kafka.settings import client_settings
-from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.source.fetch import FetchLimits
-from sparkmirror.source.plan import TaskPlan
-from sparkmirror.source.planner import Planner
-from sparkmirror.source.reader import ReaderOptions, read_task
+from sparkmirror.relay.options import RunsOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.source.plan import TaskPlan
+    from sparkmirror.source.planner import Planner
+    from sparkmirror.source.reader import ReaderOptions
 
 _IDLE_SECONDS = 0.2
 _FRUITLESS_EPOCHS_MAX = 3
@@ -31,9 +31,8 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     With Spark's available-now trigger the end offsets are fixed at the start and the query ends when they are reached.
     """
 
-    def __init__(self, flow: FlowConfig, run: str) -> None:
-        self._flow = flow
-        self._run = run
+    def __init__(self, options: RunsOptions) -> None:
+        self._options = options
         self._once = False
         self._planner: Planner | None = None
         self._fruitless = 0
@@ -42,9 +41,11 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_planner": None}
 
-    def _plan(self) -> Planner:
+    def _plan(self) -> "Planner":
+        from sparkmirror.source.planner import Planner
+
         if self._planner is None:
-            self._planner = Planner(self._flow, self._run, once=self._once)
+            self._planner = Planner(self._options.flow(), self._options.run, once=self._once)
         return self._planner
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -67,7 +68,7 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         return {"epoch": start["epoch"] + 1, "positions": positions}
 
-    def _is_over(self, planner: Planner, positions: dict[str, Any]) -> bool:
+    def _is_over(self, planner: "Planner", positions: dict[str, Any]) -> bool:
         self._fruitless = self._fruitless + 1 if positions == self._last else 0
         self._last = positions
         return planner.is_complete() or self._fruitless >= _FRUITLESS_EPOCHS_MAX
@@ -75,37 +76,23 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
         return [InputPartition(plan) for plan in self._plan().begin_epoch(end["epoch"])]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """One task's rows; a repeated attempt starts from the ledger with a new producer epoch."""
+        from pyspark import TaskContext
+
+        from sparkmirror.source.planner import Planner
+        from sparkmirror.source.reader import read_task
+
         plan: TaskPlan = partition.value
+        flow = self._options.flow()
         context = TaskContext.get()
         if context is not None and context.attemptNumber() > 0:
-            planner = Planner(self._flow, self._run, once=plan.seconds == 0)
+            planner = Planner(flow, self._options.run, once=plan.seconds == 0)
             try:
                 plan = planner.renew(plan)
             finally:
                 planner.close()
-        return read_task(plan, self._options())
-
-    def _options(self) -> ReaderOptions:
-        flow = self._flow
-        consumer = flow.consumer
-        limits = FetchLimits(
-            bytes_max=min(consumer.fetch_max_bytes, max(flow.lease_ring_bytes // 4, 1 << 20)),
-            partition_bytes_max=consumer.max_partition_fetch_bytes,
-            bytes_min=consumer.fetch_min_bytes,
-            wait_ms=consumer.fetch_max_wait_ms,
-            read_committed=consumer.isolation_level == "read_committed",
-            rack=consumer.client_rack,
-        )
-        commands = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
-        return ReaderOptions(
-            client_settings(flow.source, "reader"),
-            limits,
-            flow.lease_ring_bytes,
-            (client_settings(flow.target, "reader-commands"), commands),
-            max(consumer.receive_buffer_bytes, 0),
-        )
+        return read_task(plan, _reader_options(flow))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: progress is in the ledger before Spark knows."""
@@ -114,3 +101,28 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planner is not None:
             self._planner.close()
             self._planner = None
+
+
+def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
+    from sparkmirror.kafka.settings import client_settings
+    from sparkmirror.ledger.topics import ledger_topics
+    from sparkmirror.source.fetch import FetchLimits
+    from sparkmirror.source.reader import ReaderOptions
+
+    consumer = flow.consumer
+    limits = FetchLimits(
+        bytes_max=min(consumer.fetch_max_bytes, max(flow.lease_ring_bytes // 4, 1 << 20)),
+        partition_bytes_max=consumer.max_partition_fetch_bytes,
+        bytes_min=consumer.fetch_min_bytes,
+        wait_ms=consumer.fetch_max_wait_ms,
+        read_committed=consumer.isolation_level == "read_committed",
+        rack=consumer.client_rack,
+    )
+    commands = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
+    return ReaderOptions(
+        client_settings(flow.source, "reader"),
+        limits,
+        flow.lease_ring_bytes,
+        (client_settings(flow.target, "reader-commands"), commands),
+        max(consumer.receive_buffer_bytes, 0),
+    )

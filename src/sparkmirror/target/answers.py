@@ -22,16 +22,18 @@ class Verdict(Enum):
 _OUT_OF_ORDER_SEQUENCE = 45
 _DONE = frozenset({0, 46})  # 46 DUPLICATE_SEQUENCE: written before, base offset unknown
 _RETRY = frozenset({7, 13, 14, 19, 20, 56, 89})
-_MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 76, 80, 100, 103})
+_MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 80, 100, 103})
 _FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 _RESTART = frozenset({49, 59})  # INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID
 _ADVICE = {
     2: "the source's copy is damaged (checksum)",
     10: "raise max.message.bytes of the target topic",
-    18: "the target topic demands another acks setting",
+    18: "raise segment.bytes of the target topic",
+    21: "the target topic demands another acks setting",
     29: "grant WRITE on the target topic to SparkMirror's principal",
     31: "grant IDEMPOTENT_WRITE or WRITE to SparkMirror's principal",
     32: "its timestamp lies outside what the target topic's message.timestamp.*.max.ms allow",
+    76: "raise the target's inter.broker.protocol.version, or leave the topic out",
     87: "the target topic does not take such records, for example without key where it is compacted",
 }
 

@@ -8,7 +8,7 @@ import ssl
 import struct
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -98,50 +98,57 @@ class ProduceConnection:
             out.popleft()
             sent -= size
 
-    def receive(self) -> list[tuple[Sent, ProduceResponse]]:
-        """Answers that are complete, each with what its request carried. Raises OSError or ProtocolError."""
-        answers = []
+    def receive(self) -> Iterator[tuple[Sent, ProduceResponse]]:
+        """Answers that are complete, each with what its request carried, one by one.
+
+        Raises OSError or ProtocolError after the answers that came before the trouble: a broker that shuts down still
+        answers, and what it answered is not in `unanswered` any more.
+        """
+        while self._read_some():
+            while (frame := self._take_frame()) is not None:
+                yield self._match(frame)
+
+    def _read_some(self) -> bool:
+        self._make_room()
         try:
-            while True:
-                self._make_room()
-                received = self.link.socket.recv_into(memoryview(self._in)[self._filled :])
-                if not received:
-                    raise ConnectionResetError(f"broker {self.link.address} closed the connection")
-                self._filled += received
-                answers += self._take_frames()
+            received = self.link.socket.recv_into(memoryview(self._in)[self._filled :])
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            pass
-        return answers
+            return False
+        if not received:
+            raise ConnectionResetError(f"broker {self.link.address} closed the connection")
+        self._filled += received
+        return True
 
     def _make_room(self) -> None:
         if self._filled >= len(self._in) // 2:
             self._in.extend(bytes(len(self._in)))
 
-    def _take_frames(self) -> list[tuple[Sent, ProduceResponse]]:
-        answers = []
-        start = 0
-        while self._filled - start >= 4:
-            (size,) = _LENGTH.unpack_from(self._in, start)
-            if not 4 <= size <= _ANSWER_BYTES_MAX:
-                raise ProtocolError(f"broker {self.link.address} announced a produce answer of {size} bytes")
-            if self._filled - start - 4 < size:
-                break
-            frame = memoryview(bytes(self._in[start + 4 : start + 4 + size]))
-            answers.append(self._match(frame))
-            start += 4 + size
-        if start:
-            self._in[: self._filled - start] = self._in[start : self._filled]
-            self._filled -= start
-        return answers
+    def _take_frame(self) -> memoryview | None:
+        if self._filled < 4:
+            return None
+        (size,) = _LENGTH.unpack_from(self._in)
+        if not 4 <= size <= _ANSWER_BYTES_MAX:
+            raise ProtocolError(f"broker {self.link.address} announced a produce answer of {size} bytes")
+        stop = 4 + size
+        if self._filled < stop:
+            return None
+        frame = memoryview(bytes(self._in[4:stop]))
+        self._in[: self._filled - stop] = self._in[stop : self._filled]
+        self._filled -= stop
+        return frame
 
     def _match(self, frame: memoryview) -> tuple[Sent, ProduceResponse]:
         if not self.unanswered:
             raise ProtocolError(f"broker {self.link.address} answered a request that was not sent")
         response = wire.decode_produce(self.version, frame)
+        _, sent = self.unanswered[0]
+        answered = [(produced.topic_key, produced.partition) for produced in response.partitions]
+        if len(answered) != len(sent) or set(answered) != sent.keys():
+            raise ProtocolError(f"broker {self.link.address} answered for other partitions than it was asked")
+        self.unanswered.popleft()
         if response.throttle_ms:
             self.throttled_ms += response.throttle_ms
             self.not_before = time.monotonic() + response.throttle_ms / 1000
-        _, sent = self.unanswered.popleft()
         return sent, response
 
     def close(self) -> list[tuple[Outbox, Batch]]:

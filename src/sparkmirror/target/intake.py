@@ -36,13 +36,17 @@ class Intake:
     def take_plan(self, plan: PlanRow) -> None:
         for assigned, slot in plan.partitions:
             where = assigned.partition
-            known = self.outboxes.get(where)
-            if known is None:
-                self.outboxes[where] = Outbox(where, None, assigned.offset, slot)
-            else:
-                known.slot = slot
-                known.restart_at(assigned.offset)
-            self._progress.adopt(where, assigned.offset, assigned.topic_id)
+            # A topic made anew starts where the old one stood: a gap row follows and says so.
+            start = assigned.offset if assigned.restarted_from is None else assigned.restarted_from
+            outbox = self.outboxes.get(where)
+            if outbox is None:
+                outbox = self.outboxes[where] = Outbox(where, None, start, slot)
+            outbox.slot = slot
+            if outbox.idle:
+                outbox.restart_at(start, assigned.leader_epoch)
+                self._tally.failed.pop(where, None)
+            self._releasing.discard(where)
+            self._progress.adopt(where, assigned.topic_id)
 
     def take_run(self, delivery: "Delivery") -> Outbox | None:
         """Queue a run; returns its outbox when that may have something to send."""
@@ -63,10 +67,8 @@ class Intake:
     def _is_next(self, outbox: Outbox, delivery: "Delivery") -> bool:
         if outbox.state is State.FAILED:
             return False
-        if outbox.state is State.REWINDING:
-            if delivery.first_offset != outbox.position:
-                return False
-            outbox.state = State.FLOWING
+        if outbox.state is State.REWINDING and not outbox.take_up(delivery.first_offset):
+            return False
         if delivery.next_offset <= outbox.position:
             self._tally.duplicates += delivery.records
             return False
@@ -88,9 +90,13 @@ class Intake:
             self._peer.order(outbox.slot, paused=False, offset=outbox.position)
 
     def take_gap(self, delivery: "Delivery") -> Outbox | None:
-        """The reader explains why the source goes on elsewhere: the position follows, and the loss is counted."""
+        """The reader explains why the source goes on elsewhere: the position follows, and the loss is counted.
+
+        A gap that leads back says that the log was rewritten from there on. It counts from wherever this end stands, or
+        the new records would pass for duplicates.
+        """
         outbox = self.outboxes.get(delivery.partition) if delivery.partition else None
-        if outbox is None or outbox.state is not State.FLOWING or delivery.first_offset != outbox.position:
+        if outbox is None or outbox.state is not State.FLOWING or not _leads_on(outbox.position, delivery):
             return None
         cause = bytes(delivery.payload).decode()
         lost = max(delivery.next_offset - delivery.first_offset, 0)
@@ -105,7 +111,7 @@ class Intake:
         )
         self._tally.gaps += 1
         self._tally.lost_records += lost
-        outbox.accept(Parcel(memoryview(b""), delivery.first_offset, delivery.next_offset, _nothing))
+        outbox.accept(Parcel(memoryview(b""), outbox.position, delivery.next_offset, _nothing))
         return outbox
 
     def take_release(self, delivery: "Delivery") -> Outbox | None:
@@ -139,6 +145,10 @@ class Intake:
                 peer.free_inline(size)
 
         return free
+
+
+def _leads_on(position: int, gap: "Delivery") -> bool:
+    return gap.first_offset == position or gap.next_offset < min(gap.first_offset, position)
 
 
 def _nothing() -> None:

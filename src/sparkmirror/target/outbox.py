@@ -16,7 +16,7 @@ from typing import Final
 from sparkmirror.batch.header import BatchHeader, parse_header, refusal, stamp
 from sparkmirror.batch.records import cut_batch
 from sparkmirror.errors import ProtocolError
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_EPOCH, TopicPartition
 
 IN_FLIGHT_MAX: Final = 5
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
@@ -32,9 +32,15 @@ class State(Enum):
 
 
 class Parcel:
-    """A run as it came: its bytes, and what to do when all of its batches are acknowledged or dropped."""
+    """A run as it came: its bytes, and what to do when all of its batches are acknowledged or dropped.
 
-    __slots__ = ("at", "data", "first_offset", "handed_out", "next_offset", "on_free", "open_batches")
+    `at` is where its next batch begins, `header` that batch's once it is known, `leader_epoch` that of the last batch
+    that was passed by.
+    """
+
+    __slots__ = (
+        "at", "data", "first_offset", "handed_out", "header", "leader_epoch", "next_offset", "on_free", "open_batches"
+    )  # fmt: skip
 
     def __init__(self, data: memoryview, first_offset: int, next_offset: int, on_free: Callable[[], None]) -> None:
         self.data = data
@@ -42,8 +48,28 @@ class Parcel:
         self.next_offset = next_offset
         self.on_free = on_free
         self.at = 0
+        self.header: BatchHeader | None = None
+        self.leader_epoch = NO_EPOCH
         self.open_batches = 0
         self.handed_out = False
+
+    def seek_batch(self) -> bool:
+        """Pass by batches that are not to be sent: control batches, and what lies below `first_offset`.
+
+        False when none is left. Raises ProtocolError.
+        """
+        while self.header is None and self.at < len(self.data):
+            header = parse_header(self.data, self.at)
+            if not header.is_control and header.next_offset > self.first_offset:
+                self.header = header
+            else:
+                self.pass_by(header)
+        return self.header is not None
+
+    def pass_by(self, header: BatchHeader) -> None:
+        self.at += header.total_bytes
+        self.header = None
+        self.leader_epoch = header.partition_leader_epoch
 
     def settle(self) -> None:
         """One batch less; frees the memory after the last one."""
@@ -79,8 +105,9 @@ class Outbox:
         self.slot = slot
         self.position = position
         self.acknowledged = position
-        self.leader_epoch = -1
+        self.leader_epoch = NO_EPOCH
         self.state = State.FLOWING
+        self._draining = False
         self.reason = ""
         self.failures = 0
         self.retry_at = 0.0
@@ -91,6 +118,7 @@ class Outbox:
         self._in_flight: deque[Batch] = deque()
         self._resend: deque[Batch] = deque()
         self._recovering = False
+        self._draining = False
         self._sequence = 0
 
     @property
@@ -116,13 +144,29 @@ class Outbox:
         self._queue.append(parcel)
         self.queued_bytes += len(parcel.data)
         self.position = parcel.next_offset
-        if len(self._queue) == 1 and not parcel.data:
-            self._finish_parcel()
+        self._tidy_queue()
 
-    def restart_at(self, offset: int) -> None:
+    def restart_at(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """The task takes the partition on again; its producer sequence goes on. Only while idle."""
         self.position = self.acknowledged = offset
+        self.leader_epoch = leader_epoch
         self.state = State.FLOWING
+        self._draining = False
+        self.reason = ""
+        self.failures = 0
+        self.retry_at = 0.0
+
+    def take_up(self, first_offset: int) -> bool:
+        """Whether a row from `first_offset` on ends the rewind: then the outbox flows again.
+
+        After an eviction nothing does before what was kept is acknowledged: the reader is paused until then, and what
+        still arrives was read before. To flow on with that would leave the reader paused for good.
+        """
+        if first_offset != self.position or (self._draining and not self.idle):
+            return False
+        self.state = State.FLOWING
+        self._draining = False
+        return True
 
     # Handing batches out.
 
@@ -145,39 +189,30 @@ class Outbox:
             again.waiting = True
             self._recovering = bool(self._resend)
             return again
-        while self._queue and len(self._in_flight) < IN_FLIGHT_MAX:
-            parcel = self._queue[0]
-            if parcel.at >= len(parcel.data):
-                self._finish_parcel()
-                continue
-            batch = self._cut_off(parcel, producer_id, producer_epoch)
-            if batch is not None:
-                return batch
+        if self._queue and len(self._in_flight) < IN_FLIGHT_MAX:
+            return self._cut_off(self._queue[0], producer_id, producer_epoch)
         return None
 
-    def _cut_off(self, parcel: Parcel, producer_id: int, producer_epoch: int) -> Batch | None:
-        header = parse_header(parcel.data, parcel.at)
-        total = header.batch_length + 12
-        data = parcel.data[parcel.at : parcel.at + total]
-        after = header.next_offset
-        if header.is_control or after <= parcel.first_offset:
-            parcel.at += total
-            return None
+    def _cut_off(self, parcel: Parcel, producer_id: int, producer_epoch: int) -> Batch:
+        parcel.seek_batch()
+        header = parcel.header
+        assert header is not None, "a parcel without a batch to send leaves the queue at once"
+        data = parcel.data[parcel.at : parcel.at + header.total_bytes]
+        whole = header
         if header.base_offset < parcel.first_offset:
             data, header = self._cut(data, parcel.first_offset)
         problem = refusal(header, self.max_message_bytes)
         if problem is not None:
             raise Refused(f"the batch at source offset {header.base_offset} {problem}")
-        parcel.at += total
         stamp(data, 0, header, producer_id, producer_epoch, self._sequence)
-        is_last = parcel.at >= len(parcel.data)
-        next_offset = parcel.next_offset if is_last else after
-        batch = Batch(data, self._sequence, header.records_count, next_offset, header.partition_leader_epoch, parcel)
+        parcel.pass_by(whole)
+        batch = Batch(
+            data, self._sequence, header.records_count, whole.next_offset, whole.partition_leader_epoch, parcel
+        )
         self._sequence = (self._sequence + header.records_count) & _SEQUENCE_MASK
         parcel.open_batches += 1
         self._in_flight.append(batch)
-        if is_last:
-            self._leave_queue(parcel)
+        self._tidy_queue()
         return batch
 
     def _cut(self, data: memoryview, first_offset: int) -> tuple[memoryview, BatchHeader]:
@@ -190,24 +225,35 @@ class Outbox:
         fresh = memoryview(bytearray(cut))
         return fresh, parse_header(fresh, 0)
 
+    def _tidy_queue(self) -> None:
+        """Leave at the queue's head a parcel with a batch to send, or none.
+
+        So what control batches and gaps account for is reached as soon as the batches before it are acknowledged, even
+        while no target is known.
+        """
+        try:
+            while self._queue and not self._queue[0].seek_batch():
+                self._finish_parcel()
+        except ProtocolError:
+            return  # Met again by `next_batch`, where it fails this partition alone.
+
     def _leave_queue(self, parcel: Parcel) -> None:
         self._queue.popleft()
         self.queued_bytes -= len(parcel.data)
         parcel.handed_out = True
 
     def _finish_parcel(self) -> None:
-        """A run whose last batches were left out (control batches, or below the position)."""
+        """The parcel has no batch left to send: the last batch before its end reaches up to there."""
         parcel = self._queue[0]
         self._leave_queue(parcel)
-        if parcel.open_batches:
-            last = next(batch for batch in reversed(self._in_flight) if batch.parcel is parcel)
-            last.next_offset = parcel.next_offset
-        else:
+        if not parcel.open_batches:
             parcel.on_free()
-            if self._in_flight:
-                self._in_flight[-1].next_offset = parcel.next_offset
-            else:
-                self.acknowledged = parcel.next_offset
+        if self._in_flight:
+            self._in_flight[-1].next_offset = parcel.next_offset
+            self._in_flight[-1].leader_epoch = parcel.leader_epoch
+        else:
+            self.acknowledged = parcel.next_offset
+            self.leader_epoch = parcel.leader_epoch
 
     # Answers.
 
@@ -251,8 +297,8 @@ class Outbox:
         return self._in_flight[0] if self._in_flight else None
 
     def is_stuck(self, now: float, seconds: float) -> bool:
-        """Whether batches are on their way and none was acknowledged for so long."""
-        return bool(self._in_flight) and now - self.progressed_at > seconds
+        """Whether something waits, sent or not, and nothing was acknowledged for so long."""
+        return not self.idle and now - self.progressed_at > seconds
 
     # Giving up what is queued, to come again.
 
@@ -266,21 +312,30 @@ class Outbox:
             self._in_flight.popleft().parcel.settle()
         self._drop_queue()
         self._resend.clear()
-        self._recovering = False
+        self._recovering = self._draining = False
 
     def evict(self) -> None:
-        """Free the reader's memory while the target does not answer: in-flight batches are copied, the rest dropped."""
-        position = self.acknowledged
+        """Free the reader's memory while the target does not answer: in-flight batches are copied, the rest dropped.
+
+        Where none is in flight, the queue's first batch is kept instead: its acknowledgement will tell that the target
+        is back.
+        """
         for batch in self._in_flight:
             if not batch.acknowledged:
                 batch.data = memoryview(bytearray(batch.data))
-            position = max(position, batch.next_offset)
             batch.parcel.settle()
             batch.parcel = Parcel(batch.data, 0, batch.next_offset, _nothing)
             batch.parcel.open_batches = 1
+        kept = None if self._in_flight or not self._queue else _copy_first_batch(self._queue[0])
         self._drop_queue()
-        self.position = position
+        if kept is not None:
+            self._queue.append(kept)
+            self.queued_bytes += len(kept.data)
+            self.position = kept.next_offset
+        else:
+            self.position = self._in_flight[-1].next_offset if self._in_flight else self.acknowledged
         self.state = State.REWINDING
+        self._draining = True
 
     def _drop_queue(self) -> None:
         while self._queue:
@@ -288,6 +343,14 @@ class Outbox:
             self._leave_queue(parcel)
             if not parcel.open_batches:
                 parcel.on_free()
+
+
+def _copy_first_batch(parcel: Parcel) -> Parcel:
+    size = parcel.header.total_bytes if parcel.header is not None else len(parcel.data) - parcel.at
+    data = memoryview(bytearray(parcel.data[parcel.at : parcel.at + size]))
+    is_whole = parcel.at + size >= len(parcel.data) or parcel.header is None
+    next_offset = parcel.next_offset if is_whole or parcel.header is None else parcel.header.next_offset
+    return Parcel(data, parcel.first_offset, next_offset, _nothing)
 
 
 def _nothing() -> None:

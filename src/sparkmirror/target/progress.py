@@ -6,9 +6,10 @@ composed before the last lot is acknowledged: a position is never overtaken by a
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from sparkmirror.batch.records import encode_batch
@@ -17,6 +18,9 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.target.outbox import Outbox, Parcel
+
+_LOT_BYTES_MAX: Final = 512 << 10
+_RECORD_OVERHEAD_BYTES_MAX: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +33,21 @@ class ProgressOptions:
     flush_seconds: float
 
 
+class _Entry(NamedTuple):
+    """One record of the ledger, and how to make it due again should it be lost."""
+
+    key: bytes
+    value: bytes
+    forget: Callable[[], None]
+
+
 class Progress:
     """Remembers what is stored, and turns what changed into parcels for the ledger's outboxes."""
 
     def __init__(self, options: ProgressOptions, task: int) -> None:
         self._options = options
         self._task = task
+        # What the ledger holds, or will once what is open is acknowledged.
         self._stored: dict[TopicPartition, int] = {}
         self._topic_ids: dict[TopicPartition, UUID] = {}
         self._released: set[TopicPartition] = set()
@@ -43,9 +56,14 @@ class Progress:
         self._last_status = b""
         self.outboxes: dict[TopicPartition, Outbox] = {}
 
-    def adopt(self, partition: TopicPartition, offset: int, topic_id: UUID) -> None:
-        """A partition that this task takes over, with the position that the ledger holds for it."""
-        self._stored[partition] = offset
+    def adopt(self, partition: TopicPartition, topic_id: UUID) -> None:
+        """A partition that this task takes over. Its start is stored at once.
+
+        Otherwise one that starts at the log's end, and stays idle, would start at another end the next time
+        (invariant 1).
+        """
+        self._stored.pop(partition, None)
+        self._released.discard(partition)
         self._topic_ids[partition] = topic_id
 
     def release(self, partition: TopicPartition) -> None:
@@ -62,7 +80,7 @@ class Progress:
     def compose(self, outboxes: Iterable[Outbox], generation: int, status: Mapping[str, Any]) -> list[Outbox]:
         """Queue records for all that changed; returns the ledger outboxes that now have something to send."""
         self._due_at = time.monotonic() + self._options.flush_seconds
-        lots: dict[TopicPartition, list[tuple[bytes, bytes]]] = {}
+        lots: dict[TopicPartition, list[_Entry]] = {}
         for outbox in outboxes:
             where = outbox.source
             if self._stored.get(where) != outbox.acknowledged or where in self._released:
@@ -70,42 +88,70 @@ class Progress:
                 self._stored[where] = outbox.acknowledged
         self._released.clear()
         self._add_status(lots, status)
-        return [self._queue(target, pairs) for target, pairs in lots.items()]
+        return [self._queue(target, entries) for target, entries in lots.items()]
 
-    def _add_position(
-        self, lots: dict[TopicPartition, list[tuple[bytes, bytes]]], outbox: Outbox, generation: int
-    ) -> None:
+    def _add_position(self, lots: dict[TopicPartition, list[_Entry]], outbox: Outbox, generation: int) -> None:
         options = self._options
         where = outbox.source
+        released = where in self._released
+        forget = partial(self._forget_position, where, released)
         key = connect.encode_key(options.source_alias, where)
         home = TopicPartition(options.topics.offsets, connect.partition_of(key, options.offsets_partitions))
-        lots.setdefault(home, []).append((key, connect.encode_value(outbox.acknowledged)))
+        lots.setdefault(home, []).append(_Entry(key, connect.encode_value(outbox.acknowledged), forget))
         position = Position(outbox.acknowledged, outbox.leader_epoch, self._topic_ids[where])
-        record = PositionRecord(position, generation, self._task, where in self._released)
-        lots.setdefault(TopicPartition(options.topics.positions, 0), []).append(
-            (positions.encode_key(options.source_alias, where), positions.encode_value(record))
-        )
+        value = positions.encode_value(PositionRecord(position, generation, self._task, released))
+        entry = _Entry(positions.encode_key(options.source_alias, where), value, forget)
+        lots.setdefault(TopicPartition(options.topics.positions, 0), []).append(entry)
 
-    def _add_status(self, lots: dict[TopicPartition, list[tuple[bytes, bytes]]], status: Mapping[str, Any]) -> None:
+    def _forget_position(self, where: TopicPartition, released: bool) -> None:
+        self._stored.pop(where, None)
+        if released:
+            self._released.add(where)
+
+    def _add_status(self, lots: dict[TopicPartition, list[_Entry]], status: Mapping[str, Any]) -> None:
         if not status:
             return
         value = json.dumps(status, separators=(",", ":")).encode()
         if value != self._last_status:
             self._last_status = value
             key = json.dumps(["task", self._options.source_alias, self._task], separators=(",", ":")).encode()
-            lots.setdefault(TopicPartition(self._options.topics.status, 0), []).append((key, value))
+            lots.setdefault(TopicPartition(self._options.topics.status, 0), []).append(
+                _Entry(key, value, self._forget_status)
+            )
 
-    def _queue(self, target: TopicPartition, pairs: list[tuple[bytes, bytes]]) -> Outbox:
+    def _forget_status(self) -> None:
+        self._last_status = b""
+
+    def _queue(self, target: TopicPartition, entries: list[_Entry]) -> Outbox:
         outbox = self.outboxes.get(target)
         if outbox is None:
             outbox = self.outboxes[target] = Outbox(target, target, 0, -1)
-        data = bytearray(encode_batch(pairs, timestamp=time.time_ns() // 1_000_000))
-        self._open += 1
-        outbox.accept(Parcel(memoryview(data), 0, len(pairs), self._settle()))
+        timestamp = time.time_ns() // 1_000_000
+        for lot in _split(entries):
+            first, following = outbox.position, outbox.position + len(lot)
+            batch = encode_batch([(entry.key, entry.value) for entry in lot], base_offset=first, timestamp=timestamp)
+            self._open += 1
+            outbox.accept(
+                Parcel(memoryview(bytearray(batch)), first, following, partial(self._settle, outbox, following, lot))
+            )
         return outbox
 
-    def _settle(self) -> Callable[[], None]:
-        def settle() -> None:
-            self._open -= 1
+    def _settle(self, outbox: Outbox, following: int, lot: list[_Entry]) -> None:
+        """Acknowledged, or given up by a target that refuses it: then all of it is composed anew."""
+        self._open -= 1
+        if outbox.acknowledged < following:
+            for entry in lot:
+                entry.forget()
 
-        return settle
+
+def _split(entries: list[_Entry]) -> Iterator[list[_Entry]]:
+    """Lots that any topic's `max.message.bytes` allows."""
+    lot: list[_Entry] = []
+    size = 0
+    for entry in entries:
+        size += len(entry.key) + len(entry.value) + _RECORD_OVERHEAD_BYTES_MAX
+        if lot and size > _LOT_BYTES_MAX:
+            yield lot
+            lot, size = [], len(entry.key) + len(entry.value) + _RECORD_OVERHEAD_BYTES_MAX
+        lot.append(entry)
+    yield lot

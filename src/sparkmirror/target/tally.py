@@ -33,7 +33,7 @@ class Tally:
         self.bytes += size
 
     def status(self, outboxes: Iterable[Outbox], problem: str) -> dict[str, Any]:
-        """The JSON record of the status topic; it carries a time only when something else in it changed."""
+        """The JSON record of the status topic. It carries no time, so that an idle task writes none."""
         lag = sum(max(self.high_watermarks.get(box.source, 0) - box.acknowledged, 0) for box in outboxes)
         return {
             "run": self._plan.run,

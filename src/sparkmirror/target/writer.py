@@ -13,11 +13,16 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import FencedError
+from sparkmirror.kafka.settings import client_settings
+from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingPeer
+from sparkmirror.relay.options import RunsOptions
 from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA
 from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.progress import ProgressOptions
 from sparkmirror.target.receipts import Receipt
 from sparkmirror.target.sender import Delivery, Sender, SenderOptions
 
@@ -32,12 +37,12 @@ _EMPTY = memoryview(b"")
 class KafkaRunsWriter(DataSourceStreamArrowWriter):
     """Produces runs to the target and keeps the ledger. Spark makes a new one for every epoch."""
 
-    def __init__(self, options: SenderOptions) -> None:
+    def __init__(self, options: RunsOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task's rows until its reader ends. Raises what the sender could not mend; the epoch is then repeated."""
-        task = WritingTask(self._options)
+        task = WritingTask(_sender_options(self._options.flow()))
         try:
             for batch in iterator:
                 task.take(batch)
@@ -135,3 +140,19 @@ class WritingTask:
         if self._peer is not None:
             self._peer.close()
             self._peer = None
+
+
+def _sender_options(flow: FlowConfig) -> SenderOptions:
+    progress = ProgressOptions(
+        flow.name.source,
+        ledger_topics(flow.name.source, flow.offset_storage_topic),
+        flow.offset_storage_partitions,
+        flow.offset_flush_interval_ms / 1000,
+    )
+    return SenderOptions(
+        client_settings(flow.target, "writer"),
+        progress,
+        flow.connections_per_broker,
+        max(flow.producer.send_buffer_bytes, 0),
+        flow.producer.request_timeout_ms / 1000,
+    )

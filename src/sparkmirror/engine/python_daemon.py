@@ -1,0 +1,36 @@
+"""Spark's Python daemon with our modules loaded before it forks: workers start at once and share the memory.
+
+Spark runs this module in place of `pyspark.daemon` (`spark.python.daemon.module`), with the worker module's name as its
+only argument, once per kind of worker. Measured on two tasks: see DESIGN.md.
+"""
+
+import gc
+import importlib
+import os
+import sys
+
+# Loaded only in the daemon that forks the tasks; the other kinds fork one process each.
+_TASK_MODULES = (
+    "pyarrow",
+    "pyspark.sql.worker.plan_data_source_read",
+    "sparkmirror.source.reader",
+    "sparkmirror.target.writer",
+)
+
+
+def preload(worker_module: str) -> None:
+    """Import what the workers will need. No import may start a thread: threads do not survive a fork."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    importlib.import_module(worker_module)
+    if worker_module == "pyspark.worker":
+        for module in _TASK_MODULES:
+            importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    preload(sys.argv[1])
+    from pyspark.daemon import manager
+
+    manager()
