@@ -1,5 +1,6 @@
 """`demo_clients.Client` by librdkafka (confluent-kafka)."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from sparkmirror.testing.demo_clients import WAIT_SECONDS_MAX, Received
 from sparkmirror.testing.demo_events import Event, TopicSpec
 
 _POLL_RECORDS = 2_000
+_RETRY_SECONDS = 0.05
 
 
 class LibrdkafkaClient:
@@ -38,26 +40,34 @@ class LibrdkafkaClient:
             created.result(WAIT_SECONDS_MAX)
 
     def ends(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
-        known = self._admin.list_topics(timeout=WAIT_SECONDS_MAX).topics
-        wanted = [
-            confluent_kafka.TopicPartition(topic, partition)
-            for topic in topics
-            if topic in known
-            for partition in known[topic].partitions
-        ]
-        if not wanted:
-            return {}
-        asked = self._admin.list_offsets({one: admin.OffsetSpec.latest() for one in wanted})
-        return {
-            TopicPartition(one.topic, one.partition): answer.result(WAIT_SECONDS_MAX).offset
-            for one, answer in asked.items()
-        }
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while True:
+            try:
+                return self._ask_ends(set(topics))
+            except confluent_kafka.KafkaException as problem:
+                # A broker that has just heard of a topic may not know yet that it leads it.
+                if time.monotonic() > deadline:
+                    raise SparkMirrorError(f"Asking for end offsets failed: {problem.args[0].str()}.") from problem
+            time.sleep(_RETRY_SECONDS)
 
     def producer(self, compression: str, linger_ms: int) -> "LibrdkafkaProducer":
         return LibrdkafkaProducer({**self._settings, "compression.type": compression, "linger.ms": linger_ms})
 
     def reader(self) -> "LibrdkafkaReader":
         return LibrdkafkaReader(self._settings)
+
+    def _ask_ends(self, topics: set[str]) -> dict[TopicPartition, int]:
+        known = self._admin.list_topics(timeout=WAIT_SECONDS_MAX).topics
+        wanted = [
+            confluent_kafka.TopicPartition(topic, partition)
+            for topic in topics & known.keys()
+            for partition in known[topic].partitions
+        ]
+        asked = self._admin.list_offsets({one: admin.OffsetSpec.latest() for one in wanted}) if wanted else {}
+        return {
+            TopicPartition(one.topic, one.partition): answer.result(WAIT_SECONDS_MAX).offset
+            for one, answer in asked.items()
+        }
 
 
 class LibrdkafkaProducer:

@@ -1,0 +1,256 @@
+"""`sparkmirror demo`: a year of flights, two Kafka clusters on this machine, and a mirror between them.
+
+Called by `cli.demo`. Its parts: `demo_data` and `demo_events` (what is sent), `demo_clients` (who sends and reads),
+`demo_mirror` (the process that is shown), `demo_board` and `demo_screen` (what is seen), `demo_compare` (the proof).
+"""
+
+import argparse
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.testing.demo_board import SENT_AT, Arrivals, Board, TopicLine
+from sparkmirror.testing.demo_clients import Client, Producer, open_client
+from sparkmirror.testing.demo_compare import find_difference, read_to_ends
+from sparkmirror.testing.demo_data import fetch_data
+from sparkmirror.testing.demo_events import NEW_TOPIC, TOPICS, Event, TopicSpec, read_year
+from sparkmirror.testing.demo_mirror import MirrorProcess, render_config
+from sparkmirror.testing.demo_screen import Screen
+from sparkmirror.testing.guard import Guard
+from sparkmirror.testing.kafka import KafkaCluster
+
+RECORDS = 200_000
+RECORDS_MAX = 500_000
+LIVE_SECONDS = 15.0
+LIVE_RECORDS_PER_SECOND = 400
+CATCH_UP_SECONDS_MAX = 120.0
+LOOK_SECONDS = 0.2
+PACE_SECONDS = 0.002
+LOAD_LINGER_MS = 50
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the demonstration; 0 when source and target are equal.
+
+    Raises SparkMirrorError when they are not or a part of it fails; nothing is left behind in any case.
+    """
+    args = _parser().parse_args(argv)
+    with _terminated_as_interrupted(), Screen() as screen, ExitStack() as cleanup:
+        screen.say("Fetching the data and starting two Kafka brokers; the first time their jars are downloaded.")
+        events = read_year(fetch_data())
+        source, target = (cleanup.enter_context(KafkaCluster(name=name)) for name in ("A", "B"))
+        screen.say(f"Cluster A listens on {source.bootstrap_servers}, cluster B on {target.bootstrap_servers}.")
+        demonstration = Demonstration(source.bootstrap_servers, target.bootstrap_servers, events, screen, cleanup)
+        demonstration.load(args.records)
+        demonstration.start_mirror()
+        demonstration.catch_up()
+        demonstration.live(args.seconds)
+        demonstration.stop_mirror()
+        demonstration.compare()
+    screen.say("Both clusters are stopped and their files removed; nothing is left running.")
+    return 0
+
+
+class Demonstration:
+    """The story, act by act. What must end in any case is left to `cleanup`."""
+
+    def __init__(
+        self, source_servers: str, target_servers: str, events: Iterator[Event], screen: Screen, cleanup: ExitStack
+    ) -> None:
+        self._source: Client = cleanup.enter_context(open_client(source_servers))
+        self._target: Client = cleanup.enter_context(open_client(target_servers))
+        self._config = render_config(source_servers, target_servers)
+        self._guard = cleanup.enter_context(Guard(Path(tempfile.mkdtemp(prefix="sparkmirror-demo-"))))
+        self._cleanup = cleanup
+        self._events = events
+        self._screen = screen
+        self._board = Board(self._source, self._target, [self._usable(spec) for spec in TOPICS])
+        self._new = TopicLine(self._usable(NEW_TOPIC))
+        self._waiting: list[Event] = []
+        self._mirror: MirrorProcess | None = None
+
+    def load(self, records: int) -> None:
+        """Create the topics of A and send the first `records` events of the year, except those of the new topic."""
+        self._source.create_topics(line.spec for line in self._board.lines)
+        producers = self._producers(LOAD_LINGER_MS)
+        started_at = time.monotonic()
+        for event in islice(self._events, records):
+            self._send(event, producers)
+        for producer in set(producers.values()):
+            producer.flush()
+        self._board.look()
+        count, seconds = self._board.source_records, time.monotonic() - started_at
+        self._screen.say(f"{count:,} records of 2013 are on A, sent by {self._source.name} in {seconds:.1f} s.")
+
+    def start_mirror(self) -> None:
+        """Write the file and start the mirror on it."""
+        file = self._guard.directory / "mirror.properties"
+        file.write_text(self._config)
+        self._screen.say(f"sparkmirror run {file}")
+        self._screen.quote(self._config)
+        self._mirror = MirrorProcess(file, self._guard)
+        self._cleanup.callback(self._mirror.kill)
+
+    def catch_up(self) -> None:
+        """Wait until B has what A had."""
+        started_at = time.monotonic()
+        self._wait(lambda: self._board.target_records > 0, "the first record is on B")
+        first_at = time.monotonic()
+        self._wait(lambda: self._board.lag_records == 0, "B has caught up")
+        now = time.monotonic()
+        self._screen.say(
+            f"The first records were on B after {first_at - started_at:.1f} s, "
+            f"all {self._board.target_records:,} {now - first_at:.1f} s later."
+        )
+
+    def live(self, seconds: float) -> None:
+        """The year goes on: records one by one, and after a third of the time a new topic."""
+        self._screen.say(f"The year goes on, {LIVE_RECORDS_PER_SECOND} records a second for {seconds:g} s.")
+        arrivals = Arrivals(self._target.reader(), [*self._board.lines, self._new])
+        arrivals.start(self._board.target_ends)
+        producers = self._producers(linger_ms=0)
+        started_at = time.monotonic()
+        try:
+            self._live_until(started_at + seconds / 3, producers, arrivals)
+            self._create_new_topic(producers)
+            created_at = time.monotonic()
+            self._live_until(created_at + seconds * 2 / 3, producers, arrivals)
+            for producer in set(producers.values()):
+                producer.flush()
+            self._wait(lambda: self._board.lag_records == 0, "B has the live records")
+        finally:
+            arrivals.stop()
+
+    def stop_mirror(self) -> None:
+        assert self._mirror is not None
+        self._screen.hide()
+        started_at = time.monotonic()
+        count = self._mirror.stop()
+        seconds = time.monotonic() - started_at
+        self._screen.say(f"The mirror was sent SIGTERM and ended in {seconds:.1f} s with status 0, {count} processes.")
+
+    def compare(self) -> None:
+        """Read everything from both sides. Raises SparkMirrorError at the first difference."""
+        self._screen.say(f"Comparing key, value, headers, timestamp and order of each record ({self._target.name}).")
+        compared = sum(self._compare(line) for line in self._board.lines)
+        self._board.look()
+        self._screen.conclude(self._board)
+        self._screen.say(f"Source and target are equal: {compared:,} records in {len(self._board.lines)} topics.")
+
+    def _compare(self, line: TopicLine) -> int:
+        source = read_to_ends(self._source, self._source.ends([line.spec.name]))
+        target = read_to_ends(self._target, self._target.ends([line.remote_name]))
+        originals, copies = (
+            {partition.partition: records for partition, records in side.items()} for side in (source, target)
+        )
+        for number in sorted(originals.keys() | copies.keys()):
+            difference = find_difference(originals.get(number, []), copies.get(number, []))
+            if difference:
+                raise SparkMirrorError(f"Source and target are not equal: {line.spec.name}-{number}: {difference}.")
+        line.verdict = "equal"
+        return sum(map(len, source.values()))
+
+    def _live_until(self, end_at: float, producers: dict[str, Producer], arrivals: Arrivals) -> None:
+        started_at, sent, look_at = time.monotonic(), 0, 0.0
+        while (now := time.monotonic()) < end_at:
+            due = int((now - started_at) * LIVE_RECORDS_PER_SECOND) - sent
+            for event in islice(self._events, due):
+                self._send(_stamped(event), producers)
+            sent += due
+            if now >= look_at:
+                look_at = now + LOOK_SECONDS
+                self._look()
+                arrivals.add(dict.fromkeys(self._board.target_ends, 0))
+            time.sleep(PACE_SECONDS)
+
+    def _create_new_topic(self, producers: dict[str, Producer]) -> None:
+        """The topic appears with all that has happened so far."""
+        spec = self._new.spec
+        self._source.create_topics([spec])
+        self._board.lines.append(self._new)
+        producers[spec.name] = self._source.producer(spec.compression, 0)
+        waiting, self._waiting = self._waiting, []
+        for event in waiting:
+            self._send(event, producers)
+        self._screen.say(f"A new topic on A: {spec.name}, with {len(waiting):,} records so far.")
+
+    def _send(self, event: Event, producers: dict[str, Producer]) -> None:
+        producer = producers.get(event.topic)
+        if producer is None:
+            self._waiting.append(event)
+        else:
+            producer.send(event)
+
+    def _producers(self, linger_ms: int) -> dict[str, Producer]:
+        """A producer for each topic, one per codec; none for topics that do not exist yet."""
+        codecs = {line.spec.compression for line in self._board.lines}
+        by_codec = {codec: self._source.producer(codec, linger_ms) for codec in codecs}
+        return {line.spec.name: by_codec[line.spec.compression] for line in self._board.lines}
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + CATCH_UP_SECONDS_MAX
+        self._look()
+        while not condition():
+            if time.monotonic() > deadline:
+                assert self._mirror is not None
+                raise SparkMirrorError(
+                    f"It took longer than {CATCH_UP_SECONDS_MAX:.0f} s until {what}: {self._board.lag_records:,} "
+                    f"records are missing there. {self._mirror.last_words()}"
+                )
+            time.sleep(LOOK_SECONDS)
+            self._look()
+
+    def _look(self) -> None:
+        if self._mirror is not None:
+            self._mirror.check()
+        self._board.look()
+        self._screen.show(self._board)
+
+    def _usable(self, spec: TopicSpec) -> TopicSpec:
+        return replace(spec, compression=self._source.usable(spec.compression))
+
+
+def _stamped(event: Event) -> Event:
+    stamp = (SENT_AT, str(time.time_ns()).encode())
+    return event._replace(headers=(*event.headers, stamp))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sparkmirror demo",
+        description="Starts two Kafka brokers here, mirrors the flights out of New York in 2013 from one to the other, "
+        "and compares the two. Takes under a minute and leaves nothing behind.",
+    )
+    parser.add_argument("--records", type=_count, default=RECORDS, help=f"how many to begin with (default: {RECORDS})")
+    parser.add_argument(
+        "--seconds", type=float, default=LIVE_SECONDS, help=f"how long records go on coming (default: {LIVE_SECONDS:g})"
+    )
+    return parser
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if not 0 < count <= RECORDS_MAX:
+        raise argparse.ArgumentTypeError(f"{count} is not between 1 and {RECORDS_MAX}, what the year has")
+    return count
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends the demonstration as Ctrl-C does: everything is taken down on the way out."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

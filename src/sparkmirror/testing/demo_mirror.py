@@ -1,0 +1,101 @@
+"""The demo's mirror: `sparkmirror run FILE` as a process of its own, as a person would start it. Called by `demo`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.testing.guard import Guard
+
+STOP_SECONDS_MAX = 30.0
+LAST_SECONDS_MAX = 10.0
+_RUN = "import sys; from sparkmirror.cli.main import main; sys.exit(main())"
+
+
+def render_config(source_servers: str, target_servers: str) -> str:
+    """The file: a MirrorMaker 2 file for one-broker clusters, but for looking for new topics every second."""
+    return (
+        "clusters = A, B\n"
+        f"A.bootstrap.servers = {source_servers}\n"
+        f"B.bootstrap.servers = {target_servers}\n"
+        "A->B.enabled = true\n"
+        "tasks.max = 2\n"
+        "replication.factor = 1\n"
+        "offset.storage.replication.factor = 1\n"
+        "refresh.topics.interval.seconds = 1\n"
+    )
+
+
+class MirrorProcess:
+    """Runs the file in the guard's directory, its output in a log there; `stop` proves that nothing is left of it."""
+
+    def __init__(self, file: Path, guard: Guard) -> None:
+        self._log_file = file.with_suffix(".log")
+        self._guard = guard
+        with self._log_file.open("wb") as log:
+            self._child = subprocess.Popen(
+                [sys.executable, "-c", _RUN, "run", str(file)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                env={**os.environ, "TMPDIR": str(guard.directory)}, cwd=guard.directory, start_new_session=True,
+            )  # fmt: skip
+        guard.watch(self._child.pid)
+
+    def check(self) -> None:
+        """Raises SparkMirrorError with the log's end when the mirror has ended by itself."""
+        status = self._child.poll()
+        if status is not None:
+            raise SparkMirrorError(f"The mirror ended by itself with status {status}. {self.last_words()}")
+
+    def last_words(self) -> str:
+        lines = self._log_file.read_text(errors="replace").splitlines()[-15:]
+        return "Its log ends:\n" + "\n".join(lines)
+
+    def stop(self) -> int:
+        """SIGTERM, and wait until it and all its descendants are gone; how many processes that were.
+
+        Raises SparkMirrorError when it fails, takes longer than 30 s or leaves a process; all of them are ended first.
+        """
+        family = self._descendants()
+        self._child.terminate()
+        try:
+            status = self._child.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise SparkMirrorError(
+                f"The mirror did not stop within {STOP_SECONDS_MAX:.0f} s of SIGTERM and was killed. "
+                f"{self.last_words()}"
+            ) from None
+        self._guard.forget(self._child.pid)
+        _, left = psutil.wait_procs(family, LAST_SECONDS_MAX)
+        if left:
+            named = ", ".join(str(process.pid) for process in left)
+            _end(left)
+            raise SparkMirrorError(f"The mirror stopped, but its processes {named} lived on and were killed.")
+        if status:
+            raise SparkMirrorError(f"The mirror stopped with status {status} instead of 0. {self.last_words()}")
+        return 1 + len(family)
+
+    def kill(self) -> None:
+        """SIGKILL for it and its descendants; does nothing once it has ended."""
+        if self._child.poll() is None:
+            family = self._descendants()
+            self._child.kill()
+            self._child.wait()
+            self._guard.forget(self._child.pid)
+            _end(family)
+
+    def _descendants(self) -> list[psutil.Process]:
+        try:
+            return list(psutil.Process(self._child.pid).children(recursive=True))
+        except psutil.NoSuchProcess:
+            return []
+
+
+def _end(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        if process.is_running():
+            process.kill()
+    psutil.wait_procs(processes, LAST_SECONDS_MAX)
