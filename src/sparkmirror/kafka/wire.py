@@ -30,7 +30,7 @@ _FETCH_RESPONSE = Struct(">ihi")
 _PRODUCE_HEAD = Struct(">hi")
 _FETCH_PARTITION = Struct(">iiqiqix")
 _FETCHED = Struct(">ihqqq")
-_ABORTED = Struct(">qqx")
+_ABORTED = Struct(">qq")
 _PRODUCED = Struct(">ihqqq")
 _INT32 = Struct(">i")
 _EPOCH_END = Struct(">iq")
@@ -200,6 +200,7 @@ def _decode_fetch(version: int, buffer: memoryview) -> FetchResponse:
             partition, position = _decode_fetched(buffer, position, key)
             fetched.append(partition)
         position = _skip_tags(buffer, position)
+    _finish(buffer, position)
     return FetchResponse(throttle, error, session, fetched)
 
 
@@ -209,7 +210,7 @@ def _decode_fetched(buffer: memoryview, position: int, key: UUID | str) -> tuple
     aborted = []
     for _ in range(transactions - 1):
         aborted.append(AbortedTransaction(*_ABORTED.unpack_from(buffer, position)))
-        position += _ABORTED.size
+        position = _skip_tags(buffer, position + _ABORTED.size)
     (preferred,) = _INT32.unpack_from(buffer, position)
     length, start = _uvarint(buffer, position + 4)
     stop = start + max(length - 1, 0)
@@ -286,6 +287,7 @@ def _decode_produce(version: int, buffer: memoryview) -> ProduceResponse:
             produced.append(partition)
         position = _skip_tags(buffer, position)
     (throttle,) = _INT32.unpack_from(buffer, position)
+    _finish(buffer, position + 4)
     return ProduceResponse(throttle, produced)
 
 
@@ -312,6 +314,11 @@ def _read_string(buffer: memoryview, position: int) -> tuple[str, int]:
     length, position = _uvarint(buffer, position)
     stop = position + max(length - 1, 0)
     return bytes(buffer[position:stop]).decode(), stop
+
+
+def _finish(buffer: memoryview, position: int) -> None:
+    if _skip_tags(buffer, position) > len(buffer):
+        raise ValueError("its last tagged field reaches beyond the frame")
 
 
 def _skip_tags(buffer: memoryview, position: int) -> int:
