@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import Any
 
 
@@ -28,6 +29,8 @@ class Background:
         self._executor: ThreadPoolExecutor | None = None
         self._running: set[Hashable] = set()
         self._done: SimpleQueue[Outcome] = SimpleQueue()
+        self._waking = Lock()
+        self._closed = False
 
     def submit(self, key: Hashable, work: Callable[[], Any]) -> None:
         """Start the work, unless the same key is already being worked on."""
@@ -39,12 +42,16 @@ class Background:
         self._executor.submit(work).add_done_callback(lambda future: self._finish(key, future))
 
     def _finish(self, key: Hashable, future: "Future[Any]") -> None:
+        if future.cancelled():
+            return
         problem = future.exception()
         if isinstance(problem, Exception):
             self._done.put(Outcome(key, None, problem))
         else:
             self._done.put(Outcome(key, None if problem else future.result(), None))
-        self._wake()
+        with self._waking:
+            if not self._closed:
+                self._wake()
 
     def collect(self) -> list[Outcome]:
         outcomes: list[Outcome] = []
@@ -57,5 +64,11 @@ class Background:
             outcomes.append(outcome)
 
     def close(self) -> None:
+        """Forget what has not begun. What has may end later, but `wake` is not called any more.
+
+        Its pipe is closed next, and the number may then be another file's: a wake-up would be a stray byte in it.
+        """
+        with self._waking:
+            self._closed = True
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
