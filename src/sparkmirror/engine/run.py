@@ -25,7 +25,7 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.source.commands import Stop, encode_command
+from sparkmirror.source.commands import Stop, command_record
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import render_plan
 
@@ -119,8 +119,10 @@ class RunningFlow:
 
     def ask_to_stop(self) -> None:
         topics = ledger_topics(self.flow.name.source, self.flow.offset_storage_topic)
-        with suppress(SparkMirrorError):
-            publish(self.flow.target, topics.commands, [(None, encode_command(Stop(self.run)))], seconds_max=3.0)
+        try:
+            publish(self.flow.target, topics.commands, [command_record(Stop(self.run))], seconds_max=3.0)
+        except SparkMirrorError as problem:
+            log.warning("%s: the stop could not be announced, the epoch is cut off: %s", self.flow.name, problem)
 
     @property
     def is_quiet(self) -> bool:

@@ -50,6 +50,19 @@ def encode_command(command: Command) -> bytes:
     ).encode()
 
 
+def command_key(command: Command) -> bytes:
+    """The record key: the topic is compacted too, and no command may displace another of its run."""
+    parts: list[str | int] = ["stop", command.run]
+    if isinstance(command, Assign):
+        parts = ["assign", command.run, command.generation, command.task]
+    return json.dumps(parts, separators=(",", ":")).encode()
+
+
+def command_record(command: Command) -> tuple[bytes, bytes]:
+    """Key and value as they are published."""
+    return command_key(command), encode_command(command)
+
+
 def decode_command(value: bytes | None) -> Command | None:
     """None for what is not a command of this version: newer kinds are left alone."""
     try:

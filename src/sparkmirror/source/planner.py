@@ -22,7 +22,7 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
-from sparkmirror.source.commands import Assign, Stop, decode_command, encode_command
+from sparkmirror.source.commands import Assign, Stop, command_record, decode_command
 from sparkmirror.source.plan import Assigned, Assignment, Move, TaskPlan, plan_assignment, plan_moves, rebalance
 
 log = logging.getLogger(__name__)
@@ -247,7 +247,7 @@ class Planner:
 
     def _publish(self, commands: list[Assign]) -> None:
         self._generation += 1
-        publish(self._flow.target, self._topics.commands, [(None, encode_command(command)) for command in commands])
+        publish(self._flow.target, self._topics.commands, [command_record(command) for command in commands])
 
     def _move(self, move: Move, topics: Mapping[str, Topic]) -> None:
         """Release, wait until the ledger shows it, then assign."""
