@@ -57,9 +57,10 @@ class Board:
         self._looked_at = time.monotonic()
 
     def look(self) -> None:
-        source = _by_topic(self._source.ends([line.spec.name for line in self.lines]))
+        # The target first: a record that arrives in between must not look like one too many.
         self.target_ends = self._target.ends([line.remote_name for line in self.lines])
         target = _by_topic(self.target_ends)
+        source = _by_topic(self._source.ends([line.spec.name for line in self.lines]))
         seconds, self._looked_at = time.monotonic() - self._looked_at, time.monotonic()
         for line in self.lines:
             arrived = target.get(line.remote_name, 0)

@@ -72,9 +72,10 @@ class KafkaPythonProducer:
         self._refused: list[BaseException] = []
 
     def send(self, event: Event) -> None:
-        self._producer.send(
-            event.topic, event.value, event.key, list(event.headers), timestamp_ms=event.timestamp_ms
-        ).add_errback(self._refused.append)
+        # kafka-python refuses to send a header without a value.
+        headers = [(name, b"" if value is None else value) for name, value in event.headers]
+        sent = self._producer.send(event.topic, event.value, event.key, headers, timestamp_ms=event.timestamp_ms)
+        sent.add_errback(self._refused.append)
 
     def flush(self) -> None:
         self._producer.flush(WAIT_SECONDS_MAX)
