@@ -1,0 +1,166 @@
+"""The independent witness: reads topics with librdkafka, which shares no code with us, and compares record by record.
+
+For the scenario tests. `read_topic` reads every partition to the end offsets that it found at its start.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+Client = Mapping[str, str]
+"""librdkafka's properties that reach a cluster: `bootstrap.servers` and security."""
+
+READ_SECONDS_MAX = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record as a consumer sees it, without its offset: that may differ between the two sides."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp: tuple[int, int]
+    """Kind (1 create time, 2 append time) and milliseconds since the epoch."""
+
+
+Log = dict[int, list[Seen]]
+"""A topic: the records of each partition, in order."""
+
+
+def list_topics(client: Client) -> set[str]:
+    """All topics of the cluster, internal ones included."""
+    return set(AdminClient(dict(client)).list_topics(timeout=10).topics)
+
+
+def count_records(client: Client, topic: str) -> int:
+    """Sum of end offsets less first offsets; 0 for a topic that does not exist. Transaction markers count."""
+    consumer = _consumer(client)
+    try:
+        spans = [_span(consumer, where) for where in _partitions(consumer, topic)]
+    finally:
+        consumer.close()
+    return sum(high - low for low, high in spans)
+
+
+def read_topic(client: Client, topic: str, seconds_max: float = READ_SECONDS_MAX) -> Log:
+    """All records of `topic`, up to its present end; fails when that takes longer than `seconds_max`."""
+    return {number: [_seen(message) for message in log] for number, log in read_messages(client, topic, seconds_max)}
+
+
+def read_messages(client: Client, topic: str, seconds_max: float = READ_SECONDS_MAX) -> list[tuple[int, list[Message]]]:
+    """As `read_topic`, the client's own messages with offsets."""
+    consumer = _consumer(client)
+    try:
+        partitions = _partitions(consumer, topic)
+        assert partitions, f"topic {topic} does not exist"
+        wanted = {where.partition: _span(consumer, where)[1] for where in partitions}
+        consumer.assign(partitions)
+        return sorted(_read_until(consumer, wanted, topic, seconds_max).items())
+    finally:
+        consumer.close()
+
+
+def _read_until(
+    consumer: Consumer, wanted: Mapping[int, int], topic: str, seconds_max: float
+) -> dict[int, list[Message]]:
+    found: dict[int, list[Message]] = {number: [] for number in wanted}
+    missing = {number for number, end in wanted.items() if end > 0}
+    deadline = time.monotonic() + seconds_max
+    while missing:
+        assert time.monotonic() < deadline, f"partitions {sorted(missing)} of {topic} were not read in {seconds_max} s"
+        for message in consumer.consume(10_000, timeout=0.2):
+            problem = message.error()
+            if problem is None:
+                found[message.partition()].append(message)
+            elif problem.code() != KafkaError._PARTITION_EOF:
+                continue  # brokers that are away: librdkafka tries again by itself
+            if message.offset() + (problem is None) >= wanted[message.partition()]:
+                missing.discard(message.partition())
+    return found
+
+
+def _consumer(client: Client) -> Consumer:
+    return Consumer(
+        {
+            **client,
+            "group.id": "oracle",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted",
+            "auto.offset.reset": "earliest",
+        }
+    )
+
+
+def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
+    described = consumer.list_topics(timeout=10).topics.get(topic)
+    numbers = sorted(described.partitions) if described is not None else []
+    return [TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers]
+
+
+def _span(consumer: Consumer, where: TopicPartition) -> tuple[int, int]:
+    """First and end offset; leaders that are on the move are waited for."""
+    deadline = time.monotonic() + READ_SECONDS_MAX
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(where, timeout=5)
+            return low, high
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def _seen(message: Message) -> Seen:
+    headers = tuple(message.headers() or ())
+    return Seen(message.key(), message.value(), headers, message.timestamp())
+
+
+def assert_same(source: Log, mirrored: Log, what: str) -> None:
+    """Every record of `source`, once, in order, and nothing else; the message shows the first difference."""
+    assert set(source) == set(mirrored), f"{what}: partitions {sorted(source)} became {sorted(mirrored)}"
+    for number, records in sorted(source.items()):
+        assert records == mirrored[number], f"{what}-{number}: {_first_difference(records, mirrored[number])}"
+
+
+def _first_difference(wanted: Sequence[Seen], got: Sequence[Seen]) -> str:
+    for at, (left, right) in enumerate(zip(wanted, got, strict=False)):
+        if left != right:
+            return f"record {at} of {len(wanted)} differs:\n  source {_brief(left)}\n  target {_brief(right)}"
+    more = f"{len(wanted)} records on the source, {len(got)} on the target; "
+    if len(wanted) > len(got):
+        return f"{more}the first missing one is {_brief(wanted[len(got)])}"
+    return f"{more}the first surplus one is {_brief(got[len(wanted)])}"
+
+
+def assert_whole_repeats(source: Log, mirrored: Log, what: str) -> int:
+    """At least once, in order: a partition is the source's, read forward without a hole; where it jumps, it jumps back.
+
+    Values must be unique within a partition. Returns the number of records that came more than once.
+    """
+    assert set(source) == set(mirrored), f"{what}: partitions {sorted(source)} became {sorted(mirrored)}"
+    return sum(_follow(records, mirrored[number], f"{what}-{number}") for number, records in sorted(source.items()))
+
+
+def _follow(wanted: Sequence[Seen], got: Sequence[Seen], where: str) -> int:
+    place = {record.value: at for at, record in enumerate(wanted)}
+    assert len(place) == len(wanted), f"{where}: the test's own values are not unique"
+    last = -1
+    for record in got:
+        at = place.get(record.value, -1)
+        assert at >= 0 and wanted[at] == record, f"{where}: not a record of the source: {_brief(record)}"
+        assert at <= last + 1, f"{where}: record {at} follows record {last}: {at - last - 1} are missing between"
+        last = at
+    assert last == len(wanted) - 1, f"{where}: ends with record {last} of {len(wanted)}"
+    return len(got) - len(wanted)
+
+
+def _brief(record: Seen) -> str:
+    def cut(data: bytes | None) -> str:
+        return repr(data) if data is None or len(data) <= 60 else f"{data[:60]!r}… ({len(data)} bytes)"
+
+    return f"key={cut(record.key)} value={cut(record.value)} headers={record.headers} timestamp={record.timestamp}"

@@ -1,0 +1,54 @@
+"""Fixtures of the scenarios: the shared clusters as clients name them, and mirrors that leave no process behind."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.oracle import Client
+from tests.scenarios.mirror import Ended, Mirror, MirrorOnce, StartMirror
+
+from sparkmirror.testing.kafka import KafkaCluster
+
+
+@pytest.fixture
+def source(source_cluster: KafkaCluster) -> Client:
+    """Reaches the shared source: for librdkafka and, as the names agree, for the mirror's file."""
+    return {"bootstrap.servers": source_cluster.bootstrap_servers}
+
+
+@pytest.fixture
+def target(target_cluster: KafkaCluster) -> Client:
+    """As `source`, the other end."""
+    return {"bootstrap.servers": target_cluster.bootstrap_servers}
+
+
+@pytest.fixture
+def start_mirror(tmp_path: Path) -> Iterator[StartMirror]:
+    """Mirrors that run until the test ends; one that leaves a process behind fails the test."""
+    with ExitStack() as cleanup:
+
+        def start(
+            text: str,
+            *arguments: str,
+            environment: Mapping[str, str] | None = None,
+            before_start: Callable[[], None] | None = None,
+        ) -> Mirror:
+            mirror = Mirror(tmp_path, text, arguments, environment=environment, before_start=before_start)
+            cleanup.callback(mirror.close)
+            return mirror
+
+        yield start
+
+
+@pytest.fixture
+def mirror_once(start_mirror: StartMirror) -> MirrorOnce:
+    """A bounded run as MirrorOnce says; a traceback in its output fails the test."""
+
+    def run(text: str, *, before_start: Callable[[], None] | None = None) -> Ended:
+        ended = start_mirror(text, "--once", before_start=before_start).finish()
+        assert ended.status == 0, ended.errors
+        assert "Traceback" not in ended.errors, ended.errors
+        return ended
+
+    return run

@@ -1,0 +1,67 @@
+"""Topics and records for the scenarios, written with librdkafka."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from tests.oracle import Client
+
+FLUSH_SECONDS_MAX = 30.0
+
+
+class Note(NamedTuple):
+    """A record to write. A timestamp of 0 is "now"."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = 0
+    timestamp_ms: int = 0
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def make_topics(client: Client, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
+    """Create topics with so many partitions each, replicated as far as the cluster's default says."""
+    admin = AdminClient(dict(client))
+    fresh = [NewTopic(name, partitions, -1, config=dict(config or {})) for name, partitions in topics.items()]
+    for done in admin.create_topics(fresh).values():
+        done.result(FLUSH_SECONDS_MAX)
+
+
+def grow_topic(client: Client, topic: str, partitions: int) -> None:
+    """Add partitions until there are so many."""
+    admin = AdminClient(dict(client))
+    for done in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        done.result(FLUSH_SECONDS_MAX)
+
+
+def write(client: Client, topic: str, notes: Iterable[Note], **settings: object) -> None:
+    """Produce and wait for all acknowledgements; `settings` are the producer's, with `_` for `.`."""
+    producer = Producer(
+        {**client, "linger.ms": 20, **{name.replace("_", "."): value for name, value in settings.items()}}
+    )
+    failures: list[str] = []
+    for note in notes:
+        producer.produce(
+            topic, note.value, note.key, note.partition, on_delivery=_complain(failures),
+            timestamp=note.timestamp_ms, headers=list(note.headers),
+        )  # fmt: skip
+        producer.poll(0)
+    assert producer.flush(FLUSH_SECONDS_MAX) == 0, f"{topic}: not all records were taken"
+    assert not failures, f"{topic}: {failures[:3]}"
+
+
+def numbered(first: int, stop: int, partitions: int = 1, size_bytes: int = 0) -> list[Note]:
+    """Records first … stop - 1 with their number as value, dealt out to the partitions, each of at least a size."""
+    return [
+        Note(str(at).encode().ljust(size_bytes, b"."), key=f"k{at % 7}".encode(), partition=at % partitions)
+        for at in range(first, stop)
+    ]
+
+
+def _complain(failures: list[str]) -> Callable[[object, object], None]:
+    def on_delivery(problem: object, _: object) -> None:
+        if problem is not None:
+            failures.append(str(problem))
+
+    return on_delivery

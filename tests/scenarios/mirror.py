@@ -1,0 +1,181 @@
+"""`sparkmirror run` as a child process, as a user starts it, and the file that it is given.
+
+Every process of its tree carries a mark in its environment, by which those that outlive it are found.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
+
+import psutil
+
+COMMAND = Path(sys.executable).with_name("sparkmirror")
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 10.0
+_VANISH_SECONDS_MAX = 8.0
+_POLL_SECONDS = 0.05
+_MARK = "SPARKMIRROR_SCENARIO"
+
+
+def flow_file(
+    source: Mapping[str, str], target: Mapping[str, str], *, alias: str, topics: str, lines: Sequence[str] = ()
+) -> str:
+    """A properties file of one flow, `alias->backup`. `source` and `target` are Java client properties."""
+    clients = [("backup" if side else alias, client) for side, client in enumerate((source, target))]
+    return "\n".join(
+        [
+            f"clusters = {alias}, backup",
+            *(f"{name}.{key} = {value}" for name, client in clients for key, value in client.items()),
+            f"{alias}->backup.enabled = true",
+            f"topics = {topics}",
+            "replication.factor = 1",
+            "offset.storage.replication.factor = 1",
+            *lines,
+            "",
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended; `seconds` from the request to stop, or from the start."""
+
+    status: int
+    seconds: float
+    output: str
+    errors: str
+
+
+class Mirror:
+    """One run. Its output goes to files beside the properties file in `directory`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        text: str,
+        arguments: Sequence[str] = (),
+        *,
+        environment: Mapping[str, str] | None = None,
+        before_start: Callable[[], None] | None = None,
+    ) -> None:
+        self._mark = uuid4().hex
+        stem = directory / f"mirror-{self._mark[:6]}"
+        self._output, self._errors = stem.with_suffix(".out"), stem.with_suffix(".err")
+        file = stem.with_suffix(".properties")
+        file.write_text(text)
+        self._started = time.monotonic()
+        with self._output.open("wb") as output, self._errors.open("wb") as errors:
+            self._child = subprocess.Popen(
+                [str(COMMAND), "run", str(file), *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+                env={**(os.environ if environment is None else environment), _MARK: self._mark},
+                cwd=directory, start_new_session=True, preexec_fn=before_start,
+            )  # fmt: skip
+
+    @property
+    def running(self) -> bool:
+        return self._child.poll() is None
+
+    @property
+    def errors(self) -> str:
+        """What it has written to stderr so far."""
+        return self._errors.read_text(errors="replace")
+
+    def processes(self) -> list[psutil.Process]:
+        """All living processes of this run, also those that lost their parent."""
+        return [process for process in psutil.process_iter() if _mark_of(process) == self._mark]
+
+    def workers(self) -> list[psutil.Process]:
+        """Spark's Python processes: its daemons and what they forked."""
+        return [process for process in self.processes() if "sparkmirror.engine.python_daemon" in _command_of(process)]
+
+    def jvm(self) -> psutil.Process:
+        """The one Java process. Fails when there is none."""
+        (found,) = [process for process in self.processes() if "java" in _command_of(process).split(" ")[0]]
+        return found
+
+    def wait_until(self, condition: Callable[[], object], what: str, seconds_max: float = START_SECONDS_MAX) -> None:
+        """Wait until `condition` is true; fails with the log when the run ends or time is up."""
+        deadline = time.monotonic() + seconds_max
+        while not condition():
+            assert self.running, f"the mirror ended with status {self._child.returncode} before {what}:\n{self.errors}"
+            assert time.monotonic() < deadline, f"not in {seconds_max:g} s: {what}. The mirror said:\n{self.errors}"
+            time.sleep(_POLL_SECONDS)
+
+    def finish(self, seconds_max: float = START_SECONDS_MAX) -> Ended:
+        """Wait until it ends by itself."""
+        return self._wait(self._started, seconds_max)
+
+    def stop(self, seconds_max: float = STOP_SECONDS_MAX) -> Ended:
+        """SIGTERM, and the clean end that must follow: in time, with status 0, without a traceback."""
+        asked = time.monotonic()
+        self._child.send_signal(signal.SIGTERM)
+        ended = self._wait(asked, seconds_max)
+        assert ended.status == 0, f"status {ended.status} after SIGTERM:\n{ended.errors}"
+        assert "Traceback" not in ended.errors, ended.errors
+        return ended
+
+    def kill(self) -> None:
+        """SIGKILL to the driver."""
+        self._child.kill()
+        self._child.wait()
+
+    def _wait(self, since: float, seconds_max: float) -> Ended:
+        try:
+            status = self._child.wait(seconds_max)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the mirror did not end in {seconds_max:g} s. It said:\n{self.errors}") from None
+        output = self._output.read_text(errors="replace")
+        return Ended(status, time.monotonic() - since, output, self.errors)
+
+    def close(self) -> None:
+        """Kill it if it runs; fails when any process of its tree is still there a moment later."""
+        if self.running:
+            self.kill()
+        deadline = time.monotonic() + _VANISH_SECONDS_MAX
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        described = [f"{process.pid} {_command_of(process)[:120]}" for process in left]
+        for process in left:
+            with suppress(psutil.Error):
+                process.kill()
+        assert not described, "processes outlived the mirror:\n  " + "\n  ".join(described)
+
+
+class StartMirror(Protocol):
+    """`start_mirror(text, *arguments)` starts `sparkmirror run` with a file of that text; see `conftest`."""
+
+    def __call__(
+        self,
+        text: str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        before_start: Callable[[], None] | None = None,
+    ) -> Mirror: ...
+
+
+class MirrorOnce(Protocol):
+    """`mirror_once(text)` is a whole bounded run, which must end well."""
+
+    def __call__(self, text: str, *, before_start: Callable[[], None] | None = None) -> Ended: ...
+
+
+def _mark_of(process: psutil.Process) -> str:
+    try:
+        return str(process.environ().get(_MARK, "")) if process.status() != psutil.STATUS_ZOMBIE else ""
+    except (psutil.Error, OSError):
+        return ""
+
+
+def _command_of(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
