@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from sparkmirror.engine.java import find_java
 from sparkmirror.testing.jars import KAFKA, MIRROR_MAKER
-from sparkmirror.testing.java import find_java
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+from confluent_kafka import KafkaException
 
 from bench.brokers import bench_cluster, delete_topics, delete_traces
 from bench.contestants import CONTESTANTS, SPARK_INLINE, Contestant, Job
@@ -55,23 +58,31 @@ class Benchmark:
     copies: list[CopyRow] = field(default_factory=list)
     steady: list[SteadyRow] = field(default_factory=list)
     batches: dict[str, Batches] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
     runs: int = 0
 
     def run(self) -> Results:
-        self._warm_up()
+        """Measure everything; what fails is named in the results and ends nothing else."""
+        self._attempt("warm-up", self._warm_up)
         for name in self.plan.workloads:
-            self._run_workload(self.plan.scaled(WORKLOADS[name]))
+            workload = self.plan.scaled(WORKLOADS[name])
+            self._attempt(f"work {name}", partial(self._run_workload, workload))
         if STEADY in self.plan.parts:
             self._run_steady()
         if self.plan.large:
-            self._run_backlog()
-        return Results(tuple(self.copies), tuple(self.steady), self.batches)
+            self._attempt("backlog", self._run_backlog)
+        return Results(tuple(self.copies), tuple(self.steady), self.batches, tuple(self.problems))
+
+    def _attempt(self, subject: str, measure: Callable[[], None]) -> None:
+        if problem := self._try(measure):
+            self.problems.append(f"{subject}: {problem}")
+            self.plan.say(f"{subject} failed: {problem}")
 
     def _warm_up(self) -> None:
         workload, bare = self.plan.scaled(WARM_UP), CONTESTANTS[BARE]
         with self._loaded(workload) as topic:
             job = self._job(bare, workload, topic)
-            outcome = self._try(lambda: measure_copy(bare, job, workload, self.directory, self.guard))
+            outcome = self._try(partial(measure_copy, bare, job, workload, self.directory, self.guard))
             delete_traces(job.target, job.alias)
         self.plan.say(f"warm-up: {describe_copy(outcome)}")
 
@@ -102,14 +113,17 @@ class Benchmark:
         for contestant in self.plan.chosen(TUNED, SPARK):
             self._copy(contestant, workload, TLS, self._job(contestant, workload, topic, tls=True))
         if self.plan.chosen(TUNED, SPARK):
-            with bench_cluster("target-of-three", brokers=3) as target:
-                for contestant in self.plan.chosen(TUNED, SPARK):
-                    self._copy(contestant, workload, REPLICATED, self._job(contestant, workload, topic, target))
+            self._attempt(REPLICATED, partial(self._run_replicated, workload, topic))
+
+    def _run_replicated(self, workload: Workload, topic: str) -> None:
+        with bench_cluster("target-of-three", brokers=3) as target:
+            for contestant in self.plan.chosen(TUNED, SPARK):
+                self._copy(contestant, workload, REPLICATED, self._job(contestant, workload, topic, target))
 
     def _run_steady(self) -> None:
         for contestant in self.plan.chosen("mm2-default", TUNED, SPARK):
             job = self._job(contestant, None, f"bench-steady-{self.runs}")
-            outcome = self._try(lambda c=contestant, j=job: self._measure_steady(c, j))  # type: ignore[misc]
+            outcome = self._try(partial(self._measure_steady, contestant, job))
             self.steady.append(SteadyRow(contestant.name, contestant.title, outcome))
             self.plan.say(f"running flow, {contestant.title}: {describe_steady(outcome)}")
 
@@ -132,7 +146,7 @@ class Benchmark:
         return Job(self.source, target or self.target, alias, topic, workload.codec if workload else "none", tls)
 
     def _copy(self, contestant: Contestant, workload: Workload, variant: str, job: Job) -> None:
-        outcome = self._try(lambda: measure_copy(contestant, job, workload, self.directory, self.guard))
+        outcome = self._try(partial(measure_copy, contestant, job, workload, self.directory, self.guard))
         delete_traces(job.target, job.alias)
         self.copies.append(CopyRow(workload, variant, contestant.name, contestant.title, outcome))
         self.plan.say(f"{workload.name} {variant}: {contestant.title}: {describe_copy(outcome)}")
@@ -145,7 +159,7 @@ class Benchmark:
         """One contestant's failure is a line of the results and ends nothing else."""
         try:
             return measure()
-        except SparkMirrorError as problem:
+        except (SparkMirrorError, KafkaException, OSError) as problem:
             return str(problem)
 
 

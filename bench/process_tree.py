@@ -14,11 +14,15 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One line of /proc/<pid>/stat. CPU is user and system time, of itself and of its children that have ended."""
+    """One line of /proc/<pid>/stat. CPU is user and system time, of itself and of its children that have ended.
+
+    `started` is in clock ticks since boot: with the pid it names one process for ever.
+    """
 
     pid: int
     parent: int
     session: int
+    started: int
     cpu_seconds: float
 
 
@@ -27,7 +31,7 @@ def parse_stat(text: str) -> Process:
     pid, _, rest = text.partition(" ")
     fields = rest.rpartition(")")[2].split()
     ticks = sum(int(value) for value in fields[11:15])
-    return Process(int(pid), int(fields[1]), int(fields[3]), ticks / _TICKS_PER_SECOND)
+    return Process(int(pid), int(fields[1]), int(fields[3]), int(fields[19]), ticks / _TICKS_PER_SECOND)
 
 
 def select_tree(processes: list[Process], root: int) -> list[Process]:
@@ -46,7 +50,7 @@ def select_tree(processes: list[Process], root: int) -> list[Process]:
 
 
 def read_tree(root: int) -> list[Process]:
-    return select_tree(list(_read_processes()), root)
+    return select_tree(list(read_processes()), root)
 
 
 def cpu_seconds(root: int) -> float:
@@ -59,7 +63,8 @@ def pss_bytes(root: int) -> int:
     return sum(_read_pss(process.pid) for process in read_tree(root))
 
 
-def _read_processes() -> Iterator[Process]:
+def read_processes() -> Iterator[Process]:
+    """All processes of the machine that we may see."""
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
             with suppress(OSError):

@@ -43,6 +43,7 @@ class Results:
     copies: tuple[CopyRow, ...]
     steady: tuple[SteadyRow, ...]
     batches: dict[str, Batches]
+    problems: tuple[str, ...] = ()
 
     def copy(self, workload: str, variant: str, contestant: str) -> Copy | None:
         for row in self.copies:
@@ -200,4 +201,5 @@ def _render_goals(verdicts: Sequence[Verdict]) -> str:
 def _render_failures(results: Results) -> str:
     copies = [(f"{row.title}, {row.workload.name} {row.variant}".strip(), row.outcome) for row in results.copies]
     every = [*copies, *((f"{row.title}, running flow", row.outcome) for row in results.steady)]
-    return "\n\n".join(f"{subject} failed:\n\n```\n{text}\n```" for subject, text in every if isinstance(text, str))
+    failures = [f"{subject} failed:\n\n```\n{text}\n```" for subject, text in every if isinstance(text, str)]
+    return "\n\n".join([*failures, *(f"```\n{problem}\n```" for problem in results.problems)])

@@ -16,6 +16,7 @@ from sparkmirror.testing.guard import Guard
 
 STOP_SECONDS_MAX = 30.0
 _LOG_LINES = 15
+_LOG_COLUMNS = 300
 
 
 class Mirror:
@@ -38,13 +39,12 @@ class Mirror:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """SIGTERM, and after 30 s SIGKILL to it and to each process it has left."""
-        family = {process.pid for process in process_tree.read_tree(self.pid)}
+        family = self._family()
         if self._child.poll() is None:
             self._child.terminate()
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(STOP_SECONDS_MAX)
-        family |= {process.pid for process in process_tree.read_tree(self.pid)}
-        self._kill_what_is_left(family)
+        _kill(family | self._family())
         self._child.wait()
         self._guard.forget(self.pid)
 
@@ -62,12 +62,17 @@ class Mirror:
         if status is not None:
             raise SparkMirrorError(f"The program ended with status {status}. Its output ends:\n{self._log_tail()}")
 
-    def _kill_what_is_left(self, family: set[int]) -> None:
-        """Of the pids seen in the tree, those that are still in its session or below it (pids may be given anew)."""
-        for process in process_tree.read_tree(self.pid):
-            if process.pid in family:
-                with suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGKILL)
+    def _family(self) -> set[tuple[int, int]]:
+        return {(process.pid, process.started) for process in process_tree.read_tree(self.pid)}
 
     def _log_tail(self) -> str:
-        return "\n".join(self._log_file.read_text(errors="replace").splitlines()[-_LOG_LINES:])
+        lines = self._log_file.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        return "\n".join(line[:_LOG_COLUMNS] for line in lines)
+
+
+def _kill(family: set[tuple[int, int]]) -> None:
+    """SIGKILL to those that still are who they were: a pid may have been given anew."""
+    for process in process_tree.read_processes():
+        if (process.pid, process.started) in family:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)

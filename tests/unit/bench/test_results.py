@@ -1,0 +1,103 @@
+"""Ratios, goals and tables from measurements."""
+
+import pytest
+from bench.copying import Copy
+from bench.latency import Latency
+from bench.results import BARE, DEFAULT, SPARK, TUNED, CopyRow, Results, SteadyRow, judge, render_results
+from bench.steady import Steady
+from bench.workloads import WORKLOADS
+
+A = WORKLOADS["a"]
+
+
+def copy(seconds: float, cpu_seconds: float, peak_megabytes: int = 1000) -> Copy:
+    return Copy(1_000_000, 1000.0, seconds, cpu_seconds, peak_megabytes * 1_000_000, 5.0)
+
+
+def row(contestant: str, outcome: Copy | str) -> CopyRow:
+    return CopyRow(A, "", contestant, contestant, outcome)
+
+
+def steady(p50_ms: float, p99_ms: float, idle_cores: float = 0.01) -> Steady:
+    latencies = tuple(Latency(rate, 20 * rate, p50_ms, p99_ms, 2 * p99_ms) for rate in (50, 1000))
+    return Steady(6.0, latencies, idle_cores, 500_000_000)
+
+
+def results(*copies: CopyRow, steady: tuple[SteadyRow, ...] = ()) -> Results:
+    return Results(copies, steady, {})
+
+
+def verdicts(found: Results) -> dict[str, tuple[str, bool]]:
+    return {verdict.subject: (verdict.measured, verdict.met) for verdict in judge(found)}
+
+
+def test_a_mirror_that_is_four_times_as_fast_meets_the_goal_and_one_that_is_three_times_does_not() -> None:
+    tuned = row(TUNED, copy(8.0, 12.0))
+    assert verdicts(results(tuned, row(SPARK, copy(2.0, 2.0))))["a: rate / MM2 tuned"] == ("4.00", True)
+    assert verdicts(results(tuned, row(SPARK, copy(2.5, 2.0))))["a: rate / MM2 tuned"] == ("3.20", False)
+
+
+def test_cpu_is_compared_for_the_same_amount_of_data() -> None:
+    late = Copy(500_000, 500.0, 1.0, 1.0, 10**9, 5.0)
+    measured, met = verdicts(results(row(TUNED, copy(8.0, 10.0)), row(SPARK, late)))["a: CPU / MM2 tuned"]
+    assert (measured, met) == ("0.2", False)
+
+
+def test_memory_is_compared_with_the_smaller_mirror_maker() -> None:
+    found = results(row(DEFAULT, copy(30, 30, 800)), row(TUNED, copy(8, 12, 1200)), row(SPARK, copy(2, 2, 900)))
+    assert verdicts(found)["a: peak memory / MM2"] == ("1.12", False)
+
+
+def test_a_goal_without_its_other_side_is_not_judged() -> None:
+    assert verdicts(results(row(SPARK, copy(2.0, 2.0)))) == {}
+    assert set(verdicts(results(row(SPARK, copy(2.0, 2.0)), row(BARE, copy(1.8, 0.5))))) == {
+        "a: rate / bare loop",
+        "a: CPU / bare loop",
+    }
+
+
+def test_a_running_flow_is_judged_against_mirror_maker_with_defaults() -> None:
+    found = results(
+        steady=(SteadyRow(DEFAULT, "MM2", steady(6.0, 50.0)), SteadyRow(SPARK, "us", steady(2.5, 30.0, 0.05)))
+    )
+    assert verdicts(found) == {
+        "latency at 50 records/s: p50 / MM2 default": ("0.417", True),
+        "latency at 50 records/s: p99 / MM2 default": ("0.6", False),
+        "latency at 1000 records/s: p50 / MM2 default": ("0.417", True),
+        "latency at 1000 records/s: p99 / MM2 default": ("0.6", False),
+        "first record, seconds from start": ("6", True),
+        "idle, cores": ("0.05", False),
+    }
+
+
+def test_the_table_shows_rates_and_ratios_of_each_contestant() -> None:
+    text = render_results(results(row(TUNED, copy(8.0, 12.0)), row(SPARK, copy(2.0, 2.0))))
+    assert "**a**: 1,000,000 × 1 KB, lz4, 160 KB batches" in text
+    line = next(line for line in text.splitlines() if line.startswith("| spark"))
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == ["spark", "500,000", "500", "2.00", "500", "1,000", "5.0", "4.00", "0.17", "", "", "", ""]
+
+
+def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
+    found = results(
+        row(TUNED, copy(8.0, 12.0)),
+        row(SPARK, "no"),
+        steady=(SteadyRow(SPARK, "us", steady(1, 2)), SteadyRow(TUNED, "MM2", "no")),
+    )
+    blocks = [block.splitlines() for block in render_results(found).split("\n\n") if block.startswith("|")]
+    assert len(blocks) >= 2
+    for block in blocks:
+        assert len({line.count("|") for line in block}) == 1
+
+
+def test_a_failure_is_shown_in_full_and_hides_nothing_else() -> None:
+    text = render_results(results(row(TUNED, copy(8.0, 12.0)), row(SPARK, "The program ended with status 3.")))
+    assert "| spark | failed |" in text
+    assert "The program ended with status 3." in text
+    assert "125,000" in text
+
+
+@pytest.mark.parametrize("surplus", [0, 7])
+def test_repeated_records_are_said(surplus: int) -> None:
+    outcome = Copy(1_000_000, 1000.0, 2.0, 2.0, 10**9, 5.0, surplus)
+    assert ("(+7 repeated)" in render_results(results(row(SPARK, outcome)))) == bool(surplus)

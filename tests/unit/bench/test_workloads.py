@@ -1,0 +1,33 @@
+"""The values that are copied, and the choice of what to run."""
+
+import cramjam
+import pytest
+from bench.command import chosen
+from bench.workloads import WORKLOADS, make_values
+
+
+@pytest.mark.parametrize("value_bytes", [100, 1000])
+def test_values_are_distinct_and_of_the_size_asked_for(value_bytes: int) -> None:
+    values = make_values(value_bytes, count=500)
+    assert {len(value) for value in values} == {value_bytes}
+    assert len(set(values)) == 500
+
+
+@pytest.mark.parametrize(("name", "batch_bytes"), [("a", 160_000), ("d", 11_000)])
+def test_lz4_leaves_about_seventy_percent_of_a_batch(name: str, batch_bytes: int) -> None:
+    workload = WORKLOADS[name]
+    block = b"".join(make_values(workload.value_bytes, workload.batch_records))
+    compressed = len(cramjam.lz4.compress(block))
+    assert 0.6 < compressed / len(block) < 0.8
+    assert compressed == pytest.approx(batch_bytes, rel=0.15)
+
+
+def test_a_quick_run_takes_a_tenth() -> None:
+    assert WORKLOADS["c"].quick().records == 400_000
+
+
+def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
+    assert chosen(None, WORKLOADS) == ("a", "b", "c", "d", "e")
+    assert chosen("b, a", WORKLOADS) == ("b", "a")
+    with pytest.raises(SystemExit, match=r"x is not known; there are a, b, c, d, e\."):
+        chosen("a,x", WORKLOADS)
