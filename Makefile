@@ -23,6 +23,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	$(BIN)/python -m sparkmirror.testing.jars
 	$(BIN)/python -m sparkmirror.testing.warm_start
+	$(BIN)/python -m sparkmirror.engine.warm_start
 	@touch $@
 
 test: $(READY) ## ruff, mypy and all tests; two workers, one of them for the tests that need brokers

@@ -3,12 +3,11 @@
 import json
 import logging
 import signal
-import sys
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.options import RunOptions
 from sparkmirror.engine.jobs import Job, TopicJob, sync_topics, topic_rules
 from sparkmirror.engine.progress import FlowWatch, ProgressDisplay
+from sparkmirror.engine.speech import speak_as_driver
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
@@ -30,6 +30,7 @@ from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import render_plan
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -46,7 +47,7 @@ def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
 
     Raises SparkMirrorError when the mirror cannot start.
     """
-    _speak_up()
+    speak_as_driver()
     if options.dry_run:
         return show_plan(config, options)
     with _stop_signals() as stop, tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
@@ -149,9 +150,12 @@ class MirrorRun:
         self._ends: dict[str, dict[TopicPartition, int]] = {}
 
     def run(self) -> int:
+        from sparkmirror.engine.spark import open_session
+
         with ExitStack() as cleanup:
+            launch = Launch(self._launch)
             totals = [self._prepare(running.flow) for running in self._flows]
-            spark = self._open_session()
+            spark = open_session(launch.wait())
             cleanup.callback(_end_session, spark)
             for running in self._flows:
                 running.start(spark)
@@ -202,11 +206,11 @@ class MirrorRun:
         starts.update({tp: position.offset for tp, position in ledger.read_to_end().items() if tp in ends})
         return sum(max(end - starts[tp], 0) for tp, end in ends.items())
 
-    def _open_session(self) -> "SparkSession":
-        from sparkmirror.engine.spark import build_session
+    def _launch(self) -> "SparkContext":
+        from sparkmirror.engine.spark import launch_context
 
         tasks = sum(running.flow.tasks_max for running in self._flows)
-        return build_session(tasks, self._scratch, self._options.master)
+        return launch_context(tasks, self._scratch, self._options.master, debug=self._options.debug)
 
     def _start_jobs(self) -> list[Job]:
         jobs = [
@@ -256,6 +260,31 @@ class MirrorRun:
         return 0
 
 
+class Launch:
+    """Spark's JVM, started on a thread while the clusters are asked. It ends by itself if nobody waits for it."""
+
+    def __init__(self, launch: "Callable[[], SparkContext]") -> None:
+        self._launch = launch
+        self._context: SparkContext | None = None
+        self._problem: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="sparkmirror-launch", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._context = self._launch()
+        except BaseException as problem:
+            self._problem = problem
+
+    def wait(self) -> "SparkContext":
+        """Raises what the launch raised."""
+        self._thread.join()
+        if self._problem is not None:
+            raise self._problem
+        assert self._context is not None
+        return self._context
+
+
 def _end_session(spark: "SparkSession") -> None:
     with suppress(Exception):
         spark.stop()
@@ -267,15 +296,6 @@ def _reason(text: str) -> str:
     own = [line for line in lines if line.startswith("sparkmirror.errors.")]
     chosen = own[-1] if own else (lines[0] if lines else "unknown")
     return chosen.partition(": ")[2] if own else chosen
-
-
-def _speak_up() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
-    logger = logging.getLogger("sparkmirror")
-    logger.handlers[:] = [handler]
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
 
 
 @contextmanager

@@ -5,12 +5,17 @@ Each setting was needed or measured; DESIGN.md says which.
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from sparkmirror.engine.warm_start import class_archive_options
+from sparkmirror.engine.java import find_java
+from sparkmirror.engine.speech import JvmEar
+from sparkmirror.engine.warm_start import archive_options
+from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.relay.kafka_runs import KafkaRuns
 
 TASK_ATTEMPTS = 8
@@ -47,18 +52,41 @@ _JVM_OPTIONS = (
 )
 
 
-def build_session(tasks: int, scratch: Path, master: str | None = None) -> SparkSession:
-    """A session with `kafka-runs` registered and a slot for each of `tasks`. `scratch` is for Spark's own files."""
+def launch_context(
+    tasks: int,
+    scratch: Path,
+    master: str | None = None,
+    *,
+    jvm_options: Sequence[str] | None = None,
+    debug: bool = False,
+) -> SparkContext:
+    """Start the JVM with a slot for each of `tasks`; may run on any thread, beside other work.
+
+    `scratch` is for Spark's own files, `jvm_options` replace the class archive's. Raises EnvironmentProblem without a
+    usable Java, or with what the JVM said when it did not start.
+    """
+    find_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(master or f"local[{max(tasks, 1)},{TASK_ATTEMPTS}]")
-    for key, value in _SETTINGS.items():
-        builder = builder.config(key, value)
+    archive = archive_options() if jvm_options is None else jvm_options
+    options = " ".join([_JVM_OPTIONS, f"-Dlog4j2.configurationFile={_log_settings()}", *archive])
+    conf = SparkConf().setMaster(master or f"local[{max(tasks, 1)},{TASK_ATTEMPTS}]").setAll(list(_SETTINGS.items()))
+    conf.set("spark.local.dir", str(scratch)).set("spark.sql.warehouse.dir", str(scratch))
+    conf.set("spark.driver.extraJavaOptions", options)
     if master is None:
-        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    builder = builder.config("spark.local.dir", str(scratch)).config("spark.sql.warehouse.dir", str(scratch))
-    options = " ".join([_JVM_OPTIONS, f"-Dlog4j2.configurationFile={_log_settings()}", *class_archive_options()])
-    builder = builder.config("spark.driver.extraJavaOptions", options)
-    session = builder.getOrCreate()
+        conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+    ear = JvmEar(debug=debug)
+    try:
+        with ear.at_launch():
+            return SparkContext.getOrCreate(conf)
+    except PySparkRuntimeError as problem:
+        said = next((line for line in ear.last_lines if "rror" in line), str(problem))
+        hint = "Run again with --debug to see all of it."
+        raise EnvironmentProblem(f"Spark's JVM did not start: {said}", hint) from None
+
+
+def open_session(context: SparkContext) -> SparkSession:
+    """The session with `kafka-runs` registered; on the thread that will start queries."""
+    session = SparkSession(context)
     session.dataSource.register(KafkaRuns)
     return session
 

@@ -60,7 +60,8 @@ class Planner:
         partitions = _partitions(wanted)
         if self._once:
             partitions = [tp for tp in partitions if tp in self.ends()]
-        self._assignment = plan_assignment(partitions, self._flow.tasks_max, self._assignment, {})
+        tasks = min(self._flow.tasks_max, max(len(partitions), 1))
+        self._assignment = plan_assignment(partitions, tasks, self._assignment, {})
         self._generation += 1
         assigned = {item.partition: item for item in self._assigned(source, partitions, wanted, positions)}
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
@@ -226,18 +227,20 @@ class Planner:
         source, _, ledger = self._clients()
         wanted = self._wanted(source)
         partitions = _partitions(wanted)
-        after = plan_assignment(partitions, self._flow.tasks_max, self._assignment, {})
+        after = plan_assignment(partitions, len(self._assignment), self._assignment, {})
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_to_end() if fresh else {}
+        gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}
         commands = [
-            Assign(self._run, self._generation + 1, task, add=tuple(self._assigned(source, added, wanted, positions)))
-            for task, added in fresh.items()
-        ]
-        gone = {
-            task: tuple(sorted(members - after.get(task, frozenset()))) for task, members in self._assignment.items()
-        }
-        commands += [
-            Assign(self._run, self._generation + 1, task, release=members) for task, members in gone.items() if members
+            Assign(
+                self._run,
+                self._generation + 1,
+                task,
+                add=tuple(self._assigned(source, fresh.get(task, []), wanted, positions)),
+                release=tuple(gone.get(task, [])),
+            )
+            for task in sorted(after)
+            if fresh.get(task) or gone.get(task)
         ]
         if commands:
             self._publish(commands)
@@ -257,7 +260,7 @@ class Planner:
         while not self._stopping.is_set():
             ledger.poll(_LEDGER_POLL_SECONDS)
             record = ledger.view.records.get(move.partition)
-            if record is not None and record.released and record.task == move.from_task:
+            if record is not None and record.released and record.generation >= generation:
                 break
         else:
             return

@@ -426,8 +426,8 @@ class TaskReader:
         if isinstance(command, Stop):
             self._stopped = True
         elif isinstance(command, Assign) and command.task == self._plan.task:
-            self._let_go(command.release)
             self._take_on(command.add, command.generation)
+            self._let_go(command.release)
 
     def _take_on(self, assigned: tuple[Assigned, ...], generation: int) -> None:
         fresh = [item for item in assigned if self._partitions.get(item.partition) is None]

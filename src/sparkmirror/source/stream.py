@@ -42,9 +42,11 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_planner": None}
 
     def _plan(self) -> "Planner":
+        from sparkmirror.engine.speech import speak_as_worker
         from sparkmirror.source.planner import Planner
 
         if self._planner is None:
+            speak_as_worker()
             self._planner = Planner(self._options.flow(), self._options.run, once=self._once)
         return self._planner
 
@@ -80,9 +82,11 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """One task's rows; a repeated attempt starts from the ledger with a new producer epoch."""
         from pyspark import TaskContext
 
+        from sparkmirror.engine.speech import speak_as_worker
         from sparkmirror.source.planner import Planner
         from sparkmirror.source.reader import read_task
 
+        speak_as_worker()
         plan: TaskPlan = partition.value
         flow = self._options.flow()
         context = TaskContext.get()

@@ -96,7 +96,11 @@ class Intake:
         the new records would pass for duplicates.
         """
         outbox = self.outboxes.get(delivery.partition) if delivery.partition else None
-        if outbox is None or outbox.state is not State.FLOWING or not _leads_on(outbox.position, delivery):
+        if outbox is None or outbox.state is State.FAILED:
+            return None
+        if outbox.state is State.REWINDING and not outbox.take_up(delivery.first_offset):
+            return None
+        if not _leads_on(outbox.position, delivery):
             return None
         cause = bytes(delivery.payload).decode()
         lost = max(delivery.next_offset - delivery.first_offset, 0)

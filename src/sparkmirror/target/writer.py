@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from sparkmirror.config.flows import FlowConfig
+from sparkmirror.engine.speech import speak_as_worker
 from sparkmirror.errors import FencedError
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.ledger.topics import ledger_topics
@@ -42,6 +43,7 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task's rows until its reader ends. Raises what the sender could not mend; the epoch is then repeated."""
+        speak_as_worker()
         task = WritingTask(_sender_options(self._options.flow()))
         try:
             for batch in iterator:

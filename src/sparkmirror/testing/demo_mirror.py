@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,8 @@ from sparkmirror.testing.guard import Guard
 
 STOP_SECONDS_MAX = 30.0
 LAST_SECONDS_MAX = 10.0
+POLL_SECONDS = 0.05
+_SHOWN_CHARACTERS = 160
 _RUN = "import sys; from sparkmirror.cli.main import main; sys.exit(main())"
 
 
@@ -69,11 +72,10 @@ class MirrorProcess:
                 f"{self.last_words()}"
             ) from None
         self._guard.forget(self._child.pid)
-        _, left = psutil.wait_procs(family, LAST_SECONDS_MAX)
-        if left:
-            named = ", ".join(str(process.pid) for process in left)
-            _end(left)
-            raise SparkMirrorError(f"The mirror stopped, but its processes {named} lived on and were killed.")
+        if left := _wait_gone(family):
+            named = "".join(f"\n  {line}" for line in left.values())
+            _end(list(left))
+            raise SparkMirrorError(f"The mirror stopped, but these of its processes lived on and were killed:{named}")
         if status:
             raise SparkMirrorError(f"The mirror stopped with status {status} instead of 0. {self.last_words()}")
         return 1 + len(family)
@@ -92,6 +94,26 @@ class MirrorProcess:
             return list(psutil.Process(self._child.pid).children(recursive=True))
         except psutil.NoSuchProcess:
             return []
+
+
+def _wait_gone(processes: list[psutil.Process]) -> dict[psutil.Process, str]:
+    """Those that outlive the wait, with their command lines."""
+    deadline = time.monotonic() + LAST_SECONDS_MAX
+    while True:
+        left = {process: line for process in processes if (line := _living(process))}
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(POLL_SECONDS)
+
+
+def _living(process: psutil.Process) -> str:
+    """Its id and command line; nothing when it has ended, be it that nobody has asked for its exit status yet."""
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return ""
+        return f"{process.pid}: {' '.join(process.cmdline())[:_SHOWN_CHARACTERS]}"
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def _end(processes: list[psutil.Process]) -> None:

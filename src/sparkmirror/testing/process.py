@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparkmirror.engine.java import find_java
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.guard import Guard
-from sparkmirror.testing.java import find_java
 
 POLL_SECONDS = 0.02
 # C1 only and the serial collector: programs that live for seconds start fastest so.

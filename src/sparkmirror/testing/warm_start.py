@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
+from sparkmirror.engine.cache import cache_directory, publish_once
+from sparkmirror.engine.java import find_java
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.testing.cache import cache_directory, publish_once
 from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.jars import KAFKA, class_path
-from sparkmirror.testing.java import find_java
 from sparkmirror.testing.layout import CONTROLLER, Node, plan_listeners, plan_properties, render_properties
 from sparkmirror.testing.ports import PortReservation
 from sparkmirror.testing.probe import alive_brokers

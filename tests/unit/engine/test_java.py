@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from sparkmirror.engine.java import find_java
 from sparkmirror.errors import EnvironmentProblem
-from sparkmirror.testing.java import find_java
 
 
 def fake_java(home: Path, says: str, status: int = 0) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.testing.cache import cache_directory, publish_once
+from sparkmirror.engine.cache import cache_directory, publish_once
 
 
 def test_the_cache_is_where_xdg_says_else_below_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

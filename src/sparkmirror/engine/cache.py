@@ -1,4 +1,4 @@
-"""The user's cache directory, filled once and shared by all processes. Called by `jars` and `warm_start`."""
+"""The user's cache directory, filled once and shared by all processes. Called by `engine.warm_start` and `testing`."""
 
 import fcntl
 import os

@@ -1,6 +1,6 @@
-"""Finds the Java that brokers, MirrorMaker and Ivy run on. Called by `jars`, `storage` and `process`.
+"""Finds the Java that Spark runs on, and in `testing` brokers, MirrorMaker and Ivy too. Called by `engine.spark`.
 
-Spark needs the same Java, so nothing here asks for more than Spark does.
+Nothing here asks for more than Spark does.
 """
 
 import os
