@@ -20,6 +20,7 @@ from sparkmirror.engine.speech import speak_as_driver
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.groups import has_members
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
@@ -182,6 +183,7 @@ class MirrorRun:
             log.warning("%s: %s", flow.name, sentence)
         topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
         with open_admin(flow.target, "ledger") as target:
+            _refuse_beside_mirrormaker(flow, target)
             for sentence in ensure_ledger_topics(
                 target,
                 topics,
@@ -258,6 +260,16 @@ class MirrorRun:
         if behind:
             raise SparkMirrorError("Not everything was copied:\n  " + "\n  ".join(behind), "Run it again to go on.")
         return 0
+
+
+def _refuse_beside_mirrormaker(flow: FlowConfig, target: Admin) -> None:
+    """MirrorMaker 2 keeps its flow's workers in the Connect group `<source>-mm2` on the target."""
+    group = f"{flow.name.source}-mm2"
+    if has_members(target, group):
+        raise SparkMirrorError(
+            f"{flow.name}: a MirrorMaker 2 mirrors this flow now: group {group} on {flow.target.alias} has members.",
+            "Stop it first; SparkMirror then goes on from its positions.",
+        )
 
 
 class Launch:

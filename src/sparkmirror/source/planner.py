@@ -62,7 +62,8 @@ class Planner:
             partitions = [tp for tp in partitions if tp in self.ends()]
         tasks = min(self._flow.tasks_max, max(len(partitions), 1))
         self._assignment = plan_assignment(partitions, tasks, self._assignment, {})
-        self._generation += 1
+        used = (record.generation for record in ledger.view.records.values())
+        self._generation = max(self._generation, *used, 0) + 1
         assigned = {item.partition: item for item in self._assigned(source, partitions, wanted, positions)}
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
         commands = TopicPartition(self._topics.commands, 0)
