@@ -32,7 +32,7 @@ _TRANSIENT = (
 )
 
 
-class FailFastManager(KafkaConnectionManager): 
+class FailFastManager(KafkaConnectionManager):
     """kafka-python's connections, except that a refused login ends the bootstrap instead of being retried.
 
     The original tries wrong passwords and untrusted certificates again until the time-out and then reports only that.

@@ -10,6 +10,7 @@ import os
 import selectors
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,30 +22,24 @@ from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.dial import dial
 from sparkmirror.kafka.lookup import ClusterView, Span, look_up, look_up_span
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire import FetchedPartition
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import Ring
-from sparkmirror.relay.schema import FAULT, FLUSH_BATCH, GAP, RELEASE, RUN, Row, to_arrow
+from sparkmirror.relay.schema import FLUSH_BATCH, RELEASE, Row, to_arrow
 from sparkmirror.source.command_tail import DIAL_KEY, CommandTail
 from sparkmirror.source.commands import Assign, Command, Stop
-from sparkmirror.source.fetch import FetchConnection, FetchLimits, Frame
-from sparkmirror.source.loss import Loss, judge_divergence, judge_out_of_range, judge_recreated
+from sparkmirror.source.fetch import FetchConnection, FetchLimits
+from sparkmirror.source.harvest import BACKOFF_SECONDS, Harvest
+from sparkmirror.source.loss import Loss, judge_out_of_range, judge_recreated
 from sparkmirror.source.partitions import Partitions, Reading, plan_row
 from sparkmirror.source.plan import Assigned, TaskPlan
-from sparkmirror.source.runs import Run, summarize
 
-INLINE_RESPONSE_BYTES_MAX = 32 << 10
 INLINE_OUTSTANDING_BYTES_MAX = 16 << 20
 _PEER_SECONDS_MAX = 5.0
 _YIELD_SECONDS_MAX = 1.0
 _STARVED_POLL_SECONDS = 0.02
-_BACKOFF_SECONDS = 0.3
 _LOOK_UP = "metadata"
 _PEER = "peer"
 _WAKE = "wake"
-_OFFSET_OUT_OF_RANGE = 1
-_MOVED = frozenset({3, 5, 6, 9, 74, 75, 76, 78, 100, 103})
-"""Kafka error codes that a metadata look-up mends: unknown topic or id, no leader, not the leader, replica away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +78,7 @@ class TaskReader:
         self._connections: dict[int, FetchConnection] = {}
         self._dial_after: dict[int, float] = {}
         self._look_up_after = 0.0
-        self._rows: list[Row] = []
+        self._harvest = Harvest(self._ring, self._ask_for_span)
         self._stopped = False
         self._peer_gone = False
         self._peer_descriptor = -1
@@ -97,7 +92,7 @@ class TaskReader:
         self._take_on(self._plan.assigned, self._plan.generation)
         yielded_at = 0.0
         while True:
-            rows, self._rows = self._rows, []
+            rows = self._harvest.take_rows()
             now = time.monotonic()
             if rows:
                 yield to_arrow(rows)
@@ -135,8 +130,8 @@ class TaskReader:
             self._ask(node)
         starved = self._retry_starved()
         self._ring.set_waiting(starved)
-        timeout = _STARVED_POLL_SECONDS if starved or self._rows else _YIELD_SECONDS_MAX / 4
-        for key, _ in self._selector.select(0 if self._rows else timeout):
+        timeout = _STARVED_POLL_SECONDS if starved or self._harvest.rows else _YIELD_SECONDS_MAX / 4
+        for key, _ in self._selector.select(0 if self._harvest.rows else timeout):
             self._serve(key.data)
 
     def _serve(self, what: Any) -> None:
@@ -166,14 +161,14 @@ class TaskReader:
         if now >= self._look_up_after:
             topics = {reading.partition.topic for reading in self._partitions.homeless(now)}
             if topics:
-                self._look_up_after = now + _BACKOFF_SECONDS
+                self._look_up_after = now + BACKOFF_SECONDS
                 self._background.submit(_LOOK_UP, partial(look_up, self._options.source, topics))
         for node in {reading.node for reading in self._partitions if reading.node is not None}:
             if node not in self._connections and now >= self._dial_after.get(node, 0.0):
                 self._dial(node, now)
 
     def _dial(self, node: int, now: float) -> None:
-        self._dial_after[node] = now + _BACKOFF_SECONDS
+        self._dial_after[node] = now + BACKOFF_SECONDS
         if node not in self._brokers:
             self._forget_home(node)
             return
@@ -195,20 +190,20 @@ class TaskReader:
 
     def _take_link(self, node: int, outcome: Outcome) -> None:
         if outcome.error is not None:
-            self._report([r for r in self._partitions if r.node == node], str(outcome.error))
+            self._harvest.report([r for r in self._partitions if r.node == node], str(outcome.error))
             self._forget_home(node)
             return
         try:
             connection = FetchConnection(outcome.result, self._ring, self._options.limits)
         except ProtocolError as problem:
-            self._report([r for r in self._partitions if r.node == node], str(problem))
+            self._harvest.report([r for r in self._partitions if r.node == node], str(problem))
             return
         self._connections[node] = connection
         self._selector.register(connection.link.socket, selectors.EVENT_READ, node)
 
     def _take_view(self, outcome: Outcome) -> None:
         if outcome.error is not None:
-            self._report(self._partitions.homeless(time.monotonic()), str(outcome.error))
+            self._harvest.report(self._partitions.homeless(time.monotonic()), str(outcome.error))
             return
         view: ClusterView = outcome.result
         self._brokers.update(view.brokers)
@@ -216,14 +211,16 @@ class TaskReader:
         for reading in self._partitions:
             where = reading.partition
             if where.topic in view.errors:
-                self._rest(reading, f"the source answers error {view.errors[where.topic]} for topic {where.topic}")
+                self._harvest.rest(
+                    reading, f"the source answers error {view.errors[where.topic]} for topic {where.topic}"
+                )
             elif where.topic in view.topic_ids:
                 self._settle(reading, view)
 
     def _settle(self, reading: Reading, view: ClusterView) -> None:
         found = view.topic_ids[reading.partition.topic]
         if reading.topic_id.int and found != reading.topic_id:
-            self._lose(reading, judge_recreated(reading.offset))
+            self._harvest.lose(reading, judge_recreated(reading.offset))
         reading.topic_id = found
         if reading.node is None:
             reading.node = view.leaders.get(reading.partition)
@@ -255,9 +252,11 @@ class TaskReader:
             if connection.starved:
                 self._ring.collect()
                 self._receive(node)
+                if node not in self._connections:
+                    continue
                 if connection.starved:
                     starved = True
-                elif node in self._connections:
+                else:
                     self._selector.register(connection.link.socket, selectors.EVENT_READ, node)
         return starved
 
@@ -269,21 +268,18 @@ class TaskReader:
             if connection.starved and not was_starved:
                 self._selector.unregister(connection.link.socket)
             if frame is not None:
-                self._take_frame(node, connection, frame)
+                self._harvest.take_frame(node, connection, frame, self._partitions)
                 self._ask(node)
         except (OSError, ProtocolError):
-            if was_starved:
-                self._selector.register(connection.link.socket, selectors.EVENT_READ, node)
-                connection.starved = False
             self._drop(node)
 
     def _drop(self, node: int) -> None:
         """Close a broken connection; its partitions look for their leader anew."""
         connection = self._connections.pop(node)
-        if not connection.starved:
+        with suppress(KeyError):  # a starved connection is not watched
             self._selector.unregister(connection.link.socket)
         connection.close()
-        self._dial_after[node] = time.monotonic() + _BACKOFF_SECONDS
+        self._dial_after[node] = time.monotonic() + BACKOFF_SECONDS
         self._forget_home(node)
 
     def _forget_home(self, node: int) -> None:
@@ -291,111 +287,21 @@ class TaskReader:
             if reading.node == node:
                 reading.node = None
 
-    # Responses to rows.
-
-    def _take_frame(self, node: int, connection: FetchConnection, frame: Frame) -> None:
-        leases: list[int] = []
-        try:
-            response = connection.decode(frame)
-            if not response.error:
-                inline = frame.region is None or len(frame.buffer) <= INLINE_RESPONSE_BYTES_MAX or not self._ring.peer
-                readings = self._partitions.by_key(node, by_id=connection.by_id)
-                fetched_at = time.time_ns() // 1_000_000
-                for fetched in response.partitions:
-                    reading = readings.get((fetched.topic_key, fetched.partition))
-                    if reading is not None and connection.asked(fetched, reading.offset):
-                        region = None if inline else frame.region
-                        self._take_partition(reading, fetched, frame.buffer, region, leases, fetched_at)
-        finally:
-            if frame.region is not None:
-                self._ring.lend(frame.region, leases)
-
-    def _take_partition(
-        self,
-        reading: Reading,
-        fetched: FetchedPartition,
-        buffer: memoryview,
-        region: int | None,
-        leases: list[int],
-        fetched_at: int,
-    ) -> None:
-        if fetched.error or fetched.diverging_offset >= 0:
-            self._take_error(reading, fetched)
-            return
-        if fetched.preferred_replica >= 0 and fetched.preferred_replica in self._brokers:
-            reading.node = fetched.preferred_replica
-        reading.fault = ""
-        run = summarize(buffer, fetched.start, fetched.stop, reading.offset, reading.end)
-        if run is None:
-            self._step_over_empty(reading, fetched)
-            return
-        reading.offset = run.next_offset
-        reading.leader_epoch = run.leader_epoch
-        lease = None
-        payload = None
-        if region is None:
-            payload = bytes(buffer[run.start : run.stop])
-            self._ring.note_inline(len(payload))
-        else:
-            lease = region + run.start
-            leases.append(lease)
-        self._rows.append(_run_row(reading.partition, run, fetched.high_watermark, fetched_at, payload, lease))
-
-    def _step_over_empty(self, reading: Reading, fetched: FetchedPartition) -> None:
-        """A bounded read whose last offsets hold no batch (compaction removed them) ends at the high watermark."""
-        if reading.end is not None and fetched.start == fetched.stop and fetched.high_watermark >= reading.end:
-            where = reading.partition
-            self._rows.append(
-                Row(RUN, where.topic, where.partition, reading.offset, reading.end, high_watermark=reading.end)
-            )
-            reading.offset = reading.end
-
-    def _take_error(self, reading: Reading, fetched: FetchedPartition) -> None:
-        if fetched.diverging_offset >= 0:
-            self._lose(reading, judge_divergence(reading.offset, fetched.diverging_offset))
-        elif fetched.error == _OFFSET_OUT_OF_RANGE:
-            reading.not_before = time.monotonic() + _BACKOFF_SECONDS
-            work = partial(look_up_span, self._options.source, reading.partition)
-            self._background.submit(("span", reading.partition), work)
-        elif fetched.error in _MOVED:
-            reading.node = None
-            reading.not_before = time.monotonic() + _BACKOFF_SECONDS / 3
-        else:
-            self._rest(reading, f"the source answers error {fetched.error} to fetches of {reading.partition}")
-
     def _take_span(self, partition: TopicPartition, outcome: Outcome) -> None:
         reading = self._partitions.get(partition)
         if reading is None:
             return
         if outcome.error is not None:
-            self._rest(reading, str(outcome.error))
+            self._harvest.rest(reading, str(outcome.error))
             return
         span: Span = outcome.result
         loss = judge_out_of_range(reading.offset, span)
         if loss is not None:
-            self._lose(reading, loss)
+            self._harvest.lose(reading, loss)
 
-    def _lose(self, reading: Reading, loss: Loss) -> None:
-        where = reading.partition
-        cause = loss.cause.encode()
-        self._rows.append(Row(GAP, where.topic, where.partition, loss.position, loss.resume, payload=cause))
-        reading.offset = loss.resume
-        reading.leader_epoch = -1
-        if reading.end is not None and loss.cause != "retention":
-            reading.end = min(reading.end, loss.resume)
-
-    def _rest(self, reading: Reading, reason: str) -> None:
-        reading.node = None
-        reading.not_before = time.monotonic() + 4 * _BACKOFF_SECONDS
-        self._report([reading], reason)
-
-    def _report(self, readings: list[Reading], reason: str) -> None:
-        """Tell why partitions do not move, once for each reason."""
-        for reading in readings:
-            if reading.fault != reason:
-                reading.fault = reason
-                where = reading.partition
-                self._rows.append(Row(FAULT, where.topic, where.partition, payload=reason.encode()))
+    def _ask_for_span(self, reading: Reading) -> None:
+        work = partial(look_up_span, self._options.source, reading.partition)
+        self._background.submit(("span", reading.partition), work)
 
     # Commands.
 
@@ -433,16 +339,18 @@ class TaskReader:
         fresh = [item for item in assigned if self._partitions.get(item.partition) is None]
         readings = [self._partitions.add(item, self._leaders.get(item.partition)) for item in fresh]
         slots = [(item, reading.slot) for item, reading in zip(fresh, readings, strict=True)]
-        self._rows.append(plan_row(self._plan, generation, slots, self._ring.address))
+        self._harvest.rows.append(plan_row(self._plan, generation, slots, self._ring.address))
         for item, reading in zip(fresh, readings, strict=True):
             if item.restarted_from is not None:
-                self._lose(reading, Loss("recreated", item.restarted_from, item.offset))
+                self._harvest.lose(reading, Loss("recreated", item.restarted_from, item.offset))
 
     def _let_go(self, released: tuple[TopicPartition, ...]) -> None:
         for partition in released:
             reading = self._partitions.remove(partition)
             if reading is not None:
-                self._rows.append(Row(RELEASE, partition.topic, partition.partition, reading.offset, reading.offset))
+                self._harvest.rows.append(
+                    Row(RELEASE, partition.topic, partition.partition, reading.offset, reading.offset)
+                )
 
     def close(self) -> None:
         self._background.close()
@@ -454,23 +362,3 @@ class TaskReader:
         if self._peer_descriptor >= 0:
             os.close(self._peer_descriptor)
         self._ring.close()
-
-
-def _run_row(
-    where: TopicPartition, run: Run, high_watermark: int, fetched_at: int, payload: bytes | None, lease: int | None
-) -> Row:
-    return Row(
-        RUN,
-        where.topic,
-        where.partition,
-        run.first_offset,
-        run.next_offset,
-        run.batches,
-        run.records,
-        run.stop - run.start,
-        run.max_timestamp,
-        high_watermark,
-        fetched_at,
-        payload,
-        lease,
-    )

@@ -1,0 +1,146 @@
+"""From fetch responses to rows: runs with leases or payload, gaps, and faults. No sockets; owned by `source.reader`."""
+
+import time
+from collections.abc import Callable, Iterable
+
+from sparkmirror.kafka.wire import FetchedPartition
+from sparkmirror.relay.lease import Ring
+from sparkmirror.relay.schema import FAULT, GAP, RUN, Row
+from sparkmirror.source.fetch import FetchConnection, Frame
+from sparkmirror.source.loss import Loss, judge_divergence
+from sparkmirror.source.partitions import Partitions, Reading
+from sparkmirror.source.runs import Run, summarize
+
+INLINE_RESPONSE_BYTES_MAX = 32 << 10
+BACKOFF_SECONDS = 0.3
+_OFFSET_OUT_OF_RANGE = 1
+_MOVED = frozenset({3, 5, 6, 9, 74, 75, 76, 78, 100, 103})
+"""Kafka error codes that a metadata look-up mends: unknown topic or id, no leader, not the leader, replica away."""
+
+
+class Harvest:
+    """Collects the rows of a turn. `on_out_of_range` is called for a partition whose log bounds must be asked for."""
+
+    def __init__(self, ring: Ring, on_out_of_range: Callable[[Reading], None]) -> None:
+        self._ring = ring
+        self._on_out_of_range = on_out_of_range
+        self.rows: list[Row] = []
+
+    def take_rows(self) -> list[Row]:
+        rows, self.rows = self.rows, []
+        return rows
+
+    def take_frame(self, node: int, connection: FetchConnection, frame: Frame, partitions: Partitions) -> None:
+        """Turn one response into rows; its region is lent, or free at once. Raises ProtocolError."""
+        leases: list[int] = []
+        try:
+            response = connection.decode(frame)
+            if response.error:
+                return
+            inline = frame.region is None or len(frame.buffer) <= INLINE_RESPONSE_BYTES_MAX or not self._ring.peer
+            readings = partitions.by_key(node, by_id=connection.by_id)
+            fetched_at = time.time_ns() // 1_000_000
+            for fetched in response.partitions:
+                reading = readings.get((fetched.topic_key, fetched.partition))
+                if reading is not None and connection.asked(fetched, reading.offset):
+                    region = None if inline else frame.region
+                    self._take_partition(reading, fetched, frame.buffer, region, leases, fetched_at)
+        finally:
+            if frame.region is not None:
+                self._ring.lend(frame.region, leases)
+
+    def _take_partition(
+        self,
+        reading: Reading,
+        fetched: FetchedPartition,
+        buffer: memoryview,
+        region: int | None,
+        leases: list[int],
+        fetched_at: int,
+    ) -> None:
+        if fetched.error or fetched.diverging_offset >= 0:
+            self._take_error(reading, fetched)
+            return
+        if fetched.preferred_replica >= 0:
+            reading.node = fetched.preferred_replica
+        reading.fault = ""
+        run = summarize(buffer, fetched.start, fetched.stop, reading.offset, reading.end)
+        if run is None:
+            self._step_over_empty(reading, fetched)
+            return
+        reading.offset = run.next_offset
+        reading.leader_epoch = run.leader_epoch
+        lease = None
+        payload = None
+        if region is None:
+            payload = bytes(buffer[run.start : run.stop])
+            self._ring.note_inline(len(payload))
+        else:
+            lease = region + run.start
+            leases.append(lease)
+        self.rows.append(_run_row(reading, run, fetched.high_watermark, fetched_at, payload, lease))
+
+    def _step_over_empty(self, reading: Reading, fetched: FetchedPartition) -> None:
+        """A bounded read whose last offsets hold no batch (compaction removed them) ends at the high watermark."""
+        if reading.end is not None and fetched.start == fetched.stop and fetched.high_watermark >= reading.end:
+            where = reading.partition
+            self.rows.append(
+                Row(RUN, where.topic, where.partition, reading.offset, reading.end, high_watermark=reading.end)
+            )
+            reading.offset = reading.end
+
+    def _take_error(self, reading: Reading, fetched: FetchedPartition) -> None:
+        if fetched.diverging_offset >= 0:
+            self.lose(reading, judge_divergence(reading.offset, fetched.diverging_offset))
+        elif fetched.error == _OFFSET_OUT_OF_RANGE:
+            reading.not_before = time.monotonic() + BACKOFF_SECONDS
+            self._on_out_of_range(reading)
+        elif fetched.error in _MOVED:
+            reading.node = None
+            reading.not_before = time.monotonic() + BACKOFF_SECONDS / 3
+        else:
+            self.rest(reading, f"the source answers error {fetched.error} to fetches of {reading.partition}")
+
+    def lose(self, reading: Reading, loss: Loss) -> None:
+        """The log is not where it was left: say so in a gap row, and go on from where it is (invariant 1)."""
+        where = reading.partition
+        cause = loss.cause.encode()
+        self.rows.append(Row(GAP, where.topic, where.partition, loss.position, loss.resume, payload=cause))
+        reading.offset = loss.resume
+        reading.leader_epoch = -1
+        if reading.end is not None and loss.cause != "retention":
+            reading.end = min(reading.end, loss.resume)
+
+    def rest(self, reading: Reading, reason: str) -> None:
+        """Leave a partition alone for a moment, and tell why."""
+        reading.node = None
+        reading.not_before = time.monotonic() + 4 * BACKOFF_SECONDS
+        self.report([reading], reason)
+
+    def report(self, readings: Iterable[Reading], reason: str) -> None:
+        """Tell why partitions do not move, once for each reason."""
+        for reading in readings:
+            if reading.fault != reason:
+                reading.fault = reason
+                where = reading.partition
+                self.rows.append(Row(FAULT, where.topic, where.partition, payload=reason.encode()))
+
+
+def _run_row(
+    reading: Reading, run: Run, high_watermark: int, fetched_at: int, payload: bytes | None, lease: int | None
+) -> Row:
+    return Row(
+        RUN,
+        reading.partition.topic,
+        reading.partition.partition,
+        run.first_offset,
+        run.next_offset,
+        run.batches,
+        run.records,
+        run.stop - run.start,
+        run.max_timestamp,
+        high_watermark,
+        fetched_at,
+        payload,
+        lease,
+    )
