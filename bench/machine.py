@@ -9,7 +9,6 @@ from pathlib import Path
 
 from sparkmirror.engine.java import find_java
 from sparkmirror.testing.jars import KAFKA, MIRROR_MAKER
-from sparkmirror.testing.process import JavaProgram
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,8 +44,7 @@ def _output(*command: str) -> str:
 
 
 def _java_version() -> str:
-    java = JavaProgram("Java", "", "").command()[0]
-    done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([find_java(), "-version"], capture_output=True, text=True, timeout=30, check=False)
     first = (done.stderr or "unknown").splitlines()[0]
     return first.partition('"')[2].partition('"')[0] or first
 
