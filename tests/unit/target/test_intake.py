@@ -1,0 +1,275 @@
+"""The writer decides what comes next: duplicates, overlaps, gaps, releases and topics made anew."""
+
+from typing import Any
+
+import pytest
+
+from sparkmirror.batch.records import decode_records, encode_batch
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.model import TopicPartition
+from sparkmirror.relay.lease import RingAddress
+from sparkmirror.source.plan import Assigned
+from sparkmirror.target.intake import Intake
+from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.sender import Delivery
+from sparkmirror.target.tally import Tally
+
+WHERE = TopicPartition("orders", 3)
+
+
+class Peer:
+    def __init__(self) -> None:
+        self.given_back: list[int] = []
+        self.orders: list[tuple[int, bool, int]] = []
+
+    def give_back(self, lease: int) -> None:
+        self.given_back.append(lease)
+
+    def order(self, slot: int, *, paused: bool, offset: int) -> None:
+        self.orders.append((slot, paused, offset))
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.adopted: list[TopicPartition] = []
+        self.released: list[TopicPartition] = []
+
+    def adopt(self, partition: TopicPartition, *_: Any) -> None:
+        self.adopted.append(partition)
+
+    def release(self, partition: TopicPartition) -> None:
+        self.released.append(partition)
+
+
+class Desk:
+    """An intake with one partition, from `start` on, and everything around it in sight."""
+
+    def __init__(self, start: int = 100, restarted_from: int | None = None, leader_epoch: int = 4) -> None:
+        self.peer = Peer()
+        self.ledger = Ledger()
+        self.tally = Tally(plan())
+        self.intake = Intake(self.peer, self.ledger, self.tally)  # type: ignore[arg-type]
+        self.assign(start, restarted_from, leader_epoch)
+
+    def assign(self, start: int, restarted_from: int | None = None, leader_epoch: int = 4) -> None:
+        self.intake.take_plan(plan(Assigned(WHERE, start, leader_epoch, restarted_from=restarted_from)))
+
+    @property
+    def outbox(self) -> Outbox:
+        return self.intake.outboxes[WHERE]
+
+    def run(self, first: int, following: int, batch_start: int | None = None, lease: int = 1) -> Outbox | None:
+        start = first if batch_start is None else batch_start
+        batch = encode_batch([(None, b"%d" % at) for at in range(start, following)], base_offset=start)
+        return self.intake.take_run(delivery("run", first, following, batch, lease))
+
+    def gap(self, first: int, following: int, cause: str = "retention") -> Outbox | None:
+        return self.intake.take_gap(delivery("gap", first, following, cause.encode(), None))
+
+    def send_all(self) -> list[int]:
+        """Everything that can be sent is, and acknowledged; returns the records' values."""
+        values: list[int] = []
+        while self.outbox.sendable:
+            batch = self.outbox.next_batch(1, 0)
+            assert batch is not None
+            values += [int(record.value or b"") for record in decode_records(batch.data)]
+            self.outbox.succeed(batch)
+        return values
+
+
+def plan(*assigned: Assigned) -> PlanRow:
+    return PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4), tuple((item, 5) for item in assigned))
+
+
+def delivery(kind: str, first: int, following: int, payload: bytes, lease: int | None) -> Delivery:
+    return Delivery(
+        kind=kind,
+        partition=WHERE,
+        target_topic="A.orders",
+        first_offset=first,
+        next_offset=following,
+        records=following - first,
+        high_watermark=following,
+        max_timestamp=-1,
+        payload=memoryview(bytearray(payload)),
+        lease=lease,
+    )
+
+
+def test_runs_in_order_are_copied_and_their_memory_is_given_back() -> None:
+    desk = Desk()
+    assert desk.run(100, 103, lease=1) is desk.outbox
+    assert desk.run(103, 105, lease=2) is desk.outbox
+    assert desk.outbox.target == TopicPartition("A.orders", 3)
+    assert desk.peer.given_back == []
+    assert desk.send_all() == [100, 101, 102, 103, 104]
+    assert desk.peer.given_back == [1, 2]
+    assert desk.outbox.acknowledged == 105
+    assert desk.peer.orders == []
+
+
+def test_a_duplicate_is_dropped_and_counted_and_an_overlap_is_cut() -> None:
+    desk = Desk()
+    desk.run(100, 103, lease=1)
+    assert desk.run(100, 103, lease=2) is None
+    assert (desk.tally.duplicates, desk.peer.given_back) == (3, [2])
+    assert desk.run(101, 106, lease=3) is desk.outbox
+    assert desk.send_all() == [100, 101, 102, 103, 104, 105]
+
+
+def test_a_first_run_that_begins_before_the_position_is_cut_to_it() -> None:
+    desk = Desk()
+    desk.run(100, 104, batch_start=98)
+    assert desk.send_all() == [100, 101, 102, 103]
+
+
+def test_an_unexplained_gap_is_refused_and_the_reader_sent_back() -> None:
+    desk = Desk()
+    desk.run(100, 102)
+    assert desk.run(105, 107, lease=2) is None
+    assert desk.tally.refused_gaps == 1
+    assert desk.peer.orders == [(5, False, 102)]
+    assert desk.run(107, 109, lease=3) is None, "stale: read before the order came"
+    assert desk.peer.orders == [(5, False, 102)], "one order is enough"
+    assert desk.run(102, 107, lease=4) is desk.outbox
+    assert desk.send_all() == list(range(100, 107))
+    assert sorted(desk.peer.given_back) == [1, 2, 3, 4]
+
+
+def test_a_gap_that_retention_made_moves_the_position_after_what_came_before() -> None:
+    desk = Desk()
+    desk.run(100, 102)
+    desk.gap(102, 150)
+    assert desk.outbox.acknowledged == 100
+    desk.run(150, 152)
+    assert desk.send_all() == [100, 101, 150, 151]
+    assert desk.outbox.acknowledged == 152
+    assert (desk.tally.gaps, desk.tally.lost_records) == (1, 48)
+
+
+def test_a_gap_found_while_coming_back_is_taken_and_the_partition_flows_on() -> None:
+    """The target refused a batch; by the time of the retry the source holds it no more."""
+    desk = Desk()
+    desk.outbox.state = State.REWINDING
+    assert desk.gap(100, 150) is desk.outbox
+    assert desk.outbox.state is State.FLOWING
+    desk.run(150, 152)
+    assert desk.send_all() == [150, 151]
+    assert desk.tally.lost_records == 50
+
+
+def test_a_truncated_log_is_copied_again_from_where_it_was_rewritten() -> None:
+    desk = Desk()
+    desk.run(100, 105)
+    desk.gap(105, 102, "truncated")
+    desk.run(102, 104)
+    assert desk.send_all() == [100, 101, 102, 103, 104, 102, 103]
+    assert desk.outbox.acknowledged == 104
+    assert (desk.tally.gaps, desk.tally.lost_records) == (1, 0)
+
+
+def test_a_truncation_found_below_the_position_leads_back_too() -> None:
+    """A reader that reads again what this end has already: what it finds rewritten are no duplicates."""
+    desk = Desk()
+    desk.run(100, 110)
+    desk.send_all()
+    assert desk.gap(107, 104, "truncated") is desk.outbox
+    desk.run(104, 106)
+    assert desk.send_all() == [104, 105]
+
+
+def test_a_gap_that_does_not_lead_on_from_here_is_left_alone() -> None:
+    desk = Desk()
+    assert desk.gap(90, 150) is None
+    assert desk.gap(120, 150) is None
+    assert (desk.outbox.position, desk.tally.gaps) == (100, 0)
+
+
+def test_after_a_gap_the_old_logs_epoch_is_forgotten() -> None:
+    """Fetching the new log with the old one's epoch would look like a truncation, or like an offset out of range."""
+    desk = Desk()
+    assert desk.outbox.leader_epoch == 4
+    desk.gap(100, 0, "recreated")
+    assert (desk.outbox.acknowledged, desk.outbox.leader_epoch) == (0, -1)
+
+
+def test_a_topic_made_anew_starts_where_the_old_one_stood_until_its_gap_row_comes() -> None:
+    desk = Desk(start=0, restarted_from=500)
+    assert desk.outbox.acknowledged == 500
+    assert desk.gap(500, 0, "recreated") is desk.outbox
+    assert desk.tally.gaps == 1
+    desk.run(0, 2)
+    assert desk.send_all() == [0, 1]
+
+
+def test_a_partition_is_released_once_all_of_it_is_acknowledged() -> None:
+    desk = Desk()
+    desk.run(100, 102)
+    desk.intake.take_release(delivery("release", 102, 102, b"", None))
+    assert desk.ledger.released == []
+    desk.send_all()
+    desk.intake.release_if_idle(desk.outbox)
+    desk.intake.release_if_idle(desk.outbox)
+    assert desk.ledger.released == [WHERE]
+
+
+def test_a_partition_that_comes_back_before_it_left_is_not_released() -> None:
+    desk = Desk()
+    desk.run(100, 102)
+    desk.intake.take_release(delivery("release", 102, 102, b"", None))
+    desk.assign(100)
+    assert desk.run(100, 104, lease=2) is desk.outbox, "read again from the ledger's position; the known part is cut"
+    assert desk.send_all() == [100, 101, 102, 103]
+    desk.intake.release_if_idle(desk.outbox)
+    assert desk.ledger.released == []
+
+
+def test_a_failed_partition_that_is_assigned_anew_starts_without_its_past() -> None:
+    desk = Desk()
+    desk.outbox.state = State.FAILED
+    desk.outbox.retry_at, desk.outbox.failures = 1e12, 3
+    desk.tally.failed[WHERE] = "too large"
+    desk.assign(100)
+    assert desk.outbox.state is State.FLOWING
+    assert (desk.outbox.retry_at, desk.outbox.failures, desk.tally.failed) == (0.0, 0, {})
+
+
+def test_rows_of_a_failed_or_unknown_partition_only_give_their_memory_back() -> None:
+    desk = Desk()
+    desk.outbox.state = State.FAILED
+    assert desk.run(100, 102, lease=7) is None
+    assert desk.gap(100, 150) is None
+    del desk.intake.outboxes[WHERE]
+    assert desk.run(100, 102, lease=8) is None
+    assert desk.peer.given_back == [7, 8]
+
+
+def test_inline_payload_is_counted_until_it_is_acknowledged() -> None:
+    tally = Tally(plan())
+    intake = Intake(None, Ledger(), tally)  # type: ignore[arg-type]
+    intake.take_plan(plan(Assigned(WHERE, 0)))
+    batch = encode_batch([(None, b"1")])
+    outbox = intake.take_run(delivery("run", 0, 1, batch, None))
+    assert outbox is not None
+    assert intake.inline_bytes == len(batch)
+    handed_out = outbox.next_batch(1, 0)
+    assert handed_out is not None
+    outbox.succeed(handed_out)
+    assert intake.inline_bytes == 0
+
+
+def test_a_row_without_a_target_topic_is_an_error_that_gives_its_memory_back() -> None:
+    desk = Desk()
+    with pytest.raises(SparkMirrorError, match="no target topic"):
+        desk.intake.take_run(delivery("run", 100, 101, b"", 9)._replace(target_topic=None))
+    assert desk.peer.given_back == [9]
+
+
+def test_a_fault_is_remembered_until_the_partition_moves() -> None:
+    desk = Desk()
+    desk.intake.take_fault(delivery("fault", 0, 0, b"no leader", None))
+    assert desk.tally.status([desk.outbox], "")["faults"] == {"orders-3": "no leader"}
+    desk.run(100, 101)
+    status = desk.tally.status([desk.outbox], "")
+    assert (status["faults"], status["lag_records"]) == ({}, 1)

@@ -1,0 +1,159 @@
+"""What the writer stores: Connect's bytes and ours, from what is acknowledged, once, and again when it was lost."""
+
+import json
+from uuid import UUID
+
+from sparkmirror.batch.header import parse_header
+from sparkmirror.batch.records import Record, decode_records
+from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Position, TopicPartition
+from sparkmirror.target.outbox import Batch, Outbox
+from sparkmirror.target.progress import Progress, ProgressOptions
+
+TOPICS = ledger_topics("A")
+TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
+ORDERS = TopicPartition("orders", 3)
+POSITIONS = TopicPartition(TOPICS.positions, 0)
+STATUS = TopicPartition(TOPICS.status, 0)
+
+
+def new_progress(*partitions: TopicPartition) -> Progress:
+    progress = Progress(ProgressOptions("A", TOPICS, 25, 1.0), task=2)
+    for partition in partitions:
+        progress.adopt(partition, TOPIC_ID)
+    return progress
+
+
+def at(partition: TopicPartition, acknowledged: int, leader_epoch: int = 5) -> Outbox:
+    outbox = Outbox(partition, None, acknowledged, -1)
+    outbox.leader_epoch = leader_epoch
+    return outbox
+
+
+def hand_out(outboxes: list[Outbox]) -> list[tuple[Outbox, Batch]]:
+    """Everything that the ledger's outboxes have to send."""
+    sent = []
+    for outbox in outboxes:
+        while outbox.sendable and (batch := outbox.next_batch(1, 0)) is not None:
+            sent.append((outbox, batch))
+    return sent
+
+
+def records_of(sent: list[tuple[Outbox, Batch]]) -> dict[TopicPartition, list[Record]]:
+    found: dict[TopicPartition, list[Record]] = {}
+    for outbox, batch in sent:
+        found.setdefault(outbox.target, []).extend(decode_records(batch.data))
+    return found
+
+
+def acknowledge(sent: list[tuple[Outbox, Batch]]) -> None:
+    for outbox, batch in sent:
+        outbox.succeed(batch)
+
+
+def store(progress: Progress, outbox: Outbox) -> dict[TopicPartition, list[Record]]:
+    sent = hand_out(progress.compose([outbox], 9, {}))
+    acknowledge(sent)
+    return records_of(sent)
+
+
+def test_a_position_is_stored_as_connect_does_and_with_what_recognises_its_log() -> None:
+    progress = new_progress(ORDERS)
+    stored = store(progress, at(ORDERS, 42))
+    key = connect.encode_key("A", ORDERS)
+    home = TopicPartition("mm2-offsets.A.internal", connect.partition_of(key, 25))
+    assert stored.keys() == {home, POSITIONS}
+    (theirs,) = stored[home]
+    assert (theirs.key, theirs.value) == (key, b'{"offset":41}')
+    assert theirs.timestamp > 1_600_000_000_000
+    (ours,) = stored[POSITIONS]
+    assert ours.key == positions.encode_key("A", ORDERS)
+    expected = PositionRecord(Position(42, 5, TOPIC_ID), generation=9, task=2)
+    assert ours.value == positions.encode_value(expected)
+    assert progress.settled
+
+
+def test_a_start_is_stored_before_anything_is_copied() -> None:
+    """A partition that starts at its end and stays idle must not start at another end the next time."""
+    progress = new_progress(ORDERS)
+    outbox = at(ORDERS, 1000, leader_epoch=-1)
+    assert POSITIONS in store(progress, outbox)
+    assert store(progress, outbox) == {}
+
+
+def test_only_what_moved_is_stored_again() -> None:
+    progress = new_progress(ORDERS)
+    outbox = at(ORDERS, 42)
+    store(progress, outbox)
+    outbox.acknowledged = 43
+    (ours,) = store(progress, outbox)[POSITIONS]
+    record = positions.decode_value(ours.value)
+    assert record is not None
+    assert record.position.offset == 43
+
+
+def test_nothing_is_due_while_the_last_lot_is_open() -> None:
+    progress = new_progress(ORDERS)
+    assert progress.due(1e12)
+    sent = hand_out(progress.compose([at(ORDERS, 42)], 1, {"records": 1}))
+    assert {outbox.target.topic for outbox, _ in sent} == {TOPICS.offsets, TOPICS.positions, TOPICS.status}
+    for pair in sent:
+        assert not progress.settled
+        assert not progress.due(1e12)
+        acknowledge([pair])
+    assert progress.settled
+    assert progress.due(1e12)
+    assert not progress.due(0.0), "the flush interval is kept"
+
+
+def test_a_release_is_stored_though_the_position_did_not_move() -> None:
+    progress = new_progress(ORDERS)
+    outbox = at(ORDERS, 42)
+    store(progress, outbox)
+    progress.release(ORDERS)
+    (ours,) = store(progress, outbox)[POSITIONS]
+    assert ours.value == positions.encode_value(PositionRecord(Position(42, 5, TOPIC_ID), 9, 2, released=True))
+    assert store(progress, outbox) == {}
+
+
+def test_what_the_ledger_refused_is_composed_anew() -> None:
+    """Also a release, which the partition's next owner waits for."""
+    progress = new_progress(ORDERS)
+    progress.release(ORDERS)
+    outbox = at(ORDERS, 42)
+    sent = hand_out(progress.compose([outbox], 9, {"records": 1}))
+    for ledger_outbox, batch in sent:
+        batch.waiting = False
+        ledger_outbox.rewind()
+    assert progress.settled
+    again = hand_out(progress.compose([outbox], 9, {"records": 1}))
+    assert {o.target: [(r.key, r.value) for r in decode_records(b.data)] for o, b in again} == {
+        o.target: [(r.key, r.value) for r in decode_records(b.data)] for o, b in sent
+    }
+    assert {parse_header(batch.data, 0).base_sequence for _, batch in again} == {0}
+    acknowledge(again)
+    assert progress.compose([outbox], 9, {"records": 1}) == []
+
+
+def test_the_status_is_stored_when_it_changed() -> None:
+    progress = new_progress()
+    sent = hand_out(progress.compose([], 1, {"records": 1}))
+    (record,) = records_of(sent)[STATUS]
+    assert (json.loads(record.key or b""), json.loads(record.value or b"")) == (["task", "A", 2], {"records": 1})
+    acknowledge(sent)
+    assert progress.compose([], 1, {"records": 1}) == []
+    assert progress.compose([], 1, {"records": 2}) != []
+
+
+def test_many_positions_go_in_batches_that_any_topic_takes() -> None:
+    """All partitions of a big task may move within one interval; `max.message.bytes` is 1 MiB by default."""
+    partitions = [TopicPartition("a-topic-with-a-long-name-" * 8, number) for number in range(3000)]
+    progress = new_progress(*partitions)
+    sent = hand_out(progress.compose([at(partition, 7) for partition in partitions], 1, {}))
+    assert max(len(batch.data) for _, batch in sent) < 600_000
+    stored = records_of(sent)[POSITIONS]
+    assert len({record.key for record in stored}) == len(stored) == 3000
+    acknowledge(sent)
+    assert progress.settled
