@@ -31,6 +31,9 @@ def main(arguments: Sequence[str]) -> int:
     except SparkMirrorError as problem:
         print(f"bench: {problem}", file=sys.stderr)
         return problem.exit_status
+    except KeyboardInterrupt:
+        print("bench: stopped; nothing was appended", file=sys.stderr)
+        return 130
     print(report)
     if not args.quick:
         with args.page.open("a") as page:
