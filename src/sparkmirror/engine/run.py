@@ -130,7 +130,9 @@ class RunningFlow:
     def is_quiet(self) -> bool:
         """Whether no epoch is under way."""
         query = self.query
-        return query is None or not query.isActive or "Waiting" in str(query.status.get("message"))
+        with suppress(Exception):  # of a JVM that is gone
+            return query is None or not query.isActive or "Waiting" in str(query.status.get("message"))
+        return True
 
     def end(self) -> None:
         if self.query is not None:
@@ -227,7 +229,8 @@ class MirrorRun:
     def _loop(self, spark: "SparkSession", display: ProgressDisplay) -> None:
         while not self._stop.wait(_TICK_SECONDS):
             display.tick()
-            over = [running.tend(spark) for running in self._flows]
+            with _jvm_expected():
+                over = [running.tend(spark) for running in self._flows]
             if all(over):
                 return
 
@@ -295,6 +298,18 @@ class Launch:
             raise self._problem
         assert self._context is not None
         return self._context
+
+
+@contextmanager
+def _jvm_expected() -> Iterator[None]:
+    """Tells of a JVM that is gone in a sentence: py4j only knows that its socket broke."""
+    from py4j.protocol import Py4JNetworkError
+
+    try:
+        yield
+    except (Py4JNetworkError, OSError):
+        hint = "Start the mirror again: it goes on from its stored positions."
+        raise SparkMirrorError("Spark's JVM has ended, and with it the mirror.", hint) from None
 
 
 def _end_session(spark: "SparkSession") -> None:

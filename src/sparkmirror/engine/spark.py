@@ -3,6 +3,7 @@
 Each setting was needed or measured; DESIGN.md says which.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -66,6 +67,7 @@ def launch_context(
     usable Java, or with what the JVM said when it did not start.
     """
     find_java()
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its stack traces of a lost JVM hide our sentence
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     archive = archive_options() if jvm_options is None else jvm_options
     options = " ".join([_JVM_OPTIONS, f"-Dlog4j2.configurationFile={_log_settings()}", *archive])
@@ -74,6 +76,8 @@ def launch_context(
     conf.set("spark.driver.extraJavaOptions", options)
     if master is None:
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+    else:
+        conf.setAll(_executor_settings())
     ear = JvmEar(debug=debug)
     try:
         with ear.at_launch():
@@ -82,6 +86,15 @@ def launch_context(
         said = next((line for line in ear.last_lines if "rror" in line), str(problem))
         hint = "Run again with --debug to see all of it."
         raise EnvironmentProblem(f"Spark's JVM did not start: {said}", hint) from None
+
+
+def _executor_settings() -> list[tuple[str, str]]:
+    """What a cluster's executors need: they only run the two Python ends, so their own memory may be small."""
+    return [
+        ("spark.executor.memory", os.environ.get("SPARK_EXECUTOR_MEMORY", "512m")),
+        ("spark.executor.extraJavaOptions", _JVM_OPTIONS),
+        ("spark.task.maxFailures", str(TASK_ATTEMPTS)),
+    ]
 
 
 def open_session(context: SparkContext) -> SparkSession:

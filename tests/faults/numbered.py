@@ -1,0 +1,152 @@
+"""A writer of numbered records, and the judgement of what arrived: librdkafka, which shares no code with the project.
+
+Each record's value is its number within its partition, from 0 on, with filler behind it. So a mirror of a partition is
+right exactly if its numbers rise by one from 0 to the last, save where they step back: a repetition after a crash.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+_TICK_SECONDS = 0.02
+
+
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> None:
+    """Fails with `what` when the condition has not come true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(_TICK_SECONDS)
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
+
+
+def end_offsets(bootstrap: str, topic: str, partitions: int) -> list[int]:
+    """High watermarks; 0 where the topic does not exist yet."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends"})
+    try:
+        if topic not in consumer.list_topics(timeout=10).topics:
+            return [0] * partitions
+        return [consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=10)[1] for n in range(partitions)]
+    finally:
+        consumer.close()
+
+
+class NumberedWriter:
+    """Produces numbered records to all partitions in turn, on a thread, at about `per_second`, until the block ends.
+
+    `produced[partition]` counts them; the source has them for certain once `stop` or `write` came back.
+    """
+
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, *, per_second: int = 1000, record_bytes: int = 200
+    ) -> None:
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+        )
+        self._topic = topic
+        self.per_second = per_second
+        self._filler = b"." * max(record_bytes - 12, 0)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="numbered-writer", daemon=True)
+        self._failures: list[str] = []
+        self.produced = [0] * partitions
+
+    def write(self, count: int) -> None:
+        """`count` records to each partition, as fast as possible, on the caller's thread; returns once all are in."""
+        for _ in range(count):
+            self._produce_to_all()
+        self._flush()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """No more records; returns when all are acknowledged. May be called twice."""
+        self._stopping.set()
+        self._thread.join()
+        self._flush()
+
+    def _run(self) -> None:
+        started = time.monotonic()
+        while not self._stopping.wait(_TICK_SECONDS):
+            due = int((time.monotonic() - started) * self.per_second / len(self.produced))
+            for _ in range(due - self.produced[0]):
+                self._produce_to_all()
+
+    def _produce_to_all(self) -> None:
+        for partition, number in enumerate(self.produced):
+            self._produce(partition, b"%011d " % number + self._filler)
+            self.produced[partition] += 1
+
+    def _produce(self, partition: int, value: bytes) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+                self._producer.poll(0)
+                return
+            except BufferError:
+                self._producer.poll(0.05)
+
+    def _delivered(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self._failures.append(str(error))
+
+    def _flush(self) -> None:
+        assert self._producer.flush(30) == 0, "the source did not take all records"
+        assert self._failures == []
+
+
+@dataclass(slots=True)
+class Arrival:
+    """What is on the target: the numbers of each partition, in order, to be judged against what was produced."""
+
+    numbers: dict[int, list[int]] = field(default_factory=dict)
+
+    def repeats(self) -> int:
+        """Records that came more than once."""
+        return sum(len(numbers) - len(set(numbers)) for numbers in self.numbers.values())
+
+    def assert_complete(self, produced: Iterable[int]) -> None:
+        """Every record is there, in order, and a step back is always followed by all that comes after it, again."""
+        for partition, count in enumerate(produced):
+            before = -1
+            for number in self.numbers.get(partition, []):
+                assert number <= before + 1, f"partition {partition}: {number} follows {before}: a gap"
+                before = number
+            assert before == count - 1, f"partition {partition}: ends with record {before} instead of {count - 1}"
+
+
+def read_arrival(bootstrap: str, topic: str, partitions: int, seconds: float = 60.0) -> Arrival:
+    """All of a topic, up to its end as of now."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "oracle", "enable.partition.eof": True, "log_level": 0}
+    )
+    arrival = Arrival({number: [] for number in range(partitions)})
+    try:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        finished: set[int] = set()
+        deadline = time.monotonic() + seconds
+        while len(finished) < partitions:
+            assert time.monotonic() < deadline, f"{topic} could not be read to its end within {seconds:g} s"
+            for message in consumer.consume(10_000, timeout=0.5):
+                if message.error():
+                    finished.add(message.partition())
+                else:
+                    arrival.numbers[message.partition()].append(int(message.value()[:11]))
+    finally:
+        consumer.close()
+    return arrival

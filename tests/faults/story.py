@@ -1,0 +1,115 @@
+"""What the fault tests tell: a topic, a flow of its own that mirrors it, runs of that flow, and the judgement."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.faults.numbered import Arrival, NumberedWriter, end_offsets, read_arrival
+from tests.faults.tree import Run
+from tests.oracle import list_topics
+from tests.scenarios.mirror import flow_file
+
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Cluster, TopicPartition
+
+PARTITIONS = 2
+PER_SECOND = 1000
+REPEATED_MAX = 5 * PER_SECOND
+"""What a crash may repeat: the ledger is stored every second, and tests crash what is at most two seconds behind it;
+the rest is for a busy machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Addresses, the source's alias, its topic, and a directory for files."""
+
+    directory: Path
+    source: str
+    target: str
+    alias: str
+    topic: str
+
+    @property
+    def remote_topic(self) -> str:
+        return f"{self.alias}.{self.topic}"
+
+    def text(self, *lines: str) -> str:
+        """The flow's file; `lines` come last."""
+        source, target = ({"bootstrap.servers": servers} for servers in (self.source, self.target))
+        return flow_file(source, target, alias=self.alias, topics=self.topic, lines=("tasks.max = 2", *lines))
+
+    def run(
+        self,
+        *arguments: str,
+        lines: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        before_start: Callable[[], None] | None = None,
+    ) -> Run:
+        """A run of the flow, to be used in a `with` block."""
+        text = self.text(*lines)
+        return Run(self.directory, text, arguments, environment=environment, before_start=before_start)
+
+    def writer(self, *, per_second: int = PER_SECOND, record_bytes: int = 200) -> NumberedWriter:
+        return NumberedWriter(self.source, self.topic, PARTITIONS, per_second=per_second, record_bytes=record_bytes)
+
+    def arrived(self) -> list[int]:
+        """End offset of each target partition."""
+        return end_offsets(self.target, self.remote_topic, PARTITIONS)
+
+    def wait_for_flow(self, run: Run, seconds: float = 90.0) -> None:
+        """Until more records have reached every target partition than there are now."""
+        before = self.arrived()
+        run.wait_until(
+            lambda: all(now > then for now, then in zip(self.arrived(), before, strict=True)),
+            f"records reach {self.remote_topic}",
+            seconds,
+        )
+
+    def wait_until_close(self, run: Run, writer: NumberedWriter, seconds: float = 90.0) -> None:
+        """Until the ledger is at most two seconds of writing behind: a crash from here on repeats little."""
+        near = 2 * writer.per_second // PARTITIONS
+        self._wait_for_ledger(
+            run, lambda at: min(at) > 0 and max(writer.produced) - min(at) <= near, "the ledger follows", seconds
+        )
+
+    def wait_for_all(self, run: Run, writer: NumberedWriter, seconds: float = 90.0) -> None:
+        """No more is written; until the ledger says that all of it is mirrored."""
+        writer.stop()
+        produced = writer.produced
+        self._wait_for_ledger(run, lambda at: at == produced, f"the ledger reaches {produced}", seconds)
+
+    def _wait_for_ledger(self, run: Run, is_met: Callable[[list[int]], bool], what: str, seconds: float) -> None:
+        run.wait_until(self.target_has_ledger, "the ledger's topics exist", seconds)
+        with self.ledger() as ledger:
+            ledger.read_to_end()
+
+            def look() -> bool:
+                ledger.poll(0.2)
+                return is_met(self._offsets(ledger))
+
+            run.wait_until(look, what, seconds)
+
+    def positions(self) -> list[int]:
+        """The ledger's positions, by partition; 0 where it has none."""
+        with self.ledger() as ledger:
+            ledger.read_to_end()
+            return self._offsets(ledger)
+
+    def _offsets(self, ledger: LedgerReader) -> list[int]:
+        at = [ledger.view.positions.get(TopicPartition(self.topic, number)) for number in range(PARTITIONS)]
+        return [0 if position is None else position.offset for position in at]
+
+    def ledger(self) -> LedgerReader:
+        """The flow's ledger, to be closed."""
+        return LedgerReader(self.cluster(), ledger_topics(self.alias), self.alias)
+
+    def target_has_ledger(self) -> bool:
+        return set(ledger_topics(self.alias)) <= list_topics({"bootstrap.servers": self.target})
+
+    def cluster(self) -> Cluster:
+        """The target, for the project's own clients."""
+        return Cluster("backup", {"bootstrap.servers": self.target})
+
+    def arrival(self) -> Arrival:
+        return read_arrival(self.target, self.remote_topic, PARTITIONS)

@@ -1,0 +1,125 @@
+"""A run whose process tree is to be broken: who reads, who writes, stop and go of all, memory."""
+
+import mmap
+import os
+import signal
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+from tests.scenarios.mirror import Mirror
+
+RING = "/memfd:sparkmirror-ring (deleted)"
+_RING_MAGIC = 0x5350_4B4D_4952_0001
+
+
+class Run(Mirror):
+    """A mirror in a `with` block, which leaves nothing behind."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.destroy()
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def rings(self) -> Iterator[tuple[int, int]]:
+        """Reader's and writer's process id of each ring that both have open, by the ring's own control page."""
+        for process in self.processes():
+            for number, link in _descriptors(process.pid):
+                if link == RING:
+                    writer = _writer_of(process.pid, number)
+                    if writer not in (0, process.pid):
+                        yield process.pid, writer
+                        break
+
+    def ring_sizes(self) -> list[int]:
+        """Bytes of each ring's memory file, control page included."""
+        return [
+            Path(f"/proc/{process.pid}/fd/{number}").stat().st_size
+            for process in self.processes()
+            for number, link in _descriptors(process.pid)
+            if link == RING
+        ]
+
+    def interrupt(self) -> None:
+        """What a terminal does on Ctrl-C: SIGINT to the foreground process group."""
+        os.killpg(self.pid, signal.SIGINT)
+
+    def pause(self) -> None:
+        """SIGSTOP to the whole tree."""
+        for process in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+
+    def resume(self) -> None:
+        for process in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+    def memory_bytes(self) -> int:
+        """Of the whole tree; pages that several share are divided among them (PSS)."""
+        total = 0
+        for process in self.processes():
+            with suppress(psutil.Error, OSError):
+                total += process.memory_full_info().pss
+        return total
+
+    def destroy(self) -> None:
+        """Kill the whole tree, in whatever state it is, so that a failed test hides no reason behind another."""
+        for process in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        self._child.kill()
+        self._child.wait()
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def rings_of(pids: Iterable[int]) -> set[int]:
+    """Those of the processes that hold leased memory, open or mapped."""
+    return {pid for pid in pids if any(link == RING for _, link in _descriptors(pid)) or _maps_ring(pid)}
+
+
+def _descriptors(pid: int) -> list[tuple[int, str]]:
+    found = []
+    with suppress(OSError):
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                found.append((int(entry.name), str(entry.readlink())))
+    return found
+
+
+def _maps_ring(pid: int) -> bool:
+    try:
+        return RING in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
+def _writer_of(pid: int, descriptor: int) -> int:
+    try:
+        memory = os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        with mmap.mmap(memory, mmap.PAGESIZE, prot=mmap.PROT_READ) as page:
+            magic, writer = struct.unpack("QQ", page[:16])
+    finally:
+        os.close(memory)
+    return int(writer) if magic == _RING_MAGIC else 0
