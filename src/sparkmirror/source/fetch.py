@@ -94,6 +94,7 @@ class FetchConnection:
         self.waiting = False
         self.starved = False
         self.not_before = 0.0
+        self._active_at = 0.0
         self._ring = ring
         self._limits = limits
         self._head = bytearray(4)
@@ -125,12 +126,18 @@ class FetchConnection:
         sock.sendall(b"".join(wire.frame(header, body)))
         sock.setblocking(False)
         self.waiting = True
+        self._active_at = time.monotonic()
+
+    def is_silent(self, now: float, seconds: float) -> bool:
+        """Whether an answer is due and nothing of it came for so long: then the broker is as good as gone."""
+        return self.waiting and not self.starved and now - self._active_at > seconds
 
     def receive(self) -> Frame | None:
         """Read what is there; the whole frame once it is complete, else None.
 
         Raises OSError when the connection is gone, ProtocolError for a frame that cannot be one.
         """
+        self._active_at = time.monotonic()
         try:
             if self._body is None and not self._begin():
                 return None

@@ -126,8 +126,12 @@ class TaskReader:
         if self._commands is not None:
             self._commands.connect()
         self._find_homes()
-        for node in list(self._connections):
-            self._ask(node)
+        now = time.monotonic()
+        for node, connection in list(self._connections.items()):
+            if connection.is_silent(now, self._options.source.request_timeout_seconds):
+                self._drop(node)
+            else:
+                self._ask(node)
         starved = self._retry_starved()
         self._ring.set_waiting(starved)
         timeout = _STARVED_POLL_SECONDS if starved or self._harvest.rows else _YIELD_SECONDS_MAX / 4
