@@ -22,6 +22,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	$(BIN)/python -m sparkmirror.testing.jars
+	$(BIN)/python -m sparkmirror.testing.demo_data
 	$(BIN)/python -m sparkmirror.testing.warm_start
 	$(BIN)/python -m sparkmirror.engine.warm_start
 	@touch $@

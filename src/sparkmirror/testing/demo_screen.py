@@ -11,8 +11,8 @@ from rich.table import Table
 from sparkmirror.testing.demo_board import Board, TopicLine
 
 _PLAIN_SECONDS = 2.0
-_PLAIN_COLUMNS = 110
-_RIGHT = ("partitions", "source", "target", "lag", "records/s", "fastest", "p50 ms", "p99 ms")
+_PLAIN_COLUMNS = 100
+_RIGHT = ("parts", "source", "target", "lag", "records/s", "fastest", "p50 ms", "p99 ms")
 
 
 class Screen:
@@ -74,9 +74,9 @@ def describe(board: Board) -> str:
 
 def render_table(lines: Sequence[TopicLine], *, final: bool = False) -> Table:
     """Source and target side by side; the `final` one has verdicts instead of the rates of the moment."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     last = "verdict" if final else "records/s"
-    for title in ("topic", "codec", "partitions", "source", "target", "lag", "fastest", "p50 ms", "p99 ms", last):
+    for title in ("topic", "codec", "parts", "source", "target", "lag", "fastest", "p50 ms", "p99 ms", last):
         table.add_column(title, justify="right" if title in _RIGHT else "left", no_wrap=True)
     for line in lines:
         end = f"[green]{line.verdict}[/green]" if final else f"{line.rate:,.0f}"
@@ -87,7 +87,7 @@ def render_table(lines: Sequence[TopicLine], *, final: bool = False) -> Table:
 def _cells(line: TopicLine) -> tuple[str, ...]:
     lag = f"{line.lag_records:,}"
     return (
-        f"{line.spec.name} → {line.remote_name}",
+        line.spec.name,
         line.spec.compression,
         str(line.spec.partitions),
         f"{line.source_records:,}",
