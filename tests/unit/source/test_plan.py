@@ -1,0 +1,123 @@
+"""Assignments: complete, disjoint, sticky, balanced, the same for the same input."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.source.plan import Move, plan_assignment, plan_moves, rebalance
+
+Assigned = dict[int, frozenset[TopicPartition]]
+
+partitions = st.sets(
+    st.builds(TopicPartition, st.sampled_from(["orders", "payments", "logs"]), st.integers(0, 9)), max_size=20
+)
+task_counts = st.integers(1, 5)
+rates = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from(["orders", "logs"]), st.integers(0, 9)), st.floats(0, 1e9), max_size=10
+)
+
+
+def owners(assignment: Assigned) -> dict[TopicPartition, int]:
+    found = {partition: task for task, members in assignment.items() for partition in members}
+    assert len(found) == sum(map(len, assignment.values())), "no partition has two owners"
+    return found
+
+
+@given(partitions, task_counts, rates)
+def test_every_partition_has_one_task(
+    wanted: set[TopicPartition], tasks: int, known: dict[TopicPartition, float]
+) -> None:
+    assignment = plan_assignment(wanted, tasks, {}, known)
+    assert assignment.keys() == set(range(tasks))
+    assert owners(assignment).keys() == wanted
+
+
+@given(partitions, partitions, task_counts, task_counts, rates)
+def test_what_has_an_owner_keeps_it(
+    before: set[TopicPartition],
+    after: set[TopicPartition],
+    tasks_before: int,
+    tasks_after: int,
+    known: dict[TopicPartition, float],
+) -> None:
+    first = plan_assignment(before, tasks_before, {}, known)
+    second = plan_assignment(after, tasks_after, first, known)
+    assert owners(second).keys() == after
+    for partition, task in owners(first).items():
+        if partition in after and task < tasks_after:
+            assert owners(second)[partition] == task
+
+
+@given(partitions, task_counts)
+def test_without_rates_the_numbers_differ_by_at_most_one(wanted: set[TopicPartition], tasks: int) -> None:
+    counts = [len(members) for members in plan_assignment(wanted, tasks, {}, {}).values()]
+    assert max(counts) - min(counts) <= 1
+
+
+@given(partitions, task_counts, rates)
+def test_no_task_bears_more_than_its_share_and_one_partition(
+    wanted: set[TopicPartition], tasks: int, known: dict[TopicPartition, float]
+) -> None:
+    assignment = plan_assignment(wanted, tasks, {}, known)
+    loads = [sum(known.get(tp, 0.0) for tp in members) for members in assignment.values()]
+    heaviest = max((known.get(tp, 0.0) for tp in wanted), default=0.0)
+    assert max(loads) <= (sum(loads) / tasks + heaviest) * (1 + 1e-9)
+
+
+@given(partitions, task_counts, rates, st.randoms())
+def test_the_order_of_the_input_does_not_matter(
+    wanted: set[TopicPartition], tasks: int, known: dict[TopicPartition, float], chance: random.Random
+) -> None:
+    some = plan_assignment(sorted(wanted)[::2], tasks, {}, known)
+    shuffled = list(wanted)
+    chance.shuffle(shuffled)
+    backwards = dict(reversed(list(some.items())))
+    assert plan_assignment(shuffled, tasks, backwards, known) == plan_assignment(sorted(wanted), tasks, some, known)
+
+
+@given(partitions, partitions, task_counts)
+def test_moves_and_fresh_ones_lead_from_one_assignment_to_the_other(
+    before: set[TopicPartition], after: set[TopicPartition], tasks: int
+) -> None:
+    first = owners(plan_assignment(before, tasks, {}, {}))
+    target = plan_assignment(after, tasks, {}, {})
+    moves, fresh = plan_moves(plan_assignment(before, tasks, {}, {}), target)
+    result = {tp: task for tp, task in first.items() if tp in after}
+    for move in moves:
+        assert result[move.partition] == move.from_task != move.to_task
+        result[move.partition] = move.to_task
+    for task, added in fresh.items():
+        for partition in added:
+            assert partition not in first
+            result[partition] = task
+    assert result == owners(target)
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=5))
+def test_a_rebalance_evens_out_with_as_few_moves_as_can_be(sizes: list[int]) -> None:
+    assignment = {
+        task: frozenset(TopicPartition(f"t{task}", number) for number in range(size)) for task, size in enumerate(sizes)
+    }
+    now = owners(assignment)
+    moves = rebalance(assignment)
+    for move in moves:
+        assert now[move.partition] == move.from_task
+        now[move.partition] = move.to_task
+    counts = [list(now.values()).count(task) for task in range(len(sizes))]
+    assert max(counts) - min(counts) <= 1
+    assert len({move.partition for move in moves}) == len(moves), "none moves twice"
+    low, more = divmod(sum(sizes), len(sizes))
+    targets = sorted([low + 1] * more + [low] * (len(sizes) - more), reverse=True)
+    excess = sum(max(size - due, 0) for size, due in zip(sorted(sizes, reverse=True), targets, strict=True))
+    assert len(moves) == excess
+
+
+def test_a_new_task_takes_over_what_the_others_have_too_much() -> None:
+    all_at_one = frozenset(TopicPartition("orders", number) for number in range(4))
+    assert rebalance({0: all_at_one, 1: frozenset()}) == (
+        Move(TopicPartition("orders", 3), 0, 1),
+        Move(TopicPartition("orders", 2), 0, 1),
+    )
+    assert rebalance({}) == ()

@@ -1,0 +1,87 @@
+"""What a fetch brought, from batch headers alone."""
+
+import pytest
+
+from sparkmirror.batch.header import ATTRIBUTES_AT
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.errors import ProtocolError
+from sparkmirror.source.runs import Run, summarize
+
+
+def batch(first: int, following: int, *, control: bool = False, epoch: int = 3, timestamp: int = 1000) -> bytes:
+    data = bytearray(encode_batch([(None, b"v")] * (following - first), base_offset=first, timestamp=timestamp))
+    data[12:16] = epoch.to_bytes(4, "big")
+    data[ATTRIBUTES_AT + 1] |= 0x20 * control
+    return bytes(data)
+
+
+def summary(*batches: bytes, position: int, end: int | None = None, before: bytes = b"frame: ") -> Run | None:
+    """Of batches in the middle of a frame."""
+    records = b"".join(batches)
+    frame = memoryview(before + records + b" and more")
+    return summarize(frame, len(before), len(before) + len(records), position, end)
+
+
+def test_contiguous_batches_are_one_run() -> None:
+    first, second = batch(10, 12, epoch=3, timestamp=2000), batch(12, 15, epoch=4, timestamp=1500)
+    run = summary(first, second, position=10)
+    assert run == Run(7, 7 + len(first) + len(second), 10, 15, 2, 5, 2000, 4)
+
+
+def test_offsets_that_compaction_left_empty_belong_to_the_run_behind_them() -> None:
+    run = summary(batch(20, 22), batch(30, 31), position=10)
+    assert run is not None
+    assert (run.first_offset, run.next_offset, run.batches) == (10, 31, 2)
+
+
+def test_batches_below_the_position_are_left_out_and_one_that_straddles_it_stays_whole() -> None:
+    below, straddling = batch(0, 5), batch(5, 9)
+    run = summary(below, straddling, position=7)
+    assert run is not None
+    assert (run.start, run.stop) == (7 + len(below), 7 + len(below) + len(straddling))
+    assert (run.first_offset, run.next_offset) == (7, 9)
+
+
+def test_transaction_markers_count_as_batches_not_as_records() -> None:
+    run = summary(batch(0, 2), batch(2, 3, control=True, epoch=5, timestamp=9999), position=0)
+    assert run is not None
+    assert (run.next_offset, run.batches, run.records, run.max_timestamp, run.leader_epoch) == (3, 2, 2, 1000, 5)
+    only = summary(batch(0, 1, control=True), position=0)
+    assert only is not None
+    assert (only.next_offset, only.batches, only.records, only.max_timestamp) == (1, 1, 0, -1)
+
+
+@pytest.mark.parametrize("left", [1, 11, 60, 70])
+def test_a_batch_that_is_cut_off_at_the_end_is_left_for_the_next_fetch(left: int) -> None:
+    whole, cut = batch(0, 2), batch(2, 4)[:left]
+    run = summary(whole, cut, position=0)
+    assert run is not None
+    assert (run.stop, run.next_offset) == (7 + len(whole), 2)
+    assert summary(cut, position=2) is None
+
+
+def test_nothing_new_is_no_run() -> None:
+    assert summary(position=5) is None
+    assert summary(batch(0, 5), position=5) is None
+
+
+def test_a_bounded_read_takes_no_batch_that_begins_at_its_end() -> None:
+    first = batch(0, 4)
+    run = summary(first, batch(4, 6), position=0, end=4)
+    assert run is not None
+    assert (run.stop, run.next_offset) == (7 + len(first), 4)
+
+
+def test_a_bounded_read_reaches_its_end_over_offsets_that_hold_nothing() -> None:
+    """Compaction removed them, and what follows is not wanted: without this the read would never end."""
+    run = summary(batch(20, 22), position=10, end=15)
+    assert run is not None
+    assert (run.start, run.stop, run.first_offset, run.next_offset, run.records) == (7, 7, 10, 15, 0)
+    behind = summary(batch(10, 12), batch(20, 22), position=10, end=15)
+    assert behind is not None
+    assert (behind.batches, behind.next_offset) == (1, 15)
+
+
+def test_bytes_that_are_no_batches_are_a_protocol_error() -> None:
+    with pytest.raises(ProtocolError):
+        summary(b"\x07" * 100, position=0)
