@@ -18,7 +18,7 @@ from uuid import uuid4
 import psutil
 
 COMMAND = Path(sys.executable).with_name("sparkmirror")
-START_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 10.0
 _VANISH_SECONDS_MAX = 8.0
 _POLL_SECONDS = 0.05

@@ -183,9 +183,9 @@ EPOCH_SECONDS = Key(
 LEASE_RING_BYTES = Key(
     "lease.ring.bytes",
     Scope.FLOW,
-    types.whole(1 << 20, unit="bytes"),
+    types.whole(1 << 20, unit="bytes", also=0),
     32 << 20,
-    "Shared memory between a task's reading and writing end: bounds what is in flight.",
+    "Shared memory between a task's reading and writing end: bounds what is in flight. 0 passes all payload by Spark.",
     "no such key",
 )
 CONNECTIONS_PER_BROKER = Key(
