@@ -147,9 +147,10 @@ class Benchmark:
 
     def _copy(self, contestant: Contestant, workload: Workload, variant: str, job: Job) -> None:
         outcome = self._try(partial(measure_copy, contestant, job, workload, self.directory, self.guard))
-        delete_traces(job.target, job.alias)
         self.copies.append(CopyRow(workload, variant, contestant.name, contestant.title, outcome))
-        self.plan.say(f"{workload.name} {variant}: {contestant.title}: {describe_copy(outcome)}")
+        subject = f"{workload.name}, {variant}" if variant else workload.name
+        self.plan.say(f"{subject}: {contestant.title}: {describe_copy(outcome)}")
+        delete_traces(job.target, job.alias)
 
     def _measure_steady(self, contestant: Contestant, job: Job) -> Steady:
         return measure_steady(contestant, job, QUICK if self.plan.quick else Pace(), self.directory, self.guard)

@@ -199,7 +199,8 @@ def _render_goals(verdicts: Sequence[Verdict]) -> str:
 
 
 def _render_failures(results: Results) -> str:
-    copies = [(f"{row.title}, {row.workload.name} {row.variant}".strip(), row.outcome) for row in results.copies]
-    every = [*copies, *((f"{row.title}, running flow", row.outcome) for row in results.steady)]
+    copies = [((row.title, row.workload.name, row.variant), row.outcome) for row in results.copies]
+    flows = [((row.title, "running flow"), row.outcome) for row in results.steady]
+    every = [(", ".join(filter(None, names)), outcome) for names, outcome in (*copies, *flows)]
     failures = [f"{subject} failed:\n\n```\n{text}\n```" for subject, text in every if isinstance(text, str)]
     return "\n\n".join([*failures, *(f"```\n{problem}\n```" for problem in results.problems)])
