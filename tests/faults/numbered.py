@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 _TICK_SECONDS = 0.02
@@ -31,14 +31,24 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> 
 
 
 def end_offsets(bootstrap: str, topic: str, partitions: int) -> list[int]:
-    """High watermarks; 0 where the topic does not exist yet."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends"})
+    """High watermarks; 0 where the topic does not exist yet. A broker that has just started is asked again."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends", "log_level": 0})
+    deadline = time.monotonic() + 20
     try:
-        if topic not in consumer.list_topics(timeout=10).topics:
-            return [0] * partitions
-        return [consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=10)[1] for n in range(partitions)]
+        while True:
+            try:
+                return _watermarks(consumer, topic, partitions)
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
     finally:
         consumer.close()
+
+
+def _watermarks(consumer: Consumer, topic: str, partitions: int) -> list[int]:
+    if topic not in consumer.list_topics(timeout=10).topics:
+        return [0] * partitions
+    return [consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=10)[1] for n in range(partitions)]
 
 
 class NumberedWriter:

@@ -1,0 +1,58 @@
+"""Two runs of one flow: the later one goes on, the earlier one ends with a sentence, and harms nothing."""
+
+import time
+
+from tests.faults.numbered import Arrival, NumberedWriter, wait_until
+from tests.faults.story import REPEATED_MAX, Story
+from tests.faults.tree import Run
+
+
+def test_a_second_run_takes_over_and_the_first_ends_with_a_sentence(story: Story) -> None:
+    with story.writer() as writer, story.run() as first:
+        story.wait_until_close(first, writer)
+        before = sum(writer.produced)
+        with story.run() as second:
+            _assert_taken_over(first)
+            both_wrote = sum(writer.produced) - before
+            arrival = _finish(story, second, writer)
+    assert arrival.repeats() <= both_wrote + REPEATED_MAX, "at least once: until the second's first batches arrive"
+
+
+def test_a_run_that_was_asleep_while_it_was_replaced_ends_by_itself(story: Story) -> None:
+    with story.writer() as writer, story.run() as first:
+        story.wait_until_close(first, writer)
+        first.pause()
+        with story.run() as second:
+            story.wait_for_flow(second)
+            before = story.positions()
+            first.resume()
+            lowest = _lowest_until_ended(story, first)
+            assert all(now >= then for now, then in zip(lowest, before, strict=True)), "the ledger moved backwards"
+            _assert_taken_over(first)
+            arrival = _finish(story, second, writer)
+    assert arrival.repeats() <= REPEATED_MAX
+
+
+def _lowest_until_ended(story: Story, run: Run) -> list[int]:
+    seen = [story.positions()]
+    deadline = time.monotonic() + 60
+    while run.running:
+        assert time.monotonic() < deadline, f"the replaced run goes on; it said:\n{run.errors}"
+        seen.append(story.positions())
+    return [min(column) for column in zip(*seen, strict=True)]
+
+
+def _assert_taken_over(first: Run) -> None:
+    ended = first.finish(60)
+    assert ended.status == 1, ended.errors
+    assert "taken over" in ended.errors.splitlines()[-2], ended.errors
+    assert "Traceback" not in ended.errors, ended.errors
+    wait_until(lambda: not first.processes(), "nothing is left of the first run", 15)
+
+
+def _finish(story: Story, second: Run, writer: NumberedWriter) -> Arrival:
+    story.wait_for_all(second, writer)
+    second.stop(30)
+    arrival = story.arrival()
+    arrival.assert_complete(writer.produced)
+    return arrival
