@@ -163,7 +163,7 @@ def test_a_batch_that_cannot_pass_is_refused_with_a_sentence_and_sent_once_it_ma
     accept(outbox, 2, batch(0, 2))
     outbox.max_message_bytes = 50
     for _ in range(2):
-        with pytest.raises(Refused, match="offset 0 is 77 bytes, .* is 50"):
+        with pytest.raises(Refused, match=r"offset 0 is 77 bytes, .* is 50"):
             outbox.next_batch(1000, 7)
     outbox.max_message_bytes = 1000
     assert send(outbox).records == 2
