@@ -52,7 +52,7 @@ WORKLOADS = {
 }
 WARM_UP = Workload("warm-up", "1 KB, lz4, 11 KB batches", 300_000, 1000, "lz4", 15)
 """Copied and forgotten before anything is measured: the brokers' code has to be compiled."""
-BACKLOG = Workload("large", "1 KB, uncompressed, 10 GB", 10_000_000, 1000, "none", 160)
+BACKLOG = Workload("large", "1 KB, uncompressed, 160 KB batches", 10_000_000, 1000, "none", 160)
 
 
 def make_values(value_bytes: int, count: int = VALUES, seed: int = 1) -> list[bytes]:
