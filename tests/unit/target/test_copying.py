@@ -326,5 +326,5 @@ class Copying(RuleBasedStateMachine):
         assert self.ring.leases == {}, "all memory is given back"
 
 
-Copying.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+Copying.TestCase.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
 TestCopying = Copying.TestCase
