@@ -87,7 +87,8 @@ class NumberedWriter:
     def stop(self) -> None:
         """No more records; returns when all are acknowledged. May be called twice."""
         self._stopping.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
         self._flush()
 
     def _run(self) -> None:

@@ -96,6 +96,12 @@ class Story:
             ledger.read_to_end()
             return self._offsets(ledger)
 
+    def generation(self) -> int:
+        """The highest in the ledger: it grows with each run and each epoch."""
+        with self.ledger() as ledger:
+            ledger.read_to_end()
+            return max((record.generation for record in ledger.view.records.values()), default=0)
+
     def _offsets(self, ledger: LedgerReader) -> list[int]:
         at = [ledger.view.positions.get(TopicPartition(self.topic, number)) for number in range(PARTITIONS)]
         return [0 if position is None else position.offset for position in at]

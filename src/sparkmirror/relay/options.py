@@ -9,6 +9,9 @@ from sparkmirror.errors import ConfigError
 if TYPE_CHECKING:
     from sparkmirror.config.flows import FlowConfig
 
+STANDALONE = "standalone"
+"""The run of queries that somebody starts without naming one: commands to it could be meant for any of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunsOptions:
@@ -24,7 +27,7 @@ class RunsOptions:
         config, flow = options.get("config"), options.get("flow")
         if not config or not flow:
             raise ConfigError("kafka-runs needs the options `config` and `flow`.", 'Add .option("flow", "A->B").')
-        return cls(config, flow, options.get("run", "standalone"))
+        return cls(config, flow, options.get("run", STANDALONE))
 
     def flow(self) -> "FlowConfig":
         """Raises ConfigError that lists every problem of the text."""

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from uuid import UUID
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids, transactional_id
@@ -51,9 +51,13 @@ class Planner:
     # Called by Spark's planning, on its thread.
 
     def begin_epoch(self, epoch: int) -> list[TaskPlan]:
-        """The plans of all tasks for one epoch. Raises SparkMirrorError when a cluster does not answer."""
+        """The plans of all tasks for one epoch.
+
+        Raises SparkMirrorError when a cluster does not answer, FencedError when a later run works in our place.
+        """
         self.end_epoch()
         source, target, ledger = self._clients()
+        self._stop_if_replaced(ledger)
         identities = self._fence(target, ledger)
         positions = ledger.read_to_end()
         wanted = self._wanted(source)
@@ -164,6 +168,13 @@ class Planner:
         self._open.close()
         self._open = ExitStack()
         self._source = self._target = self._ledger = None
+
+    def _stop_if_replaced(self, ledger: LedgerReader) -> None:
+        """A run that slept over its epoch's end must not take the flow back from the one that replaced it."""
+        ledger.read_to_end()
+        newest = max((record.generation for record in ledger.view.records.values()), default=0)
+        if self._generation and newest > self._generation:
+            raise FencedError(f"{self._flow.name}: a newer instance has taken over (generation {newest} of the ledger)")
 
     def _fence(self, target: Admin, ledger: LedgerReader) -> dict[int, ProducerIdentity]:
         """Take the transactional ids of all tasks there have ever been, so that nobody else can still write."""

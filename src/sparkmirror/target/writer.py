@@ -15,13 +15,15 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.engine.speech import speak_as_worker
-from sparkmirror.errors import FencedError
+from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingPeer
-from sparkmirror.relay.options import RunsOptions
+from sparkmirror.relay.options import STANDALONE, RunsOptions
 from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA
+from sparkmirror.source.commands import Stop, command_record
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import ProgressOptions
 from sparkmirror.target.receipts import Receipt
@@ -51,12 +53,22 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
             return task.finish()
         except FencedError as problem:
             task.fail()
+            self._stop_other_tasks()
             _drain(iterator)
             return Receipt(task.number, fenced=str(problem))
         except BaseException:
             task.fail()
             _drain(iterator)
             raise
+
+    def _stop_other_tasks(self) -> None:
+        """One that has nothing to send is not refused: without a word its epoch, and so the run, would go on."""
+        if self._options.run == STANDALONE:
+            return
+        flow = self._options.flow()
+        topic = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
+        with suppress(SparkMirrorError):
+            publish(flow.target, topic, [command_record(Stop(self._options.run))])
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002
         """Ends the query when a newer instance has taken over; progress itself is in the ledger long since."""
