@@ -9,7 +9,7 @@ from sparkmirror.relay.schema import FAULT, GAP, RUN, Row
 from sparkmirror.source.fetch import FetchConnection, Frame
 from sparkmirror.source.loss import Loss, judge_divergence
 from sparkmirror.source.partitions import Partitions, Reading
-from sparkmirror.source.runs import Run, summarize
+from sparkmirror.source.runs import Run, summarize, summarize_committed
 
 INLINE_RESPONSE_BYTES_MAX = 32 << 10
 BACKOFF_SECONDS = 0.3
@@ -64,21 +64,33 @@ class Harvest:
         if fetched.preferred_replica >= 0:
             reading.node = fetched.preferred_replica
         reading.fault = ""
-        run = summarize(buffer, fetched.start, fetched.stop, reading.offset, reading.end)
-        if run is None:
+        runs = _runs(buffer, fetched, reading)
+        if not runs:
             self._step_over_empty(reading, fetched)
-            return
+        for run in runs:
+            self._add_run(reading, run, fetched.high_watermark, buffer, region, leases, fetched_at)
+
+    def _add_run(
+        self,
+        reading: Reading,
+        run: Run,
+        high_watermark: int,
+        buffer: memoryview,
+        region: int | None,
+        leases: list[int],
+        fetched_at: int,
+    ) -> None:
         reading.offset = run.next_offset
-        reading.leader_epoch = run.leader_epoch
+        reading.leader_epoch = max(run.leader_epoch, reading.leader_epoch)
         lease = None
         payload = None
         if region is None:
             payload = bytes(buffer[run.start : run.stop])
             self._ring.note_inline(len(payload))
-        else:
+        elif run.stop > run.start:
             lease = region + run.start
             leases.append(lease)
-        self.rows.append(_run_row(reading, run, fetched.high_watermark, fetched_at, payload, lease))
+        self.rows.append(_run_row(reading, run, high_watermark, fetched_at, payload, lease))
 
     def _step_over_empty(self, reading: Reading, fetched: FetchedPartition) -> None:
         """A bounded read whose last offsets hold no batch (compaction removed them) ends at the high watermark."""
@@ -124,6 +136,14 @@ class Harvest:
                 reading.fault = reason
                 where = reading.partition
                 self.rows.append(Row(FAULT, where.topic, where.partition, payload=reason.encode()))
+
+
+def _runs(buffer: memoryview, fetched: FetchedPartition, reading: Reading) -> list[Run]:
+    if fetched.aborted:
+        span = (fetched.start, fetched.stop, reading.offset, reading.end)
+        return summarize_committed(buffer, *span, fetched.aborted)
+    run = summarize(buffer, fetched.start, fetched.stop, reading.offset, reading.end)
+    return [] if run is None else [run]
 
 
 def _run_row(

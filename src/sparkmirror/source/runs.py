@@ -1,8 +1,11 @@
-"""From the records of one partition in a fetch response to a run: headers only, pure. Called by `source.reader`."""
+"""From the records of one partition in a fetch response to a run: headers only, pure. Called by `source.harvest`."""
 
+from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sparkmirror.batch.header import CONTROL, LOG_OVERHEAD_BYTES, iterate_headers
+from sparkmirror.kafka.wire import AbortedTransaction
 
 
 class Run(NamedTuple):
@@ -53,3 +56,40 @@ def summarize(buffer: memoryview, start: int, stop: int, position: int, end: int
     if next_offset == position:
         return None
     return Run(run_start, run_stop, position, next_offset, batches, records, max_timestamp, leader_epoch)
+
+
+def summarize_committed(
+    buffer: memoryview, start: int, stop: int, position: int, end: int | None, aborted: Sequence[AbortedTransaction]
+) -> list[Run]:
+    """As `summarize` for a read_committed fetch: batches of aborted transactions are left out, so runs may be several.
+
+    They continue each other: the offsets of what was left out belong to the run behind it, or to a last run without
+    bytes. `aborted` is what the broker said of this fetch (KIP-98); a transaction ends at its producer's next marker.
+    """
+    runs: list[Run] = []
+    waiting = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
+    open_producers: set[int] = set()
+    left_out_to = position
+    segment = start
+    for at, header in iterate_headers(buffer, start, stop):
+        while waiting and waiting[0].first_offset < header.next_offset:
+            open_producers.add(waiting.popleft().producer_id)
+        if header.is_control:
+            open_producers.discard(header.producer_id)
+        elif header.is_transactional and header.producer_id in open_producers:
+            _append(runs, summarize(buffer, segment, at, _reached(runs, position), end))
+            segment = at + header.total_bytes
+            left_out_to = header.next_offset if end is None else min(header.next_offset, end)
+    _append(runs, summarize(buffer, segment, stop, _reached(runs, position), end))
+    if left_out_to > _reached(runs, position):
+        runs.append(Run(stop, stop, _reached(runs, position), left_out_to, 0, 0, -1, -1))
+    return runs
+
+
+def _append(runs: list[Run], run: Run | None) -> None:
+    if run is not None:
+        runs.append(run)
+
+
+def _reached(runs: list[Run], position: int) -> int:
+    return runs[-1].next_offset if runs else position

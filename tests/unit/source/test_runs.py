@@ -5,7 +5,42 @@ import pytest
 from sparkmirror.batch.header import ATTRIBUTES_AT
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
-from sparkmirror.source.runs import Run, summarize
+from sparkmirror.kafka.wire import AbortedTransaction
+from sparkmirror.source.runs import Run, summarize, summarize_committed
+
+
+def transactional(first: int, following: int, producer: int, *, marker: bool = False) -> bytes:
+    """A batch of a transaction, or the marker that ends it."""
+    data = bytearray(batch(first, following, control=marker))
+    data[ATTRIBUTES_AT + 1] |= 0x10
+    data[43:51] = producer.to_bytes(8, "big")
+    return bytes(data)
+
+
+def committed(*batches: bytes, position: int, aborted: list[tuple[int, int]], end: int | None = None) -> list[Run]:
+    records = b"".join(batches)
+    transactions = [AbortedTransaction(*one) for one in aborted]
+    return summarize_committed(memoryview(records), 0, len(records), position, end, transactions)
+
+
+def test_batches_of_an_aborted_transaction_are_left_out_and_their_offsets_accounted_for() -> None:
+    before, lost, marker = batch(0, 2), transactional(2, 5, 7), transactional(5, 6, 7, marker=True)
+    after = transactional(6, 8, 7)
+    runs = committed(before, lost, marker, after, position=0, aborted=[(7, 2)])
+    assert [(run.first_offset, run.next_offset, run.records) for run in runs] == [(0, 2, 2), (2, 8, 2)]
+    assert runs[1].start == len(before) + len(lost)
+
+
+def test_another_producers_batches_inside_an_aborted_transaction_are_kept() -> None:
+    batches = transactional(0, 2, 7), transactional(2, 4, 8), transactional(4, 6, 7)
+    runs = committed(*batches, position=0, aborted=[(7, 0)])
+    assert [(run.first_offset, run.next_offset, run.records) for run in runs] == [(0, 4, 2), (4, 6, 0)]
+    assert runs[1].start == runs[1].stop
+
+
+def test_the_end_of_a_bounded_read_holds_for_what_is_left_out_too() -> None:
+    runs = committed(transactional(0, 4, 7), transactional(4, 9, 7), position=0, aborted=[(7, 0)], end=4)
+    assert [(run.first_offset, run.next_offset) for run in runs] == [(0, 4)]
 
 
 def batch(first: int, following: int, *, control: bool = False, epoch: int = 3, timestamp: int = 1000) -> bytes:
