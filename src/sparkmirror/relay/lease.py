@@ -218,6 +218,11 @@ class RingPeer:
         offset = lease % self._address.ring_bytes
         return self.data[offset : offset + size]
 
+    @property
+    def reader_waits(self) -> bool:
+        """Whether the reader has a response on its way and no region for it."""
+        return bool(self._words[_W_WAITING])
+
     def give_back(self, lease: int) -> None:
         self._unreported.append(lease)
 

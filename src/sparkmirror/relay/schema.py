@@ -13,9 +13,9 @@ One row per *run*: the contiguous record batches of one topic-partition in one f
     max_timestamp   largest record timestamp, ms since the epoch; -1 when unknown
     high_watermark  of the source partition when it was fetched
     fetched_at      wall clock of the fetch, ms since the epoch
-    payload         the run itself when inline; JSON on plan, gap and fault rows
+    payload         the run itself when inline; JSON on plan and gap rows; a sentence on fault rows
     lease           position of the run in the reader's ring when leased, else null; see `relay.lease`
-    target_topic    added by the flow; null means: do not mirror
+    target_topic    added by the flow's plan; null on all rows but runs
 
 A *plan* row opens each task's stream and comes again whenever partitions are added; a *release* row says that no row of
 this partition follows; *fault* explains why a partition does not move; *flush* rows carry nothing: Spark holds one row

@@ -1,5 +1,6 @@
 """From fetch responses to rows: runs with leases or payload, gaps, and faults. No sockets; owned by `source.reader`."""
 
+import json
 import time
 from collections.abc import Callable, Iterable
 
@@ -7,14 +8,14 @@ from sparkmirror.kafka.wire import FetchedPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.relay.schema import FAULT, GAP, RUN, Row
 from sparkmirror.source.fetch import FetchConnection, Frame
-from sparkmirror.source.loss import Loss, judge_divergence
+from sparkmirror.source.loss import TRUNCATED, Loss, judge_divergence
 from sparkmirror.source.partitions import Partitions, Reading
 from sparkmirror.source.runs import Run, summarize, summarize_committed
 
 INLINE_RESPONSE_BYTES_MAX = 32 << 10
 BACKOFF_SECONDS = 0.3
 _OFFSET_OUT_OF_RANGE = 1
-_MOVED = frozenset({3, 5, 6, 9, 74, 75, 76, 78, 100, 103})
+_MOVED = frozenset({3, 5, 6, 9, 74, 75, 78, 100, 103})
 """Kafka error codes that a metadata look-up mends: unknown topic or id, no leader, not the leader, replica away."""
 
 
@@ -25,6 +26,7 @@ class Harvest:
         self._ring = ring
         self._on_out_of_range = on_out_of_range
         self.rows: list[Row] = []
+        self._nothing_left = False
 
     def take_rows(self) -> list[Row]:
         rows, self.rows = self.rows, []
@@ -40,6 +42,7 @@ class Harvest:
             inline = frame.region is None or len(frame.buffer) <= INLINE_RESPONSE_BYTES_MAX or not self._ring.peer
             readings = partitions.by_key(node, by_id=connection.by_id)
             fetched_at = time.time_ns() // 1_000_000
+            self._nothing_left = all(fetched.start == fetched.stop for fetched in response.partitions)
             for fetched in response.partitions:
                 reading = readings.get((fetched.topic_key, fetched.partition))
                 if reading is not None and connection.asked(fetched, reading.offset):
@@ -93,13 +96,18 @@ class Harvest:
         self.rows.append(_run_row(reading, run, high_watermark, fetched_at, payload, lease))
 
     def _step_over_empty(self, reading: Reading, fetched: FetchedPartition) -> None:
-        """A bounded read whose last offsets hold no batch (compaction removed them) ends at the high watermark."""
-        if reading.end is not None and fetched.start == fetched.stop and fetched.high_watermark >= reading.end:
-            where = reading.partition
-            self.rows.append(
-                Row(RUN, where.topic, where.partition, reading.offset, reading.end, high_watermark=reading.end)
-            )
-            reading.offset = reading.end
+        """A bounded read whose last offsets hold no batch (compaction removed them) ends where readers may read to.
+
+        Only if the whole response is empty: a full one has no room for this partition's records, which are still there.
+        """
+        readable = fetched.high_watermark if fetched.last_stable_offset < 0 else fetched.last_stable_offset
+        if reading.end is None or not self._nothing_left or fetched.preferred_replica >= 0 or readable < reading.end:
+            return
+        where = reading.partition
+        self.rows.append(
+            Row(RUN, where.topic, where.partition, reading.offset, reading.end, high_watermark=reading.end)
+        )
+        reading.offset = reading.end
 
     def _take_error(self, reading: Reading, fetched: FetchedPartition) -> None:
         if fetched.diverging_offset >= 0:
@@ -116,11 +124,11 @@ class Harvest:
     def lose(self, reading: Reading, loss: Loss) -> None:
         """The log is not where it was left: say so in a gap row, and go on from where it is (invariant 1)."""
         where = reading.partition
-        cause = loss.cause.encode()
-        self.rows.append(Row(GAP, where.topic, where.partition, loss.position, loss.resume, payload=cause))
+        payload = json.dumps({"cause": loss.cause, "id": str(reading.topic_id)}).encode()
+        self.rows.append(Row(GAP, where.topic, where.partition, loss.position, loss.resume, payload=payload))
         reading.offset = loss.resume
         reading.leader_epoch = -1
-        if reading.end is not None and loss.cause != "retention":
+        if reading.end is not None and loss.cause == TRUNCATED:
             reading.end = min(reading.end, loss.resume)
 
     def rest(self, reading: Reading, reason: str) -> None:

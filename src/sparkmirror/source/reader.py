@@ -121,6 +121,7 @@ class TaskReader:
             if reading is not None:
                 reading.paused = order.paused
                 reading.offset = order.offset
+                reading.leader_epoch = -1
         for outcome in self._background.collect():
             self._take_outcome(outcome)
         if self._commands is not None:
@@ -223,9 +224,11 @@ class TaskReader:
 
     def _settle(self, reading: Reading, view: ClusterView) -> None:
         found = view.topic_ids[reading.partition.topic]
-        if reading.topic_id.int and found != reading.topic_id:
+        known, reading.topic_id = reading.topic_id, found
+        if known.int and found != known:
             self._harvest.lose(reading, judge_recreated(reading.offset))
-        reading.topic_id = found
+            if reading.end is not None:
+                reading.end = 0  # it was the old log's; the next epoch sees the new one
         if reading.node is None:
             reading.node = view.leaders.get(reading.partition)
 
@@ -299,6 +302,7 @@ class TaskReader:
             self._harvest.rest(reading, str(outcome.error))
             return
         span: Span = outcome.result
+        reading.leader_epoch = -1  # the broker may not know our epoch's end either, with the same error
         loss = judge_out_of_range(reading.offset, span)
         if loss is not None:
             self._harvest.lose(reading, loss)

@@ -4,9 +4,11 @@ A run below its partition's position is a duplicate and dropped, or cut; a run a
 reader is told to come again from the position, unless a gap row has explained it (invariants 1 and 2).
 """
 
+import json
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
@@ -102,13 +104,14 @@ class Intake:
             return None
         if not _leads_on(outbox.position, delivery):
             return None
-        cause = bytes(delivery.payload).decode()
+        told = json.loads(bytes(delivery.payload))
+        self._progress.adopt(outbox.source, UUID(told["id"]))
         lost = max(delivery.next_offset - delivery.first_offset, 0)
         log.warning(
             "%s: the source's log was found changed (%s): mirroring goes on from offset %d instead of %d; "
             "%d offsets are gone.",
             outbox.source,
-            cause,
+            told["cause"],
             delivery.next_offset,
             delivery.first_offset,
             lost,

@@ -26,6 +26,7 @@ from sparkmirror.target.answers import Verdict, describe, judge
 from sparkmirror.target.brokers import Brokers
 from sparkmirror.target.connection import ProduceConnection
 from sparkmirror.target.intake import Intake
+from sparkmirror.target.isolation import Isolation
 from sparkmirror.target.outbox import Batch, Outbox, Refused, State
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
@@ -33,9 +34,6 @@ from sparkmirror.target.tally import Tally
 
 DRAIN_SECONDS_MAX: Final = 2.0
 _RETRY_SECONDS: Final = 0.1
-_EVICT_SECONDS: Final = 2.0
-_FAILED_RETRY_SECONDS: Final = 5.0
-_FAILED_RETRY_SECONDS_MAX: Final = 60.0
 _REQUEST_BYTES_MAX: Final = 8 << 20
 _WAKE: Final = "wake"
 
@@ -75,6 +73,7 @@ class Sender:
         self._peer = peer
         self._inbox: deque[Delivery] = deque()
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._pipe_lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake_reader, selectors.EVENT_READ, _WAKE)
         self._background = Background(self._wake)
@@ -88,6 +87,7 @@ class Sender:
         self.tally = Tally(plan)
         self._progress = Progress(options.progress, plan.task)
         self._intake = Intake(peer, self._progress, self.tally)
+        self._isolation = Isolation(peer, self._intake, self.tally, self._flush_socket_of)
         self._ready: dict[ProduceConnection, dict[Outbox, None]] = {}
         self._homeless: dict[Outbox, None] = {}
         self._resting: list[tuple[float, Outbox]] = []
@@ -118,12 +118,24 @@ class Sender:
         if self.error is not None:
             raise self.error
 
+    @property
+    def ended(self) -> bool:
+        """Whether the loop is over: until then it may touch the reader's memory."""
+        return not self._thread.is_alive()
+
     def acknowledged(self) -> dict[TopicPartition, int]:
         return {outbox.source: outbox.acknowledged for outbox in self._intake.outboxes.values()}
 
     def _wake(self) -> None:
-        with suppress(OSError):
-            os.write(self._wake_writer, b"\0")
+        with self._pipe_lock, suppress(OSError):
+            if self._wake_writer >= 0:
+                os.write(self._wake_writer, b"\0")
+
+    def _close_pipe(self) -> None:
+        with self._pipe_lock:
+            os.close(self._wake_reader)
+            os.close(self._wake_writer)
+            self._wake_writer = -1
 
     # The loop.
 
@@ -139,8 +151,7 @@ class Sender:
             self._background.close()
             self._brokers.close()
             self._selector.close()
-            os.close(self._wake_reader)
-            os.close(self._wake_writer)
+            self._close_pipe()
 
     def _done(self) -> bool:
         """Drained, or out of time; either way the last acknowledged positions are stored first if they can be."""
@@ -305,7 +316,7 @@ class Sender:
             outbox.succeed(batch)
             if outbox.source in self._intake.outboxes:
                 self.tally.sent(batch.records, len(batch.data))
-                self._after_progress(outbox)
+                self._isolation.after_progress(outbox)
         elif verdict is Verdict.RETRY or verdict is Verdict.MOVED:
             self.tally.retries += 1
             if verdict is Verdict.MOVED:
@@ -323,12 +334,6 @@ class Sender:
             self._settle_failed(outbox)
         else:
             self._offer(outbox)
-
-    def _after_progress(self, outbox: Outbox) -> None:
-        if outbox.state is State.REWINDING and outbox.idle and outbox.slot >= 0 and self._peer is not None:
-            outbox.position = outbox.acknowledged
-            self._peer.order(outbox.slot, paused=False, offset=outbox.position)
-        self._intake.release_if_idle(outbox)
 
     def _lose(self, connection: ProduceConnection) -> None:
         """The connection broke: everything unanswered on it is sent again over a new one."""
@@ -350,55 +355,29 @@ class Sender:
 
     def _fail(self, outbox: Outbox, reason: str) -> None:
         """Isolate one partition: paused at the reader, tried again after a while; all others go on."""
-        if outbox.state is not State.FAILED:
-            outbox.state = State.FAILED
-            outbox.reason = reason
-            outbox.failures += 1
-            self.tally.failed[outbox.source] = reason
-            if self._peer is not None and outbox.slot >= 0:
-                self._peer.order(outbox.slot, paused=True, offset=outbox.acknowledged)
+        self._isolation.fail(outbox, reason)
         self._settle_failed(outbox)
 
     def _settle_failed(self, outbox: Outbox) -> None:
-        if outbox.quiet and not outbox.retry_at:
-            outbox.rewind()
-            pause = min(_FAILED_RETRY_SECONDS * 2 ** (outbox.failures - 1), _FAILED_RETRY_SECONDS_MAX)
-            outbox.retry_at = time.monotonic() + pause
-            self._resting.append((outbox.retry_at, outbox))
+        retry_at = self._isolation.settle(outbox)
+        if retry_at:
+            self._resting.append((retry_at, outbox))
 
     def _tend_timers(self, now: float) -> None:
         due = [outbox for at, outbox in self._resting if at <= now]
         if due:
             self._resting = [(at, outbox) for at, outbox in self._resting if at > now]
             for outbox in due:
-                self._wake_up(outbox, now)
+                self._isolation.wake_up(outbox, now)
+                self._offer(outbox)
         if self._homeless:
             self._house_homeless()
         for connection in self._brokers:
             if connection.overdue(now):
                 self._lose(connection)
-        self._evict_stuck(now)
+        self._isolation.evict_stuck(self._intake.outboxes.values(), now)
         if self._progress.due(now) and not self._finish_by:
             self._store_progress()
-
-    def _wake_up(self, outbox: Outbox, now: float) -> None:
-        if outbox.state is State.FAILED and outbox.retry_at and outbox.retry_at <= now:
-            outbox.retry_at = 0.0
-            outbox.state = State.REWINDING
-            self.tally.failed.pop(outbox.source, None)
-            if self._peer is not None and outbox.slot >= 0:
-                self._peer.order(outbox.slot, paused=False, offset=outbox.acknowledged)
-        self._offer(outbox)
-
-    def _evict_stuck(self, now: float) -> None:
-        """Give the reader its memory back where a target partition does not move, so that the others can."""
-        if self._peer is None:
-            return
-        for outbox in self._intake.outboxes.values():
-            if outbox.state is State.FLOWING and outbox.slot >= 0 and outbox.is_stuck(now, _EVICT_SECONDS):
-                self._flush_socket_of(outbox)
-                self._peer.order(outbox.slot, paused=True, offset=outbox.acknowledged)
-                outbox.evict()
 
     def _flush_socket_of(self, outbox: Outbox) -> None:
         """Requests that are half written still refer to the memory that is about to be given back."""

@@ -151,7 +151,7 @@ class WritingTask:
         self._close_peer()
 
     def _close_peer(self) -> None:
-        if self._peer is not None:
+        if self._peer is not None and (self._sender is None or self._sender.ended):
             self._peer.close()
             self._peer = None
 

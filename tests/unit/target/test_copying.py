@@ -29,6 +29,9 @@ PRODUCER = (1000, 7)
 SEQUENCES = 1 << 31
 
 
+GAP = b'{"cause": "retention", "id": "00000000-0000-0000-0000-000000000000"}'
+
+
 class Target:
     """One partition of a broker: takes the next sequence, answers for the last five batches again, refuses gaps."""
 
@@ -155,7 +158,7 @@ class Copying(RuleBasedStateMachine):
             self.rows.append(self._row("run", self.reads_at, following, data))
         elif self.reads_at in self.source.gaps:
             following = self.source.gaps[self.reads_at]
-            self.rows.append(self._row("gap", self.reads_at, following, b"retention"))
+            self.rows.append(self._row("gap", self.reads_at, following, GAP))
         self.reads_at = following
         self.has_read_to = max(self.has_read_to, following)
 

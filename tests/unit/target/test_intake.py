@@ -1,6 +1,8 @@
 """The writer decides what comes next: duplicates, overlaps, gaps, releases and topics made anew."""
 
+import json
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -16,6 +18,13 @@ from sparkmirror.target.sender import Delivery
 from sparkmirror.target.tally import Tally
 
 WHERE = TopicPartition("orders", 3)
+
+
+NEW_LOG = UUID(int=7)
+
+
+def gap_payload(cause: str) -> bytes:
+    return json.dumps({"cause": cause, "id": str(NEW_LOG)}).encode()
 
 
 class Peer:
@@ -65,7 +74,7 @@ class Desk:
         return self.intake.take_run(delivery("run", first, following, batch, lease))
 
     def gap(self, first: int, following: int, cause: str = "retention") -> Outbox | None:
-        return self.intake.take_gap(delivery("gap", first, following, cause.encode(), None))
+        return self.intake.take_gap(delivery("gap", first, following, gap_payload(cause), None))
 
     def send_all(self) -> list[int]:
         """Everything that can be sent is, and acknowledged; returns the records' values."""

@@ -1,0 +1,88 @@
+"""Partitions in trouble, kept apart from the others: FAILED ones are paused and tried again, stuck ones evicted.
+
+Orders to the reader go over the control page. Without one (no shared memory to be had), or without a slot on it, a
+partition cannot be ordered back: the task is then begun anew from the ledger. Owned by `target.sender`.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.relay.lease import RingPeer
+from sparkmirror.target.intake import Intake
+from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.tally import Tally
+
+_RETRY_SECONDS: Final = 5.0
+_RETRY_SECONDS_MAX: Final = 60.0
+_STUCK_SECONDS: Final = 2.0
+
+
+class Isolation:
+    """Decides when a partition fails, comes back, or gives its memory up. `before_evict` ends half-written requests."""
+
+    def __init__(
+        self, peer: RingPeer | None, intake: Intake, tally: Tally, before_evict: Callable[[Outbox], None]
+    ) -> None:
+        self._peer = peer
+        self._intake = intake
+        self._tally = tally
+        self._before_evict = before_evict
+
+    def fail(self, outbox: Outbox, reason: str) -> None:
+        """Pause one partition at the reader and tell why; it is rewound once all its answers are in."""
+        if outbox.state is State.FAILED:
+            return
+        outbox.state = State.FAILED
+        outbox.reason = reason
+        outbox.failures += 1
+        self._tally.failed[outbox.source] = reason
+        self._order(outbox, paused=True)
+
+    def settle(self, outbox: Outbox) -> float:
+        """Rewind a failed partition that is quiet; the time of its retry, 0 when it is not to be set now."""
+        if outbox.state is not State.FAILED or not outbox.quiet or outbox.retry_at:
+            return 0.0
+        outbox.rewind()
+        self._intake.release_if_idle(outbox)
+        outbox.retry_at = time.monotonic() + min(_RETRY_SECONDS * 2 ** (outbox.failures - 1), _RETRY_SECONDS_MAX)
+        return outbox.retry_at
+
+    def wake_up(self, outbox: Outbox, now: float) -> None:
+        """Let a failed partition flow again when its time has come. Raises when the reader cannot be told."""
+        if outbox.state is not State.FAILED or not outbox.retry_at or outbox.retry_at > now:
+            return
+        outbox.retry_at = 0.0
+        outbox.state = State.REWINDING
+        self._tally.failed.pop(outbox.source, None)
+        if outbox.source in self._intake.outboxes and not self._order(outbox, paused=False):
+            raise SparkMirrorError(f"{outbox.source} is read again by a new attempt of the task: {outbox.reason}")
+
+    def after_progress(self, outbox: Outbox) -> None:
+        """An evicted partition that has caught up is read on."""
+        if outbox.state is State.REWINDING and outbox.idle:
+            outbox.position = outbox.acknowledged
+            self._order(outbox, paused=False)
+        self._intake.release_if_idle(outbox)
+
+    def evict_stuck(self, outboxes: Iterable[Outbox], now: float) -> None:
+        """Give the reader its memory back where a target partition does not move, so that the others can.
+
+        Only while the reader waits for memory, and only if not all are stuck: on a slow link it would help nobody.
+        """
+        if self._peer is None or not self._peer.reader_waits:
+            return
+        flowing = [outbox for outbox in outboxes if outbox.state is State.FLOWING]
+        stuck = [outbox for outbox in flowing if outbox.slot >= 0 and outbox.is_stuck(now, _STUCK_SECONDS)]
+        if len(stuck) < len(flowing):
+            for outbox in stuck:
+                self._before_evict(outbox)
+                self._order(outbox, paused=True)
+                outbox.evict()
+
+    def _order(self, outbox: Outbox, *, paused: bool) -> bool:
+        if self._peer is None or outbox.slot < 0:
+            return False
+        self._peer.order(outbox.slot, paused=paused, offset=outbox.acknowledged)
+        return True

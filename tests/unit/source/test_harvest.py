@@ -1,0 +1,104 @@
+"""Fetch responses become rows: runs, gaps and faults, and nothing is stepped over that is still to come."""
+
+import json
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.kafka.wire import FetchedPartition, FetchResponse
+from sparkmirror.model import TopicPartition
+from sparkmirror.relay.lease import Ring
+from sparkmirror.source.fetch import Frame
+from sparkmirror.source.harvest import Harvest
+from sparkmirror.source.partitions import Partitions, Reading
+from sparkmirror.source.plan import Assigned
+
+TOPIC_ID = UUID(int=1)
+BATCH = encode_batch([(None, b"v")] * 5, base_offset=0)
+
+
+class Answered:
+    """Stands for a connection that has just received one response."""
+
+    by_id = True
+
+    def __init__(self, partitions: list[FetchedPartition], asked_offset: int = 0) -> None:
+        self._partitions = partitions
+        self._asked_offset = asked_offset
+
+    def decode(self, frame: Frame) -> FetchResponse:
+        return FetchResponse(0, 0, 1, self._partitions)
+
+    def asked(self, fetched: FetchedPartition, offset: int) -> bool:
+        return offset == self._asked_offset
+
+
+def fetched(number: int, size: int, *, error: int = 0, readable: int = 5, diverging: int = -1) -> FetchedPartition:
+    return FetchedPartition(TOPIC_ID, number, error, 5, readable, 0, -1, 0, size, (), -1, diverging)
+
+
+class Field:
+    """Two partitions of `orders` on broker 1, to be read up to offset 5."""
+
+    def __init__(self) -> None:
+        self.ring = Ring(1 << 20)
+        self.asked_for: list[Reading] = []
+        self.harvest = Harvest(self.ring, self.asked_for.append)
+        self.partitions = Partitions(1 << 20)
+        self.readings = [
+            self.partitions.add(Assigned(TopicPartition("orders", number), 0, topic_id=TOPIC_ID, end=5), 1)
+            for number in (0, 1)
+        ]
+
+    def take(self, *partitions: FetchedPartition, asked_offset: int = 0) -> list[str]:
+        frame = Frame(memoryview(BATCH), None)
+        self.harvest.take_frame(1, Answered(list(partitions), asked_offset), frame, self.partitions)  # type: ignore[arg-type]
+        return [f"{row.kind} {row.partition} {row.first_offset}-{row.next_offset}" for row in self.harvest.take_rows()]
+
+
+@pytest.fixture
+def field() -> Iterator[Field]:
+    made = Field()
+    yield made
+    made.ring.close()
+
+
+def test_a_partition_that_found_no_room_in_a_full_response_is_read_later(field: Field) -> None:
+    assert field.take(fetched(0, len(BATCH)), fetched(1, 0)) == ["run 0 0-5"]
+    assert [reading.done for reading in field.readings] == [True, False]
+
+
+def test_in_an_empty_response_the_last_offsets_of_a_bounded_read_are_empty(field: Field) -> None:
+    assert field.take(fetched(0, 0), fetched(1, 0)) == ["run 0 0-5", "run 1 0-5"]
+    assert all(reading.done for reading in field.readings)
+
+
+def test_an_open_transaction_below_the_end_is_waited_for(field: Field) -> None:
+    assert field.take(fetched(0, 0, readable=3)) == []
+    assert not field.readings[0].done
+
+
+def test_an_answer_to_an_older_question_is_left_alone(field: Field) -> None:
+    """After a seek, its records would hide a gap (invariant 1)."""
+    field.readings[0].offset = 2
+    assert field.take(fetched(0, len(BATCH)), asked_offset=0) == []
+    assert field.readings[0].offset == 2
+
+
+def test_a_log_that_parted_from_ours_is_a_gap_with_its_topic_id(field: Field) -> None:
+    field.readings[0].offset = 4
+    frame = Frame(memoryview(BATCH), None)
+    field.harvest.take_frame(1, Answered([fetched(0, 0, diverging=3)], 4), frame, field.partitions)  # type: ignore[arg-type]
+    (row,) = field.harvest.take_rows()
+    assert (row.kind, row.first_offset, row.next_offset) == ("gap", 4, 3)
+    assert json.loads(row.payload or b"") == {"cause": "truncated", "id": str(TOPIC_ID)}
+
+
+def test_out_of_range_asks_for_the_bounds_and_another_error_is_told_once(field: Field) -> None:
+    assert field.take(fetched(0, 0, error=1)) == []
+    assert field.asked_for == [field.readings[0]]
+    assert field.take(fetched(1, 0, error=29)) == ["fault 1 None-None"]
+    field.readings[1].node = 1
+    assert field.take(fetched(1, 0, error=29)) == []

@@ -1,0 +1,92 @@
+"""One partition in trouble does not become everybody's trouble."""
+
+import pytest
+
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.relay.lease import RingAddress
+from sparkmirror.target.intake import Intake
+from sparkmirror.target.isolation import Isolation
+from sparkmirror.target.outbox import Outbox, Parcel, State
+from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.progress import Progress, ProgressOptions
+from sparkmirror.target.tally import Tally
+
+
+class Reader:
+    """Stands for the reader's control page."""
+
+    reader_waits = True
+
+    def __init__(self) -> None:
+        self.orders: list[tuple[int, bool, int]] = []
+
+    def order(self, slot: int, *, paused: bool, offset: int) -> None:
+        self.orders.append((slot, paused, offset))
+
+
+class Ward:
+    def __init__(self, *, shared_memory: bool = True) -> None:
+        self.reader = Reader()
+        peer = self.reader if shared_memory else None
+        plan = PlanRow(0, "run", 1, 1, 7, 0, RingAddress(0, 0, 0, 0), ())
+        self.tally = Tally(plan)
+        progress = Progress(ProgressOptions("A", ledger_topics("A"), 25, 1.0), 0)
+        self.intake = Intake(peer, progress, self.tally)  # type: ignore[arg-type]
+        self.flushed: list[Outbox] = []
+        self.isolation = Isolation(peer, self.intake, self.tally, self.flushed.append)  # type: ignore[arg-type]
+
+    def outbox(self, number: int, *, busy: bool = True) -> Outbox:
+        where = TopicPartition("orders", number)
+        outbox = self.intake.outboxes[where] = Outbox(where, where, 0, number)
+        if busy:
+            data = memoryview(bytearray(encode_batch([(None, b"v")])))
+            outbox.accept(Parcel(data, 0, 1, lambda: None))
+            outbox.next_batch(7, 0)
+        return outbox
+
+
+def test_a_failed_partition_is_paused_told_of_and_comes_back_in_time() -> None:
+    ward = Ward()
+    outbox = ward.outbox(3)
+    ward.isolation.fail(outbox, "too large")
+    assert ward.tally.failed == {outbox.source: "too large"}
+    assert ward.isolation.settle(outbox) == 0.0, "its answer is still to come"
+    assert outbox.head is not None
+    outbox.head.waiting = False
+    retry_at = ward.isolation.settle(outbox)
+    assert retry_at > 0
+    ward.isolation.wake_up(outbox, retry_at - 0.1)
+    assert outbox.state is State.FAILED
+    ward.isolation.wake_up(outbox, retry_at)
+    assert ward.reader.orders == [(3, True, 0), (3, False, 0)]
+    assert ward.tally.failed == {}
+
+
+def test_without_a_control_page_the_task_is_begun_anew_when_the_retry_is_due() -> None:
+    ward = Ward(shared_memory=False)
+    outbox = ward.outbox(3)
+    ward.isolation.fail(outbox, "too large")
+    assert outbox.head is not None
+    outbox.head.waiting = False
+    retry_at = ward.isolation.settle(outbox)
+    with pytest.raises(SparkMirrorError, match="too large"):
+        ward.isolation.wake_up(outbox, retry_at)
+
+
+def test_a_stuck_partition_gives_its_memory_back_only_where_that_helps_another() -> None:
+    ward = Ward()
+    stuck = ward.outbox(0)
+    later = stuck.progressed_at + 60
+    ward.isolation.evict_stuck([stuck], later)
+    assert ward.flushed == [], "alone on a slow link it keeps what it has"
+    idle = ward.outbox(1, busy=False)
+    ward.isolation.evict_stuck([stuck, idle], later)
+    assert ward.flushed == [stuck]
+    assert ward.reader.orders == [(0, True, 0)]
+    ward.reader.reader_waits = False
+    other = ward.outbox(2)
+    ward.isolation.evict_stuck([other, idle], other.progressed_at + 60)
+    assert ward.flushed == [stuck]
