@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from sparkmirror.engine.java import find_java
 from sparkmirror.engine.speech import JvmEar
-from sparkmirror.engine.warm_start import archive_options
+from sparkmirror.engine.warm_start import archive_options, spark_home
 from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.relay.kafka_runs import KafkaRuns
 
@@ -69,6 +69,9 @@ def launch_context(
     find_java()
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its stack traces of a lost JVM hide our sentence
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    home = spark_home()
+    if home is not None:
+        os.environ["SPARK_HOME"] = str(home)
     archive = archive_options() if jvm_options is None else jvm_options
     options = " ".join([_JVM_OPTIONS, f"-Dlog4j2.configurationFile={_log_settings()}", *archive])
     conf = SparkConf().setMaster(master or f"local[{max(tasks, 1)},{TASK_ATTEMPTS}]").setAll(list(_SETTINGS.items()))

@@ -7,6 +7,7 @@ Called by `source.fetch`, `target.connection` and the tests.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
@@ -306,8 +307,13 @@ def _decode_produced(buffer: memoryview, position: int, key: UUID | str) -> tupl
 
 def _read_topic_key(buffer: memoryview, position: int, *, by_id: bool) -> tuple[UUID | str, int]:
     if by_id:
-        return UUID(bytes=bytes(buffer[position : position + 16])), position + 16
+        return _topic_id(bytes(buffer[position : position + 16])), position + 16
     return _read_string(buffer, position)
+
+
+@lru_cache(maxsize=1 << 16)
+def _topic_id(raw: bytes) -> UUID:
+    return UUID(bytes=raw)
 
 
 def _read_string(buffer: memoryview, position: int) -> tuple[str, int]:

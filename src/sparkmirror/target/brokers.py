@@ -25,7 +25,10 @@ ConnectionKey = tuple[int, int]
 
 
 class Brokers:
-    """Connections by (broker, number). A partition always hashes to the same number, so its order is one socket's."""
+    """Connections by (broker, number). A partition always hashes to the same number, so its order is one socket's.
+
+    `changes` counts what may lead a partition elsewhere: a route found before is good while the count is the same.
+    """
 
     def __init__(
         self, settings: ClientSettings, background: Background, per_broker: int, send_bytes: int, request_seconds: float
@@ -44,6 +47,7 @@ class Brokers:
         self._look_up_after = 0.0
         self._look_up_pause = _BACKOFF_SECONDS
         self.problem = ""
+        self.changes = 0
 
     def __iter__(self) -> Iterator[ProduceConnection]:
         return iter(list(self._connections.values()))
@@ -65,6 +69,7 @@ class Brokers:
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """The leader is no longer to be trusted: it is looked up before the next batch goes out."""
+        self.changes += 1
         for partition in partitions:
             self._leaders.pop(partition, None)
 
@@ -93,6 +98,7 @@ class Brokers:
             return
         self.problem = ""
         self._look_up_pause = _BACKOFF_SECONDS
+        self.changes += 1
         view: ClusterView = outcome.result
         self._addresses.update(view.brokers)
         self._leaders.update(view.leaders)
@@ -117,6 +123,7 @@ class Brokers:
             self.problem = str(problem)
             return None
         self._connections[key] = connection
+        self.changes += 1
         return connection
 
     def _forget_node(self, node: int) -> None:
@@ -124,6 +131,7 @@ class Brokers:
 
     def drop(self, connection: ProduceConnection) -> None:
         """A broken connection: its broker's partitions are looked up anew."""
+        self.changes += 1
         for key, candidate in list(self._connections.items()):
             if candidate is connection:
                 del self._connections[key]

@@ -36,6 +36,7 @@ class ProduceConnection:
         self.unanswered: deque[tuple[float, Sent]] = deque()
         self.not_before = 0.0
         self.throttled_ms = 0
+        self.is_watched_for_room = False
         self._request_seconds_max = request_seconds_max
         self._out: deque[memoryview] = deque()
         self._in = bytearray(1 << 16)
@@ -104,20 +105,24 @@ class ProduceConnection:
         Raises OSError or ProtocolError after the answers that came before the trouble: a broker that shuts down still
         answers, and what it answered is not in `unanswered` any more.
         """
-        while self._read_some():
+        more = True
+        while more:
+            more = self._read_some()
             while (frame := self._take_frame()) is not None:
                 yield self._match(frame)
 
     def _read_some(self) -> bool:
+        """Read once; whether there may be more. A plain socket that gave less than was asked for is empty."""
         self._make_room()
+        room = memoryview(self._in)[self._filled :]
         try:
-            received = self.link.socket.recv_into(memoryview(self._in)[self._filled :])
+            received = self.link.socket.recv_into(room)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
         if not received:
             raise ConnectionResetError(f"broker {self.link.address} closed the connection")
         self._filled += received
-        return True
+        return self.link.is_tls or received == len(room)
 
     def _make_room(self) -> None:
         if self._filled >= len(self._in) // 2:

@@ -130,7 +130,7 @@ class Intake:
 
     def release_if_idle(self, outbox: Outbox) -> None:
         """A released partition leaves the task once all of it is acknowledged; the ledger says so."""
-        if outbox.source in self._releasing and outbox.idle:
+        if self._releasing and outbox.source in self._releasing and outbox.idle:
             self._releasing.discard(outbox.source)
             self._tally.high_watermarks.pop(outbox.source, None)
             self._progress.release(outbox.source)

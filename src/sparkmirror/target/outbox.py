@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from sparkmirror.batch.header import BatchHeader, parse_header, refusal, stamp
 from sparkmirror.batch.records import cut_batch
@@ -99,7 +99,15 @@ class Refused(Exception):
 class Outbox:
     """One target partition. `position` is accepted from the reader up to there, `acknowledged` by the target."""
 
-    def __init__(self, source: TopicPartition, target: TopicPartition | None, position: int, slot: int) -> None:
+    def __init__(
+        self,
+        source: TopicPartition,
+        target: TopicPartition | None,
+        position: int,
+        slot: int,
+        *,
+        is_ledger: bool = False,
+    ) -> None:
         self.source = source
         self._target = target
         self.slot = slot
@@ -110,6 +118,8 @@ class Outbox:
         self._draining = False
         self.reason = ""
         self.failures = 0
+        self.is_ledger = is_ledger
+        self.route: tuple[int, Any] | None = None
         self.retry_at = 0.0
         self.progressed_at = 0.0
         self.max_message_bytes = 1 << 30

@@ -125,7 +125,7 @@ class Progress:
     def _queue(self, target: TopicPartition, entries: list[_Entry]) -> Outbox:
         outbox = self.outboxes.get(target)
         if outbox is None:
-            outbox = self.outboxes[target] = Outbox(target, target, 0, -1)
+            outbox = self.outboxes[target] = Outbox(target, target, 0, -1, is_ledger=True)
         timestamp = time.time_ns() // 1_000_000
         for lot in _split(entries):
             first, following = outbox.position, outbox.position + len(lot)

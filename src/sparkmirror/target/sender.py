@@ -35,6 +35,8 @@ from sparkmirror.target.tally import Tally
 DRAIN_SECONDS_MAX: Final = 2.0
 _RETRY_SECONDS: Final = 0.1
 _REQUEST_BYTES_MAX: Final = 8 << 20
+_TEND_SECONDS: Final = 0.02
+"""How often timers are looked at while data flows: tens of thousands of turns a second need it no oftener."""
 _WAKE: Final = "wake"
 
 
@@ -92,6 +94,7 @@ class Sender:
         self._homeless: dict[Outbox, None] = {}
         self._resting: list[tuple[float, Outbox]] = []
         self._finish_by = 0.0
+        self._tend_at = 0.0
         self.error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="sparkmirror-sender", daemon=True)
         self._intake.take_plan(plan)
@@ -179,13 +182,10 @@ class Sender:
     def _turn(self) -> None:
         now = time.monotonic()
         self._take_inbox()
-        for outcome in self._background.collect():
-            opened = self._brokers.take(outcome)
-            if opened is not None:
-                self._selector.register(opened.link.socket, selectors.EVENT_READ, opened)
-                self._ready[opened] = {}
-            self._house_homeless()
-        self._tend_timers(now)
+        if now >= self._tend_at:
+            self._tend_at = now + _TEND_SECONDS
+            self._take_outcomes()
+            self._tend_timers(now)
         for connection in list(self._ready):
             self._fill(connection, now)
         self._brokers.tend()
@@ -195,6 +195,14 @@ class Sender:
             self._serve(key.data, events)
         if self._peer is not None:
             self._peer.publish()
+
+    def _take_outcomes(self) -> None:
+        for outcome in self._background.collect():
+            opened = self._brokers.take(outcome)
+            if opened is not None:
+                self._selector.register(opened.link.socket, selectors.EVENT_READ, opened)
+                self._ready[opened] = {}
+            self._house_homeless()
 
     def _timeout(self, now: float) -> float:
         if self._inbox:
@@ -206,6 +214,7 @@ class Sender:
 
     def _serve(self, what: ProduceConnection | str, events: int) -> None:
         if isinstance(what, str):
+            self._tend_at = 0.0
             with suppress(BlockingIOError):
                 os.read(self._wake_reader, 4096)
             return
@@ -225,8 +234,9 @@ class Sender:
             self._lose(what)
 
     def _watch(self, connection: ProduceConnection) -> None:
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_to_write else 0)
-        if self._selector.get_key(connection.link.socket).events != events:
+        if connection.wants_to_write != connection.is_watched_for_room:
+            connection.is_watched_for_room = connection.wants_to_write
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_to_write else 0)
             self._selector.modify(connection.link.socket, events, connection)
 
     # Rows in.
@@ -257,11 +267,19 @@ class Sender:
         """Queue an outbox at its connection, if it has anything to send."""
         if not outbox.sendable:
             return
-        connection = self._brokers.route(outbox.target)
+        connection = self._connection_of(outbox)
         if connection is None:
             self._homeless[outbox] = None
         else:
             self._ready[connection][outbox] = None
+
+    def _connection_of(self, outbox: Outbox) -> ProduceConnection | None:
+        """Asked for every batch, so the answer is kept with the outbox until a leader or a connection changes."""
+        route = outbox.route
+        if route is None or route[0] != self._brokers.changes:
+            found = self._brokers.route(outbox.target)
+            route = outbox.route = (self._brokers.changes, found) if found else None
+        return None if route is None else route[1]
 
     def _house_homeless(self) -> None:
         waiting, self._homeless = self._homeless, {}
@@ -314,7 +332,7 @@ class Sender:
         verdict = judge(produced.error, is_head=outbox.head is batch)
         if verdict is Verdict.DONE:
             outbox.succeed(batch)
-            if outbox.source in self._intake.outboxes:
+            if not outbox.is_ledger:
                 self.tally.sent(batch.records, len(batch.data))
                 self._isolation.after_progress(outbox)
         elif verdict is Verdict.RETRY or verdict is Verdict.MOVED:
