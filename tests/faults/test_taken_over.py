@@ -35,12 +35,15 @@ def test_a_run_that_was_asleep_while_it_was_replaced_ends_by_itself(story: Story
 
 def test_a_run_that_slept_over_its_epochs_end_does_not_take_the_flow_back(story: Story) -> None:
     """Nothing is written meanwhile, so no refused batch tells it."""
-    with story.writer() as writer, story.run(lines=["epoch.seconds = 20"]) as first:
+    writer = story.writer()
+    writer.write(500)
+    with story.run(lines=["epoch.seconds = 20"]) as first:
         story.wait_for_all(first, writer)
+        generation = story.generation()
         started = time.monotonic()
         first.pause()
         with story.run() as second:
-            wait_until(lambda: story.generation() > 1, "the second run has stored its first positions", 60)
+            wait_until(lambda: story.generation() > generation, "the second run has stored its first positions", 60)
             wait_until(lambda: time.monotonic() > started + 21, "the first run's epoch is over", 25)
             first.resume()
             _assert_taken_over(first)
