@@ -8,6 +8,7 @@ import pytest
 from tests.oracle import Client
 from tests.scenarios.mirror import Ended, Mirror, MirrorOnce, StartMirror
 
+from sparkmirror.engine.warm_start import archive_options
 from sparkmirror.testing.kafka import KafkaCluster
 
 
@@ -23,8 +24,14 @@ def target(target_cluster: KafkaCluster) -> Client:
     return {"bootstrap.servers": target_cluster.bootstrap_servers}
 
 
+@pytest.fixture(scope="session")
+def class_archive() -> None:
+    """Made once for this machine, before any mirror: it is told when it is made, and takes 20 s."""
+    archive_options()
+
+
 @pytest.fixture
-def start_mirror(tmp_path: Path) -> Iterator[StartMirror]:
+def start_mirror(tmp_path: Path, class_archive: None) -> Iterator[StartMirror]:
     """Mirrors that run until the test ends; one that leaves a process behind fails the test."""
     with ExitStack() as cleanup:
 

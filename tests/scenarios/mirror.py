@@ -26,7 +26,13 @@ _MARK = "SPARKMIRROR_SCENARIO"
 
 
 def flow_file(
-    source: Mapping[str, str], target: Mapping[str, str], *, alias: str, topics: str, lines: Sequence[str] = ()
+    source: Mapping[str, str],
+    target: Mapping[str, str],
+    *,
+    alias: str,
+    topics: str,
+    lines: Sequence[str] = (),
+    replicas: int = 1,
 ) -> str:
     """A properties file of one flow, `alias->backup`. `source` and `target` are Java client properties."""
     clients = [("backup" if side else alias, client) for side, client in enumerate((source, target))]
@@ -36,8 +42,8 @@ def flow_file(
             *(f"{name}.{key} = {value}" for name, client in clients for key, value in client.items()),
             f"{alias}->backup.enabled = true",
             f"topics = {topics}",
-            "replication.factor = 1",
-            "offset.storage.replication.factor = 1",
+            f"replication.factor = {replicas}",
+            f"offset.storage.replication.factor = {replicas}",
             *lines,
             "",
         ]
@@ -96,10 +102,9 @@ class Mirror:
         """Spark's Python processes: its daemons and what they forked."""
         return [process for process in self.processes() if "sparkmirror.engine.python_daemon" in _command_of(process)]
 
-    def jvm(self) -> psutil.Process:
-        """The one Java process. Fails when there is none."""
-        (found,) = [process for process in self.processes() if "java" in _command_of(process).split(" ")[0]]
-        return found
+    def jvms(self) -> list[psutil.Process]:
+        """Its Java processes: the engine's, and before that one that may make the class archive."""
+        return [process for process in self.processes() if _command_of(process).split(" ")[0].endswith("java")]
 
     def wait_until(self, condition: Callable[[], object], what: str, seconds_max: float = START_SECONDS_MAX) -> None:
         """Wait until `condition` is true; fails with the log when the run ends or time is up."""

@@ -1,6 +1,8 @@
 """A mirror that runs: what comes while it runs, how it stops, and how the next run goes on."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import grow_topic, make_topics, numbered, write
@@ -41,3 +43,15 @@ def test_a_running_mirror_finds_what_is_new_and_a_restart_repeats_and_loses_noth
     again.stop()
     for topic in (orders, late, grown):
         assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)
+
+
+def test_a_mirror_that_is_stopped_while_it_prepares_its_first_start_ends_at_once_and_leaves_nothing(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path
+) -> None:
+    topic, alias = unique("early"), unique("east")
+    make_topics(source, {topic: 1})
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    mirror = start_mirror(flow_file(source, target, alias=alias, topics=topic), environment=environment)
+    mirror.wait_until(lambda: "Preparing" in mirror.errors and mirror.jvms(), "a JVM makes the class archive")
+    mirror.stop()
+    mirror.close()
