@@ -158,7 +158,10 @@ class MirrorRun:
         with ExitStack() as cleanup:
             launch = Launch(self._launch)
             totals = [self._prepare(running.flow) for running in self._flows]
-            spark = open_session(launch.wait())
+            context = launch.wait(self._stop)
+            if context is None:
+                return 0
+            spark = open_session(context)
             cleanup.callback(_end_session, spark)
             for running in self._flows:
                 running.start(spark)
@@ -291,12 +294,14 @@ class Launch:
         except BaseException as problem:
             self._problem = problem
 
-    def wait(self) -> "SparkContext":
-        """Raises what the launch raised."""
-        self._thread.join()
+    def wait(self, stop: threading.Event) -> "SparkContext | None":
+        """None when told to stop meanwhile. Raises what the launch raised."""
+        while self._thread.is_alive():
+            if stop.is_set():
+                return None
+            self._thread.join(_TICK_SECONDS)
         if self._problem is not None:
             raise self._problem
-        assert self._context is not None
         return self._context
 
 

@@ -6,9 +6,13 @@ is valid for. `python -m sparkmirror.engine.warm_start` makes it ahead of time. 
 
 import hashlib
 import logging
+import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -77,12 +81,27 @@ def _key() -> str:
 
 
 def _make(directory: Path) -> None:
-    """Run the query in a JVM of its own, which writes the archive as it ends."""
+    """Run the query in a JVM of its own, which writes the archive as it ends.
+
+    The child's stdin stays open as long as this process lives: `_end_with_parent`.
+    """
     command = [sys.executable, "-m", "sparkmirror.engine.warm_start", str(directory / _ARCHIVE)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_MAX, check=False)
-    if done.returncode or not (directory / _ARCHIVE).is_file():
-        last = done.stderr.strip().splitlines()[-1:] or ["it wrote none"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True, start_new_session=True
+    ) as child:
+        assert child.stderr is not None
+        said = child.stderr.read()
+        status = child.wait()
+    if status or not (directory / _ARCHIVE).is_file():
+        last = said.strip().splitlines()[-1:] or ["it wrote none"]
         raise OSError(last[0])
+
+
+def _end_with_parent() -> None:
+    """In the child: when the mirror is gone, or time is up, so is this process and its JVM; nothing outlives a run."""
+    select.select([sys.stdin], [], [], _SECONDS_MAX)
+    os.killpg(0, signal.SIGKILL)
 
 
 class _Message(WriterCommitMessage):
@@ -139,6 +158,7 @@ class WarmUp(DataSource):
 
 def _run_query(archive: str) -> None:
     """In the child: a session as a mirror's, one micro-batch, and an orderly end of the JVM."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     from pyspark.sql import functions as F
 
     from sparkmirror.engine.spark import launch_context, open_session
