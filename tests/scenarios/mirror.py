@@ -106,6 +106,11 @@ class Mirror:
         """Its Java processes: the engine's, and before that one that may make the class archive."""
         return [process for process in self.processes() if _command_of(process).split(" ")[0].endswith("java")]
 
+    def jvm(self) -> psutil.Process:
+        """The engine's Java process. Fails when there is not exactly one."""
+        (found,) = self.jvms()
+        return found
+
     def wait_until(self, condition: Callable[[], object], what: str, seconds_max: float = START_SECONDS_MAX) -> None:
         """Wait until `condition` is true; fails with the log when the run ends or time is up."""
         deadline = time.monotonic() + seconds_max
