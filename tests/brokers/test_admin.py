@@ -122,9 +122,7 @@ def test_offsets_are_listed_in_bulk_and_missing_partitions_are_left_out(
     assert time.monotonic() - started < 4, "missing partitions must not be waited for"
 
 
-def test_read_committed_ends_before_an_open_transaction(
-    admin: Admin, topic: str, source_cluster: KafkaCluster
-) -> None:
+def test_read_committed_ends_before_an_open_transaction(admin: Admin, topic: str, source_cluster: KafkaCluster) -> None:
     partition = TopicPartition(topic, 0)
     produce(source_cluster, topic, 0, [1_000])
     producer = Producer(

@@ -48,7 +48,7 @@ def _options(tokens: list[tuple[str, str]]) -> dict[str, str]:
     for start in range(0, len(tokens), 3):
         key, *rest = tokens[start : start + 3]
         if len(rest) != 2 or rest[0] != ("sign", "=") or rest[1][0] == "sign":
-            raise ValueError(f"option number {start // 3 + 1} is not of the form key=\"value\"")
+            raise ValueError(f'option number {start // 3 + 1} is not of the form key="value"')
         options[key[1]] = rest[1][1]
     return options
 

@@ -9,9 +9,7 @@ from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import Cluster
 
 
-def publish(
-    cluster: Cluster, topic: str, records: Iterable[tuple[bytes, bytes]], seconds_max: float = 5.0
-) -> None:
+def publish(cluster: Cluster, topic: str, records: Iterable[tuple[bytes, bytes]], seconds_max: float = 5.0) -> None:
     """Write the (key, value) pairs to partition 0 of `topic` and wait for them. Raises ClusterError."""
     quiet_client_logging()
     settings = client_settings(cluster, "commands")

@@ -47,9 +47,7 @@ def observe_topics(source: Admin, target: Admin, rules: TopicRules) -> TopicSnap
     """
     on_target = target.list_topics()
     mirrored = {
-        name: topic
-        for name, topic in source.list_topics().items()
-        if not topic.internal and rules.is_mirrored(name)
+        name: topic for name, topic in source.list_topics().items() if not topic.internal and rules.is_mirrored(name)
     }
     new = [name for name in mirrored if rules.remote_name(name) not in on_target]
     configs = source.topic_configs(new) if new else {}
