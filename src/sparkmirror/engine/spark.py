@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -67,9 +67,9 @@ def launch_context(
     usable Java, or with what the JVM said when it did not start.
     """
     find_java()
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its stack traces of a lost JVM hide our sentence
+    _quiet_pyspark()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    home = spark_home()
+    home = spark_home() if master is None else None  # a cluster's machines have a SPARK_HOME of their own
     if home is not None:
         os.environ["SPARK_HOME"] = str(home)
     archive = archive_options() if jvm_options is None else jvm_options
@@ -89,6 +89,13 @@ def launch_context(
         said = next((line for line in ear.last_lines if "rror" in line), str(problem))
         hint = "Run again with --debug to see all of it."
         raise EnvironmentProblem(f"Spark's JVM did not start: {said}", hint) from None
+
+
+def _quiet_pyspark() -> None:
+    """When the JVM is lost, PySpark's own stack traces would hide our sentence."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = lambda *_: None
 
 
 def _executor_settings() -> list[tuple[str, str]]:
