@@ -38,6 +38,18 @@ class FailFastManager(KafkaConnectionManager):
     The original tries wrong passwords and untrusted certificates again until the time-out and then reports only that.
     """
 
+    async def _build_transport(self, *args: Any, **kwargs: Any) -> Any:
+        """Of what a broker sent before it closed nothing is lost: its answer says why, the original drops it."""
+        transport = await super()._build_transport(*args, **kwargs)
+        receive = transport._sock_recv
+
+        def receive_before_end() -> tuple[bytes, Exception | None]:
+            received, problem = receive()
+            return received, None if received else problem
+
+        transport._sock_recv = receive_before_end
+        return transport
+
     async def _do_bootstrap(self, deadline: float | None) -> bool:
         ends_at = deadline if deadline is not None else time.monotonic() + BOOTSTRAP_SECONDS_MAX
         last: Exception = client_errors.KafkaTimeoutError("no broker was tried")
