@@ -14,6 +14,7 @@ Client = Mapping[str, str]
 """librdkafka's properties that reach a cluster: `bootstrap.servers` and security."""
 
 READ_SECONDS_MAX = 30.0
+LEADER_SECONDS_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,7 @@ def list_topics(client: Client) -> set[str]:
 
 def count_records(client: Client, topic: str) -> int:
     """Sum of end offsets less first offsets; 0 for a topic that does not exist. Transaction markers count."""
-    consumer = _consumer(client)
-    try:
-        spans = [_span(consumer, where) for where in _partitions(consumer, topic)]
-    finally:
-        consumer.close()
-    return sum(high - low for low, high in spans)
+    return sum(high - low for low, high in _spans(client, topic).values())
 
 
 def read_topic(client: Client, topic: str, seconds_max: float = READ_SECONDS_MAX) -> Log:
@@ -53,12 +49,11 @@ def read_topic(client: Client, topic: str, seconds_max: float = READ_SECONDS_MAX
 
 def read_messages(client: Client, topic: str, seconds_max: float = READ_SECONDS_MAX) -> list[tuple[int, list[Message]]]:
     """As `read_topic`, the client's own messages with offsets."""
+    wanted = {number: end for number, (_, end) in _spans(client, topic).items()}
+    assert wanted, f"topic {topic} does not exist"
     consumer = _consumer(client)
     try:
-        partitions = _partitions(consumer, topic)
-        assert partitions, f"topic {topic} does not exist"
-        wanted = {where.partition: _span(consumer, where)[1] for where in partitions}
-        consumer.assign(partitions)
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in wanted])
         return sorted(_read_until(consumer, wanted, topic, seconds_max).items())
     finally:
         consumer.close()
@@ -96,23 +91,24 @@ def _consumer(client: Client) -> Consumer:
     )
 
 
-def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    described = consumer.list_topics(timeout=10).topics.get(topic)
-    numbers = sorted(described.partitions) if described is not None else []
-    return [TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers]
+def _spans(client: Client, topic: str) -> dict[int, tuple[int, int]]:
+    """First and end offset of each partition; leaders that are on the move are waited for.
 
-
-def _span(consumer: Consumer, where: TopicPartition) -> tuple[int, int]:
-    """First and end offset; leaders that are on the move are waited for."""
-    deadline = time.monotonic() + READ_SECONDS_MAX
+    With a new client each time: get_watermark_offsets goes on asking a leader that is dead.
+    """
+    deadline = time.monotonic() + LEADER_SECONDS_MAX
     while True:
+        consumer = _consumer(client)
         try:
-            low, high = consumer.get_watermark_offsets(where, timeout=5)
-            return low, high
+            described = consumer.list_topics(timeout=10).topics.get(topic)
+            numbers = sorted(described.partitions) if described is not None else []
+            return {at: consumer.get_watermark_offsets(TopicPartition(topic, at), timeout=3) for at in numbers}
         except KafkaException:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+        finally:
+            consumer.close()
 
 
 def _seen(message: Message) -> Seen:
