@@ -14,12 +14,17 @@ from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Position, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PositionRecord:
-    """One partition's position with who wrote it: assignment `generation`, `task`, and whether the task gave it up."""
+    """One partition's position with who wrote it: assignment `generation`, `task`, `run`.
+
+    `released` says that the task gave the partition up. Generations grow over all runs; equal ones of two runs show
+    that one of them was replaced.
+    """
 
     position: Position
     generation: int
     task: int
     released: bool = False
+    run: str = ""
 
 
 def encode_key(source_alias: str, partition: TopicPartition) -> bytes:
@@ -49,6 +54,7 @@ def encode_value(record: PositionRecord) -> bytes:
             "generation": record.generation,
             "task": record.task,
             "released": record.released,
+            "run": record.run,
         }
     )
 
@@ -65,7 +71,11 @@ def decode_value(value: bytes | None) -> PositionRecord | None:
             topic_id=UUID(stored.get("id", str(NO_TOPIC_ID))),
         )
         return PositionRecord(
-            position, int(stored["generation"]), int(stored["task"]), bool(stored.get("released", False))
+            position,
+            int(stored["generation"]),
+            int(stored["task"]),
+            bool(stored.get("released", False)),
+            str(stored.get("run", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ProtocolError(f"A position record of ours cannot be read: {value[:120]!r}.") from None

@@ -57,7 +57,7 @@ class Planner:
         """
         self.end_epoch()
         source, target, ledger = self._clients()
-        self._stop_if_replaced(ledger)
+        self._stop_if_replaced(ledger, self._generation)
         identities = self._fence(target, ledger)
         positions = ledger.read_to_end()
         wanted = self._wanted(source)
@@ -122,6 +122,7 @@ class Planner:
     def renew(self, plan: TaskPlan) -> TaskPlan:
         """The plan for a repeated attempt of a task: a new producer epoch, and positions as the ledger has them now."""
         source, target, ledger = self._clients()
+        self._stop_if_replaced(ledger, plan.generation)
         identity = self._identity(target, plan.task)
         positions = ledger.read_to_end()
         renewed = []
@@ -169,12 +170,13 @@ class Planner:
         self._open = ExitStack()
         self._source = self._target = self._ledger = None
 
-    def _stop_if_replaced(self, ledger: LedgerReader) -> None:
-        """A run that slept over its epoch's end must not take the flow back from the one that replaced it."""
+    def _stop_if_replaced(self, ledger: LedgerReader, generation: int) -> None:
+        """A run that slept, or whose task failed, must not take the flow back from the run that replaced it."""
         ledger.read_to_end()
-        newest = max((record.generation for record in ledger.view.records.values()), default=0)
-        if self._generation and newest > self._generation:
-            raise FencedError(f"{self._flow.name}: a newer instance has taken over (generation {newest} of the ledger)")
+        records = ledger.view.records.values()
+        ours = max([generation, *(record.generation for record in records if record.run == self._run)])
+        if ours and any(record.run != self._run and record.generation >= ours for record in records):
+            raise FencedError(f"{self._flow.name}: a newer instance has taken over, by the ledger's generations")
 
     def _fence(self, target: Admin, ledger: LedgerReader) -> dict[int, ProducerIdentity]:
         """Take the transactional ids of all tasks there have ever been, so that nobody else can still write."""

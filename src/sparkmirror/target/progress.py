@@ -44,9 +44,10 @@ class _Entry(NamedTuple):
 class Progress:
     """Remembers what is stored, and turns what changed into parcels for the ledger's outboxes."""
 
-    def __init__(self, options: ProgressOptions, task: int) -> None:
+    def __init__(self, options: ProgressOptions, task: int, run: str = "") -> None:
         self._options = options
         self._task = task
+        self._run = run
         # What the ledger holds, or will once what is open is acknowledged.
         self._stored: dict[TopicPartition, int] = {}
         self._topic_ids: dict[TopicPartition, UUID] = {}
@@ -99,7 +100,7 @@ class Progress:
         home = TopicPartition(options.topics.offsets, connect.partition_of(key, options.offsets_partitions))
         lots.setdefault(home, []).append(_Entry(key, connect.encode_value(outbox.acknowledged), forget))
         position = Position(outbox.acknowledged, outbox.leader_epoch, self._topic_ids[where])
-        value = positions.encode_value(PositionRecord(position, generation, self._task, released))
+        value = positions.encode_value(PositionRecord(position, generation, self._task, released, self._run))
         entry = _Entry(positions.encode_key(options.source_alias, where), value, forget)
         lots.setdefault(TopicPartition(options.topics.positions, 0), []).append(entry)
 

@@ -4,10 +4,12 @@ Spark sees a writer's exception only when the reader ends, so `write` catches ev
 control page, drains its input, and raises then.
 """
 
+import errno
 import logging
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -80,6 +82,11 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
         """Nothing to undo: what was acknowledged is in the ledger, the rest is read again."""
 
 
+def _ring_is_over(pid: int, problem: OSError) -> bool:
+    """A reader may have ended before its writer began: its process lives on, the ring's descriptors do not."""
+    return problem.errno in (errno.ENOENT, errno.ENXIO) and Path(f"/proc/{pid}").exists()
+
+
 def _drain(iterator: Iterator[pa.RecordBatch]) -> None:
     with suppress(Exception):
         for _ in iterator:
@@ -114,7 +121,10 @@ class WritingTask:
         try:
             self._peer = RingPeer(plan.ring)
         except OSError as problem:
-            log.warning("task %d: no shared memory (%s): payload goes through Spark.", plan.task, problem)
+            if _ring_is_over(plan.ring.pid, problem):
+                log.debug("task %d: its reader has ended already.", plan.task)
+            else:
+                log.warning("task %d: no shared memory (%s): payload goes through Spark.", plan.task, problem)
         self._sender = Sender(self._options, plan, self._peer)
         self._sender.start()
 

@@ -22,7 +22,7 @@ RECORD = PositionRecord(Position(1001, 7, TOPIC_ID), generation=4, task=2, relea
 def test_records_are_compact_json() -> None:
     assert encode_key("A", TopicPartition("orders", 3)) == b'["A","orders",3]'
     assert encode_value(RECORD) == (
-        b'{"offset":1001,"epoch":7,"id":"5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb","generation":4,"task":2,"released":true}'
+        b'{"offset":1001,"epoch":7,"id":"5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb","generation":4,"task":2,"released":true,"run":""}'
     )
 
 
