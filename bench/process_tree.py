@@ -16,7 +16,7 @@ _PROC = Path("/proc")
 class Process:
     """One line of /proc/<pid>/stat. CPU is user and system time, of itself and of its children that have ended.
 
-    `started` is in clock ticks since boot: with the pid it names one process for ever.
+    `own_cpu_seconds` is its own alone. `started` is in clock ticks since boot: with the pid it names one process for ever.
     """
 
     pid: int
@@ -24,14 +24,15 @@ class Process:
     session: int
     started: int
     cpu_seconds: float
+    own_cpu_seconds: float = 0.0
 
 
 def parse_stat(text: str) -> Process:
     """Of /proc/<pid>/stat (see proc(5)); the command name may hold blanks and brackets."""
     pid, _, rest = text.partition(" ")
     fields = rest.rpartition(")")[2].split()
-    ticks = sum(int(value) for value in fields[11:15])
-    return Process(int(pid), int(fields[1]), int(fields[3]), int(fields[19]), ticks / _TICKS_PER_SECOND)
+    own, children = (sum(int(value) for value in fields[start : start + 2]) / _TICKS_PER_SECOND for start in (11, 13))
+    return Process(int(pid), int(fields[1]), int(fields[3]), int(fields[19]), own + children, own)
 
 
 def select_tree(processes: list[Process], root: int) -> list[Process]:
@@ -56,6 +57,16 @@ def read_tree(root: int) -> list[Process]:
 def cpu_seconds(root: int) -> float:
     """Used by the tree so far. An ended process counts once, with the parent that waited for it."""
     return sum(process.cpu_seconds for process in read_tree(root))
+
+
+def own_cpu_seconds(root: int) -> dict[tuple[int, int], float]:
+    """Used so far by each process of the tree that lives, itself alone; the key names the process for ever."""
+    return {(process.pid, process.started): process.own_cpu_seconds for process in read_tree(root)}
+
+
+def spent_between(before: dict[tuple[int, int], float], after: dict[tuple[int, int], float]) -> float:
+    """CPU seconds between two looks; what ended in between counts for nothing, so that it cannot make time run back."""
+    return sum(seconds - before.get(process, 0.0) for process, seconds in after.items())
 
 
 def pss_bytes(root: int) -> int:

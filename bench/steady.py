@@ -11,7 +11,7 @@ from bench.contestants import Contestant, Job
 from bench.latency import Latency, Probe
 from bench.loading import create_topic
 from bench.offsets import EndOffsets
-from bench.process_tree import pss_bytes
+from bench.process_tree import own_cpu_seconds, pss_bytes, spent_between
 from bench.running import Mirror
 from bench.workloads import PARTITIONS
 from sparkmirror.testing.guard import Guard
@@ -55,9 +55,9 @@ def measure_steady(contestant: Contestant, job: Job, pace: Pace, directory: Path
             start_seconds = _first_record_seconds(job, mirror, 2)
             latencies = _measure_latencies(job, pace)
             time.sleep(pace.settle)
-            cpu, at = mirror.cpu_seconds(), time.monotonic()
+            cpu, at = own_cpu_seconds(mirror.pid), time.monotonic()
             time.sleep(pace.idle)
-            idle = (mirror.cpu_seconds() - cpu) / (time.monotonic() - at)
+            idle = spent_between(cpu, own_cpu_seconds(mirror.pid)) / (time.monotonic() - at)
             mirror.check()
             return Steady(start_seconds, latencies, idle, pss_bytes(mirror.pid))
     finally:

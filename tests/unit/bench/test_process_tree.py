@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from bench.process_tree import PeakMemory, Process, cpu_seconds, parse_stat, pss_bytes, select_tree
+from bench.process_tree import PeakMemory, Process, cpu_seconds, parse_stat, pss_bytes, select_tree, spent_between
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
 PARENT = f"""
@@ -54,3 +54,9 @@ def test_peak_memory_remembers_what_is_gone() -> None:
         small = pss_bytes(program.pid)
         program.communicate("\n")
     assert memory.peak_bytes >= small > 0
+
+
+def test_a_process_that_ends_between_two_looks_does_not_make_time_run_back() -> None:
+    before = {(5, 1): 2.0, (6, 1): 9.0}
+    after = {(5, 1): 2.5, (7, 3): 0.25}
+    assert spent_between(before, after) == pytest.approx(0.75)
