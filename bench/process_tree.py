@@ -16,7 +16,7 @@ _PROC = Path("/proc")
 class Process:
     """One line of /proc/<pid>/stat. CPU is user and system time, of itself and of its children that have ended.
 
-    `own_cpu_seconds` is its own alone. `started` is in clock ticks since boot: with the pid it names one process for ever.
+    `own_cpu_seconds` is its own alone. `started` is in clock ticks since boot: with the pid it names one process.
     """
 
     pid: int
