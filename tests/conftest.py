@@ -11,6 +11,7 @@ from sparkmirror.testing.kafka import KafkaCluster
 UNIT = Path(__file__).parent / "unit"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Under xdist's loadgroup: unit tests spread by file, all others run one after another on one worker.
 
