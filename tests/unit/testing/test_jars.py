@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sparkmirror.engine import java
 from sparkmirror.errors import EnvironmentProblem
-from sparkmirror.testing import jars, java
+from sparkmirror.testing import jars
 
 # Plays `java -version` and `java -jar ivy… -retrieve <directory>/[artifact]…`; counts the attempts of the latter.
 FAKE_JAVA = """#!/bin/sh
