@@ -7,19 +7,16 @@ reader is told to come again from the position, unless a gap row has explained i
 import json
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingPeer
+from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.outbox import Outbox, Parcel, State
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress
 from sparkmirror.target.tally import Tally
-
-if TYPE_CHECKING:
-    from sparkmirror.target.sender import Delivery
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +47,7 @@ class Intake:
             self._releasing.discard(where)
             self._progress.adopt(where, assigned.topic_id)
 
-    def take_run(self, delivery: "Delivery") -> Outbox | None:
+    def take_run(self, delivery: Delivery) -> Outbox | None:
         """Queue a run; returns its outbox when that may have something to send."""
         free = self._free(delivery)
         outbox = self.outboxes.get(delivery.partition) if delivery.partition else None
@@ -66,7 +63,7 @@ class Intake:
         outbox.accept(Parcel(delivery.payload, outbox.position, delivery.next_offset, free))
         return outbox
 
-    def _is_next(self, outbox: Outbox, delivery: "Delivery") -> bool:
+    def _is_next(self, outbox: Outbox, delivery: Delivery) -> bool:
         if outbox.state is State.FAILED:
             return False
         if outbox.state is State.REWINDING and not outbox.take_up(delivery.first_offset):
@@ -79,7 +76,7 @@ class Intake:
             return False
         return True
 
-    def _refuse(self, outbox: Outbox, delivery: "Delivery") -> None:
+    def _refuse(self, outbox: Outbox, delivery: Delivery) -> None:
         log.error(
             "%s: records from offset %d came where %d was due; they are read again from there.",
             outbox.source,
@@ -91,7 +88,7 @@ class Intake:
         if self._peer is not None and outbox.slot >= 0:
             self._peer.order(outbox.slot, paused=False, offset=outbox.position)
 
-    def take_gap(self, delivery: "Delivery") -> Outbox | None:
+    def take_gap(self, delivery: Delivery) -> Outbox | None:
         """The reader explains why the source goes on elsewhere: the position follows, and the loss is counted.
 
         A gap that leads back says that the log was rewritten from there on. It counts from wherever this end stands, or
@@ -121,7 +118,7 @@ class Intake:
         outbox.accept(Parcel(memoryview(b""), outbox.position, delivery.next_offset, _nothing))
         return outbox
 
-    def take_release(self, delivery: "Delivery") -> Outbox | None:
+    def take_release(self, delivery: Delivery) -> Outbox | None:
         outbox = self.outboxes.get(delivery.partition) if delivery.partition else None
         if outbox is not None:
             self._releasing.add(outbox.source)
@@ -135,11 +132,11 @@ class Intake:
             self._tally.high_watermarks.pop(outbox.source, None)
             self._progress.release(outbox.source)
 
-    def take_fault(self, delivery: "Delivery") -> None:
+    def take_fault(self, delivery: Delivery) -> None:
         if delivery.partition is not None:
             self._tally.faults[delivery.partition] = bytes(delivery.payload).decode(errors="replace")
 
-    def _free(self, delivery: "Delivery") -> Callable[[], None]:
+    def _free(self, delivery: Delivery) -> Callable[[], None]:
         peer, lease = self._peer, delivery.lease
         if lease is not None and peer is not None:
             return lambda: peer.give_back(lease)
@@ -154,7 +151,7 @@ class Intake:
         return free
 
 
-def _leads_on(position: int, gap: "Delivery") -> bool:
+def _leads_on(position: int, gap: Delivery) -> bool:
     return gap.first_offset == position or gap.next_offset < min(gap.first_offset, position)
 
 

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from sparkmirror.errors import FencedError, ProtocolError, SparkMirrorError
@@ -25,6 +25,7 @@ from sparkmirror.relay.lease import RingPeer
 from sparkmirror.target.answers import Verdict, describe, judge
 from sparkmirror.target.brokers import Brokers
 from sparkmirror.target.connection import ProduceConnection
+from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.isolation import Isolation
 from sparkmirror.target.outbox import Batch, Outbox, Refused, State
@@ -49,21 +50,6 @@ class SenderOptions:
     connections_per_broker: int = 2
     send_bytes: int = 0
     request_seconds: float = 30.0
-
-
-class Delivery(NamedTuple):
-    """A row for the sender: the schema's fields that it needs, with the bytes of the run as writable memory."""
-
-    kind: str
-    partition: TopicPartition | None
-    target_topic: str | None
-    first_offset: int
-    next_offset: int
-    records: int
-    high_watermark: int
-    max_timestamp: int
-    payload: memoryview
-    lease: int | None
 
 
 class Sender:

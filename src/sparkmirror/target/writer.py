@@ -26,10 +26,11 @@ from sparkmirror.relay.lease import RingPeer
 from sparkmirror.relay.options import STANDALONE, RunsOptions
 from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA
 from sparkmirror.source.commands import Stop, command_record
+from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import ProgressOptions
 from sparkmirror.target.receipts import Receipt
-from sparkmirror.target.sender import Delivery, Sender, SenderOptions
+from sparkmirror.target.sender import Sender, SenderOptions
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingAddress
 from sparkmirror.source.plan import Assigned
 from sparkmirror.target.answers import Verdict, judge
+from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.outbox import Batch, Outbox, State
 from sparkmirror.target.plan_row import PlanRow
-from sparkmirror.target.sender import Delivery
 from sparkmirror.target.tally import Tally
 
 WHERE = TopicPartition("orders", 3)

@@ -11,10 +11,10 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingAddress
 from sparkmirror.source.plan import Assigned
+from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.outbox import Outbox, State
 from sparkmirror.target.plan_row import PlanRow
-from sparkmirror.target.sender import Delivery
 from sparkmirror.target.tally import Tally
 
 WHERE = TopicPartition("orders", 3)

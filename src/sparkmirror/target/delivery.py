@@ -1,0 +1,20 @@
+"""What the row thread hands to the sender thread. Made by `target.writer`, for `target.sender` and `target.intake`."""
+
+from typing import NamedTuple
+
+from sparkmirror.model import TopicPartition
+
+
+class Delivery(NamedTuple):
+    """A row for the sender: the schema's fields that it needs, with the bytes of the run as writable memory."""
+
+    kind: str
+    partition: TopicPartition | None
+    target_topic: str | None
+    first_offset: int
+    next_offset: int
+    records: int
+    high_watermark: int
+    max_timestamp: int
+    payload: memoryview
+    lease: int | None
