@@ -179,8 +179,10 @@ class Planner:
             raise FencedError(f"{self._flow.name}: a newer instance has taken over, by the ledger's generations")
 
     def _fence(self, target: Admin, ledger: LedgerReader) -> dict[int, ProducerIdentity]:
-        """Take the transactional ids of all tasks there have ever been, so that nobody else can still write."""
-        ledger.read_to_end()
+        """Take the transactional ids of all tasks there have ever been, so that nobody else can still write.
+
+        The ledger has been read: the tasks there have ever been are in it.
+        """
         used = max((record.task + 1 for record in ledger.view.records.values()), default=0)
         return {task: self._identity(target, task) for task in range(max(self._flow.tasks_max, used))}
 

@@ -23,7 +23,6 @@ class Tally:
         self.lost_records = 0
         self.refused_gaps = 0
         self.throttled_ms = 0
-        self.latency_ms = 0
         self.failed: dict[TopicPartition, str] = {}
         self.faults: dict[TopicPartition, str] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
