@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from sparkmirror.batch.header import BatchHeader, parse_header, refusal, stamp
 from sparkmirror.batch.records import cut_batch
+from sparkmirror.batch.span import Span
 from sparkmirror.errors import ProtocolError
 from sparkmirror.model import NO_EPOCH, TopicPartition
 
@@ -80,16 +81,22 @@ class Parcel:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """One batch on its way. `next_offset` is the source offset that its acknowledgement reaches."""
+    """One batch on its way. `next_offset` is the source offset that its acknowledgement reaches.
+
+    `spans` says where its records come from, `base_offset` where they went to once that is known; -1 before, and where
+    the broker only says that it had the batch already.
+    """
 
     data: memoryview
     sequence: int
+    spans: tuple[Span, ...]
     records: int
     next_offset: int
     leader_epoch: int
     parcel: Parcel
     waiting: bool = True
     acknowledged: bool = False
+    base_offset: int = -1
 
 
 class Refused(Exception):
@@ -216,8 +223,9 @@ class Outbox:
             raise Refused(f"the batch at source offset {header.base_offset} {problem}")
         stamp(data, 0, header, producer_id, producer_epoch, self._sequence)
         parcel.pass_by(whole)
+        spans = (Span(header.base_offset, header.records_count),)
         batch = Batch(
-            data, self._sequence, header.records_count, whole.next_offset, whole.partition_leader_epoch, parcel
+            data, self._sequence, spans, header.records_count, whole.next_offset, whole.partition_leader_epoch, parcel
         )
         self._sequence = (self._sequence + header.records_count) & _SEQUENCE_MASK
         parcel.open_batches += 1
@@ -267,8 +275,9 @@ class Outbox:
 
     # Answers.
 
-    def succeed(self, batch: Batch) -> bool:
-        """The target has the batch. True when the acknowledged position moved."""
+    def succeed(self, batch: Batch, base_offset: int = -1) -> bool:
+        """The target has the batch, from `base_offset` on. True when the acknowledged position moved."""
+        batch.base_offset = base_offset
         batch.waiting = False
         batch.acknowledged = True
         moved = False
