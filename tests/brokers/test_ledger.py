@@ -15,6 +15,7 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics, offsets_partition_count
 from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
 from sparkmirror.model import Cluster, Position, TopicPartition
+from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.testing.kafka import KafkaCluster
 
 ORDERS = TopicPartition("orders", 0)
@@ -94,7 +95,7 @@ def test_positions_written_as_connect_does_are_read_and_lie_where_we_would_put_t
         )
     store(writer, topics, "another", ORDERS, 999)
     assert writer.flush(30) == 0
-    assert placed == {key: connect.partition_of(key, 25) for key in placed}
+    assert placed == {key: murmur2_partition(key, 25) for key in placed}
     assert len(placed) == 40
     assert reader.read_to_end() == {TopicPartition("orders", number): Position(number + 1) for number in range(40)}
 

@@ -14,9 +14,6 @@ from sparkmirror.model import TopicPartition
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPED = re.compile(r'["\\\x00-\x1f]|[\U00010000-\U0010ffff]')
-_UINT32 = 0xFFFFFFFF
-_MURMUR_FACTOR = 0x5BD1E995
-_MURMUR_SEED = 0x9747B28C
 
 
 def jackson_string(text: str) -> str:
@@ -73,25 +70,6 @@ def decode_value(value: bytes | None) -> int | None:
         raise ProtocolError(f"A stored position is not an integer offset: {value[:80]!r}.")
     offset: int = stored["offset"]
     return offset + 1 if offset >= -1 else None
-
-
-def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of the offsets topic that Kafka's default partitioner chooses for `key`."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
-def murmur2(data: bytes) -> int:
-    """Kafka's 32-bit murmur2 (`Utils.murmur2`), as an unsigned number."""
-    body = len(data) - len(data) % 4
-    hashed = _MURMUR_SEED ^ len(data)
-    for start in range(0, body, 4):
-        word = int.from_bytes(data[start : start + 4], "little") * _MURMUR_FACTOR & _UINT32
-        word = (word ^ word >> 24) * _MURMUR_FACTOR & _UINT32
-        hashed = (hashed * _MURMUR_FACTOR & _UINT32) ^ word
-    if tail := data[body:]:
-        hashed = (hashed ^ int.from_bytes(tail, "little")) * _MURMUR_FACTOR & _UINT32
-    hashed = (hashed ^ hashed >> 13) * _MURMUR_FACTOR & _UINT32
-    return hashed ^ hashed >> 15
 
 
 def _escape(character: str) -> str:

@@ -17,6 +17,7 @@ from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Position, TopicPartition
+from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.target.outbox import Outbox, Parcel
 
 _LOT_BYTES_MAX: Final = 512 << 10
@@ -97,7 +98,7 @@ class Progress:
         released = where in self._released
         forget = partial(self._forget_position, where, released)
         key = connect.encode_key(options.source_alias, where)
-        home = TopicPartition(options.topics.offsets, connect.partition_of(key, options.offsets_partitions))
+        home = TopicPartition(options.topics.offsets, murmur2_partition(key, options.offsets_partitions))
         lots.setdefault(home, []).append(_Entry(key, connect.encode_value(outbox.acknowledged), forget))
         position = Position(outbox.acknowledged, outbox.leader_epoch, self._topic_ids[where])
         value = positions.encode_value(PositionRecord(position, generation, self._task, released, self._run))

@@ -13,10 +13,9 @@ from sparkmirror.ledger.connect import (
     encode_key,
     encode_value,
     jackson_string,
-    murmur2,
-    partition_of,
 )
 from sparkmirror.model import TopicPartition
+from sparkmirror.policy.partitioner import murmur2_partition
 
 ORDERS_3 = b'["MirrorSourceConnector",{"cluster":"A","partition":3,"topic":"orders"}]'
 
@@ -42,40 +41,7 @@ def test_a_key_is_written_as_connect_writes_it() -> None:
     ],
 )
 def test_keys_live_where_a_live_mirrormaker_put_them(topic: str, partition: int, stored_in: int) -> None:
-    assert partition_of(encode_key("A", TopicPartition(topic, partition)), 25) == stored_in
-
-
-@pytest.mark.parametrize(
-    ("key", "hashed", "stored_in"),
-    [
-        (ORDERS_3, -898334144, 4),
-        (b'["MirrorCheckpointConnector",{"partition":3,"topic":"A.orders","group":"grp1"}]', -287029772, 1),
-        (b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]', 1162868500, 0),
-        (b'["MirrorCheckpointConnector",{"partition":0,"topic":"A.orders","group":"g1"}]', None, 16),
-        (b'["MirrorCheckpointConnector",{"partition":1,"topic":"A.orders","group":"g1"}]', None, 5),
-        (b'["MirrorCheckpointConnector",{"partition":0,"topic":"A.txn","group":"g2"}]', None, 12),
-    ],
-)
-def test_murmur2_is_kafkas(key: bytes, hashed: int | None, stored_in: int) -> None:
-    assert partition_of(key, 25) == stored_in
-    if hashed is not None:
-        assert murmur2(key) == hashed & 0xFFFFFFFF
-
-
-@pytest.mark.parametrize(
-    ("key", "hashed"),
-    # The vectors of Kafka's own UtilsTest.testMurmur2.
-    [
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
-        (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
-    ],
-)
-def test_murmur2_gives_the_values_kafka_tests_itself_with(key: bytes, hashed: int) -> None:
-    assert murmur2(key) == hashed & 0xFFFFFFFF
+    assert murmur2_partition(encode_key("A", TopicPartition(topic, partition)), 25) == stored_in
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Position, TopicPartition
+from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.target.outbox import Batch, Outbox
 from sparkmirror.target.progress import Progress, ProgressOptions
 
@@ -63,7 +64,7 @@ def test_a_position_is_stored_as_connect_does_and_with_what_recognises_its_log()
     progress = new_progress(ORDERS)
     stored = store(progress, at(ORDERS, 42))
     key = connect.encode_key("A", ORDERS)
-    home = TopicPartition("mm2-offsets.A.internal", connect.partition_of(key, 25))
+    home = TopicPartition("mm2-offsets.A.internal", murmur2_partition(key, 25))
     assert stored.keys() == {home, POSITIONS}
     (theirs,) = stored[home]
     assert (theirs.key, theirs.value) == (key, b'{"offset":41}')
