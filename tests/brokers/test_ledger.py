@@ -12,7 +12,7 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.ledger.setup import ensure_ledger_topics, offsets_partition_count
+from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
 from sparkmirror.model import Cluster, Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
@@ -70,7 +70,7 @@ def test_topics_are_created_once_with_what_the_cluster_can_give(target: Cluster,
         warnings = ensure_ledger_topics(admin, names)
         assert any("replication factor 1 instead of 3" in warning for warning in warnings)
         assert ensure_ledger_topics(admin, names) == ()
-        assert offsets_partition_count(admin, names) == 25
+        assert admin.list_topics([names.offsets])[names.offsets].partitions == 25
         assert {admin.list_topics([name])[name].partitions for name in list(names)[1:]} == {1}
         assert admin.effective_config(names.offsets, "cleanup.policy") == "compact"
         assert admin.effective_config(names.positions, "segment.bytes") == str(1 << 20)

@@ -41,6 +41,8 @@ def test_every_record_arrives_as_it_is_and_a_second_run_copies_nothing(
     for codec in CODECS:
         write(source, f"{story}.{codec}", odd_records(), compression_type=codec)
     write(source, f"{story}.wide", numbered(0, 6_400, partitions=64))
+    # Somebody made the offsets topic before us, with another size than ours: where a key lives follows from that.
+    make_topics(target, {f"mm2-offsets.{alias}.internal": 7}, {"cleanup.policy": "compact"})
     text = flow_file(source, target, alias=alias, topics=rf"{story}\\..*", lines=["tasks.max = 2"])
 
     first = mirror_once(text)
@@ -73,7 +75,7 @@ def assert_positions_are_as_connect_writes_them(target: Client, alias: str, stor
 def where_librdkafka_puts(target: Client, keys: set[bytes], alias: str) -> dict[bytes, int]:
     """Java's default partitioner by another hand: the same keys into a topic of as many partitions."""
     scratch = f"partitioner-{alias}"
-    make_topics(target, {scratch: 25})
+    make_topics(target, {scratch: 7})
     chosen: dict[bytes, int] = {}
     producer = Producer({**target, "partitioner": "murmur2"})
     for key in keys:

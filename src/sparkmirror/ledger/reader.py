@@ -16,6 +16,7 @@ class LedgerReader:
     """Positions of every source partition of a flow, committed ones only. A context manager, for one thread.
 
     `view` holds what was read so far: positions, our own records (generation, task, released) and `problems`.
+    `offsets_partitions` is how many partitions the offsets topic really has, which decides where each key lives.
     """
 
     def __init__(
@@ -24,7 +25,9 @@ class LedgerReader:
         """Connects; the topics must exist (`ensure_ledger_topics`). Raises what `open_admin` raises."""
         self.view = LedgerView(source_alias, connector)
         self._topics = topics
-        self._tail = open_tail(target, "ledger", _partitions(target, topics))
+        partitions = _partitions(target, topics)
+        self.offsets_partitions = sum(partition.topic == topics.offsets for partition in partitions)
+        self._tail = open_tail(target, "ledger", partitions)
 
     def __enter__(self) -> Self:
         return self

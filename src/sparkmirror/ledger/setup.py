@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import TopicExists
 from sparkmirror.ledger.topics import (
@@ -42,11 +41,3 @@ def ensure_ledger_topics(
     )
     create_ledger_topics(admin, plan)
     return plan.warnings
-
-
-def offsets_partition_count(admin: Admin, topics: LedgerTopics) -> int:
-    """How many partitions the offsets topic really has, which decides where each key lives."""
-    found = admin.list_topics([topics.offsets]).get(topics.offsets)
-    if found is None:
-        raise ClusterError(f"Cluster {admin.alias} has no topic {topics.offsets}.", "Was it deleted just now?")
-    return found.partitions

@@ -127,6 +127,7 @@ def plan_row(plan: TaskPlan, generation: int, assigned: Iterable[tuple[Assigned,
         "generation": generation,
         "producer": [plan.producer_id, plan.producer_epoch],
         "ring": list(ring),
+        "offsets_partitions": plan.offsets_partitions,
         "partitions": [{**assigned_to_json(item), "slot": slot} for item, slot in assigned],
     }
     return Row(PLAN, payload=json.dumps(payload).encode())

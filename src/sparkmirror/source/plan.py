@@ -31,7 +31,8 @@ class TaskPlan:
     """What one Spark task gets at the start of an epoch. Pickled into its input partition.
 
     `brokers` and `leaders` spare the task its first look-up; `commands_from` is the offset of the command topic from
-    which it listens; `seconds` is how long the epoch lasts, 0 for as long as bounded partitions have not ended.
+    which it listens; `offsets_partitions` is the real size of the target's offsets topic; `seconds` is how long the
+    epoch lasts, 0 for as long as bounded partitions have not ended.
     """
 
     task: int
@@ -45,6 +46,7 @@ class TaskPlan:
     brokers: Mapping[int, tuple[str, int]]
     leaders: Mapping[TopicPartition, int]
     commands_from: int
+    offsets_partitions: int
 
 
 Assignment = Mapping[int, frozenset[TopicPartition]]

@@ -84,6 +84,7 @@ class Planner:
                 brokers=source.brokers(),
                 leaders={tp: leaders[tp] for tp in members if tp in leaders},
                 commands_from=target.latest_offsets([commands]).get(commands, 0),
+                offsets_partitions=ledger.offsets_partitions,
             )
             for task, members in sorted(self._assignment.items())
         ]
@@ -141,6 +142,7 @@ class Planner:
             brokers=source.brokers(),
             leaders={},
             commands_from=plan.commands_from,
+            offsets_partitions=ledger.offsets_partitions,
         )
 
     def close(self) -> None:

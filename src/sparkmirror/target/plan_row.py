@@ -20,6 +20,7 @@ class PlanRow:
     producer_id: int
     producer_epoch: int
     ring: RingAddress
+    offsets_partitions: int
     partitions: tuple[tuple[Assigned, int], ...]
 
     @classmethod
@@ -34,5 +35,6 @@ class PlanRow:
             producer_id,
             producer_epoch,
             RingAddress(*fields["ring"]),
+            fields["offsets_partitions"],
             tuple((assigned_from_json(item), item["slot"]) for item in fields["partitions"]),
         )

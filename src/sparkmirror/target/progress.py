@@ -30,7 +30,6 @@ class ProgressOptions:
 
     source_alias: str
     topics: LedgerTopics
-    offsets_partitions: int
     flush_seconds: float
 
 
@@ -45,8 +44,9 @@ class _Entry(NamedTuple):
 class Progress:
     """Remembers what is stored, and turns what changed into parcels for the ledger's outboxes."""
 
-    def __init__(self, options: ProgressOptions, task: int, run: str = "") -> None:
+    def __init__(self, options: ProgressOptions, task: int, offsets_partitions: int, run: str = "") -> None:
         self._options = options
+        self._offsets_partitions = offsets_partitions
         self._task = task
         self._run = run
         # What the ledger holds, or will once what is open is acknowledged.
@@ -98,7 +98,7 @@ class Progress:
         released = where in self._released
         forget = partial(self._forget_position, where, released)
         key = connect.encode_key(options.source_alias, where)
-        home = TopicPartition(options.topics.offsets, murmur2_partition(key, options.offsets_partitions))
+        home = TopicPartition(options.topics.offsets, murmur2_partition(key, self._offsets_partitions))
         lots.setdefault(home, []).append(_Entry(key, connect.encode_value(outbox.acknowledged), forget))
         position = Position(outbox.acknowledged, outbox.leader_epoch, self._topic_ids[where])
         value = positions.encode_value(PositionRecord(position, generation, self._task, released, self._run))

@@ -73,7 +73,7 @@ class Sender:
             options.request_seconds + 10,
         )
         self.tally = Tally(plan)
-        self._progress = Progress(options.progress, plan.task, plan.run)
+        self._progress = Progress(options.progress, plan.task, plan.offsets_partitions, plan.run)
         self._intake = Intake(peer, self._progress, self.tally)
         self._isolation = Isolation(peer, self._intake, self.tally, self._flush_socket_of)
         self._ready: dict[ProduceConnection, dict[Outbox, None]] = {}

@@ -171,7 +171,6 @@ def _sender_options(flow: FlowConfig) -> SenderOptions:
     progress = ProgressOptions(
         flow.name.source,
         ledger_topics(flow.name.source, flow.offset_storage_topic),
-        flow.offset_storage_partitions,
         flow.offset_flush_interval_ms / 1000,
     )
     return SenderOptions(

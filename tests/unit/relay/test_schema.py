@@ -29,10 +29,10 @@ def test_rows_come_out_of_arrow_as_they_went_in() -> None:
 def test_the_writer_reads_from_a_plan_row_what_the_reader_put_in() -> None:
     recreated = Assigned(TopicPartition("zahlungen-ü", 0), 0, -1, UUID(int=5), end=9, restarted_from=500)
     known = Assigned(TopicPartition("orders", 3), 42, 7, UUID(int=1 << 100))
-    plan = TaskPlan(2, "run-1", 5, 8, 600.0, (known,), 1000, 6, {}, {}, 0)
+    plan = TaskPlan(2, "run-1", 5, 8, 600.0, (known,), 1000, 6, {}, {}, 0, 50)
     ring = RingAddress(123, 4, 5, 1 << 20)
     row = plan_row(plan, 9, [(known, 0), (recreated, -1)], ring)
     assert row.kind == PLAN
     assert row.payload is not None
     parsed = PlanRow.parse(row.payload)
-    assert parsed == PlanRow(2, "run-1", 5, 9, 1000, 6, ring, ((known, 0), (recreated, -1)))
+    assert parsed == PlanRow(2, "run-1", 5, 9, 1000, 6, ring, 50, ((known, 0), (recreated, -1)))

@@ -135,7 +135,7 @@ class Copying(RuleBasedStateMachine):
     @initialize(start=st.integers(0, 2), first_sequence=st.sampled_from([0, SEQUENCES - 4]))
     def begin(self, start: int, first_sequence: int) -> None:
         self.source.grow([3, 2])
-        plan = PlanRow(0, "run", 1, 1, *PRODUCER, RingAddress(1, 2, 3, 4), ((Assigned(WHERE, start), 5),))
+        plan = PlanRow(0, "run", 1, 1, *PRODUCER, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, start), 5),))
         self.intake = Intake(self.ring, NoProgress(), Tally(plan))  # type: ignore[arg-type]
         self.intake.take_plan(plan)
         self.outbox: Outbox = self.intake.outboxes[WHERE]

@@ -88,7 +88,7 @@ class Desk:
 
 
 def plan(*assigned: Assigned) -> PlanRow:
-    return PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4), tuple((item, 5) for item in assigned))
+    return PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4), 25, tuple((item, 5) for item in assigned))
 
 
 def delivery(kind: str, first: int, following: int, payload: bytes, lease: int | None) -> Delivery:

@@ -31,9 +31,9 @@ class Ward:
     def __init__(self, *, shared_memory: bool = True) -> None:
         self.reader = Reader()
         peer = self.reader if shared_memory else None
-        plan = PlanRow(0, "run", 1, 1, 7, 0, RingAddress(0, 0, 0, 0), ())
+        plan = PlanRow(0, "run", 1, 1, 7, 0, RingAddress(0, 0, 0, 0), 25, ())
         self.tally = Tally(plan)
-        progress = Progress(ProgressOptions("A", ledger_topics("A"), 25, 1.0), 0)
+        progress = Progress(ProgressOptions("A", ledger_topics("A"), 1.0), 0, 25)
         self.intake = Intake(peer, progress, self.tally)  # type: ignore[arg-type]
         self.flushed: list[Outbox] = []
         self.isolation = Isolation(peer, self.intake, self.tally, self.flushed.append)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ STATUS = TopicPartition(TOPICS.status, 0)
 
 
 def new_progress(*partitions: TopicPartition) -> Progress:
-    progress = Progress(ProgressOptions("A", TOPICS, 25, 1.0), task=2)
+    progress = Progress(ProgressOptions("A", TOPICS, 1.0), task=2, offsets_partitions=25)
     for partition in partitions:
         progress.adopt(partition, TOPIC_ID)
     return progress
