@@ -1,4 +1,4 @@
-"""The commands `sparkmirror` and `connect-mirror-maker`: parse, run a verb, turn what happens into an exit status.
+"""The commands `sparkmirror`, `connect-mirror-maker` and `kafka-mirror-maker`: parse, run a verb, give an exit status.
 
 Exit statuses: 0 done, 1 run-time, 2 configuration or usage, 3 environment (`errors.py`), 130 interrupted.
 """
@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from sparkmirror.cli import demo, run, version
+from sparkmirror.cli import demo, kafka_mirror_maker, run, version
 from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 
 INTERRUPTED = 130
@@ -30,6 +30,13 @@ def connect_mirror_maker(argv: Sequence[str] | None = None) -> int:
     """Runs `connect-mirror-maker FILE [--clusters …]`, which is `sparkmirror run`. Entry point."""
     parser = argparse.ArgumentParser(prog="connect-mirror-maker", description=run.DESCRIPTION)
     run.add_arguments(parser)
+    return _guarded(parser.parse_args(argv), parser.prog)
+
+
+def mirror_maker_1(argv: Sequence[str] | None = None) -> int:
+    """Runs `kafka-mirror-maker --consumer.config F --producer.config F …`, MirrorMaker 1's command. Entry point."""
+    parser = argparse.ArgumentParser(prog="kafka-mirror-maker", description=kafka_mirror_maker.DESCRIPTION)
+    kafka_mirror_maker.add_arguments(parser)
     return _guarded(parser.parse_args(argv), parser.prog)
 
 

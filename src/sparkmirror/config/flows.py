@@ -5,7 +5,7 @@ Everything that is wrong with a file is reported at once, each problem with its 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 
@@ -27,7 +27,12 @@ from sparkmirror.config.recognise import recognise
 from sparkmirror.model import Cluster, FlowName
 from sparkmirror.policy.filters import TopicFilter
 from sparkmirror.policy.loops import Route, find_loops
-from sparkmirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from sparkmirror.policy.naming import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+    SameNamePolicy,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,11 @@ class FlowConfig:
     lease_ring_bytes: int
     connections_per_broker: int
     on_data_loss: str
+    on_send_failure: str
+    topic_creation: str
+    partitioning: str
+    progress_group: str
+    progress_group_commit_interval_ms: int
     consumer: ConsumerSettings
     producer: ProducerSettings
 
@@ -68,12 +78,16 @@ class FlowConfig:
 
 @dataclass(frozen=True, slots=True)
 class MirrorConfig:
-    """A file, understood. `clusters` hold the properties of their admin clients; `flows` mirror data."""
+    """A file, understood. `clusters` hold the properties of their admin clients; `flows` mirror data.
+
+    `text` is the MirrorMaker 2 file that means all this, which Spark's workers read again; it may hold secrets.
+    """
 
     clusters: Mapping[str, Cluster]
     flows: tuple[FlowConfig, ...]
     warnings: tuple[str, ...]
     file: str
+    text: str = field(default="", repr=False)
 
 
 def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
@@ -81,7 +95,8 @@ def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[s
 
     Raises ConfigError that lists every problem.
     """
-    return parse_config(read_properties(path), targets, flows)
+    config = parse_config(read_properties(path), targets, flows)
+    return replace(config, text=Path(path).read_bytes().decode("latin-1"))
 
 
 def parse_config(properties: Properties, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
@@ -185,6 +200,11 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         lease_ring_bytes=flow.read(keys.LEASE_RING_BYTES),
         connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),
         on_data_loss=flow.read(keys.ON_DATA_LOSS),
+        on_send_failure=flow.read(keys.ON_SEND_FAILURE),
+        topic_creation=flow.read(keys.TOPIC_CREATION),
+        partitioning=flow.read(keys.PARTITIONING),
+        progress_group=flow.read(keys.PROGRESS_GROUP),
+        progress_group_commit_interval_ms=flow.read(keys.PROGRESS_GROUP_COMMIT_INTERVAL),
         consumer=read_consumer(Reader(consumer, problems)),
         producer=read_producer(Reader(producer, problems)),
     )
@@ -192,7 +212,10 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
 
 def _read_policy(flow: Reader, name: FlowName) -> ReplicationPolicy:
     separator, internal = flow.read(keys.POLICY_SEPARATOR), flow.read(keys.POLICY_INTERNAL_SEPARATOR)
-    if flow.read(keys.POLICY_CLASS) == keys.IDENTITY_POLICY:
+    policy_class = flow.read(keys.POLICY_CLASS)
+    if policy_class == keys.SAME_NAME_POLICY:
+        return SameNamePolicy(separator, internal, name.source)
+    if policy_class == keys.IDENTITY_POLICY:
         return IdentityReplicationPolicy(separator, internal, name.source)
     return DefaultReplicationPolicy(separator, internal)
 

@@ -45,8 +45,10 @@ class Key(Generic[T]):
 
 DEFAULT_POLICY = "DefaultReplicationPolicy"
 IDENTITY_POLICY = "IdentityReplicationPolicy"
+SAME_NAME_POLICY = "SameNamePolicy"
 _POLICIES = types.class_name(
     {f"org.apache.kafka.connect.mirror.{name}": name for name in (DEFAULT_POLICY, IDENTITY_POLICY)}
+    | {"sparkmirror.policy.naming:SameNamePolicy": SAME_NAME_POLICY}
 )
 
 CLUSTERS = Key("clusters", Scope.FILE, types.LIST, (), "The aliases of all clusters. Required.")
@@ -203,6 +205,49 @@ ON_DATA_LOSS = Key(
     "continue",
     "What to do with a partition whose source lost records before they were mirrored. The gap is recorded in any case.",
     "goes on in silence",
+)
+ON_SEND_FAILURE = Key(
+    "on.send.failure",
+    Scope.FLOW,
+    types.choice("retry", "fail"),
+    "retry",
+    "What to do when the target refuses a record for good. `retry` holds that partition alone and tries again; `fail` "
+    "ends the mirror, as MirrorMaker 1 does.",
+    "fails the task",
+)
+TOPIC_CREATION = Key(
+    "topic.creation",
+    Scope.FLOW,
+    types.choice("mirror", "broker"),
+    "mirror",
+    "Who creates remote topics: `mirror` makes them like their source, `broker` leaves it to the target's "
+    "`auto.create.topics.enable`, as MirrorMaker 1 does.",
+    "no such key",
+)
+PARTITIONING = Key(
+    "partitioning",
+    Scope.FLOW,
+    types.choice("source", "key"),
+    "source",
+    "Where records go in a remote topic that has another number of partitions than its source: `source` keeps the "
+    "partition number, `key` does as Java's partitioner, by the record's key.",
+    "no such key",
+)
+PROGRESS_GROUP = Key(
+    "progress.group.id",
+    Scope.FLOW,
+    types.STRING,
+    "",
+    "Commit progress on the source as this consumer group, so that lag tools show it, and start from its offsets.",
+    "no such key",
+)
+PROGRESS_GROUP_COMMIT_INTERVAL = Key(
+    "progress.group.commit.interval.ms",
+    Scope.FLOW,
+    types.whole(1, unit="ms"),
+    60_000,
+    "How often progress is committed to that group.",
+    "no such key",
 )
 
 BOOTSTRAP_SERVERS = Key(

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.policy.naming import HEARTBEATS_TOPIC, IdentityReplicationPolicy
+from sparkmirror.policy.naming import HEARTBEATS_TOPIC, IdentityReplicationPolicy, SameNamePolicy
 from sparkmirror.relay.schema import ROW_SCHEMA, RUN
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def _matches(expressions: tuple[str, ...]) -> Column:
 
 
 def _remote_name(flow: FlowConfig) -> Column:
+    if isinstance(flow.policy, SameNamePolicy):
+        return F.col("topic")
     prefixed = F.concat(F.lit(flow.policy.format_remote_topic(flow.name.source, "")), F.col("topic"))
     if isinstance(flow.policy, IdentityReplicationPolicy):
         looks_like_heartbeats = F.col("topic").endswith(HEARTBEATS_TOPIC)

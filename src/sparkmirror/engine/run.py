@@ -148,8 +148,7 @@ class MirrorRun:
         self._options = options
         self._stop = stop
         self._scratch = scratch
-        text = Path(config.file).read_bytes().decode("latin-1")
-        self._flows = [RunningFlow(flow, text, scratch, once=options.once) for flow in config.flows]
+        self._flows = [RunningFlow(flow, config.text, scratch, once=options.once) for flow in config.flows]
         self._ends: dict[str, dict[TopicPartition, int]] = {}
 
     def run(self) -> int:

@@ -126,5 +126,34 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
         return topic
 
 
+@dataclass(frozen=True, slots=True)
+class SameNamePolicy(IdentityReplicationPolicy):
+    """Every topic keeps its name, as MirrorMaker 1 has it: no exception for heartbeats, which it does not know.
+
+    Left out are the brokers' own topics and those in which mirrors keep their positions: in a chain they would be
+    taken for the next mirror's.
+    """
+
+    def format_remote_topic(self, source: str, topic: str) -> str:  # noqa: ARG002
+        return topic
+
+    def topic_source(self, topic: str) -> str | None:  # noqa: ARG002
+        return self.source
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return topic
+
+    def is_internal_topic(self, topic: str) -> bool:
+        return topic in _BROKER_TOPICS or (topic.startswith("mm2-") and topic.endswith(".internal"))
+
+    def is_heartbeats_topic(self, topic: str) -> bool:  # noqa: ARG002
+        return False
+
+
+_BROKER_TOPICS = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
+)
+
+
 def _looks_like_heartbeats(topic: str) -> bool:
     return topic.endswith(HEARTBEATS_TOPIC)

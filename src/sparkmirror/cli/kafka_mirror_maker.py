@@ -1,0 +1,144 @@
+"""`kafka-mirror-maker`: MirrorMaker 1's command line. Only reads arguments; the meaning is in `config.mm1`.
+
+Entry point is `cli.main.mirror_maker_1`.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from sparkmirror.config.mm1_names import REFUSED_OPTIONS
+from sparkmirror.errors import ConfigError
+
+DESCRIPTION = "Mirror topics under their own names, with the files and options of MirrorMaker 1, until stopped."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """MirrorMaker 1's options, then ours."""
+    add = parser.add_argument
+    add(
+        "--consumer.config",
+        dest="consumer_files",
+        metavar="FILE",
+        action="append",
+        required=True,
+        help="consumer settings of the source cluster; give it again for each further source",
+    )
+    add(
+        "--producer.config",
+        dest="producer_file",
+        metavar="FILE",
+        required=True,
+        help="producer settings of the target cluster",
+    )
+    add(
+        "--whitelist",
+        "--include",
+        dest="include",
+        metavar="REGEX",
+        help="topics to mirror: Java regular expressions, commas between them",
+    )
+    add(
+        "--blacklist", "--exclude", dest="exclude", metavar="REGEX", help="topics to leave out; all others are mirrored"
+    )
+    add(
+        "--num.streams",
+        dest="streams",
+        metavar="N",
+        type=_count,
+        default=1,
+        help="Spark tasks for each source (default: 1)",
+    )
+    add(
+        "--num.producers",
+        dest="producers",
+        metavar="N",
+        type=_count,
+        help="connections of a task to each target broker (default: 2)",
+    )
+    add(
+        "--abort.on.send.failure",
+        dest="abort",
+        metavar="true|false",
+        nargs="?",
+        const=True,
+        default=True,
+        type=_boolean,
+        help="end when the target refuses a record for good (default: true); with false that partition "
+        "is held and tried again, all others go on",
+    )
+    add(
+        "--offset.commit.interval.ms",
+        dest="commit_interval_ms",
+        metavar="MS",
+        type=_count,
+        default=60_000,
+        help="how often progress is committed to group.id on the source (default: 60000)",
+    )
+    add("--new.consumer", action="store_true", help="accepted, without effect")
+    add("--queue.size", metavar="N", help="accepted, without effect: what waits is bounded by memory")
+    for option, reason in REFUSED_OPTIONS.items():
+        add(option, dest="refused", metavar="…", nargs="?", action=_Refuse, help=f"refused: {reason}")
+    add("--once", action="store_true", help="stop when all that is there now is mirrored")
+    add("--dry-run", action="store_true", help="print what would be done and change nothing")
+    add("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
+    add("--debug", action="store_true", help="show stack traces")
+    add("--master", metavar="URL", help="a Spark master (default: this machine)")
+    parser.set_defaults(command=execute, takes_rest=False)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Reads the files, prints their warnings and hands over. Raises ConfigError and what the engine raises."""
+    from sparkmirror.config.mm1 import MirrorMaker1, translate_mm1
+    from sparkmirror.config.options import RunOptions
+
+    for option in args.refused or ():
+        _refuse(option)
+    command = MirrorMaker1(
+        tuple(args.consumer_files),
+        args.producer_file,
+        args.include,
+        args.exclude,
+        args.streams,
+        args.producers,
+        args.abort,
+        args.commit_interval_ms,
+    )
+    config = translate_mm1(command)
+    for warning in config.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+
+    from sparkmirror.engine.run import run_mirror
+
+    return run_mirror(config, RunOptions(args.once, args.dry_run, args.format, args.master, args.debug))
+
+
+class _Refuse(argparse.Action):
+    """Notes an option that would change what is mirrored, by the name it was given under."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,  # noqa: ARG002
+        option_string: str | None = None,
+    ) -> None:
+        namespace.refused = [*(namespace.refused or ()), option_string or self.option_strings[0]]
+
+
+def _refuse(option: str) -> None:
+    hint = "`sparkmirror run` changes records with `transforms.…`" if "handler" in option else "leave it out"
+    raise ConfigError(f"{option} is not supported: {REFUSED_OPTIONS[option]}", hint)
+
+
+def _count(text: str) -> int:
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
+    return int(text)
+
+
+def _boolean(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"`{text}` is neither true nor false")
+    return text.strip().lower() == "true"

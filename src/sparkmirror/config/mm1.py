@@ -1,0 +1,277 @@
+"""From MirrorMaker 1's two files and its flags to the same frozen dataclasses that a MirrorMaker 2 file becomes.
+
+What the files say is written down as a MirrorMaker 2 file, which `config/flows.py` reads: Spark's workers are given
+that text. The names of old are in `config/mm1_names.py`. Every problem is told at once, with the line of the file that
+a person wrote. Called by `cli/kafka_mirror_maker.py`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from hashlib import sha256
+
+import javaproperties
+
+from sparkmirror.config import foreign, keys
+from sparkmirror.config.flows import MirrorConfig, parse_config
+from sparkmirror.config.mm1_names import (
+    AUTO_COMMIT,
+    BYTE_CLASSES,
+    CONSUMER,
+    GROUP_MEMBERSHIP,
+    OLD_MESSAGE_BATCH_SIZE,
+    OLD_VALUES,
+    PRODUCER,
+    SERIALIZERS,
+    Dialect,
+)
+from sparkmirror.config.problems import Problems
+from sparkmirror.config.properties import Entry, parse_properties, read_properties
+from sparkmirror.config.reading import Reader
+from sparkmirror.errors import ConfigError
+from sparkmirror.policy.filters import compile_names
+
+TARGET = "target"
+_GROUP_ID = "group.id"
+_SERVERS = "bootstrap.servers"
+_COMMON = frozenset((_SERVERS, "security.protocol", *foreign.SECURITY_NAMES))
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorMaker1:
+    """What the command line says. `include` and `exclude` are as typed; None where the option is not given."""
+
+    consumer_files: tuple[str, ...]
+    producer_file: str
+    include: str | None = None
+    exclude: str | None = None
+    streams: int = 1
+    producers: int | None = None
+    abort_on_send_failure: bool = True
+    offset_commit_interval_ms: int = 60_000
+
+
+@dataclass(slots=True)
+class _Client:
+    """One file, translated: today's names, each with the line it came from."""
+
+    problems: Problems
+    settings: dict[str, Entry] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def file(self) -> str:
+        return self.problems.file
+
+    def value(self, name: str) -> str:
+        return self.settings[name].value.strip() if name in self.settings else ""
+
+
+def translate_mm1(command: MirrorMaker1) -> MirrorConfig:
+    """The flows of a MirrorMaker 1: one for each consumer file, named `<group>-<hash>->target`.
+
+    Raises ConfigError that lists every problem of the files and the options.
+    """
+    consumers = [_read_client(file, CONSUMER, keys.Scope.CONSUMER) for file in command.consumer_files]
+    producer = _read_client(command.producer_file, PRODUCER, keys.Scope.PRODUCER)
+    for consumer in consumers:
+        _require_servers(consumer, "zookeeper.connect", "zk.connect")
+        _require_group(consumer)
+    _require_servers(producer, "zk.connect")
+    options = Problems("kafka-mirror-maker")
+    topics = _topic_lines(command, options)
+    _refuse_same_cluster(consumers, producer)
+    _raise_all([*(consumer.problems for consumer in consumers), producer.problems, options])
+    text = render_flows(command, consumers, producer, topics)
+    config = parse_config(parse_properties(text.encode("latin-1"), "kafka-mirror-maker"))
+    notes = [note for client in (*consumers, producer) for note in (*client.problems.warnings(), *client.notes)]
+    return replace(config, warnings=tuple(dict.fromkeys(notes)), text=text)
+
+
+def render_flows(
+    command: MirrorMaker1, consumers: Sequence[_Client], producer: _Client, topics: Mapping[str, str]
+) -> str:
+    """The MirrorMaker 2 file that does the same, without a date."""
+    aliases = [source_alias(consumer.value(_GROUP_ID), consumer.value(_SERVERS)) for consumer in consumers]
+    lines = {"clusters": ", ".join(dict.fromkeys((*aliases, TARGET))), **_COMMON_LINES, **topics}
+    lines["tasks.max"] = str(command.streams)
+    lines["on.send.failure"] = "fail" if command.abort_on_send_failure else "retry"
+    lines["progress.group.commit.interval.ms"] = str(command.offset_commit_interval_ms)
+    if command.producers is not None:
+        lines["connections.per.broker"] = str(command.producers)
+    lines |= dict(_client_lines(TARGET, "producer", producer.settings))
+    for alias, consumer in zip(aliases, consumers, strict=True):
+        settings = {name: entry for name, entry in consumer.settings.items() if name != _GROUP_ID}
+        lines |= dict(_client_lines(alias, "consumer", settings))
+        # Java's consumer begins at the end, MirrorMaker 2's at the beginning.
+        lines.setdefault(f"{alias}.consumer.auto.offset.reset", "latest")
+        lines[f"{alias}->{TARGET}.enabled"] = "true"
+        lines[f"{alias}->{TARGET}.progress.group.id"] = consumer.value(_GROUP_ID)
+    return str(javaproperties.dumps(lines, timestamp=None))
+
+
+_COMMON_LINES: Mapping[str, str] = {
+    "replication.policy.class": "sparkmirror.policy.naming:SameNamePolicy",
+    "replication.factor": "-1",
+    "topic.creation": "broker",
+    "partitioning": "key",
+    "offset.storage.partitions": "5",
+    "sync.topic.configs.enabled": "false",
+    "sync.topic.acls.enabled": "false",
+    "heartbeats.replication.enabled": "false",
+    "emit.heartbeats.enabled": "false",
+    "emit.checkpoints.enabled": "false",
+    "emit.offset-syncs.enabled": "false",
+}
+
+
+def source_alias(group: str, servers: str) -> str:
+    """The alias of the cluster that `group` reads at `servers`: legal in topic names, the same at every start.
+
+    Mirrors from several clusters into one often share the name of their group; the hash keeps their positions apart.
+    """
+    addresses = ",".join(sorted(server.strip().lower() for server in servers.split(",")))
+    digest = sha256(f"{group}\n{addresses}".encode()).hexdigest()[:6]
+    return f"{re.sub('[^A-Za-z0-9_-]', '_', group)[:60]}-{digest}"
+
+
+def split_patterns(text: str) -> tuple[str, ...]:
+    """A list of MirrorMaker 1, as its `TopicFilter` reads it: commas are choices, blanks and outer quotes go."""
+    bare = text.replace(" ", "").strip("\"'\t\n")
+    return tuple(dict.fromkeys(item for item in bare.split(",") if item))
+
+
+def _topic_lines(command: MirrorMaker1, problems: Problems) -> dict[str, str]:
+    given = [name for name in (command.include, command.exclude) if name is not None]
+    if len(given) != 1:
+        wrong = (
+            "--whitelist and --blacklist exclude each other"
+            if given
+            else "neither --whitelist nor --blacklist is given"
+        )
+        problems.error(wrong, "exactly one of them (or --include and --exclude) says which topics are mirrored")
+        return {}
+    patterns = split_patterns(given[0])
+    option = "--whitelist" if command.include is not None else "--blacklist"
+    try:
+        if compile_names(patterns) is None:
+            problems.error(f"{option} `{given[0]}` holds no expression", "`.*` stands for all topics")
+    except ConfigError as error:
+        problems.error(f"{option}: {error}")
+    listed = ", ".join(patterns)
+    if command.include is not None:
+        return {"topics": listed, "topics.exclude": ""}
+    return {"topics": ".*", "topics.exclude": listed}
+
+
+def _client_lines(alias: str, role: str, settings: Mapping[str, Entry]) -> Iterator[tuple[str, str]]:
+    for name, entry in settings.items():
+        yield f"{alias}.{name}" if name in _COMMON else f"{alias}.{role}.{name}", entry.value
+
+
+# One file.
+
+
+def _read_client(file: str, dialect: Dialect, scope: keys.Scope) -> _Client:
+    properties = read_properties(file)
+    client = _Client(Problems(file))
+    effective = {key.name for key in keys.keys_of(scope, keys.Scope.CLIENT)} | _COMMON | {_GROUP_ID}
+    old: list[str] = []
+    idle: list[str] = []
+    for entry in properties.entries.values():
+        name = dialect.renamed.get(entry.key, entry.key)
+        if name != entry.key and name in properties.entries:
+            client.problems.warn(f"`{entry.key}` has no effect beside `{name}`, its name of today", entry)
+        elif sentence := _explain(entry, dialect):
+            client.problems.warn(f"`{entry.key}` has no effect: {sentence}", entry)
+        elif entry.key in dialect.quiet:
+            continue
+        elif name in effective:
+            client.settings[name] = Entry(entry.key, _value_of(entry), entry.line)
+            old += [f"`{entry.key}` as `{name}`"] if name != entry.key else []
+        elif name in foreign.UNUSED:
+            idle.append(f"`{entry.key}`")
+        else:
+            unknown = f"`{entry.key}` is not a known setting and has no effect{_near(name, effective)}"
+            client.problems.warn(unknown, entry)
+    _check_values(client, scope)
+    if old:
+        client.notes.append(f"{file}: old names are understood: {', '.join(old)}")
+    if idle:
+        client.notes.append(f"{file}: no effect here: {', '.join(idle)}")
+    return client
+
+
+def _explain(entry: Entry, dialect: Dialect) -> str:
+    """Why a line has no effect, where that is worth a sentence."""
+    value = entry.value.strip()
+    if entry.key in SERIALIZERS and not value.endswith(BYTE_CLASSES):
+        return SERIALIZERS[entry.key]
+    if entry.key in AUTO_COMMIT and value.lower() == "true":
+        return AUTO_COMMIT[entry.key]
+    if entry.key == "batch.size" and dialect is PRODUCER and value.isdigit() and int(value) < OLD_MESSAGE_BATCH_SIZE:
+        return "it counted messages in Kafka 0.7 and counts bytes today; give it in bytes"
+    return dialect.explained.get(entry.key) or GROUP_MEMBERSHIP.get(entry.key, "")
+
+
+def _value_of(entry: Entry) -> str:
+    convert = OLD_VALUES.get(entry.key)
+    return entry.value if convert is None else convert(entry.value)
+
+
+def _near(name: str, known: set[str]) -> str:
+    near = get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"; did you mean `{near[0]}`?" if near else ""
+
+
+def _check_values(client: _Client, scope: keys.Scope) -> None:
+    reader = Reader(client.settings, client.problems)
+    for key in keys.keys_of(scope, keys.Scope.CLIENT):
+        reader.read(key)
+
+
+def _require_servers(client: _Client, *old: str) -> None:
+    if client.value(_SERVERS):
+        return
+    lines = read_properties(client.file).entries
+    entry = next((lines[name] for name in old if name in lines), None)
+    message = "`bootstrap.servers` is missing"
+    if entry is not None:
+        message = f"`{entry.key}` is not enough: Kafka's brokers are asked, and ZooKeeper no longer knows them"
+    client.problems.error(message, "add a line such as `bootstrap.servers=broker1:9092,broker2:9092`", entry)
+
+
+def _require_group(client: _Client) -> None:
+    if not client.value(_GROUP_ID):
+        hint = "add a line such as `group.id=mirror`: the consumer group on the source that holds the progress"
+        client.problems.error("`group.id` is missing", hint, client.settings.get(_GROUP_ID))
+
+
+def _refuse_same_cluster(consumers: Sequence[_Client], producer: _Client) -> None:
+    """As far as addresses tell; `sync.source_group` compares the clusters' ids."""
+    target = _hosts(producer)
+    seen: dict[str, str] = {}
+    for consumer in consumers:
+        if shared := sorted(_hosts(consumer) & target):
+            consumer.problems.error(
+                f"source and target are the same cluster: both files name {shared[0]}",
+                "topics keep their names, so every record would be mirrored to its own topic, again and again",
+                consumer.settings.get(_SERVERS),
+            )
+        alias = source_alias(consumer.value(_GROUP_ID), consumer.value(_SERVERS))
+        if (first := seen.setdefault(alias, consumer.file)) != consumer.file:
+            consumer.problems.error(f"it reads the same cluster as the same group as {first}", "give one of them")
+
+
+def _hosts(client: _Client) -> set[str]:
+    return {host.strip().lower() for host in client.value(_SERVERS).split(",") if host.strip()}
+
+
+def _raise_all(files: Sequence[Problems]) -> None:
+    errors = [error for problems in files for error in sorted(problems.errors, key=lambda error: error.line)]
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        listed = "\n".join(f"- {error}" for error in errors)
+        raise ConfigError(f"the mirror cannot start for {len(errors)} reasons:\n{listed}")

@@ -1,0 +1,75 @@
+"""MirrorMaker 1's command line: its options, and sentences for what cannot be carried out."""
+
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.cli.main import mirror_maker_1
+from sparkmirror.config.flows import MirrorConfig
+from sparkmirror.config.options import RunOptions
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    consumer, producer = tmp_path / "consumer.config", tmp_path / "producer.config"
+    consumer.write_text("bootstrap.servers=a:1\ngroup.id=g\nsession.timeout.ms=1\n")
+    producer.write_text("bootstrap.servers=b:1\n")
+    return ["--consumer.config", str(consumer), "--producer.config", str(producer)]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[MirrorConfig, RunOptions]]:
+    """Puts a list in the engine's place, which notes what it is given."""
+    runs: list[tuple[MirrorConfig, RunOptions]] = []
+    module = types.ModuleType("sparkmirror.engine.run")
+    module.run_mirror = lambda config, options: runs.append((config, options)) or 0  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "sparkmirror.engine.run", module)
+    return runs
+
+
+def test_the_command_of_the_manual_runs(
+    files: list[str], started: list[tuple[MirrorConfig, RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--num.streams", "2", "--new.consumer", "--whitelist=.*", "--abort.on.send.failure", "false"]
+    assert mirror_maker_1([*files, *options]) == 0
+    ((config, _),) = started
+    assert (config.flows[0].tasks_max, config.flows[0].on_send_failure) == (2, "retry")
+    assert "session.timeout.ms" in capsys.readouterr().err
+
+
+def test_abort_on_send_failure_stands_alone_too(
+    files: list[str], started: list[tuple[MirrorConfig, RunOptions]]
+) -> None:
+    assert mirror_maker_1([*files, "--include", "a", "--abort.on.send.failure", "--once"]) == 0
+    ((config, options),) = started
+    assert (config.flows[0].on_send_failure, options.once) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--message.handler", "--message.handler.args", "--consumer.rebalance.listener", "--rebalance.listener.args"],
+)
+def test_java_classes_are_refused_by_the_name_of_their_option(
+    files: list[str],
+    option: str,
+    started: list[tuple[MirrorConfig, RunOptions]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert mirror_maker_1([*files, "--whitelist", ".*", option, "com.example.Handler"]) == 2
+    assert f"{option} is not supported" in capsys.readouterr().err
+    assert not started
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--whitelist", "a", "--num.streams", "0"], ["--abort.on.send.failure", "maybe"], ["--what"]]
+)
+def test_wrong_usage_is_status_2(
+    options: list[str], files: list[str], started: list[tuple[MirrorConfig, RunOptions]]
+) -> None:
+    arguments = [*files, *options] if options else files[:2]
+    with pytest.raises(SystemExit) as ended:
+        mirror_maker_1(arguments)
+    assert ended.value.code == 2
+    assert not started

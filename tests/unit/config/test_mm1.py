@@ -1,0 +1,229 @@
+"""MirrorMaker 1's files and flags become the flows of a MirrorMaker 2 file, or say which line does not and why."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.config.flows import MirrorConfig, parse_config
+from sparkmirror.config.mm1 import MirrorMaker1, source_alias, split_patterns, translate_mm1
+from sparkmirror.config.properties import parse_properties
+from sparkmirror.errors import ConfigError
+from sparkmirror.policy.naming import SameNamePolicy
+
+CONSUMER = "bootstrap.servers=src1:9092,src2:9092\ngroup.id=mirror\n"
+PRODUCER = "bootstrap.servers=dst:9092\n"
+
+
+class Files:
+    """Writes the files of one command and translates it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def command(self, consumer: str = CONSUMER, producer: str = PRODUCER, **options: object) -> MirrorMaker1:
+        names = []
+        for name, text in (("consumer.config", consumer), ("producer.config", producer)):
+            (self.directory / name).write_text(text)
+            names.append(str(self.directory / name))
+        command = MirrorMaker1((names[0],), names[1], include=".*")
+        return replace(command, **options)  # type: ignore[arg-type]
+
+    def translate(self, consumer: str = CONSUMER, producer: str = PRODUCER, **options: object) -> MirrorConfig:
+        return translate_mm1(self.command(consumer, producer, **options))
+
+    def refusal(self, consumer: str = CONSUMER, producer: str = PRODUCER, **options: object) -> str:
+        with pytest.raises(ConfigError) as caught:
+            self.translate(consumer, producer, **options)
+        return str(caught.value).replace(f"{self.directory}/", "")
+
+    def warnings(self, consumer: str = CONSUMER, producer: str = PRODUCER) -> list[str]:
+        return [text.replace(f"{self.directory}/", "") for text in self.translate(consumer, producer).warnings]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_two_files_and_a_list_of_topics_are_a_flow_that_keeps_names(files: Files) -> None:
+    config = files.translate(include="orders, invoices")
+    (flow,) = config.flows
+    assert config.warnings == ()
+    assert flow.name.target == "target"
+    assert (flow.source.bootstrap_servers, flow.target.bootstrap_servers) == ("src1:9092,src2:9092", "dst:9092")
+    assert flow.policy == SameNamePolicy(source=flow.name.source)
+    assert [topic for topic in ("orders", "invoices", "orders2") if flow.should_replicate(topic)] == [
+        "orders",
+        "invoices",
+    ]
+    assert flow.remote_topic("server.heartbeats") == "server.heartbeats"
+    assert (flow.progress_group, flow.progress_group_commit_interval_ms) == ("mirror", 60_000)
+    assert (flow.tasks_max, flow.connections_per_broker) == (1, 2)
+    assert (flow.topic_creation, flow.partitioning, flow.on_send_failure) == ("broker", "key", "fail")
+    assert flow.consumer.auto_offset_reset == "latest", "as Java's consumer"
+    assert flow.offset_storage_topic == f"mm2-offsets.{flow.name.source}.internal"
+
+
+def test_workers_read_the_same_flow_from_the_text(files: Files) -> None:
+    secret = 'sasl.jaas.config=x.PlainLoginModule required username="u" password="ü\\\\n;";\n'
+    config = files.translate(CONSUMER + secret, include=r"a\d+")
+    again = parse_config(parse_properties(config.text.encode("latin-1")))
+    assert again.flows == config.flows
+    assert "password" not in repr(config)
+
+
+def test_the_options_of_the_command_take_effect(files: Files) -> None:
+    (flow,) = files.translate(
+        streams=4, producers=3, abort_on_send_failure=False, offset_commit_interval_ms=5000, include="x"
+    ).flows
+    assert (flow.tasks_max, flow.connections_per_broker, flow.on_send_failure) == (4, 3, "retry")
+    assert flow.progress_group_commit_interval_ms == 5000
+
+
+def test_a_blacklist_mirrors_all_else_but_what_brokers_and_mirrors_keep_for_themselves(files: Files) -> None:
+    (flow,) = files.translate(include=None, exclude="test.*,tmp").flows
+    names = ["orders", "test1", "tmp", "__consumer_offsets", "mm2-sparkmirror-status.x.internal", "app.internal"]
+    assert [name for name in names if flow.should_replicate(name)] == ["orders", "app.internal"]
+
+
+@pytest.mark.parametrize(
+    ("text", "patterns"),
+    [
+        (".*", (".*",)),
+        ("a, b ,c", ("a", "b", "c")),
+        ("'a,b'", ("a", "b")),
+        ('"a"', ("a",)),
+        ("a,,a,", ("a",)),
+        ("logs.(a,b)", ("logs.(a", "b)")),
+    ],
+)
+def test_lists_are_read_as_topic_filter_reads_them(text: str, patterns: tuple[str, ...]) -> None:
+    assert split_patterns(text) == patterns
+
+
+def test_a_comma_inside_a_group_is_a_choice_there(files: Files) -> None:
+    (flow,) = files.translate(include="logs.(a,b)").flows
+    assert [name for name in ("logs.a", "logs.b", "b)") if flow.should_replicate(name)] == ["logs.a", "logs.b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"include": None}, "neither"),
+        ({"exclude": "a"}, "exclude each other"),
+        ({"include": "a("}, "not a Java regular expression"),
+        ({"include": "  "}, "holds no expression"),
+    ],
+)
+def test_exactly_one_list_of_java_expressions_is_wanted(files: Files, options: dict[str, str], said: str) -> None:
+    assert said in files.refusal(**options)
+
+
+def test_several_consumer_files_are_several_flows_into_one_target(files: Files, tmp_path: Path) -> None:
+    command = files.command()
+    other = tmp_path / "west.config"
+    other.write_text("bootstrap.servers=west:9092\ngroup.id=mirror\nfetch.size=1000000\n")
+    config = translate_mm1(replace(command, consumer_files=(*command.consumer_files, str(other))))
+    east, west = config.flows
+    assert east.name != west.name, "the same group on two clusters keeps two sets of positions"
+    assert (east.progress_group, west.progress_group) == ("mirror", "mirror")
+    assert west.source.bootstrap_servers == "west:9092"
+    assert west.consumer.max_partition_fetch_bytes == 1_000_000
+    assert east.consumer.max_partition_fetch_bytes != 1_000_000
+
+
+def test_the_same_source_twice_is_refused(files: Files, tmp_path: Path) -> None:
+    command = files.command()
+    again = tmp_path / "again.config"
+    again.write_text("bootstrap.servers=SRC2:9092, src1:9092\ngroup.id=mirror\n")
+    with pytest.raises(ConfigError, match="same group as"):
+        translate_mm1(replace(command, consumer_files=(*command.consumer_files, str(again))))
+
+
+def test_an_alias_is_legal_in_topic_names_and_the_same_whatever_the_order_of_the_addresses() -> None:
+    assert source_alias("Größe/1", "a:1, B:2") == source_alias("Größe/1", "b:2,a:1")
+    assert source_alias("g", "a:1") != source_alias("h", "a:1")
+    assert source_alias("Größe/1.x", "a:1").startswith("Gr__e_1_x-")
+
+
+def test_names_of_kafka_0_7_and_0_8_are_understood(files: Files) -> None:
+    consumer = (
+        "groupid=mirror\nbootstrap.servers=src:9092\nzk.connect=zk:2181\nsocket.buffersize=2097152\n"
+        "fetch.size=3145728\nautooffset.reset=smallest\nshallowiterator.enable=true\nzk.sessiontimeout.ms=6000\n"
+    )
+    producer = (
+        "broker.list=0:dst0:9092,1:dst1:9092\ncompression.codec=2\nqueue.enqueueTimeout.ms=-1\nbatch.size=200\n"
+        "max.message.size=2000000\nproducer.type=async\nserializer.class=kafka.serializer.DefaultEncoder\n"
+    )
+    (flow,) = files.translate(consumer, producer).flows
+    assert flow.progress_group == "mirror"
+    assert flow.consumer.receive_buffer_bytes == 2 << 20
+    assert flow.consumer.max_partition_fetch_bytes == 3 << 20
+    assert flow.consumer.auto_offset_reset == "earliest"
+    assert flow.target.bootstrap_servers == "dst0:9092,dst1:9092"
+    assert flow.producer.max_request_size_bytes == 2_000_000
+    warnings = files.warnings(consumer, producer)
+    assert warnings[0].startswith("consumer.config:3: `zk.connect` has no effect: brokers are asked")
+    assert "shallow iteration is what SparkMirror always does" in warnings[1]
+    assert "`fetch.size` as `max.partition.fetch.bytes`" in warnings[2]
+    assert any("never drops a record" in text for text in warnings)
+    assert any("`batch.size` has no effect: it counted messages in Kafka 0.7" in text for text in warnings)
+
+
+def test_a_file_for_zookeeper_alone_says_what_to_add(files: Files) -> None:
+    said = files.refusal("zookeeper.connect=zk:2181\ngroup.id=m\n")
+    assert said.startswith("consumer.config:1: `zookeeper.connect` is not enough")
+    assert "bootstrap.servers=broker1:9092" in said
+
+
+def test_serialisers_and_assignors_are_tolerated(files: Files) -> None:
+    consumer = CONSUMER + (
+        "key.deserializer=org.apache.kafka.common.serialization.ByteArrayDeserializer\n"
+        "value.deserializer=org.apache.kafka.common.serialization.StringDeserializer\n"
+        "partition.assignment.strategy=org.apache.kafka.clients.consumer.RoundRobinAssignor\n"
+        "session.timeout.ms=30000\nenable.auto.commit=false\n"
+    )
+    assert files.warnings(consumer) == [
+        "consumer.config:4: `value.deserializer` has no effect: records are moved as bytes and are never deserialised",
+        "consumer.config:6: `session.timeout.ms` has no effect: there is no consumer group to keep alive: Spark's "
+        "tasks share the partitions, and `group.id` holds progress",
+    ]
+
+
+def test_a_slip_of_the_pen_is_named_with_its_line(files: Files) -> None:
+    assert files.warnings(CONSUMER + "fetch.max.byte=1\n") == [
+        "consumer.config:3: `fetch.max.byte` is not a known setting and has no effect; did you mean `fetch.max.bytes`?"
+    ]
+
+
+def test_an_old_name_beside_its_new_one_gives_way(files: Files) -> None:
+    consumer = CONSUMER + "fetch.size=1\nmax.partition.fetch.bytes=5000\n"
+    (flow,) = files.translate(consumer).flows
+    assert flow.consumer.max_partition_fetch_bytes == 5000
+    assert "`fetch.size` has no effect beside" in files.warnings(consumer)[0]
+
+
+def test_all_problems_of_both_files_are_told_at_once_with_their_lines(files: Files) -> None:
+    said = files.refusal("bootstrap.servers=src\nfetch.size=big\n", "request.timeout.ms=0\n", include=None)
+    for part in (
+        "6 reasons",
+        "consumer.config:1: `bootstrap.servers = src` must list `host:port`",
+        "consumer.config:2: `fetch.size = big` must be a whole number",
+        "consumer.config: `group.id` is missing",
+        "producer.config:1: `request.timeout.ms = 0`",
+        "producer.config: `bootstrap.servers` is missing",
+        "kafka-mirror-maker: neither",
+    ):
+        assert part in said
+
+
+def test_source_and_target_must_differ(files: Files) -> None:
+    assert "same cluster: both files name dst:9092" in files.refusal("bootstrap.servers=a:1, DST:9092\ngroup.id=g\n")
+
+
+def test_security_reaches_the_right_cluster(files: Files) -> None:
+    security = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\n"
+    (flow,) = files.translate(CONSUMER + security).flows
+    assert flow.source.client["security.protocol"] == "SASL_SSL"
+    assert "security.protocol" not in flow.target.client
