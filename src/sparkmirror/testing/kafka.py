@@ -21,6 +21,7 @@ from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.jars import KAFKA, class_path
 from sparkmirror.testing.layout import (
     CONTROLLER,
+    FAR,
     PLAIN,
     PLAINTEXT,
     Listener,
@@ -34,6 +35,7 @@ from sparkmirror.testing.layout import (
 from sparkmirror.testing.ports import PortReservation
 from sparkmirror.testing.probe import alive_brokers
 from sparkmirror.testing.process import JavaProcess, JavaProgram
+from sparkmirror.testing.proxy import LinkProxy, LongLink
 from sparkmirror.testing.storage import bootstrap_records, format_node, new_id
 from sparkmirror.testing.warm_start import warm_start
 
@@ -74,9 +76,10 @@ class KafkaCluster:
     """A Kafka 4.3 cluster on 127.0.0.1, from `start` (or entering `with`) to `close`. Node ids are 1 … `brokers`.
 
     Each broker has a PLAINTEXT listener; with `tls` an SSL one, with `sasl` (mechanism, user, password) a
-    SASL_PLAINTEXT one, with both a SASL_SSL one as well. `config` goes over the defaults (see `layout`) of all
-    brokers, `broker_config[node id]` over that; `features` over Kafka's default feature levels, as in
-    `{"transaction.version": 1}`. `heap_mb` is for each broker.
+    SASL_PLAINTEXT one, with both a SASL_SSL one as well; with `far` one that is reached, and advertised, over a proxy
+    that makes a long link of the loopback (`proxy` breaks it; route n is broker n + 1). `config` goes over the
+    defaults (see `layout`) of all brokers, `broker_config[node id]` over that; `features` over Kafka's default feature
+    levels, as in `{"transaction.version": 1}`. `heap_mb` is for each broker.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class KafkaCluster:
         features: Mapping[str, int] | None = None,
         tls: bool = False,
         sasl: tuple[str, str, str] | None = None,
+        far: LongLink | None = None,
         heap_mb: int = 256,
     ) -> None:
         self.name = name
@@ -99,7 +103,9 @@ class KafkaCluster:
         self._features = dict(features or {})
         self._with_tls = tls
         self._sasl = Sasl(*sasl) if sasl else None
+        self._far = far
         self._heap_mb = heap_mb
+        self._proxy: LinkProxy | None = None
         self._tls: TlsFiles | None = None
         self._guard: Guard | None = None
         self._ports: PortReservation | None = None
@@ -134,11 +140,13 @@ class KafkaCluster:
         """Kill the brokers, remove their data, give the ports back. May be called twice."""
         for broker in self._brokers:
             broker.kill()
+        if self._proxy is not None:
+            self._proxy.close()
         if self._guard is not None:
             self._guard.close()
         if self._ports is not None:
             self._ports.close()
-        self._brokers, self._guard, self._ports, self._tls = (), None, None, None
+        self._brokers, self._guard, self._ports, self._tls, self._proxy = (), None, None, None, None
 
     def wait_ready(self, wait_seconds: float = START_SECONDS_MAX) -> None:
         """Wait until each running broker sees exactly the running ones. Raises SparkMirrorError as `start` does.
@@ -176,6 +184,13 @@ class KafkaCluster:
         return self.tls.ca_file
 
     @property
+    def proxy(self) -> LinkProxy:
+        """What stands before the FAR listeners. Raises SparkMirrorError when the cluster has none."""
+        if self._proxy is None:
+            raise SparkMirrorError(f"The embedded cluster {self.name} is not far away.", "pass far=LongLink(…)")
+        return self._proxy
+
+    @property
     def bootstrap_servers(self) -> str:
         """Of the PLAINTEXT listeners."""
         return self.bootstrap(PLAINTEXT)
@@ -191,6 +206,11 @@ class KafkaCluster:
     @property
     def bootstrap_servers_sasl_tls(self) -> str:
         return self.bootstrap("SASL_SSL")
+
+    @property
+    def bootstrap_servers_far(self) -> str:
+        """Over the long link."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.proxy.ports)
 
     def bootstrap(self, protocol: str) -> str:
         """`host:port,…` of the listeners of a security protocol. Raises SparkMirrorError when there are none."""
@@ -216,19 +236,24 @@ class KafkaCluster:
             self._tls = make_certificates(guard.directory / "tls")
         if self._features or (self._sasl and self._sasl.mechanism != PLAIN):
             bootstrap = bootstrap_records(guard.directory, self._sasl, self._features)
-        listeners = plan_listeners(self._tls, self._sasl)
+        listeners = plan_listeners(self._tls, self._sasl, far=self._far is not None)
         nodes = self._nodes(guard.directory, listeners)
         for node in nodes:
             format_node(node, self.cluster_id, bootstrap)
         return tuple(Broker(node, self._program(node, nodes, listeners, options), guard) for node in nodes)
 
     def _nodes(self, directory: Path, listeners: tuple[Listener, ...]) -> list[Node]:
-        names = (*(listener.protocol for listener in listeners), CONTROLLER)
+        names = (*(listener.name for listener in listeners), CONTROLLER)
         self._ports = PortReservation(self.size * len(names))
-        ports = iter(self._ports.ports)
+        free = iter(self._ports.ports)
+        ports_of = [{name: next(free) for name in names} for _ in range(self.size)]
+        far_ports: tuple[int, ...] = (0,) * self.size
+        if self._far is not None:
+            self._proxy = LinkProxy(self._far, [ports[FAR] for ports in ports_of])
+            far_ports = self._proxy.ports
         return [
-            Node(node_id, directory / f"broker-{node_id}", {name: next(ports) for name in names})
-            for node_id in range(1, self.size + 1)
+            Node(node_id, directory / f"broker-{node_id}", ports, far_port)
+            for node_id, (ports, far_port) in enumerate(zip(ports_of, far_ports, strict=True), 1)
         ]
 
     def _program(

@@ -10,14 +10,19 @@ from pathlib import Path
 CONTROLLER = "CONTROLLER"
 PLAINTEXT = "PLAINTEXT"
 PLAIN = "PLAIN"
+FAR = "FAR"
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listener named after its security protocol, and the server properties it needs."""
+    """A listener, and the server properties it needs. Its name is that of its security protocol, or `FAR`."""
 
-    protocol: str
+    name: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def protocol(self) -> str:
+        return PLAINTEXT if self.name == FAR else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +46,23 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One broker: its id, its data directory and a loopback port for each listener (CONTROLLER included)."""
+    """One broker: its id, its data directory and a loopback port for each listener (CONTROLLER included).
+
+    `far_port` is what the FAR listener advertises: that of the proxy before it.
+    """
 
     node_id: int
     directory: Path
     ports: Mapping[str, int]
+    far_port: int = 0
+
+    @property
+    def advertised(self) -> Mapping[str, int]:
+        return {**self.ports, FAR: self.far_port} if FAR in self.ports else self.ports
 
 
-def plan_listeners(tls: TlsFiles | None, sasl: Sasl | None) -> tuple[Listener, ...]:
-    """PLAINTEXT always (brokers talk to each other there), SSL, SASL_PLAINTEXT and SASL_SSL as wanted."""
+def plan_listeners(tls: TlsFiles | None, sasl: Sasl | None, *, far: bool = False) -> tuple[Listener, ...]:
+    """PLAINTEXT always (brokers talk to each other there), SSL, SASL_PLAINTEXT, SASL_SSL and FAR as wanted."""
     listeners = [Listener(PLAINTEXT)]
     if tls:
         listeners.append(Listener("SSL", _tls_properties(tls)))
@@ -57,6 +70,8 @@ def plan_listeners(tls: TlsFiles | None, sasl: Sasl | None) -> tuple[Listener, .
         listeners.append(Listener("SASL_PLAINTEXT", _sasl_properties("SASL_PLAINTEXT", sasl)))
     if tls and sasl:
         listeners.append(Listener("SASL_SSL", _sasl_properties("SASL_SSL", sasl)))
+    if far:
+        listeners.append(Listener(FAR))
     return tuple(listeners)
 
 
@@ -69,10 +84,10 @@ def plan_properties(node: Node, nodes: Sequence[Node], listeners: Sequence[Liste
         "controller.quorum.voters": ",".join(f"{n.node_id}@127.0.0.1:{n.ports[CONTROLLER]}" for n in nodes),
         "controller.listener.names": CONTROLLER,
         "inter.broker.listener.name": PLAINTEXT,
-        "listeners": _addresses(node, (*(listener.protocol for listener in listeners), CONTROLLER)),
-        "advertised.listeners": _addresses(node, [listener.protocol for listener in listeners]),
+        "listeners": _addresses(node.ports, (*(listener.name for listener in listeners), CONTROLLER)),
+        "advertised.listeners": _addresses(node.advertised, [listener.name for listener in listeners]),
         "listener.security.protocol.map": ",".join(
-            (*(f"{listener.protocol}:{listener.protocol}" for listener in listeners), f"{CONTROLLER}:{PLAINTEXT}")
+            (*(f"{listener.name}:{listener.protocol}" for listener in listeners), f"{CONTROLLER}:{PLAINTEXT}")
         ),
     }
     for listener in listeners:
@@ -89,8 +104,8 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def _addresses(node: Node, names: Sequence[str]) -> str:
-    return ",".join(f"{name}://127.0.0.1:{node.ports[name]}" for name in names)
+def _addresses(ports: Mapping[str, int], names: Sequence[str]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{ports[name]}" for name in names)
 
 
 def _replication(brokers: int) -> dict[str, str]:

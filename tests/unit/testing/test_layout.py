@@ -6,6 +6,7 @@ import pytest
 
 from sparkmirror.testing.layout import (
     CONTROLLER,
+    FAR,
     Listener,
     Node,
     Sasl,
@@ -19,7 +20,7 @@ TLS = TlsFiles(Path("ca.pem"), Path("broker.pem"), Path("client.pem"), Path("cli
 
 
 def nodes(count: int, listeners: tuple[Listener, ...]) -> list[Node]:
-    names = [*(listener.protocol for listener in listeners), CONTROLLER]
+    names = [*(listener.name for listener in listeners), CONTROLLER]
     return [
         Node(n, Path(f"data-{n}"), {name: 20000 + 10 * n + at for at, name in enumerate(names)})
         for n in range(1, count + 1)
@@ -78,3 +79,12 @@ def test_a_scram_listener_names_no_password() -> None:
 
 def test_properties_are_escaped_as_java_reads_them() -> None:
     assert render_properties({"a": "back\\slash", "b": "two\nlines"}) == "a=back\\\\slash\nb=two\\nlines\n"
+
+
+def test_a_far_listener_advertises_the_proxy_before_it() -> None:
+    listeners = plan_listeners(None, None, far=True)
+    node = Node(1, Path("data"), {"PLAINTEXT": 20001, FAR: 20002, CONTROLLER: 20003}, far_port=31000)
+    properties = plan_properties(node, [node], listeners)
+    assert "FAR://127.0.0.1:20002" in properties["listeners"]
+    assert properties["advertised.listeners"] == "PLAINTEXT://127.0.0.1:20001,FAR://127.0.0.1:31000"
+    assert "FAR:PLAINTEXT" in properties["listener.security.protocol.map"]
