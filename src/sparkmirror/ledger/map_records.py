@@ -1,0 +1,188 @@
+"""Offset maps as records of a compacted topic, and back; pure.
+
+A writer stores a partition's map in chunks: the last one is rewritten while it grows, none is ever touched by another
+writer. Folding them in the order of their names gives the whole map (`MapView`), and now and then the driver joins old
+ones (`plan_compaction`). Written by `target.mapping`, read by `sync.offset_ledger` and the CLI.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from sparkmirror.errors import ProtocolError
+from sparkmirror.ledger.offset_map import SEGMENTS_MAX, Chunk, OffsetMap, Segment
+from sparkmirror.model import TopicPartition
+
+CHUNK_SEGMENTS_MAX: Final = 256
+CHUNKS_MAX: Final = 16
+"""Of one partition; more are joined."""
+_VERSION: Final = 1
+
+
+class ChunkName(NamedTuple):
+    """Orders chunks: the assignment's generation, when its writer began (ms), and a number that the writer counts."""
+
+    generation: int
+    began_ms: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapRecord:
+    """One record to write; `value` is None for a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+def encode_key(source_alias: str, partition: TopicPartition, name: ChunkName) -> bytes:
+    """Compact JSON, `["A","orders",3,[12,1700000000000,0]]`."""
+    return json.dumps(
+        [source_alias, partition.topic, partition.partition, name], separators=(",", ":"), ensure_ascii=False
+    ).encode()
+
+
+def decode_key(key: bytes | None) -> tuple[str, TopicPartition, ChunkName] | None:
+    """The flow's source alias, the partition and the chunk's name; None for any other key."""
+    try:
+        alias, topic, partition, name = json.loads(key or b"")
+        return str(alias), TopicPartition(str(topic), int(partition)), ChunkName(*map(int, name))
+    except (ValueError, TypeError):
+        return None
+
+
+def encode_chunk(chunk: Chunk) -> bytes:
+    """A version byte and variable-length integers, each as the difference to what was to be expected: some 4 bytes a
+    segment."""
+    out = bytearray([_VERSION])
+    _put(out, len(chunk.segments))
+    first = delta = 0
+    for segment in chunk.segments:
+        _put(out, _fold_sign(segment.first - first) << 1 | segment.exact)
+        _put(out, _fold_sign(segment.delta - delta))
+        _put(out, _fold_sign(segment.target - segment.first - segment.delta))
+        first, delta = segment.first, segment.delta
+    _put(out, _fold_sign(chunk.end_source - first))
+    _put(out, _fold_sign(chunk.end_target - first - delta))
+    return bytes(out)
+
+
+def decode_chunk(value: bytes) -> Chunk:
+    """The chunk; raises ProtocolError for bytes that are none."""
+    try:
+        numbers = _numbers(value)
+        if next(numbers) != _VERSION:
+            raise ValueError
+        first = delta = 0
+        segments = []
+        for _ in range(next(numbers)):
+            head = next(numbers)
+            first += _unfold_sign(head >> 1)
+            delta += _unfold_sign(next(numbers))
+            segments.append(Segment(first, first + delta + _unfold_sign(next(numbers)), delta, bool(head & 1)))
+        end_source = first + _unfold_sign(next(numbers))
+        chunk = Chunk(tuple(segments), end_source, first + delta + _unfold_sign(next(numbers)))
+    except (ValueError, StopIteration):
+        raise ProtocolError(f"A piece of an offset map cannot be read: {value[:40]!r}.") from None
+    if not chunk.segments:
+        raise ProtocolError("A piece of an offset map is empty.")
+    return chunk
+
+
+class MapView:
+    """The offset maps of one flow, folded from the records of its topic. Holds one source alias only."""
+
+    def __init__(self, source_alias: str) -> None:
+        self._source_alias = source_alias
+        self._chunks: dict[TopicPartition, dict[ChunkName, Chunk]] = {}
+        self._maps: dict[TopicPartition, OffsetMap] = {}
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """All that have a map."""
+        return sorted(self._chunks)
+
+    def take(self, key: bytes | None, value: bytes | None) -> TopicPartition | None:
+        """Fold in one record; returns the partition it is about, if it is this flow's. A damaged one counts as lost."""
+        match decode_key(key):
+            case (self._source_alias, partition, name):
+                self._store(partition, name, value)
+                return partition
+        return None
+
+    def map_of(self, partition: TopicPartition) -> OffsetMap | None:
+        """The whole map as of now; None where nothing is stored."""
+        chunks = self._chunks.get(partition)
+        if not chunks:
+            return None
+        if (found := self._maps.get(partition)) is None:
+            found = self._maps[partition] = _fold(chunks)
+        return found
+
+    def plan_compaction(self, source_starts: dict[TopicPartition, int]) -> list[MapRecord]:
+        """Records that join the chunks of partitions with too many, all but the newest, below the log start pruned.
+
+        The joined chunk takes the newest name of those it replaces; their tombstones come after it, so that whoever
+        reads meanwhile, or after a crash in between, misses nothing.
+        """
+        records: list[MapRecord] = []
+        for partition, chunks in self._chunks.items():
+            if len(chunks) > CHUNKS_MAX:
+                records += self._join(partition, sorted(chunks)[:-1], source_starts.get(partition, 0))
+        return records
+
+    def _store(self, partition: TopicPartition, name: ChunkName, value: bytes | None) -> None:
+        self._maps.pop(partition, None)
+        chunks = self._chunks.setdefault(partition, {})
+        try:
+            chunk = None if value is None else decode_chunk(value)
+        except ProtocolError:
+            chunk = None
+        if chunk is None:
+            chunks.pop(name, None)
+        else:
+            chunks[name] = chunk
+        if not chunks:
+            del self._chunks[partition]
+
+    def _join(self, partition: TopicPartition, names: list[ChunkName], source_start: int) -> Iterator[MapRecord]:
+        joined = _fold({name: self._chunks[partition][name] for name in names})
+        joined.prune(source_start)
+        joined.shrink(SEGMENTS_MAX)
+        yield MapRecord(encode_key(self._source_alias, partition, names[-1]), encode_chunk(joined.as_chunk()))
+        for name in names[:-1]:
+            yield MapRecord(encode_key(self._source_alias, partition, name), None)
+
+
+def _fold(chunks: dict[ChunkName, Chunk]) -> OffsetMap:
+    names = sorted(chunks)
+    whole = OffsetMap(chunks[names[0]].segments[0].first)
+    for name in names:
+        whole.extend(chunks[name])
+    return whole
+
+
+def _fold_sign(number: int) -> int:
+    return number << 1 if number >= 0 else (-number << 1) - 1
+
+
+def _unfold_sign(number: int) -> int:
+    return -((number + 1) >> 1) if number & 1 else number >> 1
+
+
+def _put(out: bytearray, number: int) -> None:
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+
+
+def _numbers(data: Iterable[int]) -> Iterator[int]:
+    number = shift = 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            yield number
+            number = shift = 0

@@ -1,0 +1,184 @@
+"""Where each source offset of one partition lies on the target: exact, compact, bounded; pure.
+
+A map is a list of segments of constant distance between source and target offset; a new one begins only where the
+distance changes (a transaction marker, a hole, a restart). Built by `target.mapping` from acknowledgements, folded by
+`ledger.map_records` from what is stored, asked by `ledger.translate`. Offsets are always the next to read: a source
+offset translates to the place from which a consumer of the target sees every record that it has not read (invariant 7).
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+SEGMENTS_MAX: Final = 8192
+"""Of one partition. Beyond it the older half becomes coarser, two segments at a time."""
+_FLAT: Final = -(1 << 62)
+"""A distance that says nothing: all offsets of the segment translate to its beginning."""
+_FIRST = attrgetter("first")
+_TARGET = attrgetter("target")
+
+
+class Segment(NamedTuple):
+    """Source offsets from `first` on, up to the next segment's.
+
+    `target` is where the first record at or after `first` lies. The record `o` lies at `o + delta` if the segment is
+    `exact`, and not before that otherwise.
+    """
+
+    first: int
+    target: int
+    delta: int
+    exact: bool = True
+
+
+class Translation(NamedTuple):
+    """An offset on the other side. If not `exact` it lies before the true one, never beyond."""
+
+    offset: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a map as it is stored: segments, and how far they reach on either side."""
+
+    segments: tuple[Segment, ...]
+    end_source: int
+    end_target: int
+
+
+class OffsetMap:
+    """One partition's map from the offset `begin` on, `begin` being where its first writer started."""
+
+    def __init__(self, begin: int) -> None:
+        self.segments: list[Segment] = []
+        self.end_source = begin
+        self.end_target = -1
+
+    # Building.
+
+    def append(self, first: int, records: int, target: int) -> None:
+        """`records` consecutive records from source offset `first` on were written from `target` on.
+
+        Records that come again, after a restart, count where they lie last. A target that goes back was truncated or
+        made anew: what lay there is forgotten.
+        """
+        self._cut_back(first, target)
+        last = self.segments[-1] if self.segments else None
+        if last is None or not last.exact or last.delta != target - first:
+            self._add(Segment(self.end_source, target, target - first))
+        self._reach(first + records, target + records)
+
+    def append_unknown(self, first: int, records: int) -> None:
+        """The records are on the target, behind all earlier ones, but nobody says where (error 46)."""
+        if self.end_target < 0:
+            self.end_source = first + records
+            return
+        self._cut_back(first, self.end_target)
+        self._add(Segment(self.end_source, self.end_target, self.end_target - first, exact=False))
+        self._reach(first + records, self.end_target + records)
+
+    def advance(self, offset: int) -> None:
+        """There is nothing to mirror up to `offset`: transaction markers, a gap, filtered records."""
+        self.end_source = max(self.end_source, offset)
+
+    def extend(self, chunk: Chunk) -> None:
+        """A later chunk follows. If something is missing in between, that translates to its beginning."""
+        head = chunk.segments[0]
+        reached = self.end_source
+        self._cut_back(head.first, head.target)
+        if self.segments and reached < head.first:
+            self._add(Segment(reached, self.end_target, _FLAT, exact=False))
+        self._add(head)
+        self.segments += chunk.segments[1:]
+        self._reach(chunk.end_source, chunk.end_target)
+
+    def as_chunk(self) -> Chunk:
+        return Chunk(tuple(self.segments), self.end_source, self.end_target)
+
+    def _add(self, segment: Segment) -> None:
+        """Uncertain segments in a row are one: where the second begins on the target is not known."""
+        if not segment.exact and self.segments and not self.segments[-1].exact:
+            segment = _join([self.segments.pop(), segment])
+        self.segments.append(segment)
+
+    def _reach(self, source: int, target: int) -> None:
+        self.end_source = source
+        self.end_target = target
+
+    def _cut_back(self, first: int, target: int) -> None:
+        """Forget what begins at or after `first`, or lies at or after `target`."""
+        if first < self.end_source:
+            del self.segments[bisect_left_by(self.segments, first, _FIRST) :]
+            self.end_source = first
+        if target < self.end_target:
+            del self.segments[bisect_left_by(self.segments, target, _TARGET) :]
+            if not self.segments:
+                self.end_source = first
+
+    # Keeping it small.
+
+    def shrink(self, segments_max: int = SEGMENTS_MAX) -> None:
+        """Join the older half in pairs until there are no more than `segments_max` segments."""
+        while len(self.segments) > max(segments_max, 1):
+            half = max(len(self.segments) // 2, 2)
+            older = self.segments[:half]
+            pairs = [older[at : at + 2] for at in range(0, half, 2)]
+            self.segments[:half] = [_join(pair) for pair in pairs]
+
+    def prune(self, source_start: int) -> None:
+        """What lies below the source's log start is asked for no more: it becomes one segment."""
+        below = bisect_right(self.segments, source_start, key=_FIRST) - 1
+        if below > 1:
+            self.segments[:below] = [_join(self.segments[:below])]
+
+    # Asking.
+
+    @property
+    def begin(self) -> int:
+        """The lowest source offset that can be translated."""
+        return self.segments[0].first if self.segments else self.end_source
+
+    def translate(self, source_offset: int) -> Translation | None:
+        """To the target; None below `begin`, unless the target's log begins with this map."""
+        if not self.segments:
+            return None
+        if source_offset >= self.end_source:
+            return Translation(self.end_target, source_offset == self.end_source and self.segments[-1].exact)
+        at = bisect_right(self.segments, source_offset, key=_FIRST) - 1
+        if at < 0:
+            return Translation(0, True) if self.segments[0].target == 0 else None
+        segment = self.segments[at]
+        reached = max(segment.target, source_offset + segment.delta)
+        cap = self.segments[at + 1].target if at + 1 < len(self.segments) else self.end_target
+        return Translation(min(reached, cap), segment.exact)
+
+    def translate_back(self, target_offset: int) -> Translation | None:
+        """To the source: everything before it has been written to the target below `target_offset`."""
+        if not self.segments:
+            return None
+        at = bisect_right(self.segments, target_offset, key=_TARGET) - 1
+        if at < 0:
+            return None
+        segment = self.segments[at]
+        if not segment.exact:
+            return Translation(segment.first, False)
+        cap = self.segments[at + 1].first if at + 1 < len(self.segments) else self.end_source
+        if target_offset >= self.end_target:
+            return Translation(self.end_source, target_offset == self.end_target)
+        return Translation(min(max(target_offset - segment.delta, segment.first), cap), True)
+
+
+def bisect_left_by(segments: Sequence[Segment], bound: int, key: "attrgetter[int]") -> int:
+    """The index of the first segment whose `key` is at least `bound`."""
+    return bisect_right(segments, bound - 1, key=key)
+
+
+def _join(segments: Sequence[Segment]) -> Segment:
+    """One segment for several: each of its offsets translates to no more than before."""
+    if len(segments) == 1:
+        return segments[0]
+    head = segments[0]
+    return Segment(head.first, head.target, min(segment.delta for segment in segments), exact=False)

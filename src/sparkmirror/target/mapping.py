@@ -1,0 +1,81 @@
+"""What the writer records of where each source record went: the growing end of every partition's offset map.
+
+Fed by `target.sender` with acknowledged batches, emptied by `target.progress` into the ledger. A task never reads the
+map: what came before it took a partition over is in other chunks (`ledger.map_records`).
+"""
+
+import time
+from collections.abc import Iterator
+
+from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName, encode_chunk
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.model import TopicPartition
+from sparkmirror.target.outbox import Batch
+
+
+class _Growing:
+    """The chunk that a partition is at. `name` is set when it is stored for the first time."""
+
+    __slots__ = ("changed", "map", "name")
+
+    def __init__(self, begin: int) -> None:
+        self.map = OffsetMap(begin)
+        self.name: ChunkName | None = None
+        self.changed = False
+
+
+class Mapping:
+    """The open chunks of one task's partitions."""
+
+    def __init__(self) -> None:
+        self._began_ms = time.time_ns() // 1_000_000
+        self._numbers = 0
+        self._growing: dict[TopicPartition, _Growing] = {}
+        self._full: list[tuple[TopicPartition, _Growing]] = []
+
+    def add(self, partition: TopicPartition, batch: Batch) -> None:
+        """An acknowledged batch, in order. Without a base offset its place is not known."""
+        target = batch.base_offset
+        for first, records in batch.spans:
+            growing = self._open(partition, first)
+            if target < 0:
+                growing.map.append_unknown(first, records)
+            else:
+                growing.map.append(first, records, target)
+                target += records
+            growing.changed = True
+
+    def _open(self, partition: TopicPartition, first: int) -> _Growing:
+        growing = self._growing.get(partition)
+        if growing is not None and first >= growing.map.end_source:
+            if len(growing.map.segments) < CHUNK_SEGMENTS_MAX:
+                return growing
+            following = _Growing(growing.map.end_source)
+            following.map.end_target = growing.map.end_target
+        else:
+            following = _Growing(first)
+        if growing is not None and growing.changed:
+            self._full.append((partition, growing))
+        self._growing[partition] = following
+        return following
+
+    def close(self, partition: TopicPartition) -> None:
+        """The partition begins anew or leaves: its next batch begins another chunk."""
+        growing = self._growing.pop(partition, None)
+        if growing is not None and growing.changed:
+            self._full.append((partition, growing))
+
+    def changed(self, positions: dict[TopicPartition, int], generation: int) -> Iterator[tuple[TopicPartition, _Growing]]:
+        """Chunks to store, those that are full first. `positions` are the acknowledged source offsets."""
+        full, self._full = self._full, []
+        for partition, growing in [*full, *self._growing.items()]:
+            if partition in positions and self._growing.get(partition) is growing:
+                before = growing.map.end_source
+                growing.map.advance(positions[partition])
+                growing.changed |= growing.map.end_source != before
+            if growing.changed and growing.map.segments:
+                growing.changed = False
+                if growing.name is None:
+                    growing.name = ChunkName(generation, self._began_ms, self._numbers)
+                    self._numbers += 1
+                yield partition, growing

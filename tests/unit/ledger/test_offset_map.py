@@ -1,0 +1,192 @@
+"""The offset map against brute force: a list of every record and where it was written last."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkmirror.ledger.offset_map import OffsetMap, Segment, Translation
+
+
+def mapped(*spans: tuple[int, int, int]) -> OffsetMap:
+    found = OffsetMap(spans[0][0])
+    for first, records, target in spans:
+        found.append(first, records, target)
+    return found
+
+
+def test_a_copy_from_the_beginning_is_one_segment_however_long() -> None:
+    found = mapped((0, 10, 0), (10, 990, 10), (1000, 1, 1000))
+    assert found.segments == [Segment(0, 0, 0)]
+    assert [found.translate(offset) for offset in (0, 500, 1001)] == [
+        Translation(0, True), Translation(500, True), Translation(1001, True),
+    ]  # fmt: skip
+
+
+def test_each_transaction_marker_is_a_segment_and_every_offset_stays_exact() -> None:
+    # Records 0-2, a marker, records 4-6, a marker: MirrorMaker's live trace of mm2.md is 0-2 and 3-5 on the target.
+    found = mapped((0, 3, 0), (4, 3, 3))
+    found.advance(8)
+    assert len(found.segments) == 2
+    assert [found.translate(offset) for offset in range(9)] == [
+        Translation(offset, True) for offset in (0, 1, 2, 3, 3, 4, 5, 6, 6)
+    ]
+
+
+def test_a_group_ahead_of_the_mirror_goes_to_the_end() -> None:
+    assert mapped((0, 10, 0)).translate(15) == Translation(10, False)
+
+
+def test_what_was_sent_again_after_a_restart_counts_where_it_lies_last() -> None:
+    found = mapped((0, 100, 0), (90, 20, 100))
+    assert found.translate(95) == Translation(105, True)
+    assert found.translate(89) == Translation(89, True)
+
+
+def test_a_target_made_anew_forgets_the_old_one() -> None:
+    found = mapped((0, 100, 0), (100, 10, 0))
+    assert found.translate(50) == Translation(0, True)
+    assert found.translate(105) == Translation(5, True)
+
+
+def test_before_the_map_there_is_no_answer_unless_the_target_begins_with_it() -> None:
+    assert mapped((100, 10, 40)).translate(50) is None
+    assert mapped((100, 10, 0)).translate(50) == Translation(0, True)
+    assert OffsetMap(7).translate(7) is None
+
+
+def test_an_unknown_place_is_not_placed_beyond_the_truth() -> None:
+    found = mapped((0, 10, 0))
+    found.append_unknown(10, 5)
+    found.append(15, 5, 20)  # the five lie somewhere in 10-19
+    assert found.translate(12) == Translation(12, False)
+    assert found.translate(16) == Translation(21, True)
+
+
+def test_a_missing_chunk_translates_to_its_beginning() -> None:
+    found = mapped((0, 10, 0))
+    found.extend(mapped((50, 10, 30)).as_chunk())
+    assert found.translate(30) == Translation(10, False)
+    assert found.translate(55) == Translation(35, True)
+
+
+def test_the_way_back_is_the_mirror_image() -> None:
+    found = mapped((0, 3, 0), (4, 3, 3))
+    found.advance(8)
+    assert [found.translate_back(offset) for offset in (0, 2, 3, 5, 6)] == [
+        Translation(0, True), Translation(2, True), Translation(4, True), Translation(6, True), Translation(8, True),
+    ]  # fmt: skip
+
+
+@dataclass
+class Truth:
+    """Every record that was ever written: (source, target), in the target's order; `last` is where each lies last."""
+
+    written: list[tuple[int, int]] = field(default_factory=list)
+    last: dict[int, int] = field(default_factory=dict)
+    end_target: int = 0
+
+    def write(self, first: int, records: int, target: int) -> None:
+        for at in [offset for offset in self.last if offset >= first]:
+            del self.last[at]
+        for step in range(records):
+            self.written.append((first + step, target + step))
+            self.last[first + step] = target + step
+        self.end_target = target + records
+
+    def place(self, offset: int) -> int:
+        return min((target for source, target in self.last.items() if source >= offset), default=self.end_target)
+
+    def sees_all(self, offset: int, translated: int) -> bool:
+        return all(target >= translated for source, target in self.last.items() if source >= offset)
+
+    def between(self, low: int, high: int) -> list[int]:
+        return [target for target in self.last.values() if low <= target < high]
+
+
+events = st.lists(
+    st.tuples(
+        st.sampled_from(["next", "next", "next", "hole", "marker", "unknown", "restart", "lost", "chunk"]),
+        st.integers(1, 12),
+        st.integers(1, 5),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(events, st.integers(0, 20), st.integers(2, 50))
+def test_against_brute_force_no_offset_is_translated_beyond_the_truth(
+    story: list[tuple[str, int, int]], begin: int, segments_max: int
+) -> None:
+    """Also over restarts, with lost chunks and a bound of a few segments; exact answers skip and repeat no record."""
+    truth = Truth()
+    folded, live = OffsetMap(begin), OffsetMap(begin)
+    source, target = begin, 0
+    forgotten, unbroken, again = False, begin, 0
+    for kind, records, step in story:
+        if kind in ("hole", "marker") and not again:
+            source, target = source + step * (kind == "hole"), target + step * (kind == "marker")
+            unbroken = source if kind == "hole" else unbroken
+            live.advance(source)
+            continue
+        if kind in ("restart", "lost", "chunk") and not again:
+            forgotten |= kind == "lost"
+            if kind != "lost" and live.segments:
+                folded.extend(live.as_chunk())
+            again = min(step, source - unbroken) if kind == "restart" else 0
+            source -= again
+            live = OffsetMap(source)
+            continue
+        records, again = max(records, again), 0
+        truth.write(source, records, target)
+        # Where a chunk begins with an unknown place, its predecessor's answers stay: right, but of the first copy.
+        forgotten |= kind == "unknown" and live.end_target < 0
+        live.append_unknown(source, records) if kind == "unknown" else live.append(source, records, target)
+        source, target = source + records, target + records
+    if live.segments:
+        folded.extend(live.as_chunk())
+    folded.shrink(segments_max)
+    assert len(folded.segments) <= segments_max
+    for offset in range(begin, source + 3):
+        found = folded.translate(offset)
+        if found is not None:
+            assert truth.sees_all(offset, found.offset), (offset, found, folded.segments)
+            if found.exact and not forgotten:
+                assert truth.between(found.offset, truth.place(offset)) == [], (offset, found, folded.segments)
+    for offset in range(truth.end_target + 1):
+        back = folded.translate_back(offset)
+        if back is not None:
+            read = {at for at, written in truth.written if written < offset}
+            unread = truth.last.keys() - read
+            assert all(at >= back.offset for at in unread), (offset, back, folded.segments)
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=60), st.integers(1, 8))
+def test_a_bounded_map_is_coarse_where_it_is_old_and_exact_where_it_is_new(
+    story: list[tuple[int, int]], segments_max: int
+) -> None:
+    found = OffsetMap(0)
+    source = target = 0
+    for records, hole in story:
+        found.append(source, records, target)
+        source, target = source + records + hole, target + records
+    before = {offset: found.translate(offset) for offset in range(source)}
+    found.shrink(segments_max)
+    for offset, exact in before.items():
+        coarse = found.translate(offset)
+        assert exact is not None
+        assert coarse is not None
+        assert coarse.offset <= exact.offset
+        assert coarse == exact or not coarse.exact
+
+
+def test_pruning_below_the_sources_log_start_keeps_what_can_still_be_asked() -> None:
+    found = OffsetMap(0)
+    for number in range(100):
+        found.append(number * 4, 3, number * 3)
+    kept = {offset: found.translate(offset) for offset in range(200, 400)}
+    found.prune(200)
+    assert len(found.segments) == 51
+    assert {offset: found.translate(offset) for offset in range(200, 400)} == kept
