@@ -66,9 +66,7 @@ class OffsetMap:
         made anew: what lay there is forgotten.
         """
         self._cut_back(first, target)
-        last = self.segments[-1] if self.segments else None
-        if last is None or not last.exact or last.delta != target - first:
-            self._add(Segment(self.end_source, target, target - first))
+        self._add(Segment(self.end_source, target, target - first))
         self._reach(first + records, target + records)
 
     def append_unknown(self, first: int, records: int) -> None:
@@ -100,7 +98,10 @@ class OffsetMap:
 
     def _add(self, segment: Segment) -> None:
         """Uncertain segments in a row are one: where the second begins on the target is not known."""
-        if not segment.exact and self.segments and not self.segments[-1].exact:
+        last = self.segments[-1] if self.segments else None
+        if last is not None and last.exact and segment.exact and last.delta == segment.delta:
+            return
+        if last is not None and not last.exact and not segment.exact:
             segment = _join([self.segments.pop(), segment])
         self.segments.append(segment)
 

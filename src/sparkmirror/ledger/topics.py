@@ -31,9 +31,10 @@ class LedgerTopics:
     positions: str
     commands: str
     status: str
+    offset_map: str
 
     def __iter__(self) -> Iterator[str]:
-        return iter((self.offsets, self.positions, self.commands, self.status))
+        return iter((self.offsets, self.positions, self.commands, self.status, self.offset_map))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ def ledger_topics(source_alias: str, offsets_topic: str = "") -> LedgerTopics:
         positions=f"mm2-sparkmirror-positions.{source_alias}.internal",
         commands=f"mm2-sparkmirror-commands.{source_alias}.internal",
         status=f"mm2-sparkmirror-status.{source_alias}.internal",
+        offset_map=f"mm2-sparkmirror-offset-map.{source_alias}.internal",
     )
 
 
@@ -73,6 +75,7 @@ def plan_ledger_topics(
         NewTopic(topics.positions, 1, possible, _COMPACT | _SMALL_SEGMENTS),
         NewTopic(topics.commands, 1, possible, _command_configs()),
         NewTopic(topics.status, 1, possible, _COMPACT | _SMALL_SEGMENTS),
+        NewTopic(topics.offset_map, 1, possible, _COMPACT | _SMALL_SEGMENTS),
     )
     missing = tuple(topic for topic in wanted if topic.name not in existing)
     warnings = [*_policy_warnings(topics, existing)]

@@ -5,16 +5,17 @@ map: what came before it took a partition over is in other chunks (`ledger.map_r
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName, encode_chunk
+from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.model import TopicPartition
 from sparkmirror.target.outbox import Batch
 
 
-class _Growing:
-    """The chunk that a partition is at. `name` is set when it is stored for the first time."""
+class OpenChunk:
+    """The chunk that a partition is at. `name` is set when it is stored for the first time, `changed` says that it must
+    be (again)."""
 
     __slots__ = ("changed", "map", "name")
 
@@ -24,14 +25,14 @@ class _Growing:
         self.changed = False
 
 
-class Mapping:
+class OffsetMapping:
     """The open chunks of one task's partitions."""
 
     def __init__(self) -> None:
         self._began_ms = time.time_ns() // 1_000_000
         self._numbers = 0
-        self._growing: dict[TopicPartition, _Growing] = {}
-        self._full: list[tuple[TopicPartition, _Growing]] = []
+        self._growing: dict[TopicPartition, OpenChunk] = {}
+        self._full: list[tuple[TopicPartition, OpenChunk]] = []
 
     def add(self, partition: TopicPartition, batch: Batch) -> None:
         """An acknowledged batch, in order. Without a base offset its place is not known."""
@@ -45,15 +46,15 @@ class Mapping:
                 target += records
             growing.changed = True
 
-    def _open(self, partition: TopicPartition, first: int) -> _Growing:
+    def _open(self, partition: TopicPartition, first: int) -> OpenChunk:
         growing = self._growing.get(partition)
         if growing is not None and first >= growing.map.end_source:
             if len(growing.map.segments) < CHUNK_SEGMENTS_MAX:
                 return growing
-            following = _Growing(growing.map.end_source)
+            following = OpenChunk(growing.map.end_source)
             following.map.end_target = growing.map.end_target
         else:
-            following = _Growing(first)
+            following = OpenChunk(first)
         if growing is not None and growing.changed:
             self._full.append((partition, growing))
         self._growing[partition] = following
@@ -65,8 +66,12 @@ class Mapping:
         if growing is not None and growing.changed:
             self._full.append((partition, growing))
 
-    def changed(self, positions: dict[TopicPartition, int], generation: int) -> Iterator[tuple[TopicPartition, _Growing]]:
+    def changed(
+        self, positions: Mapping[TopicPartition, int], generation: int
+    ) -> Iterator[tuple[TopicPartition, OpenChunk, ChunkName]]:
         """Chunks to store, those that are full first. `positions` are the acknowledged source offsets."""
+        for partition, position in positions.items():
+            self._growing.setdefault(partition, OpenChunk(position))
         full, self._full = self._full, []
         for partition, growing in [*full, *self._growing.items()]:
             if partition in positions and self._growing.get(partition) is growing:
@@ -78,4 +83,10 @@ class Mapping:
                 if growing.name is None:
                     growing.name = ChunkName(generation, self._began_ms, self._numbers)
                     self._numbers += 1
-                yield partition, growing
+                yield partition, growing, growing.name
+
+    def store_again(self, partition: TopicPartition, growing: OpenChunk) -> None:
+        """The chunk was not taken."""
+        growing.changed = True
+        if self._growing.get(partition) is not growing:
+            self._full.append((partition, growing))

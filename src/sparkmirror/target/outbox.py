@@ -275,18 +275,18 @@ class Outbox:
 
     # Answers.
 
-    def succeed(self, batch: Batch, base_offset: int = -1) -> bool:
-        """The target has the batch, from `base_offset` on. True when the acknowledged position moved."""
+    def succeed(self, batch: Batch, base_offset: int = -1) -> list[Batch]:
+        """The target has the batch, from `base_offset` on. Gives the batches by which `acknowledged` moved."""
         batch.base_offset = base_offset
         batch.waiting = False
         batch.acknowledged = True
-        moved = False
+        moved: list[Batch] = []
         while self._in_flight and self._in_flight[0].acknowledged:
             done = self._in_flight.popleft()
+            moved.append(done)
             self.acknowledged = done.next_offset
             self.leader_epoch = done.leader_epoch
             done.parcel.settle()
-            moved = True
         if moved:
             self.progressed_at = time.monotonic()
             self.failures = 0

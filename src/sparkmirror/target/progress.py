@@ -13,12 +13,13 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from sparkmirror.batch.records import encode_batch
-from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger import connect, map_records, positions
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
-from sparkmirror.target.outbox import Outbox, Parcel
+from sparkmirror.target.mapping import OffsetMapping
+from sparkmirror.target.outbox import Batch, Outbox, Parcel
 
 _LOT_BYTES_MAX: Final = 512 << 10
 _RECORD_OVERHEAD_BYTES_MAX: Final = 32
@@ -53,6 +54,7 @@ class Progress:
         self._stored: dict[TopicPartition, int] = {}
         self._topic_ids: dict[TopicPartition, UUID] = {}
         self._released: set[TopicPartition] = set()
+        self._mapping = OffsetMapping()
         self._open = 0
         self._due_at = 0.0
         self._last_status = b""
@@ -67,10 +69,17 @@ class Progress:
         self._stored.pop(partition, None)
         self._released.discard(partition)
         self._topic_ids[partition] = topic_id
+        self._mapping.close(partition)
 
     def release(self, partition: TopicPartition) -> None:
         """Store the partition's last position once more, marked as released: its next owner waits for that."""
         self._released.add(partition)
+        self._mapping.close(partition)
+
+    def map_batches(self, partition: TopicPartition, batches: Iterable[Batch]) -> None:
+        """Where the records of acknowledged batches went, for the translation of offsets."""
+        for batch in batches:
+            self._mapping.add(partition, batch)
 
     @property
     def settled(self) -> bool:
@@ -89,6 +98,7 @@ class Progress:
                 self._add_position(lots, outbox, generation)
                 self._stored[where] = outbox.acknowledged
         self._released.clear()
+        self._add_maps(lots, {outbox.source: outbox.acknowledged for outbox in outboxes}, generation)
         self._add_status(lots, status)
         return [self._queue(target, entries) for target, entries in lots.items()]
 
@@ -104,6 +114,16 @@ class Progress:
         value = positions.encode_value(PositionRecord(position, generation, self._task, released, self._run))
         entry = _Entry(positions.encode_key(options.source_alias, where), value, forget)
         lots.setdefault(TopicPartition(options.topics.positions, 0), []).append(entry)
+
+    def _add_maps(
+        self, lots: dict[TopicPartition, list[_Entry]], positions: Mapping[TopicPartition, int], generation: int
+    ) -> None:
+        home = TopicPartition(self._options.topics.offset_map, 0)
+        for where, chunk, name in self._mapping.changed(positions, generation):
+            key = map_records.encode_key(self._options.source_alias, where, name)
+            value = map_records.encode_chunk(chunk.map.as_chunk())
+            forget = partial(self._mapping.store_again, where, chunk)
+            lots.setdefault(home, []).append(_Entry(key, value, forget))
 
     def _forget_position(self, where: TopicPartition, released: bool) -> None:
         self._stored.pop(where, None)

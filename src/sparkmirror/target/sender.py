@@ -317,8 +317,9 @@ class Sender:
     def _take_answer(self, outbox: Outbox, batch: Batch, produced: ProducedPartition, now: float) -> None:
         verdict = judge(produced.error, is_head=outbox.head is batch)
         if verdict is Verdict.DONE:
-            outbox.succeed(batch, produced.base_offset)
+            moved = outbox.succeed(batch, produced.base_offset)
             if not outbox.is_ledger:
+                self._progress.map_batches(outbox.source, moved)
                 self.tally.sent(batch.records, len(batch.data))
                 self._isolation.after_progress(outbox)
         elif verdict is Verdict.RETRY or verdict is Verdict.MOVED:

@@ -1,0 +1,118 @@
+"""Offset maps in their topic: bytes, folding, lost and damaged chunks, joining."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.errors import ProtocolError
+from sparkmirror.ledger.map_records import (
+    CHUNKS_MAX,
+    ChunkName,
+    MapRecord,
+    MapView,
+    decode_chunk,
+    decode_key,
+    encode_chunk,
+    encode_key,
+)
+from sparkmirror.ledger.offset_map import Chunk, OffsetMap, Segment, Translation
+from sparkmirror.model import TopicPartition
+
+ORDERS = TopicPartition("orders", 3)
+int64 = st.integers(-(1 << 62), 1 << 62)
+segments = st.builds(Segment, st.integers(0, 1 << 62), int64, int64, st.booleans())
+
+
+def record(first: int, records: int, target: int, name: ChunkName) -> MapRecord:
+    found = OffsetMap(first)
+    found.append(first, records, target)
+    return MapRecord(encode_key("A", ORDERS, name), encode_chunk(found.as_chunk()))
+
+
+def folded(*records: MapRecord) -> OffsetMap:
+    view = MapView("A")
+    for one in records:
+        assert view.take(one.key, one.value) == ORDERS
+    found = view.map_of(ORDERS)
+    assert found is not None
+    return found
+
+
+@given(st.lists(segments, min_size=1, max_size=20), int64, int64)
+def test_every_chunk_survives_its_encoding(found: list[Segment], end_source: int, end_target: int) -> None:
+    chunk = Chunk(tuple(found), end_source, end_target)
+    assert decode_chunk(encode_chunk(chunk)) == chunk
+
+
+def test_a_segment_of_a_transactional_topic_takes_a_few_bytes() -> None:
+    found = OffsetMap(0)
+    for number in range(200):
+        found.append(5_000_000_000 + number * 101, 100, 4_000_000_000 + number * 100)
+    assert len(found.segments) == 200
+    assert len(encode_chunk(found.as_chunk())) < 200 * 5
+
+
+@pytest.mark.parametrize("value", [b"", b"\x01", b"\x02\x00", b"\x01\x05\x00", b"\x01\x00\x00\x00"])
+def test_bytes_that_are_no_chunk_are_refused(value: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        decode_chunk(value)
+
+
+@pytest.mark.parametrize(
+    "key", [None, b"", b"[]", b'["A","orders",3]', b'["A","orders",3,[1,2]]', b'["A","orders",3,7]']
+)
+def test_other_keys_are_not_ours(key: bytes | None) -> None:
+    assert decode_key(key) is None
+
+
+def test_chunks_count_in_the_order_of_their_names_whatever_the_order_of_their_records() -> None:
+    older, newer = record(0, 100, 0, ChunkName(1, 50, 0)), record(90, 30, 100, ChunkName(2, 40, 0))
+    for found in (folded(older, newer), folded(newer, older)):
+        assert found.translate(95) == Translation(105, True)
+        assert found.translate(80) == Translation(80, True)
+
+
+def test_a_chunk_that_grows_replaces_what_it_was() -> None:
+    name = ChunkName(1, 1, 0)
+    assert folded(record(0, 10, 0, name), record(0, 20, 0, name)).translate(15) == Translation(15, True)
+
+
+def test_a_new_owner_after_a_clean_stop_adds_no_segment() -> None:
+    found = folded(*(record(at * 10, 10, at * 10, ChunkName(at, 1, 0)) for at in range(5)))
+    assert found.segments == [Segment(0, 0, 0)]
+
+
+def test_a_damaged_or_deleted_chunk_counts_as_lost() -> None:
+    lost = ChunkName(2, 1, 0)
+    records = [record(0, 10, 0, ChunkName(1, 1, 0)), record(10, 10, 10, lost), record(20, 10, 20, ChunkName(3, 1, 0))]
+    for value in (b"\x01\x07", None):
+        found = folded(*records, MapRecord(encode_key("A", ORDERS, lost), value))
+        assert found.translate(15) == Translation(10, False)
+        assert found.translate(25) == Translation(25, True)
+
+
+def test_other_flows_are_left_alone() -> None:
+    view = MapView("B")
+    one = record(0, 10, 0, ChunkName(1, 1, 0))
+    assert view.take(one.key, one.value) is None
+    assert view.map_of(ORDERS) is None
+
+
+def test_many_chunks_are_joined_and_translate_as_before_even_after_a_crash_in_between() -> None:
+    view = MapView("A")
+    count = CHUNKS_MAX + 5
+    for at in range(count):
+        one = record(at * 11, 10, at * 10, ChunkName(at, 1, 0))
+        view.take(one.key, one.value)
+    before = view.map_of(ORDERS)
+    assert before is not None
+    expected = {offset: before.translate(offset) for offset in range(count * 11)}
+    plan = view.plan_compaction({ORDERS: 0})
+    assert plan[0].value is not None
+    assert [one.value for one in plan[1:]] == [None] * (count - 2)
+    for one in plan:
+        view.take(one.key, one.value)
+        now = view.map_of(ORDERS)
+        assert now is not None
+        assert {offset: now.translate(offset) for offset in range(count * 11)} == expected
+    assert view.plan_compaction({}) == []
