@@ -10,8 +10,10 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster
-from sparkmirror.sync.topic_job import TopicSync, apply_topics, observe_topics
-from sparkmirror.sync.topics import TopicPlan, TopicRules, plan_topics
+from sparkmirror.sync.change import Plan, sync_once
+from sparkmirror.sync.configs import ConfigRules
+from sparkmirror.sync.topic_job import TopicSync
+from sparkmirror.sync.topics import TopicRules
 from sparkmirror.testing.kafka import KafkaCluster
 
 
@@ -37,7 +39,7 @@ def rules(prefix: str) -> TopicRules:
     return TopicRules(
         is_mirrored=lambda name: name.startswith(prefix),
         remote_name=lambda name: f"A.{name}",
-        is_copied=lambda key: key not in ("min.insync.replicas", "retention.bytes"),
+        configs=ConfigRules(is_copied=lambda key: key not in ("min.insync.replicas", "retention.bytes")),
         replication_factor=1,
     )
 
@@ -51,7 +53,7 @@ def test_remote_topics_are_created_with_partitions_and_explicit_settings(
 ) -> None:
     configs = {"cleanup.policy": "compact", "segment.bytes": "2097152", "retention.bytes": "1000000"}
     create(source, NewTopic(f"{prefix}a", 3, 1, configs), NewTopic(f"{prefix}b", 1, 1), NewTopic(f"x-{prefix}", 1, 1))
-    report = TopicSync(source, target, rules).sync_once()
+    report = sync_once(TopicSync(source, target, rules))
     assert report.failures == ()
     remote = target.list_topics([f"A.{prefix}a", f"A.{prefix}b", f"A.x-{prefix}"])
     assert {name: topic.partitions for name, topic in remote.items()} == {f"A.{prefix}a": 3, f"A.{prefix}b": 1}
@@ -66,12 +68,12 @@ def test_a_grown_topic_grows_its_remote_and_then_there_is_nothing_to_do(
     name = f"{prefix}orders"
     create(source, NewTopic(name, 2, 1))
     job = TopicSync(source, target, rules)
-    job.sync_once()
-    assert job.plan() == TopicPlan()
+    sync_once(job)
+    assert job.plan() == Plan()
     assert source.create_partitions({name: 5}) == {name: None}
-    assert job.sync_once().failures == ()
+    assert sync_once(job).failures == ()
     assert target.list_topics([f"A.{name}"])[f"A.{name}"].partitions == 5
-    assert job.plan() == TopicPlan()
+    assert job.plan() == Plan()
 
 
 def test_a_remote_topic_with_more_partitions_is_left_alone(
@@ -79,13 +81,13 @@ def test_a_remote_topic_with_more_partitions_is_left_alone(
 ) -> None:
     create(source, NewTopic(f"{prefix}a", 1, 1))
     create(target, NewTopic(f"A.{prefix}a", 4, 1))
-    assert TopicSync(source, target, rules).plan() == TopicPlan()
+    assert TopicSync(source, target, rules).plan() == Plan()
 
 
 def test_one_bad_topic_does_not_spoil_the_rest(source: Admin, target: Admin, prefix: str, rules: TopicRules) -> None:
     create(source, *(NewTopic(f"{prefix}{letter}", 1, 1) for letter in "abc"))
     odd = replace(rules, remote_name=lambda name: "no/such/name" if name.endswith("b") else f"A.{name}")
-    report = TopicSync(source, target, odd).sync_once()
+    report = sync_once(TopicSync(source, target, odd))
     assert len(report.failures) == 1
     assert "creating topic no/such/name failed with INVALID_TOPIC" in report.failures[0]
     assert set(target.list_topics([f"A.{prefix}a", f"A.{prefix}c"])) == {f"A.{prefix}a", f"A.{prefix}c"}
@@ -95,7 +97,7 @@ def test_more_copies_than_brokers_are_reduced_with_a_warning(
     source: Admin, target: Admin, prefix: str, rules: TopicRules
 ) -> None:
     create(source, NewTopic(f"{prefix}a", 1, 1))
-    report = TopicSync(source, target, replace(rules, replication_factor=99)).sync_once()
+    report = sync_once(TopicSync(source, target, replace(rules, replication_factor=99)))
     brokers = len(target.brokers())
     assert report.failures == ()
     assert f"replication factor {brokers} instead of 99" in report.plan.warnings[0]
@@ -106,8 +108,9 @@ def test_a_topic_made_by_somebody_else_in_between_is_no_failure(
     source: Admin, target: Admin, prefix: str, rules: TopicRules
 ) -> None:
     create(source, NewTopic(f"{prefix}a", 2, 1))
-    plan = plan_topics(observe_topics(source, target, rules), rules)
+    job = TopicSync(source, target, rules)
+    plan = job.plan()
     create(target, NewTopic(f"A.{prefix}a", 1, 1))
-    assert apply_topics(target, plan) == []
-    assert TopicSync(source, target, rules).sync_once().failures == ()
+    assert job.apply(plan) == []
+    assert sync_once(TopicSync(source, target, rules)).failures == ()
     assert target.list_topics([f"A.{prefix}a"])[f"A.{prefix}a"].partitions == 2

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from sparkmirror.cli.plan import show_plan
 from sparkmirror.config.mm1_names import REFUSED_OPTIONS
 from sparkmirror.errors import ConfigError
 
@@ -109,9 +110,12 @@ def execute(args: argparse.Namespace) -> int:
     for warning in config.warnings:
         print(f"warning: {warning}", file=sys.stderr)
 
+    if args.dry_run:
+        return show_plan(config, args.format)
+
     from sparkmirror.engine.run import run_mirror
 
-    return run_mirror(config, RunOptions(args.once, args.dry_run, args.format, args.master, args.debug))
+    return run_mirror(config, RunOptions(args.once, args.master, args.debug))
 
 
 class _Refuse(argparse.Action):

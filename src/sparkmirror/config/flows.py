@@ -24,6 +24,7 @@ from sparkmirror.config.problems import Problems
 from sparkmirror.config.properties import Entry, Properties, read_properties
 from sparkmirror.config.reading import Reader
 from sparkmirror.config.recognise import recognise
+from sparkmirror.config.syncing import LOOK_SECONDS, SyncSettings, read_sync
 from sparkmirror.model import Cluster, FlowName
 from sparkmirror.policy.filters import TopicFilter
 from sparkmirror.policy.loops import Route, find_loops
@@ -48,8 +49,7 @@ class FlowConfig:
     replication_factor: int
     refresh_topics_enabled: bool
     refresh_topics_interval_seconds: int
-    sync_topic_configs_enabled: bool
-    config_properties_exclude: tuple[str, ...]
+    sync: SyncSettings
     offset_storage_topic: str
     offset_storage_partitions: int
     offset_storage_replication_factor: int
@@ -70,6 +70,11 @@ class FlowConfig:
     def should_replicate(self, topic: str) -> bool:
         """Whether the flow mirrors the source topic `topic`."""
         return self.topics.should_replicate(topic, self.policy, self.name)
+
+    @property
+    def look_seconds(self) -> float:
+        """How often to look for new topics and partitions: the configured interval is a longest time."""
+        return min(LOOK_SECONDS, self.refresh_topics_interval_seconds)
 
     def remote_topic(self, topic: str) -> str:
         """The target's name of the source topic `topic`."""
@@ -189,8 +194,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         replication_factor=flow.read(keys.REPLICATION_FACTOR),
         refresh_topics_enabled=flow.read(keys.REFRESH_TOPICS_ENABLED),
         refresh_topics_interval_seconds=flow.read(keys.REFRESH_TOPICS_INTERVAL),
-        sync_topic_configs_enabled=flow.read(keys.SYNC_TOPIC_CONFIGS),
-        config_properties_exclude=flow.read(keys.CONFIG_PROPERTIES_EXCLUDE),
+        sync=read_sync(flow),
         offset_storage_topic=storage.read(keys.OFFSET_STORAGE_TOPIC) or f"mm2-offsets.{name.source}.internal",
         offset_storage_partitions=storage.read(keys.OFFSET_STORAGE_PARTITIONS),
         offset_storage_replication_factor=storage.read(keys.OFFSET_STORAGE_REPLICATION),

@@ -54,10 +54,10 @@ _POLICIES = types.class_name(
 CLUSTERS = Key("clusters", Scope.FILE, types.LIST, (), "The aliases of all clusters. Required.")
 ENABLED = Key(
     "enabled",
-    Scope.PAIR,
+    Scope.FLOW,
     types.SWITCH,
     False,
-    "Whether the flow mirrors data. `enabled = true` without a flow turns on every pair that does not set it.",
+    "Whether the flow mirrors data. `enabled = true` at the top level turns on every pair that does not set it.",
 )
 
 TOPICS = Key("topics", Scope.FLOW, types.PATTERNS, (".*",), "The topics to mirror; an expression matches whole names.")
@@ -104,16 +104,65 @@ REFRESH_TOPICS_INTERVAL = Key(
     "refresh.topics.interval.seconds",
     Scope.FLOW,
     types.whole(1, unit="seconds"),
-    5,
-    "How often to look for new topics and partitions.",
-    "600",
+    600,
+    "How long new topics and partitions may go unnoticed at most; every five seconds is usual.",
+    "looks once in this time",
 )
 SYNC_TOPIC_CONFIGS = Key(
     "sync.topic.configs.enabled",
     Scope.FLOW,
     types.BOOLEAN,
     True,
-    "Whether remote topics follow their source's settings.",
+    "Whether remote topics follow their source's settings. A new remote topic gets them in any case.",
+)
+SYNC_TOPIC_CONFIGS_INTERVAL = Key(
+    "sync.topic.configs.interval.seconds",
+    Scope.FLOW,
+    types.whole(1, unit="seconds"),
+    600,
+    "How long a changed setting may go unnoticed at most; every five seconds is usual.",
+    "looks once in this time",
+)
+SYNC_TOPIC_CONFIGS_PROTECT = Key(
+    "sync.topic.configs.protect",
+    Scope.FLOW,
+    types.PATTERNS,
+    (),
+    "Settings that belong to the target once a remote topic is created: `retention.ms` on all of them, "
+    "or `A\\.orders/retention\\.ms` on one remote topic.",
+    "no such key; removes what is set on a remote topic and not on its source",
+)
+USE_DEFAULTS_FROM = Key(
+    "use.defaults.from",
+    Scope.PAIR,
+    types.STRING,
+    "target",
+    "With `source`, settings that have their default on the source get this value on the remote topic; "
+    "with anything else they get the target's default.",
+)
+SYNC_TOPIC_ACLS = Key(
+    "sync.topic.acls.enabled",
+    Scope.FLOW,
+    types.BOOLEAN,
+    True,
+    "Whether who may read a topic may read its remote topic. ALLOW WRITE is not copied, ALLOW ALL becomes ALLOW READ.",
+    "copies no prefixed patterns, and `*` as the name of a topic",
+)
+SYNC_TOPIC_ACLS_INTERVAL = Key(
+    "sync.topic.acls.interval.seconds",
+    Scope.FLOW,
+    types.whole(1, unit="seconds"),
+    600,
+    "How long a changed ACL may go unnoticed at most; every five seconds is usual.",
+    "looks once in this time",
+)
+SYNC_TOPIC_ACLS_REVOKE = Key(
+    "sync.topic.acls.revoke",
+    Scope.FLOW,
+    types.BOOLEAN,
+    False,
+    "Whether an ACL that the mirror created is removed when the source has it no more.",
+    "no such key; never removes an ACL",
 )
 CONFIG_PROPERTIES_EXCLUDE = Key(
     "config.properties.exclude",

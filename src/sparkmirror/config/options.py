@@ -7,12 +7,10 @@ from dataclasses import dataclass
 class RunOptions:
     """How to run the flows of a file.
 
-    `once` ends when the end offsets of the start are reached; `dry_run` prints the plan and changes nothing; `format`
-    is `table` or `json`; `master` is a Spark master URL, None for this machine; `debug` shows stack traces.
+    `once` ends when the end offsets of the start are reached; `master` is a Spark master URL, None for this machine;
+    `debug` shows stack traces.
     """
 
     once: bool = False
-    dry_run: bool = False
-    format: str = "table"
     master: str | None = None
     debug: bool = False

@@ -24,7 +24,6 @@ _FLOW_CLIENT_PREFIXES = ("consumer.", "source.consumer.", "producer.override.", 
 # What stands before a key at the top level, after `X.` and after `S->T.`; absent where the key has no effect.
 _TOP: dict[Scope, tuple[str, ...]] = {
     Scope.FILE: ("",),
-    Scope.PAIR: ("",),
     Scope.FLOW: ("",),
     Scope.STORAGE: ("",),
     Scope.CLIENT: ("",),

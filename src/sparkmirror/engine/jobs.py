@@ -1,43 +1,39 @@
-"""Control-plane jobs of a flow, one thread each, all of one shape: observe, plan, apply. Started by `engine.run`."""
+"""Control-plane jobs of a flow, on threads: observe, plan, apply, again and again. Started by `engine.run`.
+
+Kafka tells nobody of a new topic, setting or ACL, so the jobs look: often while that is cheap, and at least as often as
+the configured intervals say.
+"""
 
 import logging
 import threading
-from collections.abc import Callable
-from functools import partial
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.syncing import LOOK_SECONDS
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.policy.filters import NameFilter
-from sparkmirror.sync.topic_job import TopicReport, TopicSync
-from sparkmirror.sync.topics import CreateTopic, TopicRules
+from sparkmirror.sync.change import Round, Sync
+from sparkmirror.sync.flow import flow_syncs, run_round
 
 log = logging.getLogger(__name__)
 
-
-def topic_rules(flow: FlowConfig) -> TopicRules:
-    """The flow's settings as the topic job's rules."""
-    excluded = NameFilter(flow.config_properties_exclude)
-    return TopicRules(
-        is_mirrored=flow.should_replicate,
-        remote_name=flow.remote_topic,
-        is_copied=lambda name: not excluded.accepts(name),
-        replication_factor=flow.replication_factor,
-    )
+_COST_SHARE = 0.02
+_CHANGES_TOLD_MAX = 5
 
 
-def sync_topics(flow: FlowConfig) -> TopicReport:
-    """One round of the topic job, over connections of its own. Raises ClusterError."""
-    with open_admin(flow.source, "topics") as source, open_admin(flow.target, "topics") as target:
-        return TopicSync(source, target, topic_rules(flow)).sync_once()
+def pause_seconds(cost_seconds: float, seconds_max: float) -> float:
+    """How long to wait after a round that took `cost_seconds`: 5 s, or more, so that rounds take 2 % of the time."""
+    return min(seconds_max, max(LOOK_SECONDS, cost_seconds / _COST_SHARE))
 
 
 class Job:
-    """Runs `work` every `seconds` until stopped; a failure is told once and tried again."""
+    """Runs `work` until stopped, at least every `seconds_max`; a failure is told once and tried again."""
 
-    def __init__(self, name: str, seconds: float, work: Callable[[], None]) -> None:
+    def __init__(self, name: str, seconds_max: float, work: Callable[[], None]) -> None:
         self._name = name
-        self._seconds = seconds
+        self._seconds_max = seconds_max
         self._work = work
         self._stopping = threading.Event()
         self._told = ""
@@ -51,9 +47,12 @@ class Job:
         self._stopping.set()
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._seconds):
+        cost_seconds = 0.0
+        while not self._stopping.wait(pause_seconds(cost_seconds, self._seconds_max)):
+            began, cost_seconds = time.monotonic(), 0.0
             try:
                 self._work()
+                cost_seconds = time.monotonic() - began
                 self._told = ""
             except SparkMirrorError as problem:
                 if str(problem) != self._told:
@@ -61,47 +60,57 @@ class Job:
                     log.warning("%s: %s", self._name, problem)
 
 
-class TopicJob:
-    """The topic job with connections that stay open between rounds and are made anew after a failure."""
+class FlowSync:
+    """All sync jobs of one flow, over connections that stay open between rounds and are made anew after a failure."""
 
-    def __init__(self, flow: FlowConfig) -> None:
+    def __init__(self, flow: FlowConfig, told: Sequence[Round] = ()) -> None:
+        """`told` are the rounds that the person has heard of."""
         self._flow = flow
-        self._sync: TopicSync | None = None
-        self._close: Callable[[], None] = lambda: None
-        self._told: set[str] = set()
+        self._syncs: list[Sync] = []
+        self._connections = ExitStack()
+        self._told = {sentence for one in told for sentence in _sentences(one)}
+
+    @property
+    def seconds_max(self) -> float | None:
+        """The shortest of the intervals in the file; None when nothing is to be kept in step."""
+        flow = self._flow
+        intervals = [
+            (flow.refresh_topics_enabled, flow.refresh_topics_interval_seconds),
+            (flow.sync.configs_enabled, flow.sync.configs_interval_seconds),
+            (flow.sync.acls_enabled, flow.sync.acls_interval_seconds),
+        ]
+        return min((float(seconds) for enabled, seconds in intervals if enabled), default=None)
 
     def __call__(self) -> None:
+        """One round. Raises ClusterError if a cluster does not answer."""
         try:
-            if self._sync is None:
+            if not self._syncs:
                 self._open()
-            assert self._sync is not None
-            report = self._sync.sync_once()
+            rounds = [run_round(sync) for sync in self._syncs]
         except SparkMirrorError:
-            self._close()
-            self._sync = None
+            self._connections.close()
+            self._syncs = []
             raise
-        self._tell(report)
-
-    def _open(self) -> None:
-        source = open_admin(self._flow.source, "topics")
-        try:
-            target = open_admin(self._flow.target, "topics")
-        except SparkMirrorError:
-            source.close()
-            raise
-        self._sync = TopicSync(source, target, topic_rules(self._flow))
-        self._close = partial(_close_both, source.close, target.close)
-
-    def _tell(self, report: TopicReport) -> None:
-        created = [action.name for action in report.plan.actions if isinstance(action, CreateTopic)]
-        if created:
-            log.info("%s: created %s.", self._flow.name, ", ".join(created))
-        sentences = set(report.failures)
+        tell_changes(self._flow, rounds)
+        sentences = {sentence for one in rounds for sentence in _sentences(one)}
         for sentence in sorted(sentences - self._told):
             log.warning("%s: %s", self._flow.name, sentence)
         self._told = sentences
 
+    def _open(self) -> None:
+        source = self._connections.enter_context(open_admin(self._flow.source, "sync"))
+        target = self._connections.enter_context(open_admin(self._flow.target, "sync"))
+        self._syncs = flow_syncs(self._flow, source, target, first=False)
 
-def _close_both(first: Callable[[], None], second: Callable[[], None]) -> None:
-    first()
-    second()
+
+def tell_changes(flow: FlowConfig, rounds: Sequence[Round]) -> None:
+    """Says what was done, a sentence for each change as long as there are few."""
+    for one in rounds:
+        for change in one.plan.changes[:_CHANGES_TOLD_MAX]:
+            log.info("%s: %s.", flow.name, change.sentence)
+        if (more := len(one.plan.changes) - _CHANGES_TOLD_MAX) > 0:
+            log.info("%s: and %d more.", flow.name, more)
+
+
+def _sentences(one: Round) -> Sequence[str]:
+    return (*one.plan.warnings, *one.failures)

@@ -1,6 +1,5 @@
 """Wiring: from a configuration to running queries, and back to a clean stop. Called by `cli.run`."""
 
-import json
 import logging
 import signal
 import tempfile
@@ -10,11 +9,11 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.options import RunOptions
-from sparkmirror.engine.jobs import Job, TopicJob, sync_topics, topic_rules
+from sparkmirror.engine.jobs import FlowSync, Job
 from sparkmirror.engine.progress import FlowWatch, ProgressDisplay
 from sparkmirror.engine.speech import speak_as_driver
 from sparkmirror.errors import FencedError, SparkMirrorError
@@ -27,8 +26,7 @@ from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.source.commands import Stop, command_record
-from sparkmirror.sync.topic_job import TopicSync
-from sparkmirror.sync.topics import render_plan
+from sparkmirror.sync.flow import sync_flow
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -49,31 +47,8 @@ def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
     Raises SparkMirrorError when the mirror cannot start.
     """
     speak_as_driver()
-    if options.dry_run:
-        return show_plan(config, options)
     with _stop_signals() as stop, tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
         return MirrorRun(config, options, stop, Path(scratch)).run()
-
-
-def show_plan(config: MirrorConfig, options: RunOptions) -> int:
-    """Print what a run would do, and change nothing."""
-    shown: dict[str, Any] = {}
-    for flow in config.flows:
-        with open_admin(flow.source, "dry-run") as source, open_admin(flow.target, "dry-run") as target:
-            lines = render_plan(TopicSync(source, target, topic_rules(flow)).plan())
-            topics = {name: topic for name, topic in source.list_topics().items() if flow.should_replicate(name)}
-        copies = [
-            f"mirror {name} to {flow.remote_topic(name)}, {topics[name].partitions} partitions" for name in topics
-        ]
-        shown[str(flow.name)] = {"tasks": flow.tasks_max, "topics": sorted(copies), "changes": lines}
-    if options.format == "json":
-        print(json.dumps(shown, indent=2))
-        return 0
-    for name, plan in shown.items():
-        print(f"{name}: up to {plan['tasks']} tasks")
-        for line in [*plan["changes"], *plan["topics"]]:
-            print(f"  {line}")
-    return 0
 
 
 class RunningFlow:
@@ -149,6 +124,7 @@ class MirrorRun:
         self._stop = stop
         self._scratch = scratch
         self._flows = [RunningFlow(flow, config.text, scratch, once=options.once) for flow in config.flows]
+        self._syncs: list[FlowSync] = []
         self._ends: dict[str, dict[TopicPartition, int]] = {}
 
     def run(self) -> int:
@@ -182,9 +158,6 @@ class MirrorRun:
 
     def _prepare(self, flow: FlowConfig) -> int | None:
         """Topics and ledger of one flow; the number of records that a bounded run will copy."""
-        report = sync_topics(flow)
-        for sentence in (*report.plan.warnings, *report.failures):
-            log.warning("%s: %s", flow.name, sentence)
         topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
         with open_admin(flow.target, "ledger") as target:
             _refuse_beside_mirrormaker(flow, target)
@@ -195,6 +168,10 @@ class MirrorRun:
                 offsets_partitions=flow.offset_storage_partitions,
             ):
                 log.warning("%s: %s", flow.name, sentence)
+        for one in (rounds := sync_flow(flow)):
+            for sentence in (*one.plan.warnings, *one.failures):
+                log.warning("%s: %s", flow.name, sentence)
+        self._syncs.append(FlowSync(flow, rounds))
         if not self._options.once:
             return None
         with open_admin(flow.source, "ends") as source, LedgerReader(flow.target, topics, flow.name.source) as ledger:
@@ -220,9 +197,9 @@ class MirrorRun:
 
     def _start_jobs(self) -> list[Job]:
         jobs = [
-            Job(f"{running.flow.name} topics", running.flow.refresh_topics_interval_seconds, TopicJob(running.flow))
-            for running in self._flows
-            if running.flow.refresh_topics_enabled
+            Job(str(running.flow.name), sync.seconds_max, sync)
+            for running, sync in zip(self._flows, self._syncs, strict=True)
+            if sync.seconds_max is not None
         ]
         for job in jobs:
             job.start()

@@ -9,6 +9,8 @@ from sparkmirror.errors import ClusterError
 EARLIEST = -2
 LATEST = -1
 NO_LEADER = -1
+LITERAL = "LITERAL"
+PREFIXED = "PREFIXED"
 
 
 class TopicExists(ClusterError):
@@ -47,11 +49,38 @@ class ConfigEntry:
 
         Dynamic broker settings count, so they reach the remote topics as they do with MirrorMaker.
         """
-        return self._is_copyable and self.source != ConfigSource.DEFAULT
+        return self.is_copyable and not self.is_default
 
     @property
-    def _is_copyable(self) -> bool:
+    def is_copyable(self) -> bool:
+        """Whether MirrorMaker considers the setting at all: not read-only, not hidden, not from a broker's file."""
         return not (self.read_only or self.sensitive or self.source == ConfigSource.STATIC_BROKER)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether Kafka's built-in default is in force."""
+        return self.source == ConfigSource.DEFAULT
+
+    @property
+    def is_override(self) -> bool:
+        """Whether the topic itself sets the value."""
+        return self.source == ConfigSource.TOPIC
+
+
+class AclBinding(NamedTuple):
+    """Who may, or may not, do what with topics. Words are Kafka's: `READ`, `ALLOW`, `LITERAL`, `User:alice`."""
+
+    topic: str
+    pattern: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+    def __str__(self) -> str:
+        topics = f"topics beginning with {self.topic}" if self.pattern == PREFIXED else f"topic {self.topic}"
+        host = "" if self.host == "*" else f" from {self.host}"
+        return f"{self.permission} {self.operation} on {topics} for {self.principal}{host}"
 
 
 @dataclass(frozen=True, slots=True)

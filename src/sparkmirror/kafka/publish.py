@@ -1,4 +1,4 @@
-"""Writes a few small records to internal topics: commands. Called by `source.planner` and `engine`."""
+"""Writes a few small records to internal topics: commands, notes. Called by `source.planner`, `engine` and `sync`."""
 
 from collections.abc import Iterable
 
@@ -8,8 +8,11 @@ from sparkmirror.kafka.errors import quiet_client_logging, translate
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import Cluster
 
+Record = tuple[bytes, bytes | None]
+"""Key and value; None is a tombstone."""
 
-def publish(cluster: Cluster, topic: str, records: Iterable[tuple[bytes, bytes]], seconds_max: float = 5.0) -> None:
+
+def publish(cluster: Cluster, topic: str, records: Iterable[Record], seconds_max: float = 5.0) -> None:
     """Write the (key, value) pairs to partition 0 of `topic` and wait for them. Raises ClusterError."""
     quiet_client_logging()
     settings = client_settings(cluster, "commands")

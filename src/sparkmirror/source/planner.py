@@ -233,7 +233,7 @@ class Planner:
             self._watcher = None
 
     def _watch(self) -> None:
-        while not self._stopping.wait(self._flow.refresh_topics_interval_seconds):
+        while not self._stopping.wait(self._flow.look_seconds):
             try:
                 self.refresh()
             except SparkMirrorError as problem:

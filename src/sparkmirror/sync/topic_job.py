@@ -1,27 +1,21 @@
 """The topic job of a flow: remote topics exist, with at least the source's partitions; observe, plan, apply.
 
-Run by the engine at start and every `refresh.topics.interval.seconds`; the plan itself is `sync.topics`, pure.
+Run by the engine at start and again and again; the plan itself is `sync.topics`, pure.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
-from sparkmirror.sync.topics import AddPartitions, CreateTopic, TopicPlan, TopicRules, TopicSnapshot, plan_topics
-
-
-@dataclass(frozen=True, slots=True)
-class TopicReport:
-    """One round of the job: what was planned and which sentences came back."""
-
-    plan: TopicPlan
-    failures: tuple[str, ...]
+from sparkmirror.sync.change import Plan
+from sparkmirror.sync.configs import initial_settings
+from sparkmirror.sync.topics import AddPartitions, CreateTopic, TopicRules, TopicSnapshot, plan_topics
 
 
 class TopicSync:
-    """The topic job of one flow. The admins belong to the caller."""
+    """The topic job of one flow, a `Sync`. The admins belong to the caller."""
 
     description = "creating and growing remote topics"
 
@@ -30,14 +24,20 @@ class TopicSync:
         self._target = target
         self._rules = rules
 
-    def plan(self) -> TopicPlan:
-        """What `sync_once` would do now. Raises ClusterError if a cluster does not answer."""
+    def plan(self) -> Plan:
         return plan_topics(observe_topics(self._source, self._target, self._rules), self._rules)
 
-    def sync_once(self) -> TopicReport:
-        """One round; idempotent. Raises ClusterError if a cluster does not answer, never for a single topic."""
-        plan = self.plan()
-        return TopicReport(plan, tuple(apply_topics(self._target, plan)))
+    def apply(self, plan: Plan) -> Sequence[str]:
+        """A topic that somebody else created in between is no failure; the next round looks at its partitions."""
+        creations = [change for change in plan.changes if isinstance(change, CreateTopic)]
+        growths = [change for change in plan.changes if isinstance(change, AddPartitions)]
+        failures: list[str] = []
+        if creations:
+            failures += _sentences(self._target.create_topics([_new_topic(creation) for creation in creations]))
+        if growths:
+            grown = self._target.create_partitions({growth.name: growth.partitions for growth in growths})
+            failures += _sentences(grown)
+        return failures
 
 
 def observe_topics(source: Admin, target: Admin, rules: TopicRules) -> TopicSnapshot:
@@ -50,25 +50,10 @@ def observe_topics(source: Admin, target: Admin, rules: TopicRules) -> TopicSnap
         name: topic for name, topic in source.list_topics().items() if not topic.internal and rules.is_mirrored(name)
     }
     new = [name for name in mirrored if rules.remote_name(name) not in on_target]
-    configs = source.topic_configs(new) if new else {}
-    for name, explicit in configs.items():
-        mirrored[name] = replace(mirrored[name], configs=explicit)
-    return TopicSnapshot(mirrored, on_target, len(target.brokers()), frozenset(new) - configs.keys())
-
-
-def apply_topics(target: Admin, plan: TopicPlan) -> list[str]:
-    """Carries out the plan; returns a sentence per topic that failed, all others are done.
-
-    A topic that somebody else created in between is no failure; the next round looks at its partitions.
-    """
-    creations = [action for action in plan.actions if isinstance(action, CreateTopic)]
-    growths = [action for action in plan.actions if isinstance(action, AddPartitions)]
-    failures: list[str] = []
-    if creations:
-        failures += _sentences(target.create_topics([_new_topic(action) for action in creations]))
-    if growths:
-        failures += _sentences(target.create_partitions({action.name: action.partitions for action in growths}))
-    return failures
+    described = source.describe_configs(new) if new else {}
+    for name, entries in described.items():
+        mirrored[name] = replace(mirrored[name], configs=initial_settings(entries, rules.configs))
+    return TopicSnapshot(mirrored, on_target, len(target.brokers()), frozenset(new) - described.keys())
 
 
 def _new_topic(action: CreateTopic) -> NewTopic:

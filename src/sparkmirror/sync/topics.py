@@ -1,13 +1,15 @@
-"""Which remote topics to create or grow; pure. `sync.topic_job` observes and applies, `--dry-run` prints the plan.
+"""Which remote topics to create or grow; pure. `sync.topic_job` observes and applies.
 
 Follows MirrorMaker (`MirrorSourceConnector.computeAndCreateTopicPartitions`): a new topic takes the source's partition
-count and its explicit settings, an old one only ever grows, nothing is deleted. Unlike there, each topic stands alone.
+count and settings, an old one only ever grows, nothing is deleted. Unlike there, each topic stands alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sparkmirror.model import Topic
+from sparkmirror.sync.change import Change, Plan
+from sparkmirror.sync.configs import ConfigRules
 
 DEFAULT_REPLICATION_FACTOR = 2
 BROKER_DEFAULT = -1
@@ -23,6 +25,15 @@ class CreateTopic:
     replication_factor: int
     configs: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def sentence(self) -> str:
+        copies = "the brokers' replication factor"
+        if self.replication_factor != BROKER_DEFAULT:
+            copies = f"replication factor {self.replication_factor}"
+        settings = ", ".join(f"{key}={value}" for key, value in self.configs.items())
+        line = f"create {self.name} for {self.source_topic}: {self.partitions} partitions, {copies}"
+        return f"{line}, {settings}" if settings else line
+
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
@@ -33,29 +44,23 @@ class AddPartitions:
     partitions: int
     partitions_now: int
 
-
-Action = CreateTopic | AddPartitions
-
-
-@dataclass(frozen=True, slots=True)
-class TopicPlan:
-    """What to do, in the order of source topic names, and sentences about what cannot be done as configured."""
-
-    actions: tuple[Action, ...] = ()
-    warnings: tuple[str, ...] = ()
+    @property
+    def sentence(self) -> str:
+        grown = f"from {self.partitions_now} to {self.partitions} partitions"
+        return f"grow {self.name} {grown}, like {self.source_topic}"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
     """What the configuration says about remote topics.
 
-    `remote_name` is the flow's naming; `is_mirrored` decides by source topic name; `is_copied` by setting name (the
-    reverse of `config.properties.exclude`); `replication_factor` of -1 leaves it to the target's brokers.
+    `remote_name` is the flow's naming; `is_mirrored` decides by source topic name; `configs` are the rules of settings;
+    `replication_factor` of -1 leaves it to the target's brokers.
     """
 
     is_mirrored: Callable[[str], bool]
     remote_name: Callable[[str], str]
-    is_copied: Callable[[str], bool]
+    configs: ConfigRules = field(default_factory=ConfigRules)
     replication_factor: int = DEFAULT_REPLICATION_FACTOR
 
 
@@ -63,8 +68,8 @@ class TopicRules:
 class TopicSnapshot:
     """Both clusters as seen in one round.
 
-    `source` holds mirrored topics only, with explicit configs where the remote topic is missing; `unreadable` names
-    topics whose configs could not be read. `target_brokers` is the number of live brokers on the target.
+    `source` holds mirrored topics only, with the configs that a new remote topic takes where it is missing;
+    `unreadable` names topics whose configs could not be read. `target_brokers` is the number of live brokers there.
     """
 
     source: Mapping[str, Topic]
@@ -73,9 +78,9 @@ class TopicSnapshot:
     unreadable: frozenset[str] = frozenset()
 
 
-def plan_topics(seen: TopicSnapshot, rules: TopicRules) -> TopicPlan:
+def plan_topics(seen: TopicSnapshot, rules: TopicRules) -> Plan:
     """What brings the target in step with `seen`; pure, and empty once applied."""
-    actions: list[Action] = []
+    changes: list[Change] = []
     warnings: list[str] = []
     taken: dict[str, str] = {}
     replication_factor = _possible_replication_factor(rules.replication_factor, seen.target_brokers)
@@ -86,41 +91,22 @@ def plan_topics(seen: TopicSnapshot, rules: TopicRules) -> TopicPlan:
         elif name not in seen.target and source_name in seen.unreadable:
             warnings.append(f"The settings of {source_name} could not be read: {name} is not created yet.")
         else:
-            actions += _plan_topic(seen.source[source_name], name, seen.target.get(name), replication_factor, rules)
-    if replication_factor != rules.replication_factor and any(isinstance(action, CreateTopic) for action in actions):
+            changes += _plan_topic(seen.source[source_name], name, seen.target.get(name), replication_factor)
+    if replication_factor != rules.replication_factor and any(isinstance(change, CreateTopic) for change in changes):
         warnings.append(
             f"The target has {seen.target_brokers} broker(s): new topics get replication factor {replication_factor} "
             f"instead of {rules.replication_factor}."
         )
-    return TopicPlan(tuple(actions), tuple(warnings))
-
-
-def render_plan(plan: TopicPlan) -> list[str]:
-    """The plan as lines for people, actions first."""
-    return [*(_render(action) for action in plan.actions), *(f"warning: {warning}" for warning in plan.warnings)]
+    return Plan(tuple(changes), tuple(warnings))
 
 
 def _possible_replication_factor(wanted: int, brokers: int) -> int:
     return wanted if wanted == BROKER_DEFAULT else min(wanted, brokers)
 
 
-def _plan_topic(
-    source: Topic, name: str, remote: Topic | None, replication_factor: int, rules: TopicRules
-) -> Iterator[Action]:
+def _plan_topic(source: Topic, name: str, remote: Topic | None, replication_factor: int) -> Iterator[Change]:
     if remote is None:
-        configs = {key: value for key, value in sorted(source.configs.items()) if rules.is_copied(key)}
+        configs = dict(sorted(source.configs.items()))
         yield CreateTopic(name, source.name, source.partitions, replication_factor, configs)
     elif remote.partitions < source.partitions:
         yield AddPartitions(name, source.name, source.partitions, remote.partitions)
-
-
-def _render(action: Action) -> str:
-    if isinstance(action, AddPartitions):
-        grown = f"from {action.partitions_now} to {action.partitions} partitions"
-        return f"grow {action.name} {grown}, like {action.source_topic}"
-    copies = "the brokers' replication factor"
-    if action.replication_factor != BROKER_DEFAULT:
-        copies = f"replication factor {action.replication_factor}"
-    settings = ", ".join(f"{key}={value}" for key, value in action.configs.items())
-    line = f"create {action.name} for {action.source_topic}: {action.partitions} partitions, {copies}"
-    return f"{line}, {settings}" if settings else line

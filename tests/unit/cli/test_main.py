@@ -76,11 +76,11 @@ def test_run_hands_file_and_options_to_the_engine(file: str, engine: Callable[[E
         return 7
 
     engine(run_mirror)
-    flags = ["--clusters", "B", "--once", "--dry-run", "--format", "json", "--master", "local[2]"]
+    flags = ["--clusters", "B", "--once", "--master", "local[2]", "--debug"]
     assert main(["run", file, *flags]) == 7
     (config, options) = seen[0]
     assert [str(flow.name) for flow in config.flows] == ["A->B"]
-    assert options == RunOptions(once=True, dry_run=True, format="json", master="local[2]", debug=False)
+    assert options == RunOptions(once=True, master="local[2]", debug=True)
 
 
 def test_run_keeps_the_flows_asked_for(file: str, engine: Callable[[Engine], None]) -> None:

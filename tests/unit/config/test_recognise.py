@@ -49,7 +49,7 @@ def warnings(lines: str) -> tuple[str, ...]:
         ("A.topics = x", "write `topics` or `S->T.topics`"),
         ("A.refresh.topics.enabled = true", "write `refresh.topics.enabled` or `S->T.refresh.topics.enabled`"),
         ("A->B.clusters = x", "write `clusters`"),
-        ("use.defaults.from = source", "does not use it in this version"),
+        ("use.defaults.from = source", "has no effect there, as in MirrorMaker; write `S->T.use.defaults.from`"),
         ("A->B.sync.group.offsets.enabled = true", "does not use it in this version"),
         ("B.session.timeout.ms = 1", "does not use it in this version"),
         ("B.producer.compression.type = zstd", "does not use it in this version"),

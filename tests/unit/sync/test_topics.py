@@ -6,22 +6,10 @@ from uuid import UUID
 import pytest
 
 from sparkmirror.model import Topic
-from sparkmirror.sync.topics import (
-    Action,
-    AddPartitions,
-    CreateTopic,
-    TopicPlan,
-    TopicRules,
-    TopicSnapshot,
-    plan_topics,
-    render_plan,
-)
+from sparkmirror.sync.change import Change, Plan, describe_change, render_plan
+from sparkmirror.sync.topics import AddPartitions, CreateTopic, TopicRules, TopicSnapshot, plan_topics
 
-RULES = TopicRules(
-    is_mirrored=lambda name: True,
-    remote_name=lambda name: f"A.{name}",
-    is_copied=lambda key: key != "min.insync.replicas",
-)
+RULES = TopicRules(is_mirrored=lambda name: True, remote_name=lambda name: f"A.{name}")
 
 
 def topic(name: str, partitions: int = 4, **configs: str) -> Topic:
@@ -50,57 +38,58 @@ def snapshot(source: list[Topic], target: list[Topic] | None = None, brokers: in
     ],
     ids=["nothing mirrored", "new", "in step", "grew", "never shrinks", "other name", "sorted by source"],
 )
-def test_plan(source: list[Topic], target: list[Topic], expected: tuple[Action, ...]) -> None:
-    assert plan_topics(snapshot(source, target), RULES) == TopicPlan(expected)
+def test_plan(source: list[Topic], target: list[Topic], expected: tuple[Change, ...]) -> None:
+    assert plan_topics(snapshot(source, target), RULES) == Plan(expected)
 
 
-def test_a_new_topic_takes_the_explicit_settings_except_excluded_ones() -> None:
-    source = topic("orders", cleanup_policy="compact", min_insync_replicas="2")
-    (action,) = plan_topics(snapshot([source]), RULES).actions
+def test_a_new_topic_takes_the_settings_it_is_given() -> None:
+    source = topic("orders", cleanup_policy="compact")
+    (action,) = plan_topics(snapshot([source]), RULES).changes
     assert action == CreateTopic("A.orders", "orders", 4, 2, {"cleanup.policy": "compact"})
 
 
 def test_the_replication_factor_is_lowered_to_the_brokers_there_are_with_one_warning() -> None:
     plan = plan_topics(snapshot([topic("a"), topic("b")], brokers=1), RULES)
-    assert [action.replication_factor for action in plan.actions if isinstance(action, CreateTopic)] == [1, 1]
+    assert [action.replication_factor for action in plan.changes if isinstance(action, CreateTopic)] == [1, 1]
     assert plan.warnings == ("The target has 1 broker(s): new topics get replication factor 1 instead of 2.",)
 
 
 def test_without_new_topics_the_replication_factor_is_no_matter() -> None:
-    assert plan_topics(snapshot([topic("a")], [topic("A.a")], brokers=1), RULES) == TopicPlan()
+    assert plan_topics(snapshot([topic("a")], [topic("A.a")], brokers=1), RULES) == Plan()
 
 
 def test_minus_one_passes_through() -> None:
     plan = plan_topics(snapshot([topic("a")], brokers=1), replace(RULES, replication_factor=-1))
-    assert plan == TopicPlan((CreateTopic("A.a", "a", 4, -1),))
+    assert plan == Plan((CreateTopic("A.a", "a", 4, -1),))
 
 
 def test_two_topics_of_one_remote_name_are_not_mixed() -> None:
     rules = replace(RULES, remote_name=lambda name: "all")
     plan = plan_topics(snapshot([topic("b", 9), topic("a")]), rules)
-    assert plan.actions == (CreateTopic("all", "a", 4, 2),)
+    assert plan.changes == (CreateTopic("all", "a", 4, 2),)
     assert "b is left out" in plan.warnings[0]
 
 
 def test_a_topic_whose_settings_are_unknown_waits_while_the_others_go_on() -> None:
     seen = replace(snapshot([topic("a"), topic("b")]), unreadable=frozenset({"a"}))
     plan = plan_topics(seen, RULES)
-    assert [action.name for action in plan.actions] == ["A.b"]
+    assert [action.name for action in plan.changes if isinstance(action, CreateTopic)] == ["A.b"]
     assert plan.warnings == ("The settings of a could not be read: A.a is not created yet.",)
 
 
 def test_an_applied_plan_leaves_nothing_to_plan() -> None:
     source = [topic("a", 7), topic("b", 3, cleanup_policy="compact")]
     target = [topic("A.a", 2)]
-    actions = plan_topics(snapshot(source, target), RULES).actions
-    applied = {one.name: one for one in target} | {
-        action.name: topic(action.name, action.partitions) for action in actions
-    }
-    assert plan_topics(snapshot(source, list(applied.values())), RULES) == TopicPlan()
+    actions = plan_topics(snapshot(source, target), RULES).changes
+    applied = {one.name: one for one in target}
+    for action in actions:
+        assert isinstance(action, CreateTopic | AddPartitions)
+        applied[action.name] = topic(action.name, action.partitions)
+    assert plan_topics(snapshot(source, list(applied.values())), RULES) == Plan()
 
 
 def test_the_plan_reads_as_sentences() -> None:
-    plan = TopicPlan(
+    plan = Plan(
         (
             CreateTopic("A.a", "a", 4, 2, {"cleanup.policy": "compact", "retention.ms": "1"}),
             CreateTopic("A.b", "b", 1, -1),
@@ -114,3 +103,13 @@ def test_the_plan_reads_as_sentences() -> None:
         "grow A.c from 4 to 6 partitions, like c",
         "warning: Something is odd.",
     ]
+
+
+def test_the_plan_is_data_too() -> None:
+    assert describe_change(AddPartitions("A.c", "c", 6, 4)) == {
+        "change": "add-partitions",
+        "name": "A.c",
+        "source_topic": "c",
+        "partitions": 6,
+        "partitions_now": 4,
+    }

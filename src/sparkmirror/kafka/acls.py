@@ -1,0 +1,131 @@
+"""ACLs of topics on one cluster: describe, create, delete (KIP-140, KIP-290). Called by `sync.acl_job`."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from kafka.protocol.admin import (
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    CreateAclsRequest,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import AclBinding
+from sparkmirror.kafka.errors import NO_ERROR, refusal
+
+_TOPIC = 2
+_ANY = 1
+_SECURITY_DISABLED = 54
+_BINDINGS_PER_REQUEST = 500
+
+
+def describe_acls(admin: Admin) -> set[AclBinding] | None:
+    """All bindings of topics, whatever their pattern; None where the cluster has no authorizer.
+
+    Raises AuthorizationFailed without the permission Describe on the cluster.
+    """
+    doing = "reading ACLs"
+    answer = admin.connection.ask(_describe_request, doing)
+    if answer.error_code == _SECURITY_DISABLED:
+        return None
+    if answer.error_code != NO_ERROR:
+        raise refusal(answer.error_code, admin.alias, doing, answer.error_message)
+    return {
+        AclBinding(
+            resource.resource_name,
+            ACLResourcePatternType(resource.pattern_type).name,
+            acl.principal,
+            acl.host,
+            str(ACLOperation(acl.operation).name),
+            ACLPermissionType(acl.permission_type).name,
+        )
+        for resource in answer.resources
+        for acl in resource.acls
+        if acl.operation in _OPERATIONS
+    }
+
+
+def create_acls(admin: Admin, bindings: Sequence[AclBinding]) -> dict[AclBinding, SparkMirrorError | None]:
+    """Adds each binding; binding -> None, or why not. One that is there already counts as added."""
+    outcome: dict[AclBinding, SparkMirrorError | None] = {}
+    for some in _chunks(bindings):
+        answer = admin.connection.ask(partial(_create_request, some), "creating ACLs")
+        for binding, result in zip(some, answer.results, strict=True):
+            outcome[binding] = _outcome(admin, result, f"creating the ACL {binding}")
+    return outcome
+
+
+def delete_acls(admin: Admin, bindings: Sequence[AclBinding]) -> dict[AclBinding, SparkMirrorError | None]:
+    """Removes exactly these bindings; binding -> None, or why not. One that is not there counts as removed."""
+    outcome: dict[AclBinding, SparkMirrorError | None] = {}
+    for some in _chunks(bindings):
+        answer = admin.connection.ask(partial(_delete_request, some), "removing ACLs")
+        for binding, result in zip(some, answer.filter_results, strict=True):
+            outcome[binding] = _outcome(admin, result, f"removing the ACL {binding}")
+    return outcome
+
+
+_OPERATIONS = frozenset(int(operation) for operation in ACLOperation if operation > _ANY)
+
+
+def _outcome(admin: Admin, result: Any, doing: str) -> SparkMirrorError | None:
+    if result.error_code == NO_ERROR:
+        return None
+    return refusal(result.error_code, admin.alias, doing, result.error_message)
+
+
+def _chunks(bindings: Sequence[AclBinding]) -> list[Sequence[AclBinding]]:
+    return [bindings[at : at + _BINDINGS_PER_REQUEST] for at in range(0, len(bindings), _BINDINGS_PER_REQUEST)]
+
+
+def _describe_request() -> Any:
+    return DescribeAclsRequest(
+        resource_type_filter=_TOPIC,
+        resource_name_filter=None,
+        pattern_type_filter=_ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=_ANY,
+        permission_type=_ANY,
+    )
+
+
+def _create_request(bindings: Sequence[AclBinding]) -> Any:
+    creation = CreateAclsRequest.AclCreation
+    return CreateAclsRequest(
+        creations=[
+            creation(
+                resource_type=_TOPIC,
+                resource_name=binding.topic,
+                resource_pattern_type=ACLResourcePatternType[binding.pattern],
+                principal=binding.principal,
+                host=binding.host,
+                operation=ACLOperation[binding.operation],
+                permission_type=ACLPermissionType[binding.permission],
+            )
+            for binding in bindings
+        ]
+    )
+
+
+def _delete_request(bindings: Sequence[AclBinding]) -> Any:
+    chosen = DeleteAclsRequest.DeleteAclsFilter
+    return DeleteAclsRequest(
+        filters=[
+            chosen(
+                resource_type_filter=_TOPIC,
+                resource_name_filter=binding.topic,
+                pattern_type_filter=ACLResourcePatternType[binding.pattern],
+                principal_filter=binding.principal,
+                host_filter=binding.host,
+                operation=ACLOperation[binding.operation],
+                permission_type=ACLPermissionType[binding.permission],
+            )
+            for binding in bindings
+        ]
+    )

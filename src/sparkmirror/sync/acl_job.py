@@ -1,0 +1,106 @@
+"""The ACL job of a flow: who may read a topic may read its remote topic; observe, plan, apply.
+
+Run by the engine at start and again and again; the plan itself is `sync.acls`, pure. What it creates is noted on the
+flow's status topic, so that a later run revokes only what the mirror itself has granted.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import AclBinding
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.kafka.publish import publish
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.sync.acls import AclRules, AclSnapshot, AddAcl, RevokeAcl, plan_acls
+from sparkmirror.sync.change import Plan
+
+_KIND = "acl"
+
+
+class AclNotes:
+    """Which bindings the mirror has created on the target: records of a compacted topic, read once."""
+
+    def __init__(self, target: Cluster, topic: str, source_alias: str) -> None:
+        self._target = target
+        self._topic = topic
+        self._source_alias = source_alias
+        self._created: set[AclBinding] | None = None
+
+    def created(self, target: Admin) -> frozenset[AclBinding]:
+        """Raises ClusterError."""
+        if self._created is None:
+            self._created = self._read() if target.list_topics([self._topic]) else set()
+        return frozenset(self._created)
+
+    def add(self, bindings: Iterable[AclBinding]) -> None:
+        """Raises ClusterError; what is not noted is never revoked."""
+        self._publish(bindings, b"{}")
+
+    def remove(self, bindings: Iterable[AclBinding]) -> None:
+        """Raises ClusterError."""
+        self._publish(bindings, None)
+
+    def _publish(self, bindings: Iterable[AclBinding], value: bytes | None) -> None:
+        records = [(json.dumps([_KIND, self._source_alias, list(one)]).encode(), value) for one in bindings]
+        if not records:
+            return
+        publish(self._target, self._topic, records)
+        self._created = None
+
+    def _read(self) -> set[AclBinding]:
+        found: dict[AclBinding, bool] = {}
+        with open_tail(self._target, "acls", [TopicPartition(self._topic, 0)]) as tail:
+            for record in tail.read_to_end():
+                if (binding := _noted(record.key, self._source_alias)) is not None:
+                    found[binding] = record.value is not None
+        return {binding for binding, there in found.items() if there}
+
+
+class AclSync:
+    """The ACL job of one flow, a `Sync`. The admins belong to the caller."""
+
+    description = "copying ACLs"
+
+    def __init__(self, source: Admin, target: Admin, rules: AclRules, notes: AclNotes) -> None:
+        self._source = source
+        self._target = target
+        self._rules = rules
+        self._notes = notes
+
+    def plan(self) -> Plan:
+        """The target is asked only where the source has ACLs, or had."""
+        source = describe_acls(self._source)
+        if source is None:
+            return Plan()
+        mirrored = frozenset(
+            name
+            for name, topic in self._source.list_topics().items()
+            if not topic.internal and self._rules.is_mirrored(name)
+        )
+        target = describe_acls(self._target)
+        created = self._notes.created(self._target) if self._rules.revoke else frozenset()
+        seen = AclSnapshot(frozenset(source), None if target is None else frozenset(target), mirrored, created)
+        return plan_acls(seen, self._rules)
+
+    def apply(self, plan: Plan) -> Sequence[str]:
+        added = [change.binding for change in plan.changes if isinstance(change, AddAcl)]
+        revoked = [change.binding for change in plan.changes if isinstance(change, RevokeAcl)]
+        created, removed = create_acls(self._target, added), delete_acls(self._target, revoked)
+        self._notes.add(_done(created))
+        self._notes.remove(_done(removed))
+        return [str(error) for error in (*created.values(), *removed.values()) if error is not None]
+
+
+def _done(outcome: Mapping[AclBinding, SparkMirrorError | None]) -> list[AclBinding]:
+    return [binding for binding, error in outcome.items() if error is None]
+
+
+def _noted(key: bytes | None, source_alias: str) -> AclBinding | None:
+    try:
+        kind, alias, fields = json.loads(key or b"")
+        return AclBinding(*fields) if kind == _KIND and alias == source_alias else None
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,93 @@
+"""The sync jobs of one flow: which there are, by its configuration, and one round of them all.
+
+Called by `engine.jobs` again and again, by `engine.run` at start, and by `cli.plan`.
+"""
+
+from collections.abc import Callable
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.errors import AuthorizationFailed
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.policy.filters import NameFilter
+from sparkmirror.sync.acl_job import AclNotes, AclSync
+from sparkmirror.sync.acls import AclRules
+from sparkmirror.sync.change import Plan, Round, Sync, sync_once
+from sparkmirror.sync.config_job import ConfigSync
+from sparkmirror.sync.configs import ConfigRules
+from sparkmirror.sync.topic_job import TopicSync
+from sparkmirror.sync.topics import TopicRules
+
+
+def topic_rules(flow: FlowConfig) -> TopicRules:
+    """The flow's settings as the rules of the topic and the settings job."""
+    excluded, protected = NameFilter(flow.sync.configs_exclude), NameFilter(flow.sync.configs_protect)
+    from_source = flow.sync.defaults_from == "source"
+    return TopicRules(
+        is_mirrored=flow.should_replicate,
+        remote_name=flow.remote_topic,
+        configs=ConfigRules(
+            is_copied=lambda key: not excluded.accepts(key),
+            copies_default=lambda _: from_source,
+            is_protected=lambda topic, key: protected.accepts(key) or protected.accepts(f"{topic}/{key}"),
+        ),
+        replication_factor=flow.replication_factor,
+    )
+
+
+def acl_rules(flow: FlowConfig) -> AclRules:
+    """The flow's settings as the rules of the ACL job."""
+    return AclRules(flow.should_replicate, flow.remote_topic, flow.sync.acls_revoke)
+
+
+def flow_syncs(flow: FlowConfig, source: Admin, target: Admin, *, first: bool = True) -> list[Sync]:
+    """The jobs that the file asks for, in the order to run them; topics are made at first in any case."""
+    syncs: list[Sync] = []
+    if first or flow.refresh_topics_enabled:
+        syncs.append(TopicSync(source, target, topic_rules(flow)))
+    if flow.sync.configs_enabled:
+        syncs.append(ConfigSync(source, target, topic_rules(flow)))
+    if flow.sync.acls_enabled:
+        status = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+        syncs.append(AclSync(source, target, acl_rules(flow), AclNotes(flow.target, status, flow.name.source)))
+    return syncs
+
+
+def plan_flow(flow: FlowConfig) -> Plan:
+    """What a round of all jobs would do now. Raises ClusterError if a cluster does not answer."""
+    with open_admin(flow.source, "plan") as source, open_admin(flow.target, "plan") as target:
+        plans = [_permitted(sync.plan) for sync in flow_syncs(flow, source, target)]
+    changes = [change for plan in plans for change in plan.changes]
+    return Plan(tuple(changes), tuple(warning for plan in plans for warning in plan.warnings))
+
+
+def mirrored_topics(flow: FlowConfig) -> dict[str, int]:
+    """The source topics that are mirrored now, with their partition counts. Raises ClusterError."""
+    with open_admin(flow.source, "plan") as source:
+        topics = source.list_topics().values()
+    return {
+        topic.name: topic.partitions for topic in topics if not topic.internal and flow.should_replicate(topic.name)
+    }
+
+
+def sync_flow(flow: FlowConfig) -> list[Round]:
+    """One round of all jobs, over connections of its own. Raises ClusterError if a cluster does not answer."""
+    with open_admin(flow.source, "sync") as source, open_admin(flow.target, "sync") as target:
+        return [run_round(sync) for sync in flow_syncs(flow, source, target)]
+
+
+def _permitted(plan: Callable[[], Plan]) -> Plan:
+    """What one job may not see is told, and does not keep the others from their work."""
+    try:
+        return plan()
+    except AuthorizationFailed as problem:
+        return Plan(warnings=(str(problem),))
+
+
+def run_round(sync: Sync) -> Round:
+    """One round of one job. Raises ClusterError if a cluster does not answer."""
+    try:
+        return sync_once(sync)
+    except AuthorizationFailed as problem:
+        return Round(Plan(warnings=(str(problem),)))
