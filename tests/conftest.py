@@ -5,10 +5,15 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings
 
 from sparkmirror.testing.kafka import KafkaCluster
 
 UNIT = Path(__file__).parent / "unit"
+
+# How long an example takes says how busy the machine is, and nothing about the code.
+settings.register_profile("mirror", deadline=None)
+settings.load_profile("mirror")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
