@@ -35,7 +35,7 @@ class Link:
     """An open, authenticated connection to one broker.
 
     `versions` maps API keys to the broker's (lowest, highest) version; `reauthenticate_at` is the monotonic time by
-    which a SASL session must be renewed (KIP-368), or infinity.
+    which a SASL session must be renewed (KIP-368), or infinity; `round_trip_seconds` the quickest answer so far.
     """
 
     socket: socket.socket
@@ -44,6 +44,7 @@ class Link:
     client_id: str
     reauthenticate_at: float = float("inf")
     correlation: int = 0
+    round_trip_seconds: float = float("inf")
 
     @property
     def is_tls(self) -> bool:
@@ -65,8 +66,10 @@ class Link:
         self.correlation += 1
         request.API_VERSION = version
         request.with_header(correlation_id=self.correlation, client_id=self.client_id)
+        asked_at = time.monotonic()
         self.socket.sendall(request.encode(header=True, framed=True))
         (size,) = _LENGTH.unpack(self._receive(4))
+        self.round_trip_seconds = min(self.round_trip_seconds, time.monotonic() - asked_at)
         return response_class.decode(self._receive(size), version=version, header=True)
 
     def _receive(self, size: int) -> bytes:
@@ -90,12 +93,11 @@ def dial(host: str, port: int, settings: ClientSettings, *, receive_bytes: int =
     """
     address = f"{host}:{port}"
     try:
-        raw = socket.create_connection((host, port), timeout=SETUP_SECONDS_MAX)
+        raw = _connect(host, port, receive_bytes, send_bytes)
     except OSError as problem:
         raise ClusterUnreachable(f"broker {address} cannot be reached: {problem}") from problem
     try:
         link = Link(_secured(raw, host, settings), address, {}, settings.client_id)
-        _tune(link.socket, receive_bytes, send_bytes)
         link.versions = _api_versions(link)
         if settings.sasl_mechanism:
             link.reauthenticate_at = authenticate(link, host, settings)
@@ -114,6 +116,22 @@ def dial(host: str, port: int, settings: ClientSettings, *, receive_bytes: int =
 def _secured(raw: socket.socket, host: str, settings: ClientSettings) -> socket.socket:
     context = settings.ssl_context()
     return raw if context is None else context.wrap_socket(raw, server_hostname=host)
+
+
+def _connect(host: str, port: int, receive_bytes: int, send_bytes: int) -> socket.socket:
+    """To the first of the host's addresses that answers. Buffers are set before: the window's scale is agreed then."""
+    problem = OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        raw = socket.socket(family, kind, protocol)
+        try:
+            raw.settimeout(SETUP_SECONDS_MAX)
+            _tune(raw, receive_bytes, send_bytes)
+            raw.connect(address)
+            return raw
+        except OSError as refused:
+            raw.close()
+            problem = refused
+    raise problem
 
 
 def _tune(sock: socket.socket, receive_bytes: int, send_bytes: int) -> None:

@@ -1,14 +1,14 @@
 """Fetching from one broker: an incremental fetch session (KIP-227) over one bulk connection.
 
-`FetchSession` decides what to ask (pure); `FetchConnection` asks and receives, straight into the ring. One request is
-under way at a time: a session allows no more, and the broker answers a connection's requests one by one anyway.
-Called by `source.reader`, for the source's brokers and for the command topic alike.
+`FetchSession` decides what to ask (pure); `FetchConnection` asks and receives, straight into the ring. A session allows
+one request at a time; requests without one may queue up on a connection, which a broker answers one by one. Called by
+`source.reader` and `source.lanes` for the source's brokers, and for the command topic.
 """
 
 import ssl
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from sparkmirror.relay.lease import PrivateMemory, Ring
 
 FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
+_NO_SESSION = -1
 _LENGTH = struct.Struct(">i")
 
 PartitionKey = tuple[UUID | str, int]
@@ -91,10 +92,11 @@ class FetchConnection:
         self.version = link.version(wire.FETCH, wire.FETCH_VERSIONS)
         self.by_id = self.version >= wire.TOPIC_ID_FETCH
         self.session = FetchSession()
-        self.waiting = False
+        self._unanswered = 0
         self.starved = False
         self.not_before = 0.0
         self._active_at = 0.0
+        self._asked_at = 0.0
         self._ring = ring
         self._limits = limits
         self._head = bytearray(4)
@@ -106,6 +108,20 @@ class FetchConnection:
     def send(self, wanted: Mapping[PartitionKey, FetchPosition]) -> None:
         """Ask for these partitions. The request is small: it is written whole. Raises OSError when the link is gone."""
         session_id, session_epoch, positions, forgotten = self.session.step(wanted)
+        self._send(session_id, session_epoch, positions, forgotten, self._limits.bytes_max)
+
+    def send_alone(self, position: FetchPosition) -> None:
+        """Ask for one piece of one partition, without a session; such requests may queue up. Raises OSError."""
+        self._send(0, _NO_SESSION, [position], [], position.bytes_max)
+
+    def _send(
+        self,
+        session_id: int,
+        session_epoch: int,
+        positions: Sequence[FetchPosition],
+        forgotten: Sequence[PartitionKey],
+        bytes_max: int,
+    ) -> None:
         limits = self._limits
         body = wire.encode_fetch(
             self.version,
@@ -115,7 +131,7 @@ class FetchConnection:
             forgotten=forgotten,
             wait_ms=limits.wait_ms,
             bytes_min=limits.bytes_min,
-            bytes_max=limits.bytes_max,
+            bytes_max=bytes_max,
             read_committed=limits.read_committed,
             rack=limits.rack,
         )
@@ -125,8 +141,14 @@ class FetchConnection:
         sock.settimeout(5.0)
         sock.sendall(b"".join(wire.frame(header, body)))
         sock.setblocking(False)
-        self.waiting = True
+        self._asked_at = time.monotonic() if not self._unanswered else 0.0
+        self._unanswered += 1
         self._active_at = time.monotonic()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer is due."""
+        return self._unanswered > 0
 
     def is_silent(self, now: float, seconds: float) -> bool:
         """Whether an answer is due and nothing of it came for so long: then the broker is as good as gone."""
@@ -151,10 +173,18 @@ class FetchConnection:
             if not received:
                 raise ConnectionResetError(f"broker {self.link.address} closed the connection")
             self._filled += received
+        self._measure()
         (size,) = _LENGTH.unpack(self._head)
         if not 4 < size <= wire.MAX_FRAME_BYTES:
             raise ProtocolError(f"broker {self.link.address} announced a response of {size} bytes")
         return self._reserve(size)
+
+    def _measure(self) -> None:
+        """The quickest answer's first bytes tell the round trip; others have waited for data too."""
+        if self._asked_at:
+            elapsed = time.monotonic() - self._asked_at
+            self.link.round_trip_seconds = min(self.link.round_trip_seconds, elapsed)
+            self._asked_at = 0.0
 
     def _reserve(self, size: int) -> bool:
         self._region = None
@@ -181,7 +211,7 @@ class FetchConnection:
             self._filled += received
         self._body = None
         self._filled = 0
-        self.waiting = False
+        self._unanswered -= 1
         frame = Frame(body, self._region)
         self._region = None
         return frame

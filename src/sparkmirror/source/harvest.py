@@ -45,9 +45,19 @@ class Harvest:
             self._nothing_left = all(fetched.start == fetched.stop for fetched in response.partitions)
             for fetched in response.partitions:
                 reading = readings.get((fetched.topic_key, fetched.partition))
-                if reading is not None and connection.asked(fetched, reading.offset):
+                if reading is not None and not reading.is_chased and connection.asked(fetched, reading.offset):
                     region = None if inline else frame.region
                     self._take_partition(reading, fetched, frame.buffer, region, leases, fetched_at)
+        finally:
+            if frame.region is not None:
+                self._ring.lend(frame.region, leases)
+
+    def take_range(self, reading: Reading, fetched: FetchedPartition, frame: Frame) -> None:
+        """Turn an answer that `source.lanes` has brought, in its turn, into rows. Raises ProtocolError."""
+        leases: list[int] = []
+        try:
+            fetched_at = time.time_ns() // 1_000_000
+            self._take_partition(reading, fetched, frame.buffer, frame.region, leases, fetched_at)
         finally:
             if frame.region is not None:
                 self._ring.lend(frame.region, leases)
@@ -67,6 +77,7 @@ class Harvest:
         if fetched.preferred_replica >= 0:
             reading.node = fetched.preferred_replica
         reading.fault = ""
+        reading.readable = fetched.high_watermark if fetched.last_stable_offset < 0 else fetched.last_stable_offset
         runs = _runs(buffer, fetched, reading)
         if not runs:
             self._step_over_empty(reading, fetched)
@@ -83,6 +94,7 @@ class Harvest:
         leases: list[int],
         fetched_at: int,
     ) -> None:
+        reading.measure(run.next_offset - run.first_offset, run.batches, run.stop - run.start)
         reading.offset = run.next_offset
         reading.leader_epoch = max(run.leader_epoch, reading.leader_epoch)
         lease = None
@@ -100,8 +112,8 @@ class Harvest:
 
         Only if the whole response is empty: a full one has no room for this partition's records, which are still there.
         """
-        readable = fetched.high_watermark if fetched.last_stable_offset < 0 else fetched.last_stable_offset
-        if reading.end is None or not self._nothing_left or fetched.preferred_replica >= 0 or readable < reading.end:
+        is_away = fetched.preferred_replica >= 0
+        if reading.end is None or not self._nothing_left or is_away or reading.readable < reading.end:
             return
         where = reading.partition
         self.rows.append(

@@ -19,7 +19,9 @@ class Reading:
     """One partition being read. `offset` is the next to fetch; `slot` its place on the control page, -1 for none.
 
     `node` is the broker to fetch from (the leader, or a nearer replica), None while it is unknown; `not_before` a
-    monotonic time until which it rests after an error.
+    monotonic time until which it rests after an error. `readable` is the end of what readers may read, as the last
+    answer said; `bytes_per_offset` and `batch_bytes` are means of what came lately. While `is_chased`, `source.lanes`
+    reads it, and no fetch session does.
     """
 
     partition: TopicPartition
@@ -32,6 +34,22 @@ class Reading:
     paused: bool = False
     not_before: float = 0.0
     fault: str = ""
+    readable: int = 0
+    bytes_per_offset: float = 0.0
+    batch_bytes: float = 0.0
+    is_chased: bool = False
+
+    @property
+    def stop(self) -> int:
+        """The offset up to which there is something to read, as far as is known."""
+        return self.readable if self.end is None else min(self.readable, self.end)
+
+    def measure(self, offsets: int, batches: int, size: int) -> None:
+        """Learn from a run what the next will be like; the newest counts half."""
+        if offsets and batches:
+            weight = 0.5 if self.batch_bytes else 1.0
+            self.bytes_per_offset += weight * (size / offsets - self.bytes_per_offset)
+            self.batch_bytes += weight * (size / batches - self.batch_bytes)
 
     @property
     def done(self) -> bool:
@@ -95,7 +113,8 @@ class Partitions:
         return {
             key: FetchPosition(key[0], key[1], reading.offset, reading.leader_epoch, self._bytes_max)
             for reading in self._readings.values()
-            if reading.node == node and not reading.paused and not reading.done and reading.not_before <= now
+            if reading.node == node and not reading.is_chased and not reading.paused and not reading.done
+            if reading.not_before <= now
             if not by_id or reading.topic_id != NO_TOPIC_ID
             for key in (reading.key(by_id),)
         }

@@ -29,6 +29,7 @@ from sparkmirror.source.command_tail import DIAL_KEY, CommandTail
 from sparkmirror.source.commands import Assign, Command, Stop
 from sparkmirror.source.fetch import FetchConnection, FetchLimits
 from sparkmirror.source.harvest import BACKOFF_SECONDS, Harvest
+from sparkmirror.source.lanes import Lane, Lanes
 from sparkmirror.source.loss import Loss, judge_out_of_range, judge_recreated
 from sparkmirror.source.partitions import Partitions, Reading, plan_row
 from sparkmirror.source.plan import Assigned, TaskPlan
@@ -79,6 +80,17 @@ class TaskReader:
         self._dial_after: dict[int, float] = {}
         self._look_up_after = 0.0
         self._harvest = Harvest(self._ring, self._ask_for_span)
+        self._lanes = Lanes(
+            options.source,
+            options.limits,
+            options.receive_bytes,
+            self._ring,
+            self._harvest,
+            self._partitions,
+            self._selector,
+            self._background,
+            self._has_credit,
+        )
         self._stopped = False
         self._peer_gone = False
         self._peer_descriptor = -1
@@ -133,7 +145,8 @@ class TaskReader:
                 self._drop(node)
             else:
                 self._ask(node)
-        starved = self._retry_starved()
+        self._lanes.tend(now)
+        starved = self._retry_starved() or self._lanes.starved
         self._ring.set_waiting(starved)
         timeout = _STARVED_POLL_SECONDS if starved or self._harvest.rows else _YIELD_SECONDS_MAX / 4
         for key, _ in self._selector.select(0 if self._harvest.rows else timeout):
@@ -146,6 +159,8 @@ class TaskReader:
             self._peer_gone = True
         elif what == DIAL_KEY:
             self._receive_commands()
+        elif isinstance(what, Lane):
+            self._lanes.receive(what)
         else:
             self._receive(what)
 
@@ -190,6 +205,8 @@ class TaskReader:
                     self._adopt_commands(outcome.result)
             case ("dial", int(node)):
                 self._take_link(node, outcome)
+            case ("lane", int(node), int(number)):
+                self._lanes.take_link(node, number, outcome)
             case ("span", TopicPartition() as partition):
                 self._take_span(partition, outcome)
 
@@ -276,6 +293,7 @@ class TaskReader:
                 self._selector.unregister(connection.link.socket)
             if frame is not None:
                 self._harvest.take_frame(node, connection, frame, self._partitions)
+                self._lanes.recruit(node, connection.link, self._brokers.get(node))
                 self._ask(node)
         except (OSError, ProtocolError):
             self._drop(node)
@@ -366,6 +384,7 @@ class TaskReader:
             self._commands.drop()
         for connection in self._connections.values():
             connection.close()
+        self._lanes.close()
         self._selector.close()
         if self._peer_descriptor >= 0:
             os.close(self._peer_descriptor)

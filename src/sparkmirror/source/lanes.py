@@ -1,0 +1,284 @@
+"""Connections of their own for partitions that are far behind on a broker that is far away. Owned by `source.reader`.
+
+A fetch session has one request under way; over a long link it brings one response a round trip. Where the round trip is
+long and the backlog large, a partition leaves its session for a chase (`source.chase`), whose fetches go without a
+session over a few connections more, several on each: a broker takes a connection's next request up as soon as it has
+written the answer before. When little is left, the partition goes back to the session.
+
+Answers wait for their turn in private memory, and are copied to the ring when it comes: so one that is late never holds
+the ring's tail. All that is under way or waits is bounded by the ring's size once more (invariant 9).
+"""
+
+import selectors
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.background import Background, Outcome
+from sparkmirror.kafka.dial import Link, dial
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire import FetchPosition
+from sparkmirror.relay.lease import PrivateMemory, Ring
+from sparkmirror.source.chase import Chase, Range, Step
+from sparkmirror.source.fetch import FetchConnection, FetchLimits, Frame
+from sparkmirror.source.harvest import Harvest
+from sparkmirror.source.partitions import Partitions, Reading
+
+FAR_SECONDS: Final = 0.008
+"""From this round trip on a fetch at a time costs more than it is worth; brokers of one region are nearer."""
+LANES_PER_BROKER: Final = 4
+_CHASES_MAX: Final = 8
+_REQUESTS_PER_LANE_MAX: Final = 8
+_WINDOW_BYTES_WITHOUT_RING: Final = 16 << 20
+_IDLE_SECONDS: Final = 30.0
+_DIAL_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One connection, and what was asked on it, oldest first."""
+
+    node: int
+    connection: FetchConnection
+    asked: deque[tuple[Chase, Range]] = field(default_factory=deque)
+    used_at: float = 0.0
+
+    @property
+    def outstanding_bytes(self) -> int:
+        return sum(one.bytes_max for _, one in self.asked)
+
+
+class Lanes:
+    """All chases of a task, and the connections they use. `has_credit` says whether rows may carry payload inline."""
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        limits: FetchLimits,
+        receive_bytes: int,
+        ring: Ring,
+        harvest: Harvest,
+        partitions: Partitions,
+        selector: selectors.BaseSelector,
+        background: Background,
+        has_credit: Callable[[], bool],
+    ) -> None:
+        self._settings = settings
+        self._limits = limits
+        self._receive_bytes = receive_bytes
+        self._ring = ring
+        self._harvest = harvest
+        self._partitions = partitions
+        self._selector = selector
+        self._background = background
+        self._has_credit = has_credit
+        self._window_bytes = ring.ring_bytes or _WINDOW_BYTES_WITHOUT_RING
+        self._range_bytes_min = min(limits.partition_bytes_max, self._window_bytes // 8)
+        self._lanes: dict[tuple[int, int], Lane] = {}
+        self._chases: dict[Reading, Chase] = {}
+        self._dial_after: dict[tuple[int, int], float] = {}
+        self.starved = False
+
+    def recruit(self, node: int, link: Link, address: tuple[str, int] | None) -> None:
+        """After a session's answer, before its next question: partitions far behind begin their chase.
+
+        Not before a lane is open: until then the session goes on.
+        """
+        if link.round_trip_seconds < FAR_SECONDS or address is None:
+            return
+        behind = [reading for reading in self._partitions if reading.node == node and self._is_behind(reading)]
+        if not behind:
+            return
+        self._dial(node, address)
+        if any(lane.node == node for lane in self._lanes.values()):
+            for reading in behind[: _CHASES_MAX - len(self._chases)]:
+                reading.is_chased = True
+                self._chases[reading] = Chase(reading, node, self._range_bytes_min, self._window_bytes // 4)
+
+    def _is_behind(self, reading: Reading) -> bool:
+        if reading.is_chased or reading.paused or reading.not_before > time.monotonic():
+            return False
+        return (reading.stop - reading.offset) * reading.bytes_per_offset >= 2 * self._range_bytes_min
+
+    # Connections.
+
+    def _dial(self, node: int, address: tuple[str, int]) -> None:
+        now = time.monotonic()
+        for key in ((node, number) for number in range(LANES_PER_BROKER)):
+            if key not in self._lanes and now >= self._dial_after.get(key, 0.0):
+                self._dial_after[key] = now + _DIAL_SECONDS
+                work = partial(dial, *address, self._settings, receive_bytes=self._receive_bytes)
+                self._background.submit(("lane", *key), work)
+
+    def take_link(self, node: int, number: int, outcome: Outcome) -> None:
+        """A dial has ended. One that failed is tried again with the next recruit: the session tells what is wrong."""
+        if outcome.error is not None:
+            return
+        try:
+            connection = FetchConnection(outcome.result, PrivateMemory(), self._limits)
+        except ProtocolError:
+            outcome.result.close()
+            return
+        lane = self._lanes[node, number] = Lane(node, connection, used_at=time.monotonic())
+        self._selector.register(connection.link.socket, selectors.EVENT_READ, lane)
+
+    def _drop(self, lane: Lane) -> None:
+        """A lane that broke or is not needed; what it was asked for is asked for again."""
+        if lane not in self._lanes.values():
+            return
+        self._lanes = {key: other for key, other in self._lanes.items() if other is not lane}
+        self._selector.unregister(lane.connection.link.socket)
+        lane.connection.close()
+        for _, one in lane.asked:
+            one.is_asked = False
+
+    def _tend_lane(self, lane: Lane, now: float) -> None:
+        is_over = now >= lane.connection.link.reauthenticate_at or now - lane.used_at > _IDLE_SECONDS
+        if lane.connection.is_silent(now, self._settings.request_timeout_seconds) or (is_over and not lane.asked):
+            self._drop(lane)
+
+    # Chases.
+
+    def tend(self, now: float) -> None:
+        """Take what has come in its order, end chases that are over, and ask for more."""
+        if not self._lanes and not self._chases:
+            return
+        for lane in list(self._lanes.values()):
+            self._tend_lane(lane, now)
+        self.starved = False
+        for chase in list(self._chases.values()):
+            if self._is_on(chase, now):
+                self._deliver(chase)
+            else:
+                self._end(chase)
+        self._ask(now)
+
+    def _is_on(self, chase: Chase, now: float) -> bool:
+        reading = chase.reading
+        return (
+            reading.offset == chase.position
+            and reading.node == chase.node
+            and not reading.paused
+            and not reading.done
+            and reading.not_before <= now
+            and self._partitions.get(reading.partition) is reading
+            and any(lane.node == chase.node for lane in self._lanes.values())
+            and bool(chase.ranges or self._is_worth_it(reading))
+        )
+
+    def _is_worth_it(self, reading: Reading) -> bool:
+        return (reading.stop - reading.offset) * reading.bytes_per_offset >= self._range_bytes_min
+
+    def _end(self, chase: Chase) -> None:
+        chase.restart()
+        chase.reading.is_chased = False
+        self._chases.pop(chase.reading, None)
+
+    def _deliver(self, chase: Chase) -> None:
+        while True:
+            step = chase.judge()
+            if step is Step.TAKE:
+                if not self._take(chase):
+                    self.starved = True
+                    return
+            elif step is Step.PASS:
+                chase.took()
+            elif step is Step.RESTART:
+                chase.restart()
+            elif step is Step.WAIT:
+                return
+            else:
+                if step is Step.TELL:
+                    first = chase.ranges[0]
+                    assert first.fetched is not None
+                    self._harvest.take_range(chase.reading, first.fetched, Frame(first.buffer, None))
+                self._end(chase)
+                return
+
+    def _take(self, chase: Chase) -> bool:
+        """The first range's new batches go into the ring and become rows; False while there is no room."""
+        fetched, data = chase.trimmed()
+        region = None
+        if self._ring.peer and len(data) <= self._ring.ring_bytes:
+            region = self._ring.reserve(len(data))
+            if region is None:
+                return False
+            leased = self._ring.slice(region, len(data))
+            leased[:] = data
+            data = leased
+        elif not self._has_credit():
+            return False
+        self._harvest.take_range(chase.reading, fetched, Frame(data, region))
+        chase.took()
+        return True
+
+    # Questions and answers.
+
+    def _ask(self, now: float) -> None:
+        """Fill the window, the chases in turn; each may have one range under way in any case."""
+        hungry = deque(self._chases.values())
+        outstanding = sum(chase.outstanding_bytes for chase in hungry)
+        while hungry:
+            chase = hungry.popleft()
+            if not chase.must_ask and outstanding + chase.range_bytes > self._window_bytes:
+                continue
+            lane = self._free_lane(chase.node, now)
+            one = chase.next_range() if lane is not None else None
+            if lane is None or one is None:
+                continue
+            self._send(lane, chase, one, now)
+            outstanding = sum(other.outstanding_bytes for other in self._chases.values())
+            hungry.append(chase)
+
+    def _free_lane(self, node: int, now: float) -> Lane | None:
+        free: Iterable[Lane] = (
+            lane
+            for lane in self._lanes.values()
+            if lane.node == node
+            and len(lane.asked) < _REQUESTS_PER_LANE_MAX
+            and max(lane.connection.not_before, 0.0) <= now < lane.connection.link.reauthenticate_at
+        )
+        return min(free, key=lambda lane: lane.outstanding_bytes, default=None)
+
+    def _send(self, lane: Lane, chase: Chase, one: Range, now: float) -> None:
+        key = chase.reading.key(lane.connection.by_id)
+        lane.asked.append((chase, one))
+        lane.used_at = now
+        try:
+            lane.connection.send_alone(FetchPosition(*key, one.start, one.last_epoch, one.bytes_max))
+        except OSError:
+            self._drop(lane)
+
+    def receive(self, lane: Lane) -> None:
+        """A lane's socket is readable: take the answers that are whole."""
+        if lane not in self._lanes.values():
+            return
+        try:
+            while (frame := lane.connection.receive()) is not None:
+                self._answer(lane, frame)
+        except (OSError, ProtocolError):
+            self._drop(lane)
+
+    def _answer(self, lane: Lane, frame: Frame) -> None:
+        if not lane.asked:
+            raise ProtocolError(f"broker {lane.connection.link.address} answered a request that was not sent")
+        chase, one = lane.asked.popleft()
+        response = lane.connection.decode(frame)
+        if one.is_abandoned:
+            return
+        if response.error or not response.partitions:
+            one.is_asked = False  # a broker that throttles us answers with nothing
+            return
+        fetched = response.partitions[0]
+        if (fetched.topic_key, fetched.partition) != chase.reading.key(lane.connection.by_id):
+            raise ProtocolError(f"broker {lane.connection.link.address} answered for another partition than asked")
+        chase.answer(one, fetched, frame.buffer)
+
+    def close(self) -> None:
+        for lane in self._lanes.values():
+            lane.connection.close()
+        self._lanes.clear()
