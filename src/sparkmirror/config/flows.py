@@ -55,6 +55,7 @@ class FlowConfig:
     offset_storage_replication_factor: int
     offset_flush_interval_ms: int
     exactly_once_source_support: str
+    transaction_interval_ms: int
     epoch_seconds: int
     lease_ring_bytes: int
     connections_per_broker: int
@@ -66,6 +67,11 @@ class FlowConfig:
     progress_group_commit_interval_ms: int
     consumer: ConsumerSettings
     producer: ProducerSettings
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether data and positions are committed together."""
+        return self.exactly_once_source_support == "enabled"
 
     def should_replicate(self, topic: str) -> bool:
         """Whether the flow mirrors the source topic `topic`."""
@@ -182,6 +188,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
     flow, storage = Reader(connector, problems), Reader(worker, problems)
     for client in (consumer, producer):
         _check_addresses(client, problems)
+    flow.read(keys.TRANSACTION_BOUNDARY)  # its values mean the same here; others are refused
     return FlowConfig(
         name=name,
         source=Cluster(name.source, common_values(consumer)),
@@ -200,6 +207,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         offset_storage_replication_factor=storage.read(keys.OFFSET_STORAGE_REPLICATION),
         offset_flush_interval_ms=storage.read(keys.OFFSET_FLUSH_INTERVAL),
         exactly_once_source_support=storage.read(keys.EXACTLY_ONCE),
+        transaction_interval_ms=flow.read(keys.TRANSACTION_INTERVAL),
         epoch_seconds=flow.read(keys.EPOCH_SECONDS),
         lease_ring_bytes=flow.read(keys.LEASE_RING_BYTES),
         connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),

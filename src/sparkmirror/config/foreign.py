@@ -67,7 +67,7 @@ _UNUSED = """
     status.storage.replication.factor status.storage.topic sync.group.offsets.enabled
     sync.group.offsets.interval.seconds
     target.cluster.alias task.shutdown.graceful.timeout.ms tasks.max.enforce
-    topic.creation.enable transaction.boundary transaction.boundary.interval.ms value.converter
+    topic.creation.enable value.converter
     acks batch.size buffer.memory compression.type delivery.timeout.ms enable.idempotence linger.ms
     max.in.flight.requests.per.connection enable.auto.commit max.poll.records max.poll.interval.ms metadata.max.age.ms
     connections.max.idle.ms retry.backoff.ms retries reconnect.backoff.ms allow.auto.create.topics check.crcs

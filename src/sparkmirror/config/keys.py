@@ -217,10 +217,27 @@ OFFSET_FLUSH_INTERVAL = Key(
 EXACTLY_ONCE = Key(
     "exactly.once.source.support",
     Scope.WORKER,
-    types.only("disabled", later=("preparing", "enabled")),
+    types.choice("disabled", "preparing", "enabled"),
     "disabled",
-    "Exactly-once delivery. Only `disabled` is supported yet.",
-    "`preparing` and `enabled` too",
+    "With `enabled`, records and positions are committed to the target in transactions: a consumer that reads with "
+    "`isolation.level = read_committed` sees each record once. `preparing` is `disabled`: predecessors are always "
+    "fenced, so nothing is to be prepared.",
+)
+TRANSACTION_BOUNDARY = Key(
+    "transaction.boundary",
+    Scope.FLOW,
+    types.choice("poll", "interval"),
+    "poll",
+    "Both commit by `transaction.boundary.interval.ms`; there are no polls here.",
+    "`poll` commits after each poll of the source; `connector` is not supported by its connectors either",
+)
+TRANSACTION_INTERVAL = Key(
+    "transaction.boundary.interval.ms",
+    Scope.FLOW,
+    types.whole(1, unit="ms"),
+    200,
+    "With exactly-once: least time between two commits of a task; the first record after a pause is committed at once.",
+    "`offset.flush.interval.ms`",
 )
 
 EPOCH_SECONDS = Key(
@@ -365,6 +382,13 @@ CONSUMER_CLIENT_ID = Key("client.id", Scope.CONSUMER, types.STRING, "", "Put bef
 PRODUCER_RECEIVE_BUFFER = Key("receive.buffer.bytes", Scope.PRODUCER, _BUFFER, -1, _BUFFER_DOC, "32768")
 PRODUCER_SEND_BUFFER = Key("send.buffer.bytes", Scope.PRODUCER, _BUFFER, -1, _BUFFER_DOC, "131072")
 PRODUCER_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.PRODUCER, _TIMEOUT, 30000, "When a request is given up.")
+TRANSACTION_TIMEOUT = Key(
+    "transaction.timeout.ms",
+    Scope.PRODUCER,
+    _TIMEOUT,
+    60000,
+    "With exactly-once: when the target aborts a transaction that is not ended; it is then sent again.",
+)
 PRODUCER_CLIENT_ID = Key("client.id", Scope.PRODUCER, types.STRING, "", "Put before the name that brokers see.")
 ADMIN_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.ADMIN, _TIMEOUT, 30000, "When a request is given up.")
 ADMIN_CLIENT_ID = Key("client.id", Scope.ADMIN, types.STRING, "", "Put before the name that brokers see.")

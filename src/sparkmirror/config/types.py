@@ -52,20 +52,6 @@ def choice(*values: str) -> Type[str]:
     return Type(" / ".join(values), parse)
 
 
-def only(supported: str, *, later: tuple[str, ...]) -> Type[str]:
-    """A choice of which this version carries out one value alone; the others are refused as not supported yet."""
-
-    def parse(text: str) -> str:
-        value = text.strip().casefold()
-        if value in later:
-            raise ValueError(f"cannot be `{value}`: SparkMirror does not support it yet; leave it at `{supported}`")
-        if value != supported:
-            raise ValueError(f"must be `{supported}`")
-        return supported
-
-    return Type(supported, parse)
-
-
 def class_name(classes: Mapping[str, str]) -> Type[str]:
     """One of the Java classes that this program re-implements, to its name here."""
 

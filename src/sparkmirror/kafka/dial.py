@@ -10,7 +10,7 @@ import ssl
 import struct
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.net.sasl import get_sasl_mechanism
@@ -34,8 +34,9 @@ _UNSUPPORTED_VERSION = 35
 class Link:
     """An open, authenticated connection to one broker.
 
-    `versions` maps API keys to the broker's (lowest, highest) version; `reauthenticate_at` is the monotonic time by
-    which a SASL session must be renewed (KIP-368), or infinity; `round_trip_seconds` the quickest answer so far.
+    `versions` maps API keys to the broker's (lowest, highest) version, `features` the cluster's features to their
+    finalized levels; `reauthenticate_at` is the monotonic time by which a SASL session must be renewed (KIP-368), or
+    infinity; `round_trip_seconds` the quickest answer so far.
     """
 
     socket: socket.socket
@@ -45,6 +46,7 @@ class Link:
     reauthenticate_at: float = float("inf")
     correlation: int = 0
     round_trip_seconds: float = float("inf")
+    features: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_tls(self) -> bool:
@@ -61,13 +63,18 @@ class Link:
             )
         return best
 
-    def ask(self, request: Any, response_class: Any, version: int) -> Any:
-        """Send one request of kafka-python's and block for its answer; only before the link joins a selector loop."""
+    def encode(self, request: Any, version: int) -> bytes:
+        """The frame of the next request, one of kafka-python's."""
         self.correlation += 1
         request.API_VERSION = version
         request.with_header(correlation_id=self.correlation, client_id=self.client_id)
+        frame: bytes = request.encode(header=True, framed=True)
+        return frame
+
+    def ask(self, request: Any, response_class: Any, version: int) -> Any:
+        """Send one request of kafka-python's and block for its answer; only before the link joins a selector loop."""
         asked_at = time.monotonic()
-        self.socket.sendall(request.encode(header=True, framed=True))
+        self.socket.sendall(self.encode(request, version))
         (size,) = _LENGTH.unpack(self._receive(4))
         self.round_trip_seconds = min(self.round_trip_seconds, time.monotonic() - asked_at)
         return response_class.decode(self._receive(size), version=version, header=True)
@@ -98,7 +105,7 @@ def dial(host: str, port: int, settings: ClientSettings, *, receive_bytes: int =
         raise ClusterUnreachable(f"broker {address} cannot be reached: {problem}") from problem
     try:
         link = Link(_secured(raw, host, settings), address, {}, settings.client_id)
-        link.versions = _api_versions(link)
+        link.versions, link.features = _api_versions(link)
         if settings.sasl_mechanism:
             link.reauthenticate_at = authenticate(link, host, settings)
         return link
@@ -143,12 +150,13 @@ def _tune(sock: socket.socket, receive_bytes: int, send_bytes: int) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
 
 
-def _api_versions(link: Link) -> dict[int, tuple[int, int]]:
+def _api_versions(link: Link) -> tuple[dict[int, tuple[int, int]], dict[str, int]]:
     for version in (3, 0):
         request = ApiVersionsRequest(client_software_name="sparkmirror", client_software_version="0")
         answer = link.ask(request, ApiVersionsResponse, version)
         if answer.error_code != _UNSUPPORTED_VERSION:
-            return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+            versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+            return versions, {found.name: found.max_version_level for found in answer.finalized_features or ()}
     raise ProtocolError(f"broker {link.address} does not answer ApiVersions")
 
 

@@ -6,8 +6,7 @@ FindCoordinator and InitProducerId (KIP-98, KIP-360).
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest
@@ -22,8 +21,7 @@ _MOVED = frozenset({15, 16})
 _PAUSE_SECONDS = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdentity:
+class ProducerIdentity(NamedTuple):
     """What an idempotent or transactional batch header carries (KIP-98)."""
 
     producer_id: int

@@ -19,6 +19,9 @@ FETCH = 1
 PRODUCE = 0
 FETCH_VERSIONS = (12, 18)
 PRODUCE_VERSIONS = (9, 13)
+FIRST_TRANSACTIONS = (9, 11)
+SECOND_TRANSACTIONS = (12, 13)
+"""Versions of a produce request in a transaction, by the protocol (KIP-890): from 12 on it adds partitions itself."""
 TOPIC_ID_FETCH = 13
 TOPIC_ID_PRODUCE = 13
 MAX_FRAME_BYTES = 1 << 30

@@ -191,8 +191,10 @@ class Planner:
     def _identity(self, target: Admin, task: int) -> ProducerIdentity:
         wanted = transactional_id(self._flow.name.source, task)
         try:
-            return init_producer_ids(target, [wanted])[wanted]
+            return init_producer_ids(target, [wanted], self._flow.producer.transaction_timeout_ms)[wanted]
         except AuthorizationFailed as refused:
+            if self._flow.is_exactly_once:
+                raise
             log.warning("%s: %s A plain producer id is used; predecessors are not fenced.", self._flow.name, refused)
             return init_producer_ids(target, [None])[None]
 

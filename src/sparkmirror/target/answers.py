@@ -21,10 +21,12 @@ class Verdict(Enum):
 
 _OUT_OF_ORDER_SEQUENCE = 45
 _DONE = frozenset({0, 46})  # 46 DUPLICATE_SEQUENCE: written before, base offset unknown
-_RETRY = frozenset({7, 13, 14, 19, 20, 56, 89})
+_RETRY = frozenset({7, 13, 14, 19, 20, 51, 56, 89})
+_IN_DOUBT = frozenset({-1, 7, 13, 20})
 _MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 80, 100, 103})
 _FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
-_RESTART = frozenset({49, 59})  # INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID
+# INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE
+_RESTART = frozenset({48, 49, 59, 120})
 _ADVICE = {
     2: "the source's copy is damaged (checksum)",
     10: "raise max.message.bytes of the target topic",
@@ -42,7 +44,8 @@ def judge(error: int, *, is_head: bool) -> Verdict:
     """`is_head` says that every earlier batch of the partition is acknowledged.
 
     OUT_OF_ORDER_SEQUENCE of a later batch only follows an earlier one's failure; of the head it means that the broker
-    no longer knows our sequence.
+    no longer knows our sequence. A later batch that is refused is sent again when it has become the head: nothing is
+    given up while the outcome of an earlier one is unknown.
     """
     if error in _DONE:
         return Verdict.DONE
@@ -56,7 +59,12 @@ def judge(error: int, *, is_head: bool) -> Verdict:
         return Verdict.FENCED
     if error in _RESTART:
         return Verdict.RESTART
-    return Verdict.FAILED
+    return Verdict.FAILED if is_head else Verdict.RETRY
+
+
+def leaves_doubt(error: int) -> bool:
+    """Whether the target may have the batch all the same."""
+    return error in _IN_DOUBT
 
 
 def describe(produced: ProducedPartition) -> str:

@@ -15,7 +15,7 @@ from sparkmirror.kafka.dial import dial
 from sparkmirror.kafka.lookup import ClusterView, look_up
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.model import TopicPartition
-from sparkmirror.target.connection import ProduceConnection
+from sparkmirror.target.connection import PLAIN, Dialect, ProduceConnection
 
 _LOOK_UP = "metadata"
 _BACKOFF_SECONDS = 0.2
@@ -48,15 +48,20 @@ class Brokers:
         self._look_up_pause = _BACKOFF_SECONDS
         self.problem = ""
         self.changes = 0
+        self.dialect: Dialect | None = PLAIN
 
     def __iter__(self) -> Iterator[ProduceConnection]:
         return iter(list(self._connections.values()))
 
     def route(self, partition: TopicPartition) -> ProduceConnection | None:
-        """The open connection for a partition; None while it is being found, looked up or dialled."""
+        """The open connection for a partition; None while it is being found, looked up or dialled.
+
+        Nothing is dialled while it is not known what to speak (`dialect`).
+        """
         leader = self._leaders.get(partition)
         if leader is None:
             self._unknown.add(partition.topic)
+        if leader is None or self.dialect is None:
             return None
         key = (leader, crc32(str(partition).encode()) % self._per_broker)
         connection = self._connections.get(key)
@@ -117,8 +122,11 @@ class Brokers:
             self.problem = str(outcome.error)
             self._forget_node(key[0])
             return None
+        if self.dialect is None:
+            outcome.result.close()
+            return None
         try:
-            connection = ProduceConnection(outcome.result, self._request_seconds)
+            connection = ProduceConnection(outcome.result, self._request_seconds, self.dialect)
         except ProtocolError as problem:
             self.problem = str(problem)
             return None

@@ -9,7 +9,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from sparkmirror.errors import ProtocolError
@@ -23,15 +23,26 @@ _ANSWER_BYTES_MAX: Final = 64 << 20
 _BUFFERS_MAX: Final = 512
 """Buffers of one `sendmsg`; the kernel takes at most 1,024."""
 
+
+class Dialect(NamedTuple):
+    """How to speak to the brokers: produce versions, and the transactional id of the requests."""
+
+    versions: tuple[int, int] = wire.PRODUCE_VERSIONS
+    transactional_id: str | None = None
+
+
+PLAIN: Final = Dialect()
+
 Sent = dict[tuple[UUID | str, int], tuple[Outbox, Batch]]
 
 
 class ProduceConnection:
     """One connection in a selector loop. `unanswered` holds what each request carried, oldest first."""
 
-    def __init__(self, link: Link, request_seconds_max: float) -> None:
+    def __init__(self, link: Link, request_seconds_max: float, dialect: Dialect = PLAIN) -> None:
         self.link = link
-        self.version = link.version(wire.PRODUCE, wire.PRODUCE_VERSIONS)
+        self.version = link.version(wire.PRODUCE, dialect.versions)
+        self._transactional_id = dialect.transactional_id
         self.by_id = self.version >= wire.TOPIC_ID_PRODUCE
         self.unanswered: deque[tuple[float, Sent]] = deque()
         self.not_before = 0.0
@@ -65,6 +76,7 @@ class ProduceConnection:
         header = wire.request_header(wire.PRODUCE, self.version, self.link.correlation, self.link.client_id)
         body = wire.encode_produce(
             [ProduceItem(key, outbox.target.partition, batch.data) for key, outbox, batch in items],
+            transactional_id=self._transactional_id,
             timeout_ms=timeout_ms,
         )
         parts = wire.frame(header, *body)

@@ -113,6 +113,7 @@ class Intake:
             delivery.first_offset,
             lost,
         )
+        outbox.has_open_gap = True
         self._tally.gaps += 1
         self._tally.lost_records += lost
         outbox.accept(Parcel(memoryview(b""), outbox.position, delivery.next_offset, _nothing))

@@ -59,6 +59,20 @@ class Isolation:
         if outbox.source in self._intake.outboxes and not self._order(outbox, paused=False):
             raise SparkMirrorError(f"{outbox.source} is read again by a new attempt of the task: {outbox.reason}")
 
+    def roll_back(self, outbox: Outbox) -> None:
+        """Back to what is committed: the reader comes again from there. Raises when it cannot be told.
+
+        Across a gap it is the ledger that knows where to go on: an offset of the log before would be misread.
+        """
+        has_gap = outbox.has_open_gap
+        lost = outbox.roll_back()
+        self._intake.release_if_idle(outbox)
+        is_failed = outbox.state is State.FAILED
+        if lost and not is_failed:
+            outbox.state = State.REWINDING
+        if lost and (has_gap or not self._order(outbox, paused=is_failed)):
+            raise SparkMirrorError(f"{outbox.source} is read again by a new attempt of the task")
+
     def after_progress(self, outbox: Outbox) -> None:
         """An evicted partition that has caught up is read on."""
         if outbox.state is State.REWINDING and outbox.idle:

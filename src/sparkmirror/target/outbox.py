@@ -97,6 +97,8 @@ class Batch:
     waiting: bool = True
     acknowledged: bool = False
     base_offset: int = -1
+    in_doubt: bool = False
+    """Whether the target may have it although it did not say so."""
 
 
 class Refused(Exception):
@@ -121,6 +123,8 @@ class Outbox:
         self.position = position
         self.acknowledged = position
         self.leader_epoch = NO_EPOCH
+        self.committed = (position, NO_EPOCH)
+        self.has_open_gap = False
         self.state = State.FLOWING
         self._draining = False
         self.reason = ""
@@ -136,6 +140,7 @@ class Outbox:
         self._resend: deque[Batch] = deque()
         self._recovering = False
         self._draining = False
+        self._identity = (-1, -1)
         self._sequence = 0
 
     @property
@@ -148,6 +153,9 @@ class Outbox:
         """Set the target topic; the partition number is the source's."""
         if self._target is None:
             self._target = TopicPartition(topic, self.source.partition)
+
+    def is_aimed_at(self, target: TopicPartition) -> bool:
+        return self._target == target
 
     # Taking runs in.
 
@@ -167,6 +175,7 @@ class Outbox:
         """The task takes the partition on again; its producer sequence goes on. Only while idle."""
         self.position = self.acknowledged = offset
         self.leader_epoch = leader_epoch
+        self.commit()
         self.state = State.FLOWING
         self._draining = False
         self.reason = ""
@@ -199,7 +208,12 @@ class Outbox:
     def idle(self) -> bool:
         return not self._queue and not self._in_flight
 
-    def next_batch(self, producer_id: int, producer_epoch: int) -> Batch | None:
+    @property
+    def is_resending(self) -> bool:
+        """Whether its next batch was sent before."""
+        return bool(self._resend)
+
+    def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:
         """The next batch to send, stamped; None when there is none. Raises Refused when it cannot pass through."""
         if self._resend:
             again = self._resend.popleft()
@@ -207,10 +221,12 @@ class Outbox:
             self._recovering = bool(self._resend)
             return again
         if self._queue and len(self._in_flight) < IN_FLIGHT_MAX:
-            return self._cut_off(self._queue[0], producer_id, producer_epoch)
+            if (producer_id, producer_epoch) != self._identity:
+                self._identity, self._sequence = (producer_id, producer_epoch), 0
+            return self._cut_off(self._queue[0], producer_id, producer_epoch, transactional)
         return None
 
-    def _cut_off(self, parcel: Parcel, producer_id: int, producer_epoch: int) -> Batch:
+    def _cut_off(self, parcel: Parcel, producer_id: int, producer_epoch: int, transactional: bool) -> Batch:
         parcel.seek_batch()
         header = parcel.header
         assert header is not None, "a parcel without a batch to send leaves the queue at once"
@@ -221,7 +237,7 @@ class Outbox:
         problem = refusal(header, self.max_message_bytes)
         if problem is not None:
             raise Refused(f"the batch at source offset {header.base_offset} {problem}")
-        stamp(data, 0, header, producer_id, producer_epoch, self._sequence)
+        stamp(data, 0, header, producer_id, producer_epoch, self._sequence, transactional)
         parcel.pass_by(whole)
         spans = (Span(header.base_offset, header.records_count),)
         batch = Batch(
@@ -315,6 +331,32 @@ class Outbox:
         """The oldest batch that is not acknowledged."""
         return self._in_flight[0] if self._in_flight else None
 
+    @property
+    def settled(self) -> bool:
+        """Whether everything that was sent is acknowledged, or given up."""
+        return not self._in_flight
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Position and leader epoch once all that was sent is acknowledged."""
+        if self._in_flight:
+            return self._in_flight[-1].next_offset, self._in_flight[-1].leader_epoch
+        return self.acknowledged, self.leader_epoch
+
+    # Transactions.
+
+    def commit(self) -> None:
+        """What is acknowledged cannot be undone any more."""
+        self.committed = (self.acknowledged, self.leader_epoch)
+        self.has_open_gap = False
+
+    def roll_back(self) -> bool:
+        """Nothing since the last commit has happened; whether the reader must come again. Answers are not awaited."""
+        lost = self.committed[0] != self.position or not self.idle
+        self.acknowledged, self.leader_epoch = self.committed
+        self.rewind()
+        return lost
+
     def is_stuck(self, now: float, seconds: float) -> bool:
         """Whether something waits, sent or not, and nothing was acknowledged for so long."""
         return not self.idle and now - self.progressed_at > seconds
@@ -322,7 +364,10 @@ class Outbox:
     # Giving up what is queued, to come again.
 
     def rewind(self) -> None:
-        """Drop everything that is not acknowledged; the reader must come again with `position`. Only when quiet."""
+        """Drop everything that is not acknowledged; the reader must come again with `position`.
+
+        Only when quiet, unless the producer gets another epoch.
+        """
         head = self.head
         if head is not None:
             self._sequence = head.sequence

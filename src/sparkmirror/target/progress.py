@@ -1,7 +1,9 @@
 """What the writer records beside the data: positions in Connect's format and ours, and its task's status.
 
-Composes small record batches for the ledger's partitions from acknowledged positions only (invariant 3). Nothing new is
-composed before the last lot is acknowledged: a position is never overtaken by an older one. Owned by `target.sender`.
+Composes small record batches for the ledger's partitions from acknowledged positions only (invariant 3); in
+transactions from those that are reached when all that was sent is acknowledged, which is awaited before the commit.
+Nothing new is composed before the last lot is acknowledged: a position is never overtaken by an older one. Owned by
+`target.sender`.
 """
 
 import json
@@ -45,7 +47,15 @@ class _Entry(NamedTuple):
 class Progress:
     """Remembers what is stored, and turns what changed into parcels for the ledger's outboxes."""
 
-    def __init__(self, options: ProgressOptions, task: int, offsets_partitions: int, run: str = "") -> None:
+    def __init__(
+        self,
+        options: ProgressOptions,
+        task: int,
+        offsets_partitions: int,
+        run: str = "",
+        *,
+        in_transactions: bool = False,
+    ) -> None:
         self._options = options
         self._offsets_partitions = offsets_partitions
         self._task = task
@@ -55,6 +65,8 @@ class Progress:
         self._topic_ids: dict[TopicPartition, UUID] = {}
         self._released: set[TopicPartition] = set()
         self._mapping = OffsetMapping()
+        self._in_transactions = in_transactions
+        self._uncommitted: list[_Entry] = []
         self._open = 0
         self._due_at = 0.0
         self._last_status = b""
@@ -88,29 +100,51 @@ class Progress:
     def due(self, now: float) -> bool:
         return self._open == 0 and now >= self._due_at
 
+    def is_ahead(self, outboxes: Iterable[Outbox]) -> bool:
+        """Whether a position that was composed in the open transaction lies beyond what the target has."""
+        return any(self._stored.get(outbox.source, 0) > outbox.acknowledged for outbox in outboxes)
+
+    def commit(self) -> None:
+        """The transaction that held what was composed is committed."""
+        self._uncommitted.clear()
+
+    def roll_back(self) -> None:
+        """It is aborted: all of it is due again."""
+        for outbox in self.outboxes.values():
+            outbox.rewind()
+        for entry in self._uncommitted:
+            entry.forget()
+        self._uncommitted.clear()
+
     def compose(self, outboxes: Iterable[Outbox], generation: int, status: Mapping[str, Any]) -> list[Outbox]:
-        """Queue records for all that changed; returns the ledger outboxes that now have something to send."""
+        """Queue records for all that changed; returns the ledger outboxes that now have something to send.
+
+        Without a status, as in most transactions, offset maps wait for the next time too.
+        """
         self._due_at = time.monotonic() + self._options.flush_seconds
         lots: dict[TopicPartition, list[_Entry]] = {}
         for outbox in outboxes:
             where = outbox.source
-            if self._stored.get(where) != outbox.acknowledged or where in self._released:
-                self._add_position(lots, outbox, generation)
-                self._stored[where] = outbox.acknowledged
+            offset, epoch = outbox.reach if self._in_transactions else (outbox.acknowledged, outbox.leader_epoch)
+            if self._stored.get(where) != offset or where in self._released:
+                self._add_position(lots, where, offset, epoch, generation)
+                self._stored[where] = offset
         self._released.clear()
-        self._add_maps(lots, {outbox.source: outbox.acknowledged for outbox in outboxes}, generation)
+        if status or not self._in_transactions:
+            self._add_maps(lots, {outbox.source: outbox.acknowledged for outbox in outboxes}, generation)
         self._add_status(lots, status)
         return [self._queue(target, entries) for target, entries in lots.items()]
 
-    def _add_position(self, lots: dict[TopicPartition, list[_Entry]], outbox: Outbox, generation: int) -> None:
+    def _add_position(
+        self, lots: dict[TopicPartition, list[_Entry]], where: TopicPartition, offset: int, epoch: int, generation: int
+    ) -> None:
         options = self._options
-        where = outbox.source
         released = where in self._released
         forget = partial(self._forget_position, where, released)
         key = connect.encode_key(options.source_alias, where)
         home = TopicPartition(options.topics.offsets, murmur2_partition(key, self._offsets_partitions))
-        lots.setdefault(home, []).append(_Entry(key, connect.encode_value(outbox.acknowledged), forget))
-        position = Position(outbox.acknowledged, outbox.leader_epoch, self._topic_ids[where])
+        lots.setdefault(home, []).append(_Entry(key, connect.encode_value(offset), forget))
+        position = Position(offset, epoch, self._topic_ids[where])
         value = positions.encode_value(PositionRecord(position, generation, self._task, released, self._run))
         entry = _Entry(positions.encode_key(options.source_alias, where), value, forget)
         lots.setdefault(TopicPartition(options.topics.positions, 0), []).append(entry)
@@ -149,6 +183,8 @@ class Progress:
         if outbox is None:
             outbox = self.outboxes[target] = Outbox(target, target, 0, -1, is_ledger=True)
         timestamp = time.time_ns() // 1_000_000
+        if self._in_transactions:
+            self._uncommitted += entries
         for lot in _split(entries):
             first, following = outbox.position, outbox.position + len(lot)
             batch = encode_batch([(entry.key, entry.value) for entry in lot], base_offset=first, timestamp=timestamp)

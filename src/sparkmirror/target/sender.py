@@ -14,28 +14,31 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
-from uuid import UUID
 
-from sparkmirror.errors import FencedError, ProtocolError, SparkMirrorError
+from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background
+from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire import ProducedPartition
+from sparkmirror.kafka.wire import FIRST_TRANSACTIONS, SECOND_TRANSACTIONS, ProducedPartition
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingPeer
-from sparkmirror.target.answers import Verdict, describe, judge
+from sparkmirror.target.answers import Verdict, describe, judge, leaves_doubt
 from sparkmirror.target.brokers import Brokers
-from sparkmirror.target.connection import ProduceConnection
+from sparkmirror.target.connection import Dialect, ProduceConnection
+from sparkmirror.target.coordinator import Coordinator
 from sparkmirror.target.delivery import Delivery
+from sparkmirror.target.dispatch import Dispatch
+from sparkmirror.target.guarantee import AtLeastOnce, Guarantee
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.isolation import Isolation
 from sparkmirror.target.outbox import Batch, Outbox, Refused, State
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.tally import Tally
+from sparkmirror.target.transaction import ExactlyOnce, Hooks, TransactionOptions
 
 DRAIN_SECONDS_MAX: Final = 2.0
 _RETRY_SECONDS: Final = 0.1
-_REQUEST_BYTES_MAX: Final = 8 << 20
 _TEND_SECONDS: Final = 0.02
 """How often timers are looked at while data flows: tens of thousands of turns a second need it no oftener."""
 _WAKE: Final = "wake"
@@ -43,13 +46,17 @@ _WAKE: Final = "wake"
 
 @dataclass(frozen=True, slots=True)
 class SenderOptions:
-    """Target cluster, ledger, and sizes. `request_seconds` bounds the broker's wait for its replicas."""
+    """Target cluster, ledger, and sizes. `request_seconds` bounds the broker's wait for its replicas.
+
+    `transactions` is there for exactly-once.
+    """
 
     target: ClientSettings
     progress: ProgressOptions
     connections_per_broker: int = 2
     send_bytes: int = 0
     request_seconds: float = 30.0
+    transactions: TransactionOptions | None = None
 
 
 class Sender:
@@ -58,6 +65,7 @@ class Sender:
     def __init__(self, options: SenderOptions, plan: PlanRow, peer: RingPeer | None) -> None:
         self._options = options
         self._plan = plan
+        self._transactional_id = transactional_id(options.progress.source_alias, plan.task)
         self._peer = peer
         self._inbox: deque[Delivery] = deque()
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -73,17 +81,39 @@ class Sender:
             options.request_seconds + 10,
         )
         self.tally = Tally(plan)
-        self._progress = Progress(options.progress, plan.task, plan.offsets_partitions, plan.run)
+        in_transactions = options.transactions is not None
+        self._progress = Progress(
+            options.progress, plan.task, plan.offsets_partitions, plan.run, in_transactions=in_transactions
+        )
         self._intake = Intake(peer, self._progress, self.tally)
-        self._isolation = Isolation(peer, self._intake, self.tally, self._flush_socket_of)
-        self._ready: dict[ProduceConnection, dict[Outbox, None]] = {}
-        self._homeless: dict[Outbox, None] = {}
+        self._dispatch = Dispatch(
+            self._selector, self._brokers, self._next_batch, self._take_back, int(options.request_seconds * 1000)
+        )
+        self._isolation = Isolation(peer, self._intake, self.tally, self._dispatch.flush_socket_of)
         self._resting: list[tuple[float, Outbox]] = []
         self._finish_by = 0.0
         self._tend_at = 0.0
         self.error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="sparkmirror-sender", daemon=True)
+        self._guarantee = self._make_guarantee()
         self._intake.take_plan(plan)
+
+    def _make_guarantee(self) -> Guarantee:
+        options, transactions = self._options, self._options.transactions
+        if transactions is None:
+            return AtLeastOnce(self._plan, self._progress, self._store_progress)
+        self._brokers.dialect = None
+        coordinator = Coordinator(
+            options.target,
+            self._transactional_id,
+            self._background,
+            self._selector,
+            options.request_seconds + 10,
+        )
+        hooks = Hooks(
+            self._speak, self._dispatch.offer, self._store_progress, self._commit, self._roll_back, self._refuse_target
+        )
+        return ExactlyOnce(transactions, self._plan, coordinator, self._progress, hooks)
 
     # Called by the row thread.
 
@@ -113,7 +143,11 @@ class Sender:
         return not self._thread.is_alive()
 
     def acknowledged(self) -> dict[TopicPartition, int]:
-        return {outbox.source: outbox.acknowledged for outbox in self._intake.outboxes.values()}
+        """Where each partition stands; with exactly-once, what is committed."""
+        boxes = self._intake.outboxes.values()
+        if self._guarantee.transactional:
+            return {outbox.source: outbox.committed[0] for outbox in boxes}
+        return {outbox.source: outbox.acknowledged for outbox in boxes}
 
     def _wake(self) -> None:
         with self._pipe_lock, suppress(OSError):
@@ -138,6 +172,7 @@ class Sender:
                 self._peer.fail()
         finally:
             self._background.close()
+            self._guarantee.close()
             self._brokers.close()
             self._selector.close()
             self._close_pipe()
@@ -150,19 +185,15 @@ class Sender:
         drained = all(outbox.idle or outbox.state is not State.FLOWING for outbox in self._intake.outboxes.values())
         if not drained and now < self._finish_by:
             return False
-        if now > self._finish_by + DRAIN_SECONDS_MAX:
-            return True
-        if not self._progress.settled:
-            return False
-        return not self._store_progress()
+        return now > self._finish_by + DRAIN_SECONDS_MAX or self._guarantee.finish()
 
-    def _store_progress(self) -> bool:
+    def _store_progress(self, with_status: bool) -> bool:
         """Queue what the ledger does not know yet; False when it knows all."""
         outboxes = self._intake.outboxes.values()
-        status = self.tally.status(outboxes, self._brokers.problem)
+        status = self.tally.status(outboxes, self._brokers.problem) if with_status else {}
         fresh = self._progress.compose(outboxes, self._plan.generation, status)
         for outbox in fresh:
-            self._offer(outbox)
+            self._dispatch.offer(outbox)
         return bool(fresh)
 
     def _turn(self) -> None:
@@ -172,8 +203,8 @@ class Sender:
             self._tend_at = now + _TEND_SECONDS
             self._take_outcomes()
             self._tend_timers(now)
-        for connection in list(self._ready):
-            self._fill(connection, now)
+        self._guarantee.tend(now)
+        self._dispatch.fill_all(now)
         self._brokers.tend()
         if self._peer is not None:
             self._peer.publish()
@@ -184,26 +215,32 @@ class Sender:
 
     def _take_outcomes(self) -> None:
         for outcome in self._background.collect():
+            self._guarantee.take(outcome)
             opened = self._brokers.take(outcome)
             if opened is not None:
-                self._selector.register(opened.link.socket, selectors.EVENT_READ, opened)
-                self._ready[opened] = {}
-            self._house_homeless()
+                self._dispatch.open(opened)
+            self._dispatch.house_homeless()
 
     def _timeout(self, now: float) -> float:
         if self._inbox:
             return 0.0
         soonest = min((at for at, _ in self._resting), default=now + 0.25)
-        if self._homeless:
+        soonest = min(soonest, self._guarantee.wake_at)
+        if self._dispatch.homeless:
             soonest = min(soonest, now + 0.05)
         return min(max(soonest - now, 0.0), 0.25)
 
-    def _serve(self, what: ProduceConnection | str, events: int) -> None:
+    def _serve(self, what: ProduceConnection | Coordinator | str, events: int) -> None:
         if isinstance(what, str):
             self._tend_at = 0.0
             with suppress(BlockingIOError):
                 os.read(self._wake_reader, 4096)
-            return
+        elif isinstance(what, Coordinator):
+            self._guarantee.serve()
+        else:
+            self._serve_broker(what, events)
+
+    def _serve_broker(self, what: ProduceConnection, events: int) -> None:
         try:
             if events & selectors.EVENT_WRITE:
                 what.write()
@@ -214,16 +251,10 @@ class Sender:
                         outbox, batch = sent[(produced.topic_key, produced.partition)]
                         self._take_answer(outbox, batch, produced, now)
                     self.tally.throttled_ms += response.throttle_ms
-                self._fill(what, now)
-            self._watch(what)
+                self._dispatch.fill(what, now)
+            self._dispatch.watch(what)
         except (OSError, ProtocolError, KeyError):
-            self._lose(what)
-
-    def _watch(self, connection: ProduceConnection) -> None:
-        if connection.wants_to_write != connection.is_watched_for_room:
-            connection.is_watched_for_room = connection.wants_to_write
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_to_write else 0)
-            self._selector.modify(connection.link.socket, events, connection)
+            self._dispatch.lose(what)
 
     # Rows in.
 
@@ -245,72 +276,26 @@ class Sender:
                     self._intake.take_fault(delivery)
                     continue
             if touched is not None:
-                self._offer(touched)
+                self._dispatch.offer(touched)
 
     # Batches out.
 
-    def _offer(self, outbox: Outbox) -> None:
-        """Queue an outbox at its connection, if it has anything to send."""
-        if not outbox.sendable:
-            return
-        connection = self._connection_of(outbox)
-        if connection is None:
-            self._homeless[outbox] = None
-        else:
-            self._ready[connection][outbox] = None
-
-    def _connection_of(self, outbox: Outbox) -> ProduceConnection | None:
-        """Asked for every batch, so the answer is kept with the outbox until a leader or a connection changes."""
-        route = outbox.route
-        if route is None or route[0] != self._brokers.changes:
-            found = self._brokers.route(outbox.target)
-            route = outbox.route = (self._brokers.changes, found) if found else None
-        return None if route is None else route[1]
-
-    def _house_homeless(self) -> None:
-        waiting, self._homeless = self._homeless, {}
-        for outbox in waiting:
-            self._offer(outbox)
-
-    def _fill(self, connection: ProduceConnection, now: float) -> None:
-        """Send requests while the connection has room: in each, the next batch of every ready partition."""
-        ready = self._ready[connection]
-        try:
-            if now >= connection.link.reauthenticate_at and not connection.unanswered:
-                self._lose(connection)
-                return
-            while ready and connection.has_room and now >= connection.not_before:
-                items = self._gather(connection, ready)
-                if items:
-                    connection.send(items, int(self._options.request_seconds * 1000))
-            self._watch(connection)
-        except OSError:
-            self._lose(connection)
-
-    def _gather(
-        self, connection: ProduceConnection, ready: dict[Outbox, None]
-    ) -> list[tuple[UUID | str, Outbox, Batch]]:
-        items: list[tuple[UUID | str, Outbox, Batch]] = []
-        size = 0
-        for outbox in list(ready):
-            if size >= _REQUEST_BYTES_MAX:
-                break
-            batch = self._next_batch(outbox)
-            if batch is None or not outbox.sendable:
-                del ready[outbox]
-            if batch is not None:
-                size += len(batch.data)
-                items.append((self._brokers.topic_key(connection, outbox.target.topic), outbox, batch))
-        return items
-
     def _next_batch(self, outbox: Outbox) -> Batch | None:
+        guarantee = self._guarantee
         if not outbox.sendable:
             return None
+        if outbox.is_resending:
+            return outbox.next_batch(*guarantee.identity, guarantee.transactional)
+        if not guarantee.admits(outbox):
+            return None
         try:
-            return outbox.next_batch(self._plan.producer_id, self._plan.producer_epoch)
+            batch = outbox.next_batch(*guarantee.identity, guarantee.transactional)
         except (Refused, ProtocolError) as problem:
             self._fail(outbox, str(problem))
             return None
+        if batch is not None:
+            guarantee.sent(outbox, batch)
+        return batch
 
     # Answers.
 
@@ -326,35 +311,30 @@ class Sender:
             self.tally.retries += 1
             if verdict is Verdict.MOVED:
                 self._brokers.forget([outbox.target])
+            batch.in_doubt |= leaves_doubt(produced.error)
             outbox.retry(batch)
             self._resting.append((now + _RETRY_SECONDS, outbox))
         elif verdict is Verdict.FENCED:
-            raise FencedError(f"task {self._plan.task} was fenced at {outbox.target}: a newer instance has taken over")
+            self._guarantee.fenced(outbox)
         elif verdict is Verdict.RESTART:
-            raise SparkMirrorError(f"{outbox.target}: {describe(produced)}; the task starts anew with a new epoch")
+            self._guarantee.sequence_lost(outbox, describe(produced))
         else:
             batch.waiting = False
+            if batch.in_doubt or leaves_doubt(produced.error):
+                self._guarantee.refused_in_doubt(outbox)
             self._fail(outbox, describe(produced))
         if outbox.state is State.FAILED:
             self._settle_failed(outbox)
         else:
-            self._offer(outbox)
+            self._dispatch.offer(outbox)
 
-    def _lose(self, connection: ProduceConnection) -> None:
-        """The connection broke: everything unanswered on it is sent again over a new one."""
-        if connection not in self._ready:
-            return
-        self._selector.unregister(connection.link.socket)
-        orphans = self._ready.pop(connection)
-        self._brokers.drop(connection)
-        for outbox, batch in connection.close():
-            self.tally.retries += 1
-            outbox.retry(batch)
-            orphans[outbox] = None
-            if outbox.state is State.FAILED:
-                self._settle_failed(outbox)
-        for outbox in orphans:
-            self._homeless[outbox] = None
+    def _take_back(self, outbox: Outbox, batch: Batch) -> None:
+        """Its connection broke before the answer came: it is sent again over a new one."""
+        self.tally.retries += 1
+        batch.in_doubt = True
+        outbox.retry(batch)
+        if outbox.state is State.FAILED:
+            self._settle_failed(outbox)
 
     # Partitions in trouble.
 
@@ -374,18 +354,37 @@ class Sender:
             self._resting = [(at, outbox) for at, outbox in self._resting if at > now]
             for outbox in due:
                 self._isolation.wake_up(outbox, now)
-                self._offer(outbox)
-        if self._homeless:
-            self._house_homeless()
-        for connection in self._brokers:
-            if connection.overdue(now):
-                self._lose(connection)
+                self._dispatch.offer(outbox)
+        self._dispatch.house_homeless()
+        self._dispatch.lose_silent(now)
         self._isolation.evict_stuck(self._intake.outboxes.values(), now)
-        if self._progress.due(now) and not self._finish_by:
-            self._store_progress()
 
-    def _flush_socket_of(self, outbox: Outbox) -> None:
-        """Requests that are half written still refer to the memory that is about to be given back."""
-        for connection in list(self._ready):
-            if connection.wants_to_write and connection.carries(outbox):
-                self._lose(connection)
+    # Transactions.
+
+    def _speak(self, second_protocol: bool) -> None:
+        """Tell the brokers' connections which protocol to use; those that use the other one are made anew."""
+        versions = SECOND_TRANSACTIONS if second_protocol else FIRST_TRANSACTIONS
+        dialect = Dialect(versions, self._transactional_id)
+        if dialect != self._brokers.dialect:
+            self._dispatch.hang_up()
+            self._brokers.dialect = dialect
+        for outbox in self._intake.outboxes.values():
+            self._dispatch.offer(outbox)
+
+    def _commit(self) -> None:
+        self._progress.commit()
+        for outbox in self._intake.outboxes.values():
+            outbox.commit()
+
+    def _roll_back(self) -> None:
+        """Nothing since the last commit has happened: drop it all, and have the reader come again."""
+        self._dispatch.hang_up()
+        self._progress.roll_back()
+        for outbox in self._intake.outboxes.values():
+            self._isolation.roll_back(outbox)
+            self._settle_failed(outbox)
+
+    def _refuse_target(self, where: TopicPartition, reason: str) -> None:
+        for outbox in self._intake.outboxes.values():
+            if outbox.is_aimed_at(where):
+                self._fail(outbox, reason)

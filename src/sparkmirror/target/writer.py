@@ -31,6 +31,7 @@ from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import ProgressOptions
 from sparkmirror.target.receipts import Receipt
 from sparkmirror.target.sender import Sender, SenderOptions
+from sparkmirror.target.transaction import TransactionOptions
 
 log = logging.getLogger(__name__)
 
@@ -179,4 +180,14 @@ def _sender_options(flow: FlowConfig) -> SenderOptions:
         flow.connections_per_broker,
         max(flow.producer.send_buffer_bytes, 0),
         flow.producer.request_timeout_ms / 1000,
+        _transactions(flow) if flow.is_exactly_once else None,
+    )
+
+
+def _transactions(flow: FlowConfig) -> TransactionOptions:
+    return TransactionOptions(
+        flow.name.source,
+        flow.producer.transaction_timeout_ms,
+        flow.transaction_interval_ms / 1000,
+        flow.offset_flush_interval_ms / 1000,
     )

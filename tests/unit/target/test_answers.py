@@ -3,7 +3,7 @@
 import pytest
 
 from sparkmirror.kafka.wire import ProducedPartition
-from sparkmirror.target.answers import Verdict, describe, judge
+from sparkmirror.target.answers import Verdict, describe, judge, leaves_doubt
 
 
 @pytest.mark.parametrize(
@@ -25,20 +25,39 @@ from sparkmirror.target.answers import Verdict, describe, judge
         (90, Verdict.FENCED),  # PRODUCER_FENCED
         (49, Verdict.RESTART),  # INVALID_PRODUCER_ID_MAPPING
         (59, Verdict.RESTART),  # UNKNOWN_PRODUCER_ID
-        (2, Verdict.FAILED),  # CORRUPT_MESSAGE
-        (10, Verdict.FAILED),  # MESSAGE_TOO_LARGE
-        (18, Verdict.FAILED),  # RECORD_LIST_TOO_LARGE
-        (29, Verdict.FAILED),  # TOPIC_AUTHORIZATION_FAILED
-        (32, Verdict.FAILED),  # INVALID_TIMESTAMP
-        (76, Verdict.FAILED),  # UNSUPPORTED_COMPRESSION_TYPE: no look-up mends it
-        (87, Verdict.FAILED),  # INVALID_RECORD
-        (-1, Verdict.FAILED),  # UNKNOWN_SERVER_ERROR
-        (32_000, Verdict.FAILED),
+        (48, Verdict.RESTART),  # INVALID_TXN_STATE
+        (120, Verdict.RESTART),  # TRANSACTION_ABORTABLE
+        (51, Verdict.RETRY),  # CONCURRENT_TRANSACTIONS
     ],
 )
 def test_a_code_means_the_same_for_every_batch(error: int, verdict: Verdict) -> None:
     assert judge(error, is_head=True) is verdict
     assert judge(error, is_head=False) is verdict
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        2,  # CORRUPT_MESSAGE
+        10,  # MESSAGE_TOO_LARGE
+        18,  # RECORD_LIST_TOO_LARGE
+        29,  # TOPIC_AUTHORIZATION_FAILED
+        32,  # INVALID_TIMESTAMP
+        76,  # UNSUPPORTED_COMPRESSION_TYPE: no look-up mends it
+        87,  # INVALID_RECORD
+        -1,  # UNKNOWN_SERVER_ERROR
+        32_000,
+    ],
+)
+def test_a_batch_is_refused_for_good_only_when_all_before_it_are_acknowledged(error: int) -> None:
+    assert judge(error, is_head=True) is Verdict.FAILED
+    assert judge(error, is_head=False) is Verdict.RETRY
+
+
+def test_some_errors_leave_it_open_whether_the_target_has_the_batch() -> None:
+    """NOT_ENOUGH_REPLICAS_AFTER_APPEND and time-outs do; what is refused before it is written does not."""
+    assert all(leaves_doubt(error) for error in (-1, 7, 13, 20))
+    assert not any(leaves_doubt(error) for error in (0, 10, 19, 29, 45, 51))
 
 
 def test_out_of_order_follows_from_an_earlier_batch_unless_there_is_none() -> None:

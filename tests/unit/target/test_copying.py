@@ -139,7 +139,7 @@ class Copying(RuleBasedStateMachine):
         self.intake = Intake(self.ring, NoProgress(), Tally(plan))  # type: ignore[arg-type]
         self.intake.take_plan(plan)
         self.outbox: Outbox = self.intake.outboxes[WHERE]
-        self.outbox._sequence = first_sequence
+        self.outbox._identity, self.outbox._sequence = PRODUCER, first_sequence
         self.target = Target(first_sequence)
         self.reads_at = self.has_read_to = start
         self.source.records = [offset for offset in self.source.records if offset >= start]

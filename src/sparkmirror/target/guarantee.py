@@ -1,0 +1,98 @@
+"""What the sender promises: at least once here, exactly once in `target.transaction`. Owned by `target.sender`.
+
+A guarantee decides when positions are stored, whether a partition's next batch may go out now, and what becomes of a
+task whose producer was refused.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.kafka.background import Outcome
+from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.target.outbox import Batch, Outbox
+from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.progress import Progress
+
+
+class Guarantee(Protocol):
+    """`identity` stamps the batches, in transactions where `transactional`; `wake_at` is when `tend` is due."""
+
+    identity: ProducerIdentity
+    transactional: bool
+
+    @property
+    def wake_at(self) -> float: ...
+
+    def admits(self, outbox: Outbox) -> bool:
+        """Whether a batch that was never sent may go out now; if not, the outbox is offered again in time."""
+
+    def sent(self, outbox: Outbox, batch: Batch) -> None:
+        """Such a batch goes out."""
+
+    def tend(self, now: float) -> None:
+        """Do what is due: called at every turn of the sender's loop. Raises FencedError and SparkMirrorError."""
+
+    def finish(self) -> bool:
+        """The epoch is over and nothing more is sent: store what there is; True once it is stored."""
+
+    def take(self, outcome: Outcome) -> None:
+        """What background work brought."""
+
+    def serve(self) -> None:
+        """A socket of the guarantee's own has something."""
+
+    def fenced(self, where: Outbox) -> None:
+        """The target knows a newer producer of this task. Raises FencedError where that is final."""
+
+    def sequence_lost(self, where: Outbox, reason: str) -> None:
+        """The target does not know the producer's sequence any more."""
+
+    def refused_in_doubt(self, where: Outbox) -> None:
+        """A batch is refused for good that may have been written when it was sent before."""
+
+    def close(self) -> None: ...
+
+
+class AtLeastOnce:
+    """Positions follow what is acknowledged, every flush interval; after a crash what lies between comes again."""
+
+    transactional = False
+    wake_at = float("inf")
+
+    def __init__(self, plan: PlanRow, progress: Progress, store: Callable[[bool], bool]) -> None:
+        self.identity = ProducerIdentity(plan.producer_id, plan.producer_epoch)
+        self._task = plan.task
+        self._progress = progress
+        self._store = store
+
+    def admits(self, outbox: Outbox) -> bool:  # noqa: ARG002
+        return True
+
+    def sent(self, outbox: Outbox, batch: Batch) -> None:
+        """Nothing depends on it."""
+
+    def tend(self, now: float) -> None:
+        if self._progress.due(now):
+            self._store(True)
+
+    def finish(self) -> bool:
+        return self._progress.settled and not self._store(True)
+
+    def take(self, outcome: Outcome) -> None:
+        """There is no background work."""
+
+    def serve(self) -> None:
+        """There is no socket."""
+
+    def fenced(self, where: Outbox) -> None:
+        raise FencedError(f"task {self._task} was fenced at {where.target}: a newer instance has taken over")
+
+    def sequence_lost(self, where: Outbox, reason: str) -> None:
+        raise SparkMirrorError(f"{where.target}: {reason}; the task starts anew with a new epoch")
+
+    def refused_in_doubt(self, where: Outbox) -> None:
+        """It is read and sent again, maybe twice."""
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,288 @@
+"""Exactly once: data and the positions it reaches in one transaction after another (KIP-98, KIP-890).
+
+A transaction opens with the first batch. When its time is over no new data goes out; what was sent is waited for,
+while the positions that it reaches follow it; then EndTxn. Nothing else becomes visible to a read_committed consumer
+(invariant 4). After any doubt the producer is initialized anew, which aborts what is open and shows whether another
+instance has taken over; all partitions go back to what is committed and are read again from there.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from sparkmirror.errors import FencedError
+from sparkmirror.kafka.background import Outcome
+from sparkmirror.kafka.coordinator import AddPartitions, Answer, EndTransaction, Initialize
+from sparkmirror.kafka.errors import NO_ERROR, error_name, refusal
+from sparkmirror.kafka.fencing import ProducerIdentity, transactional_id
+from sparkmirror.model import TopicPartition
+from sparkmirror.target.coordinator import KEY, Coordinator
+from sparkmirror.target.outbox import Batch, Outbox
+from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.progress import Progress
+
+log = logging.getLogger(__name__)
+
+_BYTES_MAX: Final = 256 << 20
+_ADD_AGAIN_SECONDS: Final = 0.1
+_NEVER: Final = float("inf")
+_FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
+# INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE: a new epoch mends them.
+_ABORTED = frozenset({48, 49, 59, 120})
+_TOPIC_AUTHORIZATION_FAILED: Final = 29
+
+
+class Phase(Enum):
+    STARTING = "the coordinator, and so the protocol, is not known yet"
+    READY = "no transaction is open"
+    OPEN = "data goes out"
+    CLOSING = "what was sent is waited for, positions go out"
+    ENDING = "EndTxn is under way"
+    RECOVERING = "all went back to what is committed; InitProducerId is under way"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionOptions:
+    """`interval_seconds` between two commits while data flows, `status_seconds` between two status records."""
+
+    source_alias: str
+    timeout_ms: int
+    interval_seconds: float
+    status_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What a transaction has the sender do.
+
+    `speak` is told whether to use the second protocol; `store` composes positions (and the status, if so asked) and
+    says whether there were any; `roll_back` takes everything back to what is committed; `refuse` isolates a partition.
+    """
+
+    speak: Callable[[bool], None]
+    offer: Callable[[Outbox], None]
+    store: Callable[[bool], bool]
+    commit: Callable[[], None]
+    roll_back: Callable[[], None]
+    refuse: Callable[[TopicPartition, str], None]
+
+
+class ExactlyOnce:
+    """The transactions of one task, as `target.guarantee.Guarantee` says."""
+
+    transactional = True
+
+    def __init__(
+        self, options: TransactionOptions, plan: PlanRow, coordinator: Coordinator, progress: Progress, hooks: Hooks
+    ) -> None:
+        self.identity = ProducerIdentity(plan.producer_id, plan.producer_epoch)
+        self.phase = Phase.STARTING
+        self._options = options
+        self._task = plan.task
+        self._transactional_id = transactional_id(options.source_alias, plan.task)
+        self._coordinator = coordinator
+        self._progress = progress
+        self._hooks = hooks
+        self._second = False
+        self._held: dict[Outbox, None] = {}
+        self._unsettled: dict[Outbox, None] = {}
+        self._touched: dict[Outbox, None] = {}
+        self._to_add: dict[TopicPartition, None] = {}
+        self._added: set[TopicPartition] = set()
+        self._bytes = 0
+        self._close_at = 0.0
+        self._closed_at = 0.0
+        self._status_at = 0.0
+        self._add_at = 0.0
+        self._must_roll_back = False
+
+    # What may go out.
+
+    def admits(self, outbox: Outbox) -> bool:
+        phase = self.phase
+        if phase is Phase.OPEN or phase is Phase.READY or (phase is Phase.CLOSING and outbox.is_ledger):
+            if self._second or outbox.target in self._added:
+                return True
+            self._to_add[outbox.target] = None
+        self._held[outbox] = None
+        return False
+
+    def sent(self, outbox: Outbox, batch: Batch) -> None:
+        self._unsettled[outbox] = None
+        self._bytes += len(batch.data)
+        if self.phase is Phase.READY:
+            self._open()
+
+    def _open(self) -> None:
+        """The first record after a pause is committed at once, under load a commit follows every interval."""
+        self.phase = Phase.OPEN
+        self._close_at = self._closed_at + self._options.interval_seconds
+
+    def _release_held(self) -> None:
+        held, self._held = self._held, {}
+        for outbox in held:
+            self._hooks.offer(outbox)
+
+    # What is due.
+
+    @property
+    def wake_at(self) -> float:
+        own = _NEVER
+        if self.phase is Phase.OPEN:
+            own = self._close_at
+        elif self.phase is Phase.READY:
+            own = self._status_at
+        return min(own, self._coordinator.wake_at)
+
+    def tend(self, now: float) -> None:
+        if self._must_roll_back:
+            self._start_over()
+        self._coordinator.tend(now)
+        phase = self.phase
+        if phase is Phase.OPEN:
+            if now >= self._close_at or self._bytes >= _BYTES_MAX:
+                self._close(now)
+        elif phase is Phase.CLOSING:
+            self._end_if_settled()
+        elif phase is Phase.READY:
+            if now >= self._status_at:
+                self._close(now)
+        elif phase is Phase.STARTING and self._coordinator.second_protocol is not None:
+            self._get_ready(self._coordinator.second_protocol)
+        if self._to_add and now >= self._add_at and not self._coordinator.busy:
+            self._add()
+
+    def finish(self) -> bool:
+        """Commit what is open; the last positions, offset maps and status first."""
+        self._status_at = 0.0
+        if self.phase is Phase.READY:
+            return not self._close(time.monotonic())
+        if self.phase is Phase.OPEN:
+            self._close(time.monotonic())
+        return False
+
+    def _get_ready(self, second: bool) -> None:
+        self._second = second
+        self._hooks.speak(second)
+        self.phase = Phase.READY
+        self._release_held()
+
+    def _close(self, now: float) -> bool:
+        """Stop taking data in, and store how far it reaches; False when there is nothing to store at all."""
+        with_status = now >= self._status_at
+        if with_status:
+            self._status_at = now + self._options.status_seconds
+        fresh = self._hooks.store(with_status)
+        if not fresh and self.phase is Phase.READY:
+            return False
+        self.phase = Phase.CLOSING
+        self._closed_at = now
+        self._touched.update(self._unsettled)
+        return True
+
+    def _end_if_settled(self) -> None:
+        """When all is acknowledged, and what is stored is true, the transaction may end."""
+        unsettled = self._unsettled
+        for outbox in list(unsettled):
+            if outbox.settled:
+                del unsettled[outbox]
+        if unsettled or not self._progress.settled or self._coordinator.busy:
+            return
+        if self._progress.is_ahead(self._touched) and self._hooks.store(False):
+            return
+        self.phase = Phase.ENDING
+        self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second))
+
+    def _add(self) -> None:
+        partitions = tuple(self._to_add)
+        self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, partitions))
+
+    # Answers.
+
+    def take(self, outcome: Outcome) -> None:
+        if outcome.key == KEY:
+            self._coordinator.take(outcome)
+
+    def serve(self) -> None:
+        answer = self._coordinator.serve()
+        if answer is None or self._must_roll_back:
+            return
+        if self.phase is Phase.RECOVERING:
+            self._take_identity(answer)
+        elif answer.error in _FENCED or answer.error in _ABORTED:
+            self._recover(f"the coordinator answers {error_name(answer.error)}")
+        elif answer.error != NO_ERROR:
+            raise refusal(answer.error, self._transactional_id, "its transaction")
+        elif self.phase is Phase.ENDING:
+            self._take_committed(answer)
+        else:
+            self._take_added(answer)
+
+    def _take_committed(self, answer: Answer) -> None:
+        if answer.identity is not None:
+            self.identity = answer.identity
+        self._forget_transaction()
+        self._hooks.commit()
+        self.phase = Phase.READY
+        self._release_held()
+
+    def _take_added(self, answer: Answer) -> None:
+        refused = {where: code for where, code in answer.refused.items() if code == _TOPIC_AUTHORIZATION_FAILED}
+        for where in list(self._to_add):
+            if where in refused:
+                del self._to_add[where]
+                self._hooks.refuse(where, f"the target refuses it in a transaction: {error_name(refused[where])}")
+            elif where not in answer.refused:
+                del self._to_add[where]
+                self._added.add(where)
+        if self._to_add.keys() & answer.refused.keys():
+            self._add_at = time.monotonic() + _ADD_AGAIN_SECONDS
+        if self._added and self.phase is Phase.READY:
+            self._open()
+        self._release_held()
+
+    def _take_identity(self, answer: Answer) -> None:
+        if answer.error in _FENCED:
+            raise FencedError(f"task {self._task} was fenced: a newer instance has taken over")
+        if answer.error != NO_ERROR or answer.identity is None:
+            raise refusal(answer.error, self._transactional_id, "taking a new producer epoch")
+        self.identity = answer.identity
+        self._get_ready(bool(self._coordinator.second_protocol))
+
+    def _forget_transaction(self) -> None:
+        self._unsettled.clear()
+        self._touched.clear()
+        self._to_add.clear()
+        self._added.clear()
+        self._bytes = 0
+
+    # Doubt.
+
+    def fenced(self, where: Outbox) -> None:
+        """By another instance, or by the coordinator because the transaction took too long: it will tell which."""
+        self._recover(f"{where.target} knows a newer epoch of the producer")
+
+    def sequence_lost(self, where: Outbox, reason: str) -> None:
+        self._recover(f"{where.target}: {reason}")
+
+    def refused_in_doubt(self, where: Outbox) -> None:
+        self._recover(f"{where.target} refused a batch that it may have")
+
+    def _recover(self, reason: str) -> None:
+        if self.phase is not Phase.RECOVERING:
+            log.warning("task %d: %s; its transaction is aborted and sent again.", self._task, reason)
+        self.phase = Phase.RECOVERING
+        self._must_roll_back = True
+
+    def _start_over(self) -> None:
+        self._must_roll_back = False
+        self._forget_transaction()
+        self._hooks.roll_back()
+        timeout_ms = self._options.timeout_ms
+        self._coordinator.ask(Initialize(self._transactional_id, timeout_ms, self.identity))
+
+    def close(self) -> None:
+        self._coordinator.close()
