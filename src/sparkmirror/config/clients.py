@@ -5,7 +5,7 @@ Read by `config/flows.py`, used by `source/` and `target/`. Names, units and mea
 
 from dataclasses import dataclass
 
-from sparkmirror.config import keys
+from sparkmirror.config import client_keys as keys
 from sparkmirror.config.reading import Reader
 
 

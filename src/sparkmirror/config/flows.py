@@ -11,20 +11,21 @@ from pathlib import Path
 
 from sparkmirror.config import keys
 from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_consumer, read_producer
+from sparkmirror.config.key import Scope
 from sparkmirror.config.precedence import (
+    FlowLayers,
     admin_properties,
     cluster_properties,
     common_values,
     connector_properties,
-    source_consumer_properties,
-    target_producer_properties,
-    worker_properties,
+    flow_layers,
 )
 from sparkmirror.config.problems import Problems
-from sparkmirror.config.properties import Entry, Properties, read_properties
+from sparkmirror.config.properties import Properties, read_properties
 from sparkmirror.config.reading import Reader
-from sparkmirror.config.recognise import recognise
+from sparkmirror.config.recognise import aliases_alike, recognise
 from sparkmirror.config.syncing import LOOK_SECONDS, SyncSettings, read_sync
+from sparkmirror.config.tidy import tidy
 from sparkmirror.model import Cluster, FlowName
 from sparkmirror.policy.filters import TopicFilter
 from sparkmirror.policy.loops import Route, find_loops
@@ -113,6 +114,7 @@ def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[s
 def parse_config(properties: Properties, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
     """As `load_config`, from properties."""
     problems = Problems(properties.file)
+    properties = tidy(properties, problems)
     aliases = _read_aliases(properties, problems)
     recognise(properties, aliases, problems)
     clusters = {alias: _read_cluster(properties, alias, problems) for alias in aliases}
@@ -132,6 +134,9 @@ def _read_aliases(properties: Properties, problems: Problems) -> tuple[str, ...]
     aliases = reader.read(keys.CLUSTERS)
     if not aliases and len(problems.errors) == wrong_before:
         problems.error("`clusters` is empty", "list the aliases, as in `clusters = A, B`", properties.get("clusters"))
+    for first, second in aliases_alike(aliases):
+        message = f"`{first}` and `{second}` are two clusters: capitals count in aliases, and in all keys"
+        problems.warn(message, properties.entries["clusters"])
     return aliases
 
 
@@ -141,15 +146,16 @@ def _read_cluster(properties: Properties, alias: str, problems: Problems) -> Clu
         hint = f"add a line such as `{alias}.bootstrap.servers = broker1:9092`"
         problems.error(f"the cluster `{alias}` has no `bootstrap.servers`", hint, properties.get("clusters"))
     admin = admin_properties(layer)
-    _check_addresses(admin, problems)
-    for key in keys.keys_of(keys.Scope.ADMIN):
-        Reader(admin, problems).read(key)
+    for key in keys.keys_of(Scope.CLIENT, Scope.ADMIN):
+        Reader(admin, problems).check(key)
     return Cluster(alias, {name: entry.value.strip() for name, entry in admin.items()})
 
 
-def _check_addresses(client: Mapping[str, Entry], problems: Problems) -> None:
-    for key in keys.keys_of(keys.Scope.CLIENT):
-        Reader(client, problems).read(key)
+def _check(layers: FlowLayers, problems: Problems) -> None:
+    """Notes every unusable value that counts for a flow, also of keys that `FlowConfig` does not carry."""
+    for key in keys.KEYS:
+        for layer in layers.of(key.scope):
+            Reader(layer, problems).check(key)
 
 
 def _enabled_pairs(properties: Properties, aliases: Sequence[str], problems: Problems) -> list[FlowName]:
@@ -183,16 +189,14 @@ def _emits_heartbeats(properties: Properties, pair: FlowName) -> bool:
 
 
 def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> FlowConfig:
-    connector, worker = connector_properties(properties, name), worker_properties(properties, name)
-    consumer, producer = source_consumer_properties(connector), target_producer_properties(connector, worker)
-    flow, storage = Reader(connector, problems), Reader(worker, problems)
-    for client in (consumer, producer):
-        _check_addresses(client, problems)
-    flow.read(keys.TRANSACTION_BOUNDARY)  # its values mean the same here; others are refused
+    layers = flow_layers(properties, name)
+    _check(layers, problems)
+    flow, storage = Reader(layers.connector, problems), Reader(layers.worker, problems)
+    own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or storage.read(keys.OFFSET_STORAGE_TOPIC)
     return FlowConfig(
         name=name,
-        source=Cluster(name.source, common_values(consumer)),
-        target=Cluster(name.target, common_values(producer)),
+        source=Cluster(name.source, common_values(layers.consumer)),
+        target=Cluster(name.target, common_values(layers.producer)),
         policy=_read_policy(flow, name),
         topics=TopicFilter(
             flow.read(keys.TOPICS), flow.read(keys.TOPICS_EXCLUDE), flow.read(keys.HEARTBEATS_REPLICATION)
@@ -202,7 +206,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         refresh_topics_enabled=flow.read(keys.REFRESH_TOPICS_ENABLED),
         refresh_topics_interval_seconds=flow.read(keys.REFRESH_TOPICS_INTERVAL),
         sync=read_sync(flow),
-        offset_storage_topic=storage.read(keys.OFFSET_STORAGE_TOPIC) or f"mm2-offsets.{name.source}.internal",
+        offset_storage_topic=own_topic or f"mm2-offsets.{name.source}.internal",
         offset_storage_partitions=storage.read(keys.OFFSET_STORAGE_PARTITIONS),
         offset_storage_replication_factor=storage.read(keys.OFFSET_STORAGE_REPLICATION),
         offset_flush_interval_ms=storage.read(keys.OFFSET_FLUSH_INTERVAL),
@@ -217,8 +221,8 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         partitioning=flow.read(keys.PARTITIONING),
         progress_group=flow.read(keys.PROGRESS_GROUP),
         progress_group_commit_interval_ms=flow.read(keys.PROGRESS_GROUP_COMMIT_INTERVAL),
-        consumer=read_consumer(Reader(consumer, problems)),
-        producer=read_producer(Reader(producer, problems)),
+        consumer=read_consumer(Reader(layers.consumer, problems)),
+        producer=read_producer(Reader(layers.producer, problems)),
     )
 
 

@@ -1,55 +1,24 @@
-"""THE table of configuration keys: names, places, types, defaults and what they mean.
+"""THE table of configuration keys: names, places, types, defaults and what they mean. The keys of flows stand here.
 
-`config/flows.py` reads values through it, `config/recognise.py` judges every line of a file by it, and
+Addresses, security and clients are in `config/client_keys.py`, what has no effect in `config/unused.py`.
+`config/flows.py` reads values through the table, `config/recognise.py` judges every line of a file by it, and
 `python -m sparkmirror.config.keys > docs/configuration.md` writes the manual from it. A new key is a new entry here.
 """
 
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from sparkmirror.config import types
-
-T = TypeVar("T")
-
-
-class Scope(Enum):
-    """Where a key may be written. S and T stand for the aliases of a flow's source and target, X for any alias."""
-
-    FILE = "KEY"
-    PAIR = "S->T.KEY"
-    FLOW = "KEY or S->T.KEY"
-    CLIENT = "X.KEY or KEY"
-    WORKER = "T.KEY"
-    STORAGE = "KEY or T.KEY"
-    CONSUMER = "S.consumer.KEY or S->T.consumer.KEY"
-    PRODUCER = "T.producer.KEY or S->T.producer.override.KEY"
-    ADMIN = "X.admin.KEY"
-
-    def places(self, key: str) -> str:
-        """The spellings of `key`, for a person."""
-        return " or ".join(f"`{spelling.replace('KEY', key)}`" for spelling in self.value.split(" or "))
-
-
-@dataclass(frozen=True, slots=True)
-class Key(Generic[T]):
-    """One key. `mirrormaker` says how MirrorMaker 2 differs, "" where it agrees."""
-
-    name: str
-    scope: Scope
-    type: types.Type[T]
-    default: T
-    doc: str
-    mirrormaker: str = ""
-
+from sparkmirror.config import client_keys, types
+from sparkmirror.config.key import Key, Scope
 
 DEFAULT_POLICY = "DefaultReplicationPolicy"
 IDENTITY_POLICY = "IdentityReplicationPolicy"
 SAME_NAME_POLICY = "SameNamePolicy"
+_MIRROR = "org.apache.kafka.connect.mirror"
 _POLICIES = types.class_name(
-    {f"org.apache.kafka.connect.mirror.{name}": name for name in (DEFAULT_POLICY, IDENTITY_POLICY)}
+    {f"{_MIRROR}.{name}": name for name in (DEFAULT_POLICY, IDENTITY_POLICY)}
     | {"sparkmirror.policy.naming:SameNamePolicy": SAME_NAME_POLICY}
 )
+_ANY_CLASS = "loads any Java class"
 
 CLUSTERS = Key("clusters", Scope.FILE, types.LIST, (), "The aliases of all clusters. Required.")
 ENABLED = Key(
@@ -85,7 +54,7 @@ POLICY_CLASS = Key(
     _POLICIES,
     DEFAULT_POLICY,
     "How remote topics are called. IdentityReplicationPolicy keeps names; flows in a circle are then refused.",
-    "loads any Java class",
+    _ANY_CLASS,
 )
 POLICY_SEPARATOR = Key(
     "replication.policy.separator", Scope.FLOW, types.SEPARATOR, ".", "Stands between alias and topic in a remote name."
@@ -134,7 +103,7 @@ SYNC_TOPIC_CONFIGS_PROTECT = Key(
 )
 USE_DEFAULTS_FROM = Key(
     "use.defaults.from",
-    Scope.PAIR,
+    Scope.FLOW_ONLY,
     types.STRING,
     "target",
     "With `source`, settings that have their default on the source get this value on the remote topic; "
@@ -225,7 +194,7 @@ EXACTLY_ONCE = Key(
 )
 TRANSACTION_BOUNDARY = Key(
     "transaction.boundary",
-    Scope.FLOW,
+    Scope.FLOW_ONLY,
     types.choice("poll", "interval"),
     "poll",
     "Both commit by `transaction.boundary.interval.ms`; there are no polls here.",
@@ -233,12 +202,51 @@ TRANSACTION_BOUNDARY = Key(
 )
 TRANSACTION_INTERVAL = Key(
     "transaction.boundary.interval.ms",
-    Scope.FLOW,
+    Scope.FLOW_ONLY,
     types.whole(1, unit="ms"),
     200,
     "With exactly-once: least time between two commits of a task; the first record after a pause is committed at once.",
     "`offset.flush.interval.ms`",
 )
+
+OFFSETS_STORAGE_TOPIC = Key(
+    "offsets.storage.topic",
+    Scope.FLOW_ONLY,
+    types.STRING,
+    "",
+    "As `offset.storage.topic`, for one flow; counts before it.",
+    "looks into `offset.storage.topic` too, for positions that are not there yet",
+)
+
+TOPIC_FILTER_CLASS = Key(
+    "topic.filter.class",
+    Scope.FLOW,
+    types.class_name({f"{_MIRROR}.DefaultTopicFilter": ""}),
+    "",
+    "What reads `topics` and `topics.exclude`; the default may be named.",
+    _ANY_CLASS,
+)
+CONFIG_FILTER_CLASS = Key(
+    "config.property.filter.class",
+    Scope.FLOW,
+    types.class_name({f"{_MIRROR}.DefaultConfigPropertyFilter": ""}),
+    "",
+    "What reads `config.properties.exclude`; the default may be named.",
+    _ANY_CLASS,
+)
+FORWARDING_ADMIN_CLASS = Key(
+    "forwarding.admin.class",
+    Scope.FLOW,
+    types.class_name({"org.apache.kafka.clients.admin.ForwardingAdmin": ""}),
+    "",
+    "What creates topics; the default may be named.",
+    _ANY_CLASS,
+)
+_UNCHANGED = types.refused("records would be copied unchanged")
+TRANSFORMS = Key("transforms", Scope.FLOW, _UNCHANGED, "", "Refused: records are copied unchanged.", "runs them")
+TRANSFORM = Key("transforms.<name>", Scope.FLOW_ONLY, _UNCHANGED, "", "Refused, as `transforms`.", "runs them")
+PREDICATES = Key("predicates", Scope.FLOW, _UNCHANGED, "", "Refused, as `transforms`.", "evaluates them")
+PREDICATE = Key("predicates.<name>", Scope.FLOW_ONLY, _UNCHANGED, "", "Refused, as `transforms`.", "evaluates them")
 
 EPOCH_SECONDS = Key(
     "epoch.seconds",
@@ -316,84 +324,10 @@ PROGRESS_GROUP_COMMIT_INTERVAL = Key(
     "no such key",
 )
 
-BOOTSTRAP_SERVERS = Key(
-    "bootstrap.servers",
-    Scope.CLIENT,
-    types.HOSTS,
-    "",
-    "Where to find the cluster: `host:port, …`. Required per cluster.",
+KEYS: tuple[Key[Any], ...] = (
+    *(value for value in list(globals().values()) if isinstance(value, Key)),
+    *client_keys.CLIENT_KEYS,
 )
-SECURITY_PROTOCOL = Key(
-    "security.protocol",
-    Scope.CLIENT,
-    types.choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    "PLAINTEXT",
-    "How connections are secured. At the top level it serves every cluster that has none of its own.",
-)
-
-ISOLATION_LEVEL = Key(
-    "isolation.level",
-    Scope.CONSUMER,
-    types.choice("read_uncommitted", "read_committed"),
-    "read_uncommitted",
-    "With read_committed, records of aborted transactions are left out.",
-)
-AUTO_OFFSET_RESET = Key(
-    "auto.offset.reset",
-    Scope.CONSUMER,
-    types.choice("earliest", "latest", "none"),
-    "earliest",
-    "Where to begin in a partition without a stored position.",
-)
-FETCH_MAX_BYTES = Key(
-    "fetch.max.bytes", Scope.CONSUMER, types.whole(1, unit="bytes"), 16 << 20, "Most bytes of one fetch.", "52428800"
-)
-MAX_PARTITION_FETCH_BYTES = Key(
-    "max.partition.fetch.bytes",
-    Scope.CONSUMER,
-    types.whole(1, unit="bytes"),
-    4 << 20,
-    "Most bytes of one partition in a fetch.",
-    "1048576",
-)
-FETCH_MAX_WAIT = Key(
-    "fetch.max.wait.ms", Scope.CONSUMER, types.whole(0, unit="ms"), 500, "How long a broker waits for fetch.min.bytes."
-)
-FETCH_MIN_BYTES = Key(
-    "fetch.min.bytes", Scope.CONSUMER, types.whole(0, unit="bytes"), 1, "What a broker waits for before it answers."
-)
-CLIENT_RACK = Key(
-    "client.rack", Scope.CONSUMER, types.STRING, "", "Where the reader runs, for fetching from near replicas."
-)
-
-MAX_REQUEST_SIZE = Key(
-    "max.request.size", Scope.PRODUCER, types.whole(1, unit="bytes"), 16 << 20, "Most bytes of one request.", "1048576"
-)
-
-
-_BUFFER = types.whole(1, unit="bytes", also=-1)
-_TIMEOUT = types.whole(1, unit="ms")
-_BUFFER_DOC = "Socket buffer; -1 leaves it to the operating system."
-
-CONSUMER_RECEIVE_BUFFER = Key("receive.buffer.bytes", Scope.CONSUMER, _BUFFER, -1, _BUFFER_DOC, "65536")
-CONSUMER_SEND_BUFFER = Key("send.buffer.bytes", Scope.CONSUMER, _BUFFER, -1, _BUFFER_DOC, "131072")
-CONSUMER_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.CONSUMER, _TIMEOUT, 30000, "When a request is given up.")
-CONSUMER_CLIENT_ID = Key("client.id", Scope.CONSUMER, types.STRING, "", "Put before the name that brokers see.")
-PRODUCER_RECEIVE_BUFFER = Key("receive.buffer.bytes", Scope.PRODUCER, _BUFFER, -1, _BUFFER_DOC, "32768")
-PRODUCER_SEND_BUFFER = Key("send.buffer.bytes", Scope.PRODUCER, _BUFFER, -1, _BUFFER_DOC, "131072")
-PRODUCER_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.PRODUCER, _TIMEOUT, 30000, "When a request is given up.")
-TRANSACTION_TIMEOUT = Key(
-    "transaction.timeout.ms",
-    Scope.PRODUCER,
-    _TIMEOUT,
-    60000,
-    "With exactly-once: when the target aborts a transaction that is not ended; it is then sent again.",
-)
-PRODUCER_CLIENT_ID = Key("client.id", Scope.PRODUCER, types.STRING, "", "Put before the name that brokers see.")
-ADMIN_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.ADMIN, _TIMEOUT, 30000, "When a request is given up.")
-ADMIN_CLIENT_ID = Key("client.id", Scope.ADMIN, types.STRING, "", "Put before the name that brokers see.")
-
-KEYS: tuple[Key[Any], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Key))
 
 
 def keys_of(*scopes: Scope) -> tuple[Key[Any], ...]:

@@ -13,8 +13,10 @@ from hashlib import sha256
 
 import javaproperties
 
-from sparkmirror.config import foreign, keys
+from sparkmirror.config import keys
+from sparkmirror.config.client_keys import CLIENT_COMMON
 from sparkmirror.config.flows import MirrorConfig, parse_config
+from sparkmirror.config.key import Scope
 from sparkmirror.config.mm1_names import (
     AUTO_COMMIT,
     BYTE_CLASSES,
@@ -29,13 +31,14 @@ from sparkmirror.config.mm1_names import (
 from sparkmirror.config.problems import Problems
 from sparkmirror.config.properties import Entry, parse_properties, read_properties
 from sparkmirror.config.reading import Reader
+from sparkmirror.config.unused import UNUSED
 from sparkmirror.errors import ConfigError
 from sparkmirror.policy.filters import compile_names
 
 TARGET = "target"
 _GROUP_ID = "group.id"
 _SERVERS = "bootstrap.servers"
-_COMMON = frozenset((_SERVERS, "security.protocol", *foreign.SECURITY_NAMES))
+_COMMON = frozenset(CLIENT_COMMON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,8 @@ def translate_mm1(command: MirrorMaker1) -> MirrorConfig:
 
     Raises ConfigError that lists every problem of the files and the options.
     """
-    consumers = [_read_client(file, CONSUMER, keys.Scope.CONSUMER) for file in command.consumer_files]
-    producer = _read_client(command.producer_file, PRODUCER, keys.Scope.PRODUCER)
+    consumers = [_read_client(file, CONSUMER, Scope.CONSUMER) for file in command.consumer_files]
+    producer = _read_client(command.producer_file, PRODUCER, Scope.PRODUCER)
     for consumer in consumers:
         _require_servers(consumer, "zookeeper.connect", "zk.connect")
         _require_group(consumer)
@@ -173,10 +176,10 @@ def _client_lines(alias: str, role: str, settings: Mapping[str, Entry]) -> Itera
 # One file.
 
 
-def _read_client(file: str, dialect: Dialect, scope: keys.Scope) -> _Client:
+def _read_client(file: str, dialect: Dialect, scope: Scope) -> _Client:
     properties = read_properties(file)
     client = _Client(Problems(file))
-    effective = {key.name for key in keys.keys_of(scope, keys.Scope.CLIENT)} | _COMMON | {_GROUP_ID}
+    effective = {key.name for key in keys.keys_of(scope, Scope.CLIENT)} | _COMMON | {_GROUP_ID}
     old: list[str] = []
     idle: list[str] = []
     for entry in properties.entries.values():
@@ -190,7 +193,7 @@ def _read_client(file: str, dialect: Dialect, scope: keys.Scope) -> _Client:
         elif name in effective:
             client.settings[name] = Entry(entry.key, _value_of(entry), entry.line)
             old += [f"`{entry.key}` as `{name}`"] if name != entry.key else []
-        elif name in foreign.UNUSED:
+        elif any(key.name == name for key in UNUSED):
             idle.append(f"`{entry.key}`")
         else:
             unknown = f"`{entry.key}` is not a known setting and has no effect{_near(name, effective)}"
@@ -225,9 +228,9 @@ def _near(name: str, known: set[str]) -> str:
     return f"; did you mean `{near[0]}`?" if near else ""
 
 
-def _check_values(client: _Client, scope: keys.Scope) -> None:
+def _check_values(client: _Client, scope: Scope) -> None:
     reader = Reader(client.settings, client.problems)
-    for key in keys.keys_of(scope, keys.Scope.CLIENT):
+    for key in keys.keys_of(scope, Scope.CLIENT):
         reader.read(key)
 
 

@@ -5,17 +5,53 @@ by `config/flows.py`.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from sparkmirror.config.foreign import CLIENT_COMMON
-from sparkmirror.config.keys import Scope, keys_of
+from sparkmirror.config.client_keys import CLIENT_COMMON
+from sparkmirror.config.key import Scope, is_family
+from sparkmirror.config.keys import keys_of
 from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.model import FlowName
 
 Layer = dict[str, Entry]
 
 _ROLES = ("producer", "consumer", "admin")
-_TOP_LEVEL = tuple(key.name for key in keys_of(Scope.FLOW, Scope.PAIR))
-_WORKER_PREFIXES = ("offset.storage", "config.storage", "status.storage", "task", "worker", "replication.policy")
+_TOP_LEVEL = frozenset(key.name for key in keys_of(Scope.FLOW) if not is_family(key.name))
+_TOP_LEVEL_FAMILIES = tuple(key for key in keys_of(Scope.FLOW) if is_family(key.name))
+_TOP_LEVEL_PREFIXES = ("replication.policy", "config.providers")
+_WORKER_PREFIXES = (
+    *("offset.storage", "config.storage", "status.storage", "key.converter", "value.converter", "header.converter"),
+    *("task", "worker", "replication.policy"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLayers:
+    """What the parts of one flow read: its connectors, the worker, the reading and the writing client."""
+
+    connector: Layer
+    worker: Layer
+    consumer: Layer
+    producer: Layer
+
+    def of(self, scope: Scope) -> tuple[Layer, ...]:
+        """Where keys of `scope` are read; empty for those that belong to no flow."""
+        return {
+            Scope.FLOW: (self.connector,),
+            Scope.FLOW_ONLY: (self.connector,),
+            Scope.WORKER: (self.worker,),
+            Scope.STORAGE: (self.worker,),
+            Scope.CLIENT: (self.consumer, self.producer),
+            Scope.CONSUMER: (self.consumer,),
+            Scope.PRODUCER: (self.producer,),
+        }.get(scope, ())
+
+
+def flow_layers(properties: Properties, flow: FlowName) -> FlowLayers:
+    """All layers of a flow."""
+    connector, worker = connector_properties(properties, flow), worker_properties(properties, flow)
+    consumer, producer = source_consumer_properties(connector), target_producer_properties(connector, worker)
+    return FlowLayers(connector, worker, consumer, producer)
 
 
 def cluster_properties(properties: Properties, alias: str) -> Layer:
@@ -31,11 +67,18 @@ def cluster_properties(properties: Properties, alias: str) -> Layer:
 
 def connector_properties(properties: Properties, flow: FlowName) -> Layer:
     """What MirrorMaker's connectors of a flow are given (`connectorBaseConfig`): `S->T.` wins over all else."""
-    layer = {name: entry for name in _TOP_LEVEL if (entry := properties.get(name)) is not None}
+    layer = {name: entry for name, entry in properties.entries.items() if _is_for_flows(name)}
     for side, alias in (("source", flow.source), ("target", flow.target)):
         for name, entry in cluster_properties(properties, alias).items():
             layer[f"{side}.{name}" if name.startswith(_ROLES) else f"{side}.cluster.{name}"] = entry
     return layer | properties.below(f"{flow}.")
+
+
+def _is_for_flows(name: str) -> bool:
+    """Whether a top-level key reaches the flows: named in the table, or options of a naming policy of one's own."""
+    if name in _TOP_LEVEL or name.startswith(_TOP_LEVEL_PREFIXES):
+        return True
+    return any(key.parts(name) is not None for key in _TOP_LEVEL_FAMILIES)
 
 
 def worker_properties(properties: Properties, flow: FlowName) -> Layer:

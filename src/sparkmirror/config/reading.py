@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from sparkmirror.config.keys import Key
+from sparkmirror.config.key import Key
 from sparkmirror.config.problems import Problems
 from sparkmirror.config.properties import Entry
 from sparkmirror.config.secrets import shown
@@ -19,9 +19,20 @@ class Reader:
         self._problems = problems
 
     def read(self, key: Key[T]) -> T:
+        """The value of a key without placeholders."""
         entry = self._layer.get(key.name)
-        if entry is None:
-            return key.default
+        return key.default if entry is None else self._parse(key, entry)
+
+    def read_all(self, key: Key[T]) -> dict[tuple[str, ...], T]:
+        """The values of a key with placeholders, by what stands for them; in the order of the file."""
+        named = ((key.parts(name), entry) for name, entry in self._layer.items())
+        return {parts: self._parse(key, entry) for parts, entry in named if parts is not None}
+
+    def check(self, key: Key[T]) -> None:
+        """Notes what is wrong with the key, or with all of its family."""
+        self.read_all(key)
+
+    def _parse(self, key: Key[T], entry: Entry) -> T:
         try:
             return key.type.parse(entry.value)
         except ValueError as error:

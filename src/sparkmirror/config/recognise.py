@@ -1,158 +1,131 @@
-"""Judges every line of a file: known here, known elsewhere, of no effect, refused or a slip of the pen.
+"""Judges every line of a file: known here, known elsewhere, of no effect, or a slip of the pen.
 
 MirrorMaker 2 ignores what it does not know without a word; here each such line gives a warning that says where to write
 it. Called by `config/flows.py`.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
-from itertools import permutations
+from collections.abc import Mapping, Sequence
 
-from sparkmirror.config import foreign
-from sparkmirror.config.keys import KEYS, Scope
+from sparkmirror.config import places
+from sparkmirror.config.key import Unused, name_parts
+from sparkmirror.config.places import NAMED, Place, place_of, places_of
 from sparkmirror.config.problems import Problems
 from sparkmirror.config.properties import Entry, Properties
+from sparkmirror.config.spelling import RENAMED, did_you_mean
+from sparkmirror.config.unused import UNUSED
 from sparkmirror.model import FlowName
 
-_FLOW_KEY = re.compile(r"(?P<source>.+?)->(?P<target>[^.]*)(?:\.(?P<rest>.*))?")
+_FLOW_KEY = re.compile(r"(?P<source>.+?)->(?P<rest>.*)")
 _ROLE = re.compile(r"(?:(?:source|target)\.)?(?:(?:consumer|producer|admin)\.|cluster\.)?(?:override\.)?")
-_CLIENT_PREFIXES = ("", "consumer.", "producer.", "admin.")
-_FLOW_CLIENT_PREFIXES = ("consumer.", "source.consumer.", "producer.override.", "source.cluster.")
-
-# What stands before a key at the top level, after `X.` and after `S->T.`; absent where the key has no effect.
-_TOP: dict[Scope, tuple[str, ...]] = {
-    Scope.FILE: ("",),
-    Scope.FLOW: ("",),
-    Scope.STORAGE: ("",),
-    Scope.CLIENT: ("",),
-}
-_CLUSTER: dict[Scope, tuple[str, ...]] = {
-    Scope.CLIENT: _CLIENT_PREFIXES,
-    Scope.WORKER: ("",),
-    Scope.STORAGE: ("",),
-    Scope.CONSUMER: ("consumer.",),
-    Scope.PRODUCER: ("producer.",),
-    Scope.ADMIN: ("admin.",),
-}
-_FLOW: dict[Scope, tuple[str, ...]] = {
-    Scope.PAIR: ("",),
-    Scope.FLOW: ("",),
-    Scope.CLIENT: _FLOW_CLIENT_PREFIXES,
-    Scope.CONSUMER: ("consumer.", "source.consumer."),
-    Scope.PRODUCER: ("producer.override.",),
-}
-
-
-_NAMED = [*((key.scope, key.name) for key in KEYS), *((Scope.CLIENT, name) for name in foreign.SECURITY_NAMES)]
-
-
-def _spellings(prefixes: dict[Scope, tuple[str, ...]]) -> frozenset[str]:
-    return frozenset(f"{prefix}{name}" for scope, name in _NAMED for prefix in prefixes.get(scope, ()))
-
-
-_KNOWN_TOP, _KNOWN_CLUSTER, _KNOWN_FLOW = _spellings(_TOP), _spellings(_CLUSTER), _spellings(_FLOW)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The part of a key that names a cluster or flow (`A.`, `A->B.`, "" at the top level), and what may follow it."""
-
-    prefix: str
-    known: frozenset[str]
-
-
-_TOP_LEVEL = Place("", _KNOWN_TOP)
 
 
 def recognise(properties: Properties, aliases: Sequence[str], problems: Problems) -> None:
-    """Notes a problem for each line that is not read as its author may expect."""
-    places = tuple(_places(aliases))
+    """Notes a warning for each line that is not read as its author may expect."""
+    known_places = tuple(places_of(aliases))
+    unused: dict[Unused, list[Entry]] = {}
     for entry in properties.entries.values():
-        place = _place_of(entry.key, places)
-        if place is _TOP_LEVEL and (match := _FLOW_KEY.fullmatch(entry.key)):
+        place = place_of(entry.key, known_places)
+        rest = entry.key.removeprefix(place.prefix)
+        if place is places.TOP_LEVEL and (match := _FLOW_KEY.fullmatch(entry.key)):
             _judge_flow(entry, match, aliases, problems)
-        elif (rest := entry.key.removeprefix(place.prefix)) not in place.known:
-            _judge(entry, rest, place, places, problems)
+        elif place.level.knows(rest):
+            continue
+        elif (without_effect := place.level.unused(rest)) or (without_effect := _unused_anywhere(rest)):
+            unused.setdefault(without_effect, []).append(entry)
+        else:
+            _judge(entry, rest, place, known_places, problems)
+    _tell_unused(unused, problems)
+    _tell_replaced(properties, problems)
+
+
+def _unused_anywhere(rest: str) -> Unused | None:
+    """The key as one of another place, unless its name takes effect in one: then that is what to say."""
+    if _elsewhere(rest) or _elsewhere(_bare(rest)):
+        return None
+    names = (rest, _bare(rest))
+    return next((entry for entry in UNUSED for name in names if name_parts(entry.name, name) is not None), None)
+
+
+def _bare(rest: str) -> str:
+    role = _ROLE.match(rest)
+    return rest.removeprefix(role.group()) if role else rest
+
+
+def _elsewhere(name: str) -> str:
+    scopes = dict.fromkeys(scope for scope, known in NAMED if name_parts(known, name) is not None)
+    return ", ".join(scope.places(name) for scope in scopes)
+
+
+def _tell_unused(unused: Mapping[Unused, Sequence[Entry]], problems: Problems) -> None:
+    """Each key once, however many clusters and flows have it."""
+    for key, (first, *others) in unused.items():
+        lines = f" (nor have lines {', '.join(str(entry.line) for entry in others)})" if others else ""
+        problems.warn(f"`{first.key}` has no effect{lines}: {key.reason}", first)
+
+
+def _tell_replaced(properties: Properties, problems: Problems) -> None:
     for entry in properties.replaced:
         line = properties.entries[entry.key].line
         problems.warn(f"`{entry.key}` is given again on line {line}, which counts", entry)
 
 
-def _places(aliases: Sequence[str]) -> Iterator[Place]:
-    """Flows first and longer aliases first, since an alias may hold dots."""
-    flows = [f"{FlowName(source, target)}." for source, target in permutations(aliases, 2)]
-    yield from (Place(prefix, _KNOWN_FLOW) for prefix in sorted(flows, key=len, reverse=True))
-    yield from (Place(f"{alias}.", _KNOWN_CLUSTER) for alias in sorted(aliases, key=len, reverse=True))
-
-
-def _place_of(key: str, places: Sequence[Place]) -> Place:
-    if key in _KNOWN_TOP:
-        return _TOP_LEVEL
-    return next((place for place in places if key.startswith(place.prefix)), _TOP_LEVEL)
-
-
 def _judge_flow(entry: Entry, match: re.Match[str], aliases: Sequence[str], problems: Problems) -> None:
     """A key that speaks of no possible flow. Without `clusters` there is nothing to compare with, and that is said."""
-    source, target = match["source"], match["target"]
+    source, rest = match["source"], match["rest"]
+    key = places.FLOW.key_at_end(rest)
+    target = rest.removesuffix(f".{key}") if key else rest.partition(".")[0]
     flow = FlowName(source, target)
+    unlisted = [alias for alias in dict.fromkeys((source, target)) if alias and alias not in aliases]
     if not target or entry.value.startswith("->"):
-        _warn_of_unknown(entry, _TOP_LEVEL, (), problems)
+        problems.warn(f"`{entry.key}` has no effect: a blank ends a key, so write `A->B` without blanks", entry)
     elif source == target:
-        problems.error(f"the flow `{flow}` leads from a cluster to itself", entry=entry)
-    elif match["rest"] is None:
+        problems.warn(f"`{entry.key}` has no effect: the flow leads from a cluster to itself", entry)
+    elif unlisted and aliases:
+        named = " and ".join(f"`{alias}`" for alias in unlisted)
+        hints = ", ".join(filter(None, (did_you_mean(alias, aliases) for alias in unlisted)))
+        problems.warn(f"`{entry.key}` has no effect: `clusters` does not list {named}{_suffix(hints)}", entry)
+    elif "." not in rest:
         problems.warn(f"`{entry.key}` has no effect; write `{flow}.enabled` to turn the flow on", entry)
-    for alias in dict.fromkeys((source, target)):
-        if alias and aliases and alias not in aliases:
-            message = f"the flow `{flow}` names the cluster `{alias}`, which `clusters` does not list"
-            problems.error(message, _did_you_mean(alias, aliases), entry)
 
 
-def _judge(entry: Entry, rest: str, place: Place, places: Sequence[Place], problems: Problems) -> None:
-    bare = rest.removeprefix(role.group()) if (role := _ROLE.match(rest)) else rest
-    family = next((name for name in foreign.REFUSED if rest == name or rest.startswith(f"{name}.")), None)
-    if family is not None:
-        _refuse(entry, family, problems)
-    elif rest in foreign.UNUSED or bare in foreign.UNUSED:
-        problems.warn(f"`{entry.key}` has no effect: SparkMirror does not use it in this version", entry)
+def _judge(entry: Entry, rest: str, place: Place, others: Sequence[Place], problems: Problems) -> None:
+    bare = _bare(rest)
+    if renamed := RENAMED.get(rest) or RENAMED.get(bare):
+        problems.warn(f"`{entry.key}` has no effect: {renamed}", entry)
     elif where := _elsewhere(rest) or _elsewhere(bare):
         problems.warn(f"`{entry.key}` has no effect there, as in MirrorMaker; write {where}", entry)
     else:
-        _warn_of_unknown(entry, place, places, problems)
+        _tell_unknown(entry, place, others, problems)
 
 
-def _elsewhere(name: str) -> str:
-    scopes = dict.fromkeys(scope for scope, known in _NAMED if known == name)
-    return ", ".join(scope.places(name) for scope in scopes)
-
-
-def _warn_of_unknown(entry: Entry, place: Place, places: Sequence[Place], problems: Problems) -> None:
+def _tell_unknown(entry: Entry, place: Place, others: Sequence[Place], problems: Problems) -> None:
     if entry.key.endswith("->") or entry.value.startswith("->"):
         problems.warn(f"`{entry.key}` has no effect: a blank ends a key, so write `A->B` without blanks", entry)
-    elif not place.prefix and (alias := _unlisted_alias(entry.key)):
-        problems.warn(f"`{entry.key}` has no effect: `clusters` does not list `{alias}`", entry)
+    elif not place.prefix and (name := places.CLUSTER.key_at_end(entry.key)):
+        alias = entry.key.removesuffix(f".{name}")
+        hint = did_you_mean(alias, [other.prefix.removesuffix(".") for other in others if "->" not in other.prefix])
+        problems.warn(f"`{entry.key}` has no effect: `clusters` does not list `{alias}`{_suffix(hint)}", entry)
     else:
-        others = (f"{other.prefix}{name}" for other in places for name in other.known)
-        near = [f"{place.prefix}{name}" for name in place.known] if place.prefix else [*_KNOWN_TOP, *others]
-        problems.warn(f"`{entry.key}` is not a known key and has no effect{_suffix(entry.key, near)}", entry)
+        hint = did_you_mean(entry.key, _spelled_out(place, others))
+        problems.warn(f"`{entry.key}` is not a known key and has no effect{_suffix(hint)}", entry)
 
 
-def _unlisted_alias(key: str) -> str:
-    ends = [name for name in _KNOWN_CLUSTER if key.endswith(f".{name}")]
-    return key.removesuffix(f".{max(ends, key=len)}") if ends else ""
+def _spelled_out(place: Place, others: Sequence[Place]) -> list[str]:
+    if place.prefix:
+        return [f"{place.prefix}{name}" for name in place.level.names]
+    return [*places.TOP.names, *(f"{other.prefix}{name}" for other in others for name in other.level.names)]
 
 
-def _refuse(entry: Entry, family: str, problems: Problems) -> None:
-    if foreign.HARMLESS_VALUES.get(family) != entry.value.strip():
-        message = f"`{entry.key}` is not supported yet: without it {foreign.REFUSED[family]}"
-        problems.error(message, "remove the line if that is what you want", entry)
+def _suffix(hint: str) -> str:
+    return f"; {hint}" if hint else ""
 
 
-def _suffix(key: str, known: Sequence[str]) -> str:
-    return f"; {suggestion}" if (suggestion := _did_you_mean(key, known)) else ""
-
-
-def _did_you_mean(text: str, known: Sequence[str]) -> str:
-    near = get_close_matches(text, known, n=1, cutoff=0.75 if len(text) > 3 else 0.5)
-    return f"did you mean `{near[0]}`?" if near else ""
+def aliases_alike(aliases: Sequence[str]) -> list[tuple[str, str]]:
+    """The aliases that differ in case only, by pairs."""
+    return [
+        (first, second)
+        for index, first in enumerate(aliases)
+        for second in aliases[index + 1 :]
+        if first.casefold() == second.casefold() and first != second
+    ]

@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sparkmirror.config import foreign
-from sparkmirror.config.keys import Key, Scope, keys_of
+from sparkmirror.config.client_keys import SECURITY_NAMES
+from sparkmirror.config.key import Key, Scope
+from sparkmirror.config.keys import keys_of
+from sparkmirror.config.spelling import RENAMED
+from sparkmirror.config.unused import UNUSED
 
 _INTRODUCTION = """\
 # Configuration
@@ -29,6 +32,7 @@ Below, S and T stand for the aliases of a flow's source and target, X for the al
   write `orders\\\\.eu` to get the expression `orders\\.eu`. Of several equal keys the last counts, with a warning.
 - Lists are split at commas; the empty list matches nothing. Expressions are Java's, are joined by `|` and match whole
   names. Numbers are whole; booleans are `true` or `false`, but `enabled` is on for `true` alone and off for all else.
+- A `#` behind a value begins a comment, which Java does not know: it is left out with a warning, except in secrets.
 - All problems of a file are reported at once, with their lines. A line without effect gives a warning that says where
   to write it; MirrorMaker ignores such lines in silence.
 
@@ -44,8 +48,8 @@ Below, S and T stand for the aliases of a flow's source and target, X for the al
 """
 
 _SECTIONS: tuple[tuple[str, tuple[Scope, ...]], ...] = (
-    ("Clusters and flows", (Scope.FILE, Scope.PAIR)),
-    ("Flows", (Scope.FLOW,)),
+    ("Clusters", (Scope.FILE,)),
+    ("Flows", (Scope.FLOW, Scope.FLOW_ONLY)),
     ("Positions", (Scope.STORAGE, Scope.WORKER)),
     ("Addresses and security", (Scope.CLIENT,)),
     ("Reading client", (Scope.CONSUMER,)),
@@ -56,7 +60,7 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...]], ...] = (
 
 def render_reference() -> str:
     """docs/configuration.md, whole."""
-    return "\n".join([_INTRODUCTION, *_tables(), *_security(), *_foreign()]) + "\n"
+    return "\n".join([_INTRODUCTION, *_tables(), *_security(), *_without_effect()]) + "\n"
 
 
 def _tables() -> Iterator[str]:
@@ -68,7 +72,7 @@ def _tables() -> Iterator[str]:
 
 
 def _row(key: Key[Any]) -> str:
-    places = "<br>".join(f"`{place.replace('KEY', key.name)}`" for place in key.scope.value.split(" or "))
+    places = "<br>".join(f"`{spelling}`" for spelling in key.scope.spellings(key.name))
     cells = (f"`{key.name}`", places, key.type.label, _default(key.default), key.doc, key.mirrormaker or "same")
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
@@ -83,15 +87,20 @@ def _default(value: object) -> str:
 def _security() -> Iterator[str]:
     yield "## TLS and SASL\n"
     yield "Kafka's client keys, written as the addresses are. They are handed to the clients as they stand:\n"
-    yield f"{_listed(foreign.SECURITY_NAMES)}.\n"
+    yield f"{_listed(SECURITY_NAMES)}.\n"
 
 
-def _foreign() -> Iterator[str]:
-    yield "## Keys of MirrorMaker 2 that are refused for now\n"
-    yield from (f"- `{name}`: without it {effect}" for name, effect in foreign.REFUSED.items())
-    yield "\nThe classes that MirrorMaker takes by default are accepted.\n"
-    yield "## Keys without effect for now\n"
-    yield f"They give a warning: {_listed(sorted(foreign.UNUSED))}."
+def _without_effect() -> Iterator[str]:
+    yield "## Keys without effect\n"
+    yield "Known to MirrorMaker 2, Kafka Connect or Kafka's clients. Each gives one warning with its reason.\n"
+    yield "| Keys | Why |\n|---|---|"
+    reasons = dict.fromkeys(entry.reason for entry in UNUSED)
+    for reason in reasons:
+        names = dict.fromkeys(entry.name for entry in UNUSED if entry.reason == reason)
+        yield f"| {_listed(sorted(names))} | {reason} |"
+    yield "\n## Other spellings\n"
+    yield "Keys of older releases, and misprints. They give a warning and have no effect, as in MirrorMaker:\n"
+    yield from (f"- `{name}`: {meaning}" for name, meaning in RENAMED.items())
 
 
 def _listed(names: Iterable[str]) -> str:

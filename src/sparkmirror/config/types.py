@@ -20,10 +20,14 @@ _HOST = re.compile(r"(?:[^\s:/\[\],]+|\[[0-9a-fA-F:.%]+\]):(?P<port>[0-9]{1,5})|
 
 @dataclass(frozen=True, slots=True)
 class Type(Generic[T]):
-    """`label` names the type in the documentation; `parse` turns text into a value or raises ValueError."""
+    """`label` names the type in the documentation; `parse` turns text into a value or raises ValueError.
+
+    With `verbatim` a `#` after a blank belongs to the value; else it begins a comment.
+    """
 
     label: str
     parse: Callable[[str], T]
+    verbatim: bool = False
 
 
 def whole(low: int, high: int = 2**31 - 1, *, unit: str = "", also: int | None = None) -> Type[int]:
@@ -50,6 +54,16 @@ def choice(*values: str) -> Type[str]:
         return value
 
     return Type(" / ".join(values), parse)
+
+
+def refused(effect: str) -> Type[str]:
+    """No value at all; `effect` says what would happen if the key were ignored."""
+
+    def parse(text: str) -> str:
+        del text
+        raise ValueError(f"is not supported yet: without it {effect}; remove the line if that is what you want")
+
+    return Type("refused", parse)
 
 
 def class_name(classes: Mapping[str, str]) -> Type[str]:

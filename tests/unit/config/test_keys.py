@@ -3,9 +3,14 @@
 from collections import Counter
 from pathlib import Path
 
-from sparkmirror.config.foreign import HARMLESS_VALUES, REFUSED, SECURITY_NAMES, UNUSED
-from sparkmirror.config.keys import KEYS, Scope
+import pytest
+
+from sparkmirror.config import types
+from sparkmirror.config.client_keys import SECURITY_NAMES
+from sparkmirror.config.key import Key, Scope, is_family
+from sparkmirror.config.keys import KEYS
 from sparkmirror.config.reference import render_reference
+from sparkmirror.config.unused import UNUSED
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -31,8 +36,30 @@ def test_every_default_is_a_value_of_its_type() -> None:
             assert key.type.parse(text) == key.default, key.name
 
 
-def test_a_name_is_either_used_or_foreign() -> None:
-    used = {key.name for key in KEYS if key.scope is not Scope.PAIR}
-    assert used & (UNUSED | REFUSED.keys() | set(SECURITY_NAMES)) == set()
-    assert UNUSED & REFUSED.keys() == set()
-    assert HARMLESS_VALUES.keys() <= REFUSED.keys()
+def test_a_name_is_either_used_or_without_effect() -> None:
+    used = {(key.scope, key.name) for key in KEYS} | {(Scope.CLIENT, name) for name in SECURITY_NAMES}
+    assert used & {(key.scope, key.name) for key in UNUSED} == set()
+
+
+def test_a_name_without_effect_stands_once_in_its_scope() -> None:
+    assert [entry for entry, count in Counter((key.scope, key.name) for key in UNUSED).items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "parts"),
+    [
+        ("topics", "topics", ()),
+        ("topics", "topicsx", None),
+        ("a.<x>", "a.b", ("b",)),
+        ("a.<x>", "a.b.c", ("b.c",)),
+        ("a.<x>", "a.", None),
+        ("a.<x>", "a", None),
+        ("a.<x>.b.<y>", "a.1.b.2.3", ("1", "2.3")),
+        ("a.<x>.b", "a.1.2.b", ("1.2",)),
+        ("a.<x>.b", "aX1.b", None),
+    ],
+)
+def test_a_key_with_placeholders_stands_for_a_family(pattern: str, name: str, parts: tuple[str, ...] | None) -> None:
+    key = Key(pattern, Scope.FLOW, types.STRING, "", "")
+    assert key.parts(name) == parts
+    assert is_family(pattern) == ("<" in pattern)

@@ -1,0 +1,118 @@
+"""The part of the table of keys (`config/keys.py`) that Kafka's clients share: addresses, security, reader and writer.
+`SECURITY_NAMES` and `CLIENT_COMMON` are taken from the `ConfigDef`s of kafka-clients and connect-mirror 4.3.0.
+"""
+
+from typing import Any
+
+from sparkmirror.config import types
+from sparkmirror.config.key import Key, Scope
+
+BOOTSTRAP_SERVERS = Key(
+    "bootstrap.servers",
+    Scope.CLIENT,
+    types.HOSTS,
+    "",
+    "Where to find the cluster: `host:port, …`. Required per cluster.",
+)
+SECURITY_PROTOCOL = Key(
+    "security.protocol",
+    Scope.CLIENT,
+    types.choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    "PLAINTEXT",
+    "How connections are secured. At the top level it serves every cluster that has none of its own.",
+)
+
+ISOLATION_LEVEL = Key(
+    "isolation.level",
+    Scope.CONSUMER,
+    types.choice("read_uncommitted", "read_committed"),
+    "read_uncommitted",
+    "With read_committed, records of aborted transactions are left out.",
+)
+AUTO_OFFSET_RESET = Key(
+    "auto.offset.reset",
+    Scope.CONSUMER,
+    types.choice("earliest", "latest", "none"),
+    "earliest",
+    "Where to begin in a partition without a stored position.",
+)
+FETCH_MAX_BYTES = Key(
+    "fetch.max.bytes", Scope.CONSUMER, types.whole(1, unit="bytes"), 16 << 20, "Most bytes of one fetch.", "52428800"
+)
+MAX_PARTITION_FETCH_BYTES = Key(
+    "max.partition.fetch.bytes",
+    Scope.CONSUMER,
+    types.whole(1, unit="bytes"),
+    4 << 20,
+    "Most bytes of one partition in a fetch.",
+    "1048576",
+)
+FETCH_MAX_WAIT = Key(
+    "fetch.max.wait.ms", Scope.CONSUMER, types.whole(0, unit="ms"), 500, "How long a broker waits for fetch.min.bytes."
+)
+FETCH_MIN_BYTES = Key(
+    "fetch.min.bytes", Scope.CONSUMER, types.whole(0, unit="bytes"), 1, "What a broker waits for before it answers."
+)
+CLIENT_RACK = Key(
+    "client.rack", Scope.CONSUMER, types.STRING, "", "Where the reader runs, for fetching from near replicas."
+)
+
+MAX_REQUEST_SIZE = Key(
+    "max.request.size", Scope.PRODUCER, types.whole(1, unit="bytes"), 16 << 20, "Most bytes of one request.", "1048576"
+)
+
+
+_BUFFER = types.whole(1, unit="bytes", also=-1)
+_TIMEOUT = types.whole(1, unit="ms")
+_BUFFER_DOC = "Socket buffer; -1 leaves it to the operating system."
+
+CONSUMER_RECEIVE_BUFFER = Key("receive.buffer.bytes", Scope.CONSUMER, _BUFFER, -1, _BUFFER_DOC, "65536")
+CONSUMER_SEND_BUFFER = Key("send.buffer.bytes", Scope.CONSUMER, _BUFFER, -1, _BUFFER_DOC, "131072")
+CONSUMER_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.CONSUMER, _TIMEOUT, 30000, "When a request is given up.")
+CONSUMER_CLIENT_ID = Key("client.id", Scope.CONSUMER, types.STRING, "", "Put before the name that brokers see.")
+PRODUCER_RECEIVE_BUFFER = Key("receive.buffer.bytes", Scope.PRODUCER, _BUFFER, -1, _BUFFER_DOC, "32768")
+PRODUCER_SEND_BUFFER = Key("send.buffer.bytes", Scope.PRODUCER, _BUFFER, -1, _BUFFER_DOC, "131072")
+PRODUCER_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.PRODUCER, _TIMEOUT, 30000, "When a request is given up.")
+TRANSACTION_TIMEOUT = Key(
+    "transaction.timeout.ms",
+    Scope.PRODUCER,
+    _TIMEOUT,
+    60000,
+    "With exactly-once: when the target aborts a transaction that is not ended; it is then sent again.",
+)
+PRODUCER_CLIENT_ID = Key("client.id", Scope.PRODUCER, types.STRING, "", "Put before the name that brokers see.")
+ADMIN_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.ADMIN, _TIMEOUT, 30000, "When a request is given up.")
+ADMIN_CLIENT_ID = Key("client.id", Scope.ADMIN, types.STRING, "", "Put before the name that brokers see.")
+
+CLIENT_KEYS: tuple[Key[Any], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Key))
+
+_SECURITY = """
+    sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+    sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
+    sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+    sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
+    sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode
+    sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
+    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
+    ssl.cipher.suites ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
+    ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
+    ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
+    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
+    ssl.truststore.location ssl.truststore.password ssl.truststore.type
+"""
+SECURITY_NAMES: tuple[str, ...] = tuple(_SECURITY.split())
+"""Every `ssl.*` and `sasl.*` client key (`withClientSslSupport`, `withClientSaslSupport`); passed on to the clients."""
+
+CLIENT_COMMON: tuple[str, ...] = ("bootstrap.servers", "security.protocol", *SECURITY_NAMES)
+"""What every client of a cluster shares: `MirrorClientConfig.CLIENT_CONFIG_DEF`."""

@@ -1,0 +1,43 @@
+"""Slips of the pen: what else may have been meant, and keys that documentation or older releases spell otherwise.
+
+Called by `config/recognise.py` and `config/tidy.py`.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def _misprint(name: str) -> str:
+    return f"Kafka's documentation has this misprint, which never worked; write `{name}.enabled`"
+
+
+def _removed(name: str) -> str:
+    return f"MirrorMaker has not known it since 4.0; write `{name}`"
+
+
+_GONE = "MirrorMaker has not known it since 4.0, and nothing takes its place"
+
+RENAMED: dict[str, str] = {
+    **{
+        name: _misprint(name)
+        for name in (
+            *("emit.heartbeats", "emit.checkpoints", "emit.offset-syncs", "refresh.topics", "refresh.groups"),
+            *("sync.topic.configs", "sync.topic.acls", "sync.group.offsets"),
+        )
+    },
+    "topics.blacklist": _removed("topics.exclude"),
+    "topics.whitelist": "MirrorMaker 2 has never known it; write `topics`",
+    "groups.blacklist": _removed("groups.exclude"),
+    "config.properties.blacklist": _removed("config.properties.exclude"),
+    "use.incremental.alter.configs": _GONE,
+    "add.source.alias.to.metrics": _GONE,
+}
+"""Keys that a person finds in documentation or in old files, and what to know of each."""
+
+
+def did_you_mean(text: str, known: Iterable[str]) -> str:
+    """`did you mean …?`, or "" when nothing is near; a difference in case alone is nearest."""
+    known = list(known)
+    alike = [name for name in known if name.casefold() == text.casefold()]
+    near = alike or get_close_matches(text, known, n=1, cutoff=0.75 if len(text) > 3 else 0.5)
+    return f"did you mean `{near[0]}`?" if near else ""
