@@ -1,6 +1,6 @@
 """Fixtures of the scenarios: the shared clusters as clients name them, and mirrors that leave no process behind."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -38,10 +38,13 @@ def start_mirror(tmp_path: Path, class_archive: None) -> Iterator[StartMirror]:
         def start(
             text: str,
             *arguments: str,
+            program: Sequence[str] = (),
             environment: Mapping[str, str] | None = None,
             before_start: Callable[[], None] | None = None,
         ) -> Mirror:
-            mirror = Mirror(tmp_path, text, arguments, environment=environment, before_start=before_start)
+            mirror = Mirror(
+                tmp_path, text, arguments, program=program, environment=environment, before_start=before_start
+            )
             cleanup.callback(mirror.close)
             return mirror
 

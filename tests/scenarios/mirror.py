@@ -61,7 +61,7 @@ class Ended:
 
 
 class Mirror:
-    """One run. Its output goes to files beside the properties file in `directory`."""
+    """One run, of `sparkmirror run FILE` or of the `program` given. Its output goes to files in `directory`."""
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class Mirror:
         text: str,
         arguments: Sequence[str] = (),
         *,
+        program: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         before_start: Callable[[], None] | None = None,
     ) -> None:
@@ -80,7 +81,8 @@ class Mirror:
         self._started = time.monotonic()
         with self._output.open("wb") as output, self._errors.open("wb") as errors:
             self._child = subprocess.Popen(
-                [str(COMMAND), "run", str(file), *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+                [*(program or (str(COMMAND), "run", str(file))), *arguments],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
                 env={**(os.environ if environment is None else environment), _MARK: self._mark},
                 cwd=directory, start_new_session=True, preexec_fn=before_start,
             )  # fmt: skip
@@ -166,6 +168,7 @@ class StartMirror(Protocol):
         self,
         text: str,
         *arguments: str,
+        program: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         before_start: Callable[[], None] | None = None,
     ) -> Mirror: ...

@@ -33,6 +33,7 @@ from sparkmirror.config.properties import Entry, parse_properties, read_properti
 from sparkmirror.config.reading import Reader
 from sparkmirror.config.unused import UNUSED
 from sparkmirror.errors import ConfigError
+from sparkmirror.model import Cluster
 from sparkmirror.policy.filters import compile_names
 
 TARGET = "target"
@@ -90,6 +91,16 @@ def translate_mm1(command: MirrorMaker1) -> MirrorConfig:
     config = parse_config(parse_properties(text.encode("latin-1"), "kafka-mirror-maker"))
     notes = [note for client in (*consumers, producer) for note in (*client.problems.warnings(), *client.notes)]
     return replace(config, warnings=tuple(dict.fromkeys(notes)), text=text)
+
+
+def load_consumer(file: str) -> tuple[Cluster, str]:
+    """The source cluster and the group of a consumer file alone, for a look at its lag. Raises ConfigError."""
+    consumer = _read_client(file, CONSUMER, Scope.CONSUMER)
+    _require_servers(consumer, "zookeeper.connect", "zk.connect")
+    _require_group(consumer)
+    _raise_all([consumer.problems])
+    client = {name: entry.value.strip() for name, entry in consumer.settings.items() if name in _COMMON}
+    return Cluster("source", client), consumer.value(_GROUP_ID)
 
 
 def render_flows(

@@ -7,7 +7,7 @@ the configured intervals say.
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 
 from sparkmirror.config.flows import FlowConfig
@@ -69,6 +69,7 @@ class FlowSync:
         self._syncs: list[Sync] = []
         self._connections = ExitStack()
         self._told = {sentence for one in told for sentence in _sentences(one)}
+        self._changed: set[str] = set()
 
     @property
     def seconds_max(self) -> float | None:
@@ -91,7 +92,8 @@ class FlowSync:
             self._connections.close()
             self._syncs = []
             raise
-        tell_changes(self._flow, rounds)
+        tell_changes(self._flow, rounds, self._changed)
+        self._changed = {change.sentence for one in rounds for change in one.plan.changes}
         sentences = {sentence for one in rounds for sentence in _sentences(one)}
         for sentence in sorted(sentences - self._told):
             log.warning("%s: %s", self._flow.name, sentence)
@@ -103,12 +105,13 @@ class FlowSync:
         self._syncs = flow_syncs(self._flow, source, target, first=False)
 
 
-def tell_changes(flow: FlowConfig, rounds: Sequence[Round]) -> None:
-    """Says what was done, a sentence for each change as long as there are few."""
+def tell_changes(flow: FlowConfig, rounds: Sequence[Round], before: Collection[str] = ()) -> None:
+    """Says what was done, a sentence for each change as long as there are few; not again what failed `before`."""
     for one in rounds:
-        for change in one.plan.changes[:_CHANGES_TOLD_MAX]:
-            log.info("%s: %s.", flow.name, change.sentence)
-        if (more := len(one.plan.changes) - _CHANGES_TOLD_MAX) > 0:
+        sentences = [change.sentence for change in one.plan.changes if change.sentence not in before]
+        for sentence in sentences[:_CHANGES_TOLD_MAX]:
+            log.info("%s: %s.", flow.name, sentence)
+        if (more := len(sentences) - _CHANGES_TOLD_MAX) > 0:
             log.info("%s: and %d more.", flow.name, more)
 
 

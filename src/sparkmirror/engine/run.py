@@ -27,6 +27,7 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.source.commands import Stop, command_record
 from sparkmirror.sync.flow import sync_flow
+from sparkmirror.sync.source_group_job import SourceGroup
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -126,6 +127,7 @@ class MirrorRun:
         self._flows = [RunningFlow(flow, config.text, scratch, once=options.once) for flow in config.flows]
         self._syncs: list[FlowSync] = []
         self._ends: dict[str, dict[TopicPartition, int]] = {}
+        self._groups = {flow.name: SourceGroup(flow) for flow in config.flows if flow.progress_group}
 
     def run(self) -> int:
         from sparkmirror.engine.spark import open_session
@@ -140,20 +142,20 @@ class MirrorRun:
             cleanup.callback(_end_session, spark)
             for running in self._flows:
                 running.start(spark)
-            display = ProgressDisplay(
-                [
-                    FlowWatch(running.flow, running.run, total)
-                    for running, total in zip(self._flows, totals, strict=True)
-                ]
-            )
+            watches = [
+                FlowWatch(running.flow, running.run, total) for running, total in zip(self._flows, totals, strict=True)
+            ]
+            display = ProgressDisplay(watches)
             cleanup.callback(display.close)
             jobs = [] if self._options.once else self._start_jobs()
             try:
-                self._loop(spark, display)
+                self._loop(spark, display, watches)
             finally:
                 for job in jobs:
                     job.stop()
                 self._end_flows()
+                for group in self._groups.values():
+                    group.end()
         return self._verdict()
 
     def _prepare(self, flow: FlowConfig) -> int | None:
@@ -168,6 +170,8 @@ class MirrorRun:
                 offsets_partitions=flow.offset_storage_partitions,
             ):
                 log.warning("%s: %s", flow.name, sentence)
+            if group := self._groups.get(flow.name):
+                group.begin(target)
         for one in (rounds := sync_flow(flow)):
             for sentence in (*one.plan.warnings, *one.failures):
                 log.warning("%s: %s", flow.name, sentence)
@@ -201,13 +205,19 @@ class MirrorRun:
             for running, sync in zip(self._flows, self._syncs, strict=True)
             if sync.seconds_max is not None
         ]
+        jobs += [
+            Job(f"{running.flow.name} group", running.flow.progress_group_commit_interval_ms / 1000, group)
+            for running in self._flows
+            if (group := self._groups.get(running.flow.name))
+        ]
         for job in jobs:
             job.start()
         return jobs
 
-    def _loop(self, spark: "SparkSession", display: ProgressDisplay) -> None:
+    def _loop(self, spark: "SparkSession", display: ProgressDisplay, watches: Sequence[FlowWatch]) -> None:
         while not self._stop.wait(_TICK_SECONDS):
             display.tick()
+            _fail_on_refused_record(watches)
             with _jvm_expected():
                 over = [running.tend(spark) for running in self._flows]
             if all(over):
@@ -252,6 +262,18 @@ def _refuse_beside_mirrormaker(flow: FlowConfig, target: Admin) -> None:
             f"{flow.name}: a MirrorMaker 2 mirrors this flow now: group {group} on {flow.target.alias} has members.",
             "Stop it first; SparkMirror then goes on from its positions.",
         )
+
+
+def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:
+    """Where `on.send.failure=fail`: what the target refuses for good ends the mirror, in MirrorMaker 1's way."""
+    for watch in watches:
+        failed = watch.board.status().failed if watch.flow.on_send_failure == "fail" else {}
+        for where, reason in failed.items():
+            raise SparkMirrorError(
+                f"{watch.flow.name} {where}: {reason}",
+                "Mend the cause and start again: nothing is lost. With on.send.failure=retry (--abort.on.send.failure "
+                "false) only this partition waits.",
+            )
 
 
 class Launch:

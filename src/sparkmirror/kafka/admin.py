@@ -15,13 +15,14 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from sparkmirror import __version__
-from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
+from sparkmirror.errors import ClusterError, ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.answers import EARLIEST, LATEST, NO_LEADER, ConfigEntry, Leader, NewTopic
 from sparkmirror.kafka.connection import ClusterConnection
 from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, is_retriable, refusal
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Topic, TopicPartition
 
 _TOPIC = 2
+_LEADER_NOT_AVAILABLE = 5
 _TOPICS_PER_REQUEST = 500
 _ORDER_TIMEOUT_MS = 30_000
 _SETTLE_SECONDS_MAX = 5.0
@@ -52,6 +53,10 @@ class Admin:
     def brokers(self) -> dict[int, tuple[str, int]]:
         """Live brokers: node id -> (host, port) as advertised on the listener we came through."""
         return {broker.node_id: (broker.host, broker.port) for broker in self._metadata([]).brokers}
+
+    def cluster_id(self) -> str:
+        """The cluster's own id, "" where its brokers do not tell."""
+        return str(self._metadata([]).cluster_id or "")
 
     def api_versions(self, node_id: int | None = None) -> dict[int, tuple[int, int]]:
         """API key -> (lowest, highest) version that one broker accepts."""
@@ -137,6 +142,28 @@ class Admin:
         self._wait_for({name: count for name, count in counts.items() if outcome.get(name) is None})
         return outcome
 
+    def auto_create_topics(self, names: Iterable[str]) -> dict[str, SparkMirrorError | None]:
+        """Lets the brokers create topics as `auto.create.topics.enable` says; name -> None, or why it is not there.
+
+        Waits like `create_topics`. Settings are the brokers': `num.partitions`, `default.replication.factor`.
+        """
+        wanted = sorted(set(names))
+        answer = self._metadata(wanted, create=True)
+        self._wait_for(dict.fromkeys(wanted, 1))
+        missing = set(wanted) - self.list_topics(wanted).keys()
+        codes = {topic.name: topic.error_code for topic in answer.topics}
+        return {
+            name: self._not_created(name, codes.get(name, NO_ERROR)) if name in missing else None for name in wanted
+        }
+
+    def _not_created(self, name: str, code: int) -> SparkMirrorError:
+        if code not in (NO_ERROR, UNKNOWN_TOPIC_OR_PARTITION, _LEADER_NOT_AVAILABLE):
+            return refusal(code, self.alias, f"creating topic {name} by asking for it")
+        return ClusterError(
+            f"Cluster {self.alias} has no topic {name} and does not create it.",
+            "Create it there, or set auto.create.topics.enable=true on its brokers.",
+        )
+
     def earliest_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Log start offsets; see `list_offsets`."""
         return self.list_offsets(dict.fromkeys(partitions, EARLIEST))
@@ -215,10 +242,10 @@ class Admin:
             if not partitions or time.monotonic() > ends_at or self.connection.wait(_POLL_SECONDS):
                 break
 
-    def _metadata(self, names: list[str] | None) -> Any:
+    def _metadata(self, names: list[str] | None, *, create: bool = False) -> Any:
         def request() -> Any:
             wanted = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
-            return MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+            return MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
 
         return self.connection.ask(request, "reading the cluster's metadata")
 

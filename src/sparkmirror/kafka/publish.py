@@ -1,6 +1,10 @@
-"""Writes a few small records to internal topics: commands, notes. Called by `source.planner`, `engine` and `sync`."""
+"""Writes a few small records to internal topics: commands, notes, and positions that a group gives a flow.
 
-from collections.abc import Iterable
+
+Called by `source.planner`, `engine` and `sync`.
+"""
+
+from collections.abc import Callable, Iterable
 
 from kafka import KafkaProducer
 
@@ -12,8 +16,18 @@ Record = tuple[bytes, bytes | None]
 """Key and value; None is a tombstone."""
 
 
-def publish(cluster: Cluster, topic: str, records: Iterable[Record], seconds_max: float = 5.0) -> None:
-    """Write the (key, value) pairs to partition 0 of `topic` and wait for them. Raises ClusterError."""
+def publish(
+    cluster: Cluster,
+    topic: str,
+    records: Iterable[Record],
+    seconds_max: float = 5.0,
+    *,
+    place: Callable[[bytes], int] | None = None,
+) -> None:
+    """Write the (key, value) pairs to `topic` and wait for them; to partition 0, or where `place` puts a key.
+
+    Raises ClusterError.
+    """
     quiet_client_logging()
     settings = client_settings(cluster, "commands")
     try:
@@ -27,7 +41,9 @@ def publish(cluster: Cluster, topic: str, records: Iterable[Record], seconds_max
     except Exception as error:
         raise translate(error, settings, f"writing to topic {topic}") from error
     try:
-        sent = [producer.send(topic, key=key, value=value, partition=0) for key, value in records]
+        sent = [
+            producer.send(topic, key=key, value=value, partition=place(key) if place else 0) for key, value in records
+        ]
         for future in sent:
             future.get(timeout=seconds_max)
     except Exception as error:

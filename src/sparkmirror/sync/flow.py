@@ -33,6 +33,7 @@ def topic_rules(flow: FlowConfig) -> TopicRules:
             is_protected=lambda topic, key: protected.accepts(key) or protected.accepts(f"{topic}/{key}"),
         ),
         replication_factor=flow.replication_factor,
+        by_broker=flow.topic_creation == "broker",
     )
 
 

@@ -11,7 +11,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
 from sparkmirror.sync.change import Plan
 from sparkmirror.sync.configs import initial_settings
-from sparkmirror.sync.topics import AddPartitions, CreateTopic, TopicRules, TopicSnapshot, plan_topics
+from sparkmirror.sync.topics import BROKER_DEFAULT, AddPartitions, CreateTopic, TopicRules, TopicSnapshot, plan_topics
 
 
 class TopicSync:
@@ -29,11 +29,15 @@ class TopicSync:
 
     def apply(self, plan: Plan) -> Sequence[str]:
         """A topic that somebody else created in between is no failure; the next round looks at its partitions."""
-        creations = [change for change in plan.changes if isinstance(change, CreateTopic)]
+        missing = [change for change in plan.changes if isinstance(change, CreateTopic)]
+        creations = [creation for creation in missing if creation.partitions != BROKER_DEFAULT]
+        by_brokers = [creation.name for creation in missing if creation.partitions == BROKER_DEFAULT]
         growths = [change for change in plan.changes if isinstance(change, AddPartitions)]
         failures: list[str] = []
         if creations:
             failures += _sentences(self._target.create_topics([_new_topic(creation) for creation in creations]))
+        if by_brokers:
+            failures += _sentences(self._target.auto_create_topics(by_brokers))
         if growths:
             grown = self._target.create_partitions({growth.name: growth.partitions for growth in growths})
             failures += _sentences(grown)

@@ -17,7 +17,7 @@ BROKER_DEFAULT = -1
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """Make the remote topic `name` for `source_topic`."""
+    """Make the remote topic `name` for `source_topic`; `partitions` of BROKER_DEFAULT lets the brokers do it."""
 
     name: str
     source_topic: str
@@ -27,6 +27,8 @@ class CreateTopic:
 
     @property
     def sentence(self) -> str:
+        if self.partitions == BROKER_DEFAULT:
+            return f"let the brokers create {self.name} for {self.source_topic}"
         copies = "the brokers' replication factor"
         if self.replication_factor != BROKER_DEFAULT:
             copies = f"replication factor {self.replication_factor}"
@@ -55,13 +57,15 @@ class TopicRules:
     """What the configuration says about remote topics.
 
     `remote_name` is the flow's naming; `is_mirrored` decides by source topic name; `configs` are the rules of settings;
-    `replication_factor` of -1 leaves it to the target's brokers.
+    `replication_factor` of -1 leaves it to the target's brokers. With `by_broker` the target's brokers create topics by
+    themselves, and nothing grows.
     """
 
     is_mirrored: Callable[[str], bool]
     remote_name: Callable[[str], str]
     configs: ConfigRules = field(default_factory=ConfigRules)
     replication_factor: int = DEFAULT_REPLICATION_FACTOR
+    by_broker: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +92,13 @@ def plan_topics(seen: TopicSnapshot, rules: TopicRules) -> Plan:
         name = rules.remote_name(source_name)
         if (first := taken.setdefault(name, source_name)) != source_name:
             warnings.append(f"{source_name} and {first} would both be mirrored to {name}: {source_name} is left out.")
-        elif name not in seen.target and source_name in seen.unreadable:
+        elif name not in seen.target and source_name in seen.unreadable and not rules.by_broker:
             warnings.append(f"The settings of {source_name} could not be read: {name} is not created yet.")
         else:
-            changes += _plan_topic(seen.source[source_name], name, seen.target.get(name), replication_factor)
+            remote = seen.target.get(name)
+            changes += _plan_topic(
+                seen.source[source_name], name, remote, replication_factor, by_broker=rules.by_broker
+            )
     if replication_factor != rules.replication_factor and any(isinstance(change, CreateTopic) for change in changes):
         warnings.append(
             f"The target has {seen.target_brokers} broker(s): new topics get replication factor {replication_factor} "
@@ -104,8 +111,13 @@ def _possible_replication_factor(wanted: int, brokers: int) -> int:
     return wanted if wanted == BROKER_DEFAULT else min(wanted, brokers)
 
 
-def _plan_topic(source: Topic, name: str, remote: Topic | None, replication_factor: int) -> Iterator[Change]:
-    if remote is None:
+def _plan_topic(
+    source: Topic, name: str, remote: Topic | None, replication_factor: int, *, by_broker: bool
+) -> Iterator[Change]:
+    if by_broker:
+        if remote is None:
+            yield CreateTopic(name, source.name, BROKER_DEFAULT, BROKER_DEFAULT)
+    elif remote is None:
         configs = dict(sorted(source.configs.items()))
         yield CreateTopic(name, source.name, source.partitions, replication_factor, configs)
     elif remote.partitions < source.partitions:

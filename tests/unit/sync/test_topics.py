@@ -88,6 +88,14 @@ def test_an_applied_plan_leaves_nothing_to_plan() -> None:
     assert plan_topics(snapshot(source, list(applied.values())), RULES) == Plan()
 
 
+def test_topics_that_the_brokers_create_take_nothing_from_their_source_and_never_grow() -> None:
+    rules = replace(RULES, by_broker=True, remote_name=lambda name: name)
+    seen = snapshot([topic("a", 7, cleanup_policy="compact"), topic("b", 5)], [topic("b", 2)])
+    plan = plan_topics(replace(seen, unreadable=frozenset({"a"})), replace(rules, replication_factor=-1))
+    assert plan == Plan((CreateTopic("a", "a", -1, -1),))
+    assert render_plan(plan) == ["let the brokers create a for a"]
+
+
 def test_the_plan_reads_as_sentences() -> None:
     plan = Plan(
         (

@@ -1,0 +1,70 @@
+"""`sparkmirror lag FILE --group G`: how far a consumer group is behind, by the offsets it has committed."""
+
+import argparse
+import json
+from typing import Any
+
+from sparkmirror.errors import ConfigError, SparkMirrorError
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.status.group_lag import PartitionLag, list_lags, render_lags
+
+_DESCRIPTION = "Print group, topic, partition, offset, log size and lag, as Kafka's ConsumerOffsetChecker did."
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to argparse's subparsers."""
+    parser = verbs.add_parser("lag", help="how far a consumer group is behind", description=_DESCRIPTION)
+    parser.add_argument("file", metavar="FILE", help="a MirrorMaker 2 file, or MirrorMaker 1's consumer.config")
+    parser.add_argument("--group", metavar="G", help="the group (default: group.id of a consumer.config)")
+    parser.add_argument("--topic", metavar="T", help="only this topic, with partitions that have no offset too")
+    parser.add_argument("--cluster", metavar="ALIAS", help="only this cluster of the file (default: all)")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
+    parser.add_argument("--debug", action="store_true", help="show stack traces")
+    parser.set_defaults(command=execute, takes_rest=False)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Asks the clusters and prints. Raises ConfigError, ClusterError, and SparkMirrorError for an unknown group."""
+    clusters, group = _clusters(args.file, args.cluster, args.group)
+    lags = [lag for cluster in clusters for lag in _ask(cluster, group, args.topic)]
+    if all(lag.offset is None for lag in lags):
+        names = ", ".join(cluster.alias for cluster in clusters)
+        about = f" for topic {args.topic}" if args.topic else ""
+        raise SparkMirrorError(f"Group {group} has committed no offsets{about} on {names}.", "Is its name right?")
+    if args.format == "json":
+        print(json.dumps([lag.as_json() for lag in lags], indent=2))
+    else:
+        print("\n".join(render_lags(lags)))
+    return 0
+
+
+def _clusters(file: str, alias: str | None, group: str | None) -> tuple[list[Cluster], str]:
+    from sparkmirror.config.flows import load_config
+    from sparkmirror.config.mm1 import load_consumer
+    from sparkmirror.config.properties import read_properties
+
+    entries = read_properties(file).entries
+    if "clusters" not in entries and ("bootstrap.servers" in entries or "zookeeper.connect" in entries):
+        cluster, group_id = load_consumer(file)
+        return [cluster], group or group_id
+    if not group:
+        raise ConfigError("--group is missing", "name the consumer group: `--group G`", file=file)
+    clusters = load_config(file).clusters
+    if alias is not None and alias not in clusters:
+        known = ", ".join(clusters)
+        raise ConfigError(f"`--cluster {alias}`: the file has no such cluster", f"known are {known}", file=file)
+    return [cluster for name, cluster in clusters.items() if alias in (None, name)], group
+
+
+def _ask(cluster: Cluster, group: str, topic: str | None) -> list[PartitionLag]:
+    from sparkmirror.kafka.clients import open_admin
+    from sparkmirror.kafka.group_offsets import read_group_offsets
+
+    with open_admin(cluster, "lag") as admin:
+        stored = read_group_offsets(admin, group)
+        offsets = {where: one.offset for where, one in stored.items() if topic in (None, where.topic)}
+        partitions = set(offsets)
+        if topic is not None and topic in (found := admin.list_topics([topic])):
+            partitions |= {TopicPartition(topic, number) for number in range(found[topic].partitions)}
+        ends = admin.latest_offsets(partitions)
+    return list_lags(cluster.alias, group, offsets, ends)

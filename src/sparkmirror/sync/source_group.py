@@ -1,0 +1,70 @@
+"""Progress as a consumer group on the source, as MirrorMaker 1 keeps it; the rules, pure.
+
+The ledger on the target is what a mirror goes by; the group shows the same on the source. What tells the two apart is
+the word that a commit carries: ours names the flow. An offset without it was set by somebody else, by MirrorMaker 1
+itself or by an operator with Kafka's tools, and the next start begins there. Carried out by `sync.source_group_job`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sparkmirror.kafka.group_offsets import GroupOffset
+from sparkmirror.model import Position, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPlan:
+    """What to commit, and the partitions whose offset somebody else has set: that stands until the next start."""
+
+    commits: Mapping[TopicPartition, GroupOffset]
+    set_by_others: tuple[TopicPartition, ...] = ()
+
+
+def mark_of(source_alias: str) -> str:
+    """The metadata of our commits. Another alias is another ledger."""
+    return f"sparkmirror {source_alias}"
+
+
+def plan_adoption(
+    group: Mapping[TopicPartition, GroupOffset], ledger: Mapping[TopicPartition, Position], mark: str
+) -> dict[TopicPartition, int]:
+    """The positions that the group's offsets give at a start; all other partitions go on from the ledger.
+
+    An offset of ours is older than the ledger, or the ledger was led back with reason (a truncated source): it counts
+    only where the ledger has nothing. An offset of somebody else counts always.
+    """
+    return {
+        partition: stored.offset
+        for partition, stored in group.items()
+        if (partition not in ledger if stored.metadata == mark else _differs(stored, ledger.get(partition)))
+    }
+
+
+def plan_commit(
+    group: Mapping[TopicPartition, GroupOffset],
+    ledger: Mapping[TopicPartition, Position],
+    mark: str,
+    *,
+    renew: bool = False,
+) -> CommitPlan:
+    """What brings the group in step with the ledger: what moved, or all of it to `renew` what brokers let expire."""
+    others = tuple(sorted(where for where in ledger if where in group and group[where].metadata != mark))
+    commits = {
+        where: GroupOffset(position.offset, mark, position.leader_epoch)
+        for where, position in ledger.items()
+        if where not in others and (renew or where not in group or group[where].offset != position.offset)
+    }
+    return CommitPlan(commits, others)
+
+
+def plan_mark(group: Mapping[TopicPartition, GroupOffset], mark: str) -> dict[TopicPartition, GroupOffset]:
+    """The group's own offsets once more, under our mark: from here on a foreign one was set while the mirror ran."""
+    return {
+        where: GroupOffset(stored.offset, mark, stored.leader_epoch)
+        for where, stored in group.items()
+        if stored.metadata != mark
+    }
+
+
+def _differs(stored: GroupOffset, position: Position | None) -> bool:
+    return position is None or position.offset != stored.offset

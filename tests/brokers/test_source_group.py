@@ -1,0 +1,82 @@
+"""The group on the source beside the ledger, with real brokers and without Spark."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.mm1 import MirrorMaker1, translate_mm1
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.answers import NewTopic
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.group_offsets import GroupOffset, commit_group_offsets, read_group_offsets
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.setup import ensure_ledger_topics
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Position, TopicPartition
+from sparkmirror.sync.source_group import mark_of
+from sparkmirror.sync.source_group_job import SourceGroup
+from sparkmirror.testing.kafka import KafkaCluster
+
+
+@pytest.fixture
+def flow(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, unique: Callable[[str], str], tmp_path: Path
+) -> FlowConfig:
+    """A MirrorMaker 1 of one topic with two partitions; its ledger's topics are there."""
+    topic, consumer, producer = unique("grouped"), tmp_path / "consumer.config", tmp_path / "producer.config"
+    consumer.write_text(f"bootstrap.servers={source_cluster.bootstrap_servers}\ngroup.id={unique('mirror')}\n")
+    producer.write_text(f"bootstrap.servers={target_cluster.bootstrap_servers}\n")
+    (flow,) = translate_mm1(MirrorMaker1((str(consumer),), str(producer), include=topic)).flows
+    with open_admin(flow.source, "test") as source, open_admin(flow.target, "test") as target:
+        assert source.create_topics([NewTopic(topic, 2, 1, {})]) == {topic: None}
+        ensure_ledger_topics(target, ledger_topics(flow.name.source, flow.offset_storage_topic), replication_factor=1)
+    return flow
+
+
+def stands_at(flow: FlowConfig) -> dict[int, Position]:
+    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    with LedgerReader(flow.target, topics, flow.name.source) as ledger:
+        return {where.partition: position for where, position in ledger.read_to_end().items()}
+
+
+def test_offsets_of_the_group_go_into_the_ledger_and_come_back_under_our_mark(flow: FlowConfig) -> None:
+    (topic,) = flow.topics.include
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with open_admin(flow.source, "test") as source, open_admin(flow.target, "test") as target:
+        assert read_group_offsets(source, flow.progress_group) == {}
+        left = {first: GroupOffset(10), TopicPartition("of-somebody-else", 0): GroupOffset(3)}
+        commit_group_offsets(source, flow.progress_group, left)
+        SourceGroup(flow).begin(target)
+        assert stands_at(flow) == {0: Position(10)}
+        marked = read_group_offsets(source, flow.progress_group)
+        assert marked[first] == GroupOffset(10, mark_of(flow.name.source))
+
+        # An operator resets one partition while the mirror runs, and sets one that the mirror has not reached.
+        group = SourceGroup(flow)
+        commit_group_offsets(source, flow.progress_group, {first: GroupOffset(2), second: GroupOffset(5)})
+        group.end()
+        assert read_group_offsets(source, flow.progress_group)[first] == GroupOffset(2)
+        SourceGroup(flow).begin(target)
+        assert stands_at(flow) == {0: Position(2), 1: Position(5)}
+        group = SourceGroup(flow)
+        group()
+        assert {one.offset for one in read_group_offsets(source, flow.progress_group).values()} == {2, 5}
+        group.end()
+
+
+def test_a_mirror_whose_source_is_its_target_does_not_begin(
+    flow: FlowConfig, source_cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    port = source_cluster.bootstrap_servers.rpartition(":")[2]
+    (tmp_path / "producer.config").write_text(f"bootstrap.servers=localhost:{port}\n")
+    files = (str(tmp_path / "consumer.config"),), str(tmp_path / "producer.config")
+    (loop,) = translate_mm1(MirrorMaker1(*files, include="x")).flows
+    with (
+        open_admin(loop.target, "test") as target,
+        pytest.raises(SparkMirrorError, match="source and target are the same cluster"),
+    ):
+        topics = ledger_topics(loop.name.source, loop.offset_storage_topic)
+        ensure_ledger_topics(target, topics, replication_factor=1)
+        SourceGroup(loop).begin(target)

@@ -1,0 +1,145 @@
+"""MirrorMaker 1's command: a chain of two over three clusters, as its manual builds them, and what operators do."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+from tests.oracle import Client, assert_same, count_records, list_topics, read_topic
+from tests.scenarios.data import Note, make_topics, numbered, write
+from tests.scenarios.mirror import Mirror, StartMirror
+
+from sparkmirror.cli.main import main
+from sparkmirror.testing.kafka import KafkaCluster
+
+ASK_SECONDS_MAX = 60.0
+PROGRAM = (
+    sys.executable,
+    "-c",
+    "import sys; from sparkmirror.cli.main import mirror_maker_1; sys.exit(mirror_maker_1())",
+)
+PRODUCER = "compression.type=lz4\nlinger.ms=100\nbatch.size=65536\nacks=-1\n"
+CONSUMER = (
+    "auto.offset.reset=earliest\nenable.auto.commit=false\nsocket.receive.buffer.bytes=1048576\n"
+    "partition.assignment.strategy=org.apache.kafka.clients.consumer.RoundRobinAssignor\n"
+    "key.deserializer=org.apache.kafka.common.serialization.ByteArrayDeserializer\n"
+)
+MANY = [Note(f"{at}".encode(), None, at % 3, 10**12 + at, (("n", str(at).encode()), ("n", None))) for at in range(300)]
+
+
+@pytest.fixture(scope="module")
+def middle() -> Iterator[Client]:
+    """The cluster between: it creates topics when they are asked for, with two partitions each."""
+    with KafkaCluster(name="middle", config={"auto.create.topics.enable": "true", "num.partitions": "2"}) as cluster:
+        yield {"bootstrap.servers": cluster.bootstrap_servers}
+
+
+class MirrorMaker1:
+    """One of the chain: its two files, and how it is started."""
+
+    def __init__(self, directory: Path, name: str, source: Client, target: Client, start: StartMirror) -> None:
+        self.group = name
+        self.consumer = directory / f"{name}.consumer.config"
+        producer = directory / f"{name}.producer.config"
+        self.consumer.write_text(f"bootstrap.servers={source['bootstrap.servers']}\ngroup.id={name}\n{CONSUMER}")
+        producer.write_text(f"bootstrap.servers={target['bootstrap.servers']}\n{PRODUCER}")
+        self._files = ("--consumer.config", str(self.consumer), "--producer.config", str(producer))
+        self._start = start
+
+    def start(self, topics: str, *options: str) -> Mirror:
+        every = ("--offset.commit.interval.ms", "300")
+        return self._start("", *self._files, "--whitelist", topics, *every, *options, program=PROGRAM)
+
+
+def committed(client: Client, group: str) -> dict[tuple[str, int], int]:
+    """By librdkafka, as Kafka's own tools see it."""
+    admin = AdminClient(dict(client))
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    return {(one.topic, one.partition): one.offset for one in asked[group].result(ASK_SECONDS_MAX).topic_partitions}
+
+
+def set_offset(client: Client, group: str, topic: str, partition: int, offset: int) -> None:
+    """What `kafka-consumer-groups --reset-offsets` does; a cluster's first group waits for its coordinator."""
+    admin = AdminClient(dict(client))
+    deadline = time.monotonic() + ASK_SECONDS_MAX
+    while True:
+        where = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])
+        (answer,) = admin.alter_consumer_group_offsets([where])[group].result(ASK_SECONDS_MAX).topic_partitions
+        if answer.error is None:
+            return
+        assert time.monotonic() < deadline, answer.error
+        time.sleep(0.05)
+
+
+def test_a_chain_of_two_mirror_makers_over_three_clusters(
+    source: Client,
+    middle: Client,
+    target: Client,
+    unique: Callable[[str], str],
+    start_mirror: StartMirror,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    story = unique("chain")
+    orders, notes, lost = f"{story}.orders", f"{story}.heartbeats", f"{story}.lost"
+    make_topics(source, {orders: 3, notes: 2, lost: 2})
+    make_topics(middle, {orders: 3})
+    make_topics(target, {orders: 3, notes: 2}, {"max.message.bytes": "20000"})
+    write(source, orders, MANY)
+    write(source, notes, [*numbered(0, 100, partitions=2), Note(None, b"tombstone")])
+    first = MirrorMaker1(tmp_path, unique("first"), source, middle, start_mirror)
+    second = MirrorMaker1(tmp_path, unique("second"), middle, target, start_mirror)
+    # Where a MirrorMaker 1 of old stopped.
+    set_offset(source, first.group, notes, 0, 10)
+
+    topics = f"{story}.*"
+    one = first.start(topics, "--num.streams", "2", "--num.producers", "2")
+    two = second.start(topics)
+    two.wait_until(lambda: count_records(target, orders) == 300, "the whole of one topic is at the chain's end")
+    two.wait_until(lambda: count_records(target, notes) >= 91, "the other one from where the group stood")
+    assert_same(read_topic(source, orders), read_topic(target, orders), orders)
+    left = read_topic(source, notes)
+    left[0] = left[0][10:]
+    assert_same(left, read_topic(target, notes), notes)
+
+    one.wait_until(lambda: lost in list_topics(middle), "the middle creates topics that are asked for")
+    two.wait_until(lambda: f"has no topic {lost} and does not create it" in two.errors, "the end does not, and says so")
+
+    def all_committed() -> bool:
+        found = committed(source, first.group)
+        return sum(found.values()) == 401 and len(found) == 7
+
+    one.wait_until(all_committed, "the group on the source shows all progress", 30)
+    assert main(["lag", str(first.consumer), "--format", "json", "--topic", orders]) == 0
+    lags = json.loads(capsys.readouterr().out)
+    assert [(lag["partition"], lag["offset"], lag["log_size"], lag["lag"]) for lag in lags] == [
+        (at, 100, 100, 0) for at in range(3)
+    ]
+
+    write(source, orders, [Note(b"x" * 50_000)], compression_type="none")
+    ended = two.finish(60)
+    assert ended.status == 1, "--abort.on.send.failure is on by default"
+    assert f"{orders}-0: " in ended.errors.splitlines()[-2], ended.errors
+    one.stop()
+    assert committed(source, first.group)[orders, 0] == 101, "the end commits what came last"
+
+    set_offset(source, first.group, orders, 1, 40)
+    ended = first.start(topics, "--once").finish()
+    assert ended.status == 0, ended.errors
+    again = read_topic(source, orders)
+    again[1] = again[1] + again[1][40:]
+    assert_same(again, read_topic(middle, orders), "what an operator asked for came again, and nothing else")
+
+
+def test_source_and_target_may_not_be_one_cluster_under_two_names(
+    source: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path
+) -> None:
+    elsewhere = {"bootstrap.servers": source["bootstrap.servers"].replace("127.0.0.1", "localhost")}
+    ended = MirrorMaker1(tmp_path, unique("loop"), source, elsewhere, start_mirror).start("nothing").finish()
+    assert ended.status == 1
+    assert "source and target are the same cluster" in ended.errors
+    assert "Traceback" not in ended.errors
