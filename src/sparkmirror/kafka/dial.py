@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka.errors import SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.protocol.sasl import (
@@ -22,7 +23,9 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from sparkmirror.errors import AuthenticationFailed, ClusterUnreachable, ProtocolError
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.errors import translate
+from sparkmirror.kafka.sasl import SaslSettings
 from sparkmirror.kafka.settings import ClientSettings
 
 SETUP_SECONDS_MAX = 10.0
@@ -102,19 +105,16 @@ def dial(host: str, port: int, settings: ClientSettings, *, receive_bytes: int =
     try:
         raw = _connect(host, port, receive_bytes, send_bytes)
     except OSError as problem:
-        raise ClusterUnreachable(f"broker {address} cannot be reached: {problem}") from problem
+        raise translate(problem, settings, "connecting", address) from problem
     try:
         link = Link(_secured(raw, host, settings), address, {}, settings.client_id)
         link.versions, link.features = _api_versions(link)
-        if settings.sasl_mechanism:
-            link.reauthenticate_at = authenticate(link, host, settings)
+        if settings.sasl:
+            link.reauthenticate_at = authenticate(link, host, settings.sasl)
         return link
-    except ssl.SSLError as problem:
+    except Exception as problem:
         raw.close()
-        raise AuthenticationFailed(f"TLS with broker {address} failed: {problem.reason or problem}") from problem
-    except OSError as problem:
-        raw.close()
-        raise ClusterUnreachable(f"broker {address} broke off the connection: {problem}") from problem
+        raise translate(problem, settings, "connecting", address) from problem
     except BaseException:
         raw.close()
         raise
@@ -160,34 +160,22 @@ def _api_versions(link: Link) -> tuple[dict[int, tuple[int, int]], dict[str, int
     raise ProtocolError(f"broker {link.address} does not answer ApiVersions")
 
 
-def _mechanism(host: str, settings: ClientSettings) -> Any:
-    credentials = settings.credentials
-    return get_sasl_mechanism(settings.sasl_mechanism)(
-        host=host,
-        security_protocol="SASL_SSL",  # kafka-python only uses it to warn of clear text in its log
-        sasl_mechanism=settings.sasl_mechanism,
-        sasl_plain_username=credentials.username if credentials else None,
-        sasl_plain_password=credentials.password if credentials else None,
-    )
+def authenticate(link: Link, host: str, sasl: SaslSettings) -> float:
+    """Run the SASL exchange (KIP-43, KIP-152) and return the monotonic time by which to repeat it (KIP-368).
 
-
-def authenticate(link: Link, host: str, settings: ClientSettings) -> float:
-    """Run the SASL exchange (KIP-43, KIP-152) and return the monotonic time by which to repeat it (KIP-368)."""
-    name = settings.sasl_mechanism
+    Raises the client's errors.
+    """
+    name = sasl.mechanism
     handshake = link.ask(SaslHandshakeRequest(mechanism=name), SaslHandshakeResponse, 1)
     if handshake.error_code:
-        raise AuthenticationFailed(
-            f"broker {link.address} does not offer SASL mechanism {name}, only {', '.join(handshake.mechanisms)}",
-            "set sasl.mechanism to one of these",
-        )
-    mechanism = _mechanism(host, settings)
+        raise UnsupportedSaslMechanismError
+    # kafka-python only uses the protocol to warn of clear text in its log.
+    mechanism = get_sasl_mechanism(name)(host=host, security_protocol="SASL_SSL", **sasl.arguments())
     lifetime_ms = 0
     while not mechanism.is_done():
         answer = link.ask(SaslAuthenticateRequest(mechanism.auth_bytes()), SaslAuthenticateResponse, 1)
         if answer.error_code:
-            raise AuthenticationFailed(
-                f"broker {link.address} refused the {name} credentials", "check sasl.jaas.config of this cluster"
-            )
+            raise SaslAuthenticationFailedError
         mechanism.receive(answer.auth_bytes)
         lifetime_ms = answer.session_lifetime_ms
     return time.monotonic() + lifetime_ms * 0.85 / 1000 if lifetime_ms > 0 else float("inf")

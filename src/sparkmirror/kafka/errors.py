@@ -71,20 +71,22 @@ def refusal(code: int, alias: str, doing: str, detail: str | None = None) -> Spa
     return RequestRefused(message, _HINTS.get(code, ""), code)
 
 
-def translate(error: BaseException, settings: ClientSettings, doing: str) -> SparkMirrorError:
-    """The error for an exception of the client, raised while `doing` something on the cluster of `settings`."""
-    if isinstance(error, SparkMirrorError):
-        return error
-    addresses = ", ".join(settings.bootstrap_servers)
-    cluster = f"Cluster {settings.alias} ({addresses})"
+def translate(error: BaseException, settings: ClientSettings, doing: str, address: str = "") -> SparkMirrorError:
+    """The error for an exception of the client, raised while `doing` something on the cluster of `settings`.
+
+    `address` is the broker that was asked, when it is known.
+    """
+    if own := next((cause for cause in _causes(error) if isinstance(cause, SparkMirrorError)), None):
+        return own
+    cluster = f"Cluster {settings.alias} ({address or ', '.join(settings.bootstrap_servers)})"
     if isinstance(error, client_errors.SaslAuthenticationFailedError):
         return AuthenticationFailed(
-            f"{cluster} refused the credentials ({settings.sasl_mechanism}) while {doing}.",
+            f"{cluster} refused the credentials ({_mechanism(settings)}) while {doing}.",
             _SASL_HINT.format(alias=settings.alias),
         )
     if isinstance(error, (client_errors.UnsupportedSaslMechanismError, client_errors.IllegalSaslStateError)):
         return AuthenticationFailed(
-            f"{cluster} does not offer {settings.sasl_mechanism or 'SASL'} here, while {doing}.",
+            f"{cluster} does not offer {_mechanism(settings)} here, while {doing}.",
             f"Check {settings.alias}.sasl.mechanism and that the port belongs to a SASL listener.",
         )
     if tls := tls_failure(error):
@@ -103,9 +105,15 @@ def translate(error: BaseException, settings: ClientSettings, doing: str) -> Spa
     )
 
 
+def _mechanism(settings: ClientSettings) -> str:
+    return settings.sasl.mechanism if settings.sasl else "SASL"
+
+
 def is_refused_login(error: BaseException) -> bool:
     """Whether trying again with the same settings is pointless: TLS or SASL said no."""
-    return isinstance(error, _LOGIN) or (tls_failure(error) is not None and not is_broken_handshake(error))
+    if any(isinstance(cause, (AuthenticationFailed, *_LOGIN)) for cause in _causes(error)):
+        return True
+    return tls_failure(error) is not None and not is_broken_handshake(error)
 
 
 def tls_failure(error: BaseException) -> ssl.SSLError | None:
@@ -135,6 +143,12 @@ def _tls_error(error: ssl.SSLError, cluster: str, settings: ClientSettings, doin
         hint = f"Check {settings.alias}.ssl.truststore.* and that the certificate names the host in bootstrap.servers."
         return AuthenticationFailed(f"{cluster} showed a certificate we do not trust: {error.verify_message}.", hint)
     reason = (getattr(error, "reason", "") or str(error)).replace("_", " ").lower()
+    if settings.tls and any(mark in reason for mark in _ABOUT_OUR_CERTIFICATE):
+        hint = f"Check {settings.alias}.ssl.keystore.* and which authorities the brokers trust."
+        if not settings.tls.key:
+            return AuthenticationFailed(f"{cluster} asks for a client certificate, and none is configured.", hint)
+        why = f", and {problem}" if (problem := settings.tls.key_problem()) else ""
+        return AuthenticationFailed(f"{cluster} refused our certificate{why}: {reason}.", hint)
     hint = f"Check that the port is a TLS listener, and {settings.alias}.ssl.keystore.* if it asks for a certificate."
     return AuthenticationFailed(f"{cluster}: the TLS handshake failed while {doing}: {reason}.", hint)
 
@@ -149,6 +163,15 @@ _CONNECTION = (
     client_errors.KafkaTimeoutError,
     client_errors.RequestTimedOutError,
     client_errors.NodeNotReadyError,
+)
+# Alerts of the peer: RFC 8446 has one for no certificate, Java's brokers send "bad certificate" for all of them.
+_ABOUT_OUR_CERTIFICATE = (
+    "alert bad certificate",
+    "alert certificate unknown",
+    "alert certificate expired",
+    "alert certificate required",
+    "alert unsupported certificate",
+    "alert unknown ca",
 )
 _BROKEN = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _LOGIN = (

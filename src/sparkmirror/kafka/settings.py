@@ -5,29 +5,17 @@ configuration files are MirrorMaker's. `ssl.ca.location`, librdkafka's name of a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Any
 
 from sparkmirror.errors import ConfigError
-from sparkmirror.kafka.jaas import parse_jaas
-from sparkmirror.kafka.tls import TlsSettings
+from sparkmirror.kafka.sasl import SaslSettings, sasl_settings
+from sparkmirror.kafka.tls import Store, TlsSettings
 from sparkmirror.model import Cluster
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_PEM_HINT = (
-    "Export the store to PEM and set {store}.type=PEM: keytool -importkeystore -srckeystore <store> "
-    "-destkeystore store.p12 -deststoretype PKCS12, then openssl pkcs12 -in store.p12 -out store.pem"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """A user and password for PLAIN or SCRAM; the password is kept out of `repr`."""
-
-    username: str
-    password: str = field(repr=False)
+_STORE_TYPES = ("PEM", "JKS", "PKCS12")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +27,7 @@ class ClientSettings:
     client_id: str
     security_protocol: str = "PLAINTEXT"
     tls: TlsSettings | None = None
-    sasl_mechanism: str = ""
-    credentials: Credentials | None = None
+    sasl: SaslSettings | None = None
     request_timeout_seconds: float = 30.0
     idle_seconds_max: float = 540.0
     metadata_age_seconds_max: float = 300.0
@@ -57,9 +44,7 @@ class ClientSettings:
             "client_id": self.client_id,
             "security_protocol": self.security_protocol,
             "ssl_context": self.ssl_context(),
-            "sasl_mechanism": self.sasl_mechanism or None,
-            "sasl_plain_username": self.credentials.username if self.credentials else None,
-            "sasl_plain_password": self.credentials.password if self.credentials else None,
+            **(self.sasl.arguments() if self.sasl else {}),
             "request_timeout_ms": int(self.request_timeout_seconds * 1000),
             "connections_max_idle_ms": int(self.idle_seconds_max * 1000),
             "metadata_max_age_ms": int(self.metadata_age_seconds_max * 1000),
@@ -73,8 +58,6 @@ def client_settings(cluster: Cluster, role: str) -> ClientSettings:
     """
     client = cluster.client
     protocol = _one_of(client, "security.protocol", PROTOCOLS, "PLAINTEXT")
-    sasl = protocol.startswith("SASL")
-    mechanism = _one_of(client, "sasl.mechanism", MECHANISMS, "GSSAPI") if sasl else ""
     prefix = client.get("client.id", "").strip() or "sparkmirror"
     return ClientSettings(
         alias=cluster.alias,
@@ -82,8 +65,7 @@ def client_settings(cluster: Cluster, role: str) -> ClientSettings:
         client_id=f"{prefix}-{role}",
         security_protocol=protocol,
         tls=_tls(client) if protocol.endswith("SSL") else None,
-        sasl_mechanism=mechanism,
-        credentials=_credentials(client) if sasl else None,
+        sasl=sasl_settings(client) if protocol.startswith("SASL") else None,
         request_timeout_seconds=_seconds(client, "request.timeout.ms", 30_000),
         idle_seconds_max=_seconds(client, "connections.max.idle.ms", 540_000),
         metadata_age_seconds_max=_seconds(client, "metadata.max.age.ms", 300_000),
@@ -118,56 +100,37 @@ def _seconds(client: Mapping[str, str], key: str, default_ms: int) -> float:
     return int(text) / 1000
 
 
-def _credentials(client: Mapping[str, str]) -> Credentials:
-    key = "sasl.jaas.config"
-    hint = f'{key}=org.apache.kafka.common.security.scram.ScramLoginModule required username="..." password="...";'
-    if not client.get(key, "").strip():
-        raise ConfigError(f"{key} is missing, and SASL needs it.", hint, key=key)
-    try:
-        options = parse_jaas(client[key]).options
-    except ValueError as problem:
-        raise ConfigError(f"{key} cannot be read: {problem}.", hint, key=key) from None
-    if not options.get("username") or "password" not in options:
-        raise ConfigError(f"{key} lacks a username or a password.", hint, key=key)
-    return Credentials(options["username"], options["password"])
-
-
 def _tls(client: Mapping[str, str]) -> TlsSettings:
-    trust_file, trust_pem = _trust(client)
-    key_file, key_pem = _key(client)
     return TlsSettings(
-        trust_file=trust_file,
-        trust_pem=trust_pem,
-        key_file=key_file,
-        key_pem=key_pem,
+        trust=_trust(client),
+        key=_key(client),
         key_password=client.get("ssl.key.password", ""),
         check_hostname=client.get("ssl.endpoint.identification.algorithm", "https").strip() != "",
         versions=_tls_versions(client),
     )
 
 
-def _trust(client: Mapping[str, str]) -> tuple[str, str]:
+def _trust(client: Mapping[str, str]) -> Store:
     if path := client.get("ssl.ca.location", "").strip():
-        return path, ""
-    location = client.get("ssl.truststore.location", "").strip()
-    certificates = client.get("ssl.truststore.certificates", "")
-    if location or certificates:
-        _require_pem(client, "ssl.truststore")
-    return location, "" if location else _unfolded(certificates)
+        return Store(path)
+    if location := client.get("ssl.truststore.location", "").strip():
+        return _store_file(client, "ssl.truststore", location)
+    return Store(pem=_unfolded(client.get("ssl.truststore.certificates", "")))
 
 
-def _key(client: Mapping[str, str]) -> tuple[str, str]:
-    location = client.get("ssl.keystore.location", "").strip()
+def _key(client: Mapping[str, str]) -> Store:
+    if location := client.get("ssl.keystore.location", "").strip():
+        return _store_file(client, "ssl.keystore", location)
     key, chain = client.get("ssl.keystore.key", ""), client.get("ssl.keystore.certificate.chain", "")
-    if not (location or key or chain):
-        return "", ""
-    _require_pem(client, "ssl.keystore")
-    if location:
-        return location, ""
-    if not (key and chain):
+    if bool(key) != bool(chain):
         problem = "ssl.keystore.key and ssl.keystore.certificate.chain must be set together."
         raise ConfigError(problem, key="ssl.keystore.key")
-    return "", f"{_unfolded(key)}\n{_unfolded(chain)}"
+    return Store(pem=f"{_unfolded(key)}\n{_unfolded(chain)}") if key else Store()
+
+
+def _store_file(client: Mapping[str, str], name: str, location: str) -> Store:
+    kind = _one_of(client, f"{name}.type", _STORE_TYPES, "JKS")
+    return Store(location, is_pem=kind == "PEM", password=client.get(f"{name}.password", ""))
 
 
 def _unfolded(pem: str) -> str:
@@ -181,13 +144,6 @@ def _unfolded_line(line: str) -> str:
         return "\n".join(line.split())
     border, dashes, rest = line[5:].partition("-----")
     return f"-----{border}{dashes}" + ("\n" + "\n".join(rest.split()) if rest.strip() else "")
-
-
-def _require_pem(client: Mapping[str, str], store: str) -> None:
-    kind = client.get(f"{store}.type", "JKS").strip().upper()
-    if kind != "PEM":
-        hint = _PEM_HINT.format(store=store)
-        raise ConfigError(f"{store}.type={kind} is not supported yet, only PEM is.", hint, key=f"{store}.type")
 
 
 def _tls_versions(client: Mapping[str, str]) -> tuple[str, ...]:

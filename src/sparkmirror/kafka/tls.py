@@ -1,25 +1,38 @@
-"""From PEM stores to an `ssl.SSLContext`; built by `kafka.settings`, used by every connection, ours or the client's."""
+"""From PEM and Java stores to an `ssl.SSLContext`; settings are made by `kafka.settings`, every connection uses it."""
 
 import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sparkmirror.errors import ConfigError
+from sparkmirror.kafka.keystore import StoreProblem, private_key, trusted_certificates
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
 @dataclass(frozen=True, slots=True)
-class TlsSettings:
-    """TLS of one cluster. Stores are PEM: a path, or the text itself; an empty trust store means the system's."""
+class Store:
+    """Certificates or a key: a file, PEM or a Java store with a password, or PEM text; nothing at all by default."""
 
-    trust_file: str = ""
-    trust_pem: str = ""
-    key_file: str = ""
-    key_pem: str = field(default="", repr=False)
+    file: str = ""
+    pem: str = field(default="", repr=False)
+    is_pem: bool = True
+    password: str = field(default="", repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.file or self.pem)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """TLS of one cluster; an empty trust store means the system's. Stores are read anew for each context."""
+
+    trust: Store = Store()
+    key: Store = Store()
     key_password: str = field(default="", repr=False)
     check_hostname: bool = True
     versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
@@ -34,24 +47,44 @@ class TlsSettings:
         self._load_key(context)
         return context
 
+    def key_problem(self) -> str:
+        """What is wrong with our own certificate, as a phrase, as far as can be told from here; "" when nothing is."""
+        from cryptography.x509 import load_pem_x509_certificates
+
+        try:
+            certificate = load_pem_x509_certificates(self._key_pem().encode())[0]
+        except (OSError, ValueError):
+            return "it cannot be read"
+        ended = certificate.not_valid_after_utc
+        return f"it expired on {ended:%Y-%m-%d}" if ended < datetime.now(UTC) else ""
+
+    def _key_pem(self) -> str:
+        store = self.key
+        if not store.file:
+            return store.pem
+        content = Path(store.file).read_bytes()
+        return content.decode() if store.is_pem else private_key(content, store.password, self.key_password)
+
     def _load_trust(self, context: ssl.SSLContext) -> None:
-        if self.trust_file:
-            with _naming("ssl.truststore.location", self.trust_file):
-                context.load_verify_locations(cadata=Path(self.trust_file).read_text(encoding="utf-8"))
-        elif self.trust_pem:
+        store = self.trust
+        if store.file:
+            with _naming("ssl.truststore.location", store.file):
+                content = Path(store.file).read_bytes()
+                pem = content.decode() if store.is_pem else trusted_certificates(content, store.password)
+                context.load_verify_locations(cadata=pem)
+        elif store.pem:
             with _naming("ssl.truststore.certificates"):
-                context.load_verify_locations(cadata=self.trust_pem)
+                context.load_verify_locations(cadata=store.pem)
         else:
             context.load_default_certs()
 
     def _load_key(self, context: ssl.SSLContext) -> None:
+        if not self.key:
+            return
         # Without a password OpenSSL would ask for one on the terminal: an empty one makes it fail instead.
-        if self.key_file:
-            with _naming("ssl.keystore.location", self.key_file):
-                context.load_cert_chain(self.key_file, password=self.key_password)
-        elif self.key_pem:
-            with _naming("ssl.keystore.key"), _in_memory(self.key_pem) as path:
-                context.load_cert_chain(path, password=self.key_password)
+        key = "ssl.keystore.location" if self.key.file else "ssl.keystore.key"
+        with _naming(key, self.key.file), _in_memory(self._key_pem()) as path:
+            context.load_cert_chain(path, password=self.key_password if self.key.is_pem else "")
 
 
 @contextmanager
@@ -60,9 +93,17 @@ def _naming(key: str, path: str = "") -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         where = f" ({path})" if path else ""
-        reason = error.strerror or type(error).__name__ if isinstance(error, OSError) else "it is not PEM text"
-        hint = "Check that the file exists, is readable and PEM, and that ssl.key.password fits."
-        raise ConfigError(f"{key}{where} cannot be used: {reason}.", hint, key=key) from None
+        hint = "Check that the file exists and is readable, its type (JKS, PKCS12 or PEM) and its passwords."
+        raise ConfigError(f"{key}{where} cannot be used: {_reason(error)}.", hint, key=key) from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, StoreProblem):
+        return str(error)
+    if isinstance(error, ssl.SSLError):
+        # OpenSSL's reasons for PEM that it cannot read say little: only the one of a wrong password is of use.
+        return "the password of its key is wrong" if "DECRYPT" in str(error).upper() else "it is not PEM text"
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else "it is not PEM text"
 
 
 @contextmanager

@@ -1,29 +1,19 @@
 """A throw-away certificate authority with one broker and one client certificate. Called by `kafka` for TLS listeners.
 
-Needs the `cryptography` package, which the `test` extra brings.
+The client has a second certificate, whose time is over.
 """
 
 import datetime
 import ipaddress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from sparkmirror.errors import EnvironmentProblem
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
 from sparkmirror.testing.layout import TlsFiles
-
-try:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-    from cryptography.x509.oid import NameOID
-except ImportError as error:
-    raise EnvironmentProblem(
-        "TLS listeners of embedded brokers need the Python package cryptography.", "pip install 'sparkmirror[test]'"
-    ) from error
-
-if TYPE_CHECKING:
-    from cryptography.x509 import Certificate
 
 VALIDITY_DAYS = 30
 Key = ec.EllipticCurvePrivateKey
@@ -39,15 +29,19 @@ def make_certificates(directory: Path, client_name: str = "client") -> TlsFiles:
     ca = _sign("sparkmirror test authority", ca_key, None, ca_key)
     broker_key, client_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     broker, client = _sign("localhost", broker_key, ca, ca_key), _sign(client_name, client_key, ca, ca_key)
+    expired = _sign(client_name, client_key, ca, ca_key, valid_days=-1)
     return TlsFiles(
         ca_file=_write(directory / "ca.pem", _pem(ca)),
         broker_file=_write(directory / "broker.pem", _key_pem(broker_key) + _pem(broker)),
         client_certificate_file=_write(directory / "client.pem", _pem(client)),
         client_key_file=_write(directory / "client-key.pem", _key_pem(client_key)),
+        expired_client_file=_write(directory / "expired.pem", _key_pem(client_key) + _pem(expired)),
     )
 
 
-def _sign(name: str, key: Key, issuer: "Certificate | None", issuer_key: Key) -> "Certificate":
+def _sign(
+    name: str, key: Key, issuer: x509.Certificate | None, issuer_key: Key, valid_days: int = VALIDITY_DAYS
+) -> x509.Certificate:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
     loopback = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
@@ -57,8 +51,8 @@ def _sign(name: str, key: Key, issuer: "Certificate | None", issuer_key: Key) ->
         .issuer_name(issuer.subject if issuer else subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=VALIDITY_DAYS))
+        .not_valid_before(now - datetime.timedelta(days=2))
+        .not_valid_after(now + datetime.timedelta(days=valid_days))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         # Python 3.13 refuses a chain whose certificates lack this (VERIFY_X509_STRICT).
@@ -71,13 +65,13 @@ def _sign(name: str, key: Key, issuer: "Certificate | None", issuer_key: Key) ->
     return builder.sign(issuer_key, hashes.SHA256())
 
 
-def _signing_usage() -> "x509.KeyUsage":
+def _signing_usage() -> x509.KeyUsage:
     names = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
              "key_cert_sign", "crl_sign", "encipher_only", "decipher_only")  # fmt: skip
     return x509.KeyUsage(**{name: name in ("key_cert_sign", "crl_sign") for name in names})
 
 
-def _pem(certificate: "Certificate") -> bytes:
+def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(Encoding.PEM)
 
 

@@ -22,7 +22,6 @@ from sparkmirror.testing.jars import KAFKA, class_path
 from sparkmirror.testing.layout import (
     CONTROLLER,
     FAR,
-    PLAIN,
     PLAINTEXT,
     Listener,
     Node,
@@ -234,7 +233,7 @@ class KafkaCluster:
             from sparkmirror.testing.certificates import make_certificates
 
             self._tls = make_certificates(guard.directory / "tls")
-        if self._features or (self._sasl and self._sasl.mechanism != PLAIN):
+        if self._features or (self._sasl and self._sasl.is_scram):
             bootstrap = bootstrap_records(guard.directory, self._sasl, self._features)
         listeners = plan_listeners(self._tls, self._sasl, far=self._far is not None)
         nodes = self._nodes(guard.directory, listeners)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 CONTROLLER = "CONTROLLER"
 PLAINTEXT = "PLAINTEXT"
-PLAIN = "PLAIN"
+OAUTHBEARER = "OAUTHBEARER"
 FAR = "FAR"
+_OAUTH_MODULE = 'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +28,33 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """The one user of a SASL listener. `mechanism`: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
+    """The one user of a SASL listener. `mechanism`: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
+
+    With OAUTHBEARER brokers take any unsecured token; user and password have no meaning.
+    """
 
     mechanism: str
     user: str
     password: str = field(repr=False)
 
+    @property
+    def is_scram(self) -> bool:
+        """Whether the user's password is in the cluster's metadata."""
+        return self.mechanism.startswith("SCRAM")
+
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files of a throw-away authority; each key-and-certificate file holds the key first."""
+    """PEM files of a throw-away authority; each key-and-certificate file holds the key first.
+
+    `expired_client_file` is a key and certificate of a client whose time is over.
+    """
 
     ca_file: Path
     broker_file: Path
     client_certificate_file: Path
     client_key_file: Path
+    expired_client_file: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +172,9 @@ def _sasl_properties(listener: str, sasl: Sasl) -> dict[str, str]:
 
 
 def _login_module(sasl: Sasl) -> str:
-    if sasl.mechanism != PLAIN:
+    if sasl.mechanism == OAUTHBEARER:
+        return f"org.apache.kafka.common.security.oauthbearer.{_OAUTH_MODULE}"
+    if sasl.is_scram:
         return "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     password = sasl.password.replace("\\", "\\\\").replace('"', '\\"')
     return f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{sasl.user}="{password}";'

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.jars import KAFKA, class_path
-from sparkmirror.testing.layout import CONTROLLER, PLAIN, Node, Sasl, plan_listeners, plan_properties, render_properties
+from sparkmirror.testing.layout import CONTROLLER, Node, Sasl, plan_listeners, plan_properties, render_properties
 from sparkmirror.testing.process import JavaProgram
 
 _PORTS_NEVER_OPENED = {"PLAINTEXT": 1, CONTROLLER: 2}
@@ -54,6 +54,6 @@ def format_node(node: Node, cluster_id: str, bootstrap: bytes) -> None:
 
 def _extras(sasl: Sasl | None, features: Mapping[str, int]) -> Sequence[str]:
     extras = [word for name, level in features.items() for word in ("--feature", f"{name}={level}")]
-    if sasl and sasl.mechanism != PLAIN:
+    if sasl and sasl.is_scram:
         extras += ["--add-scram", f"{sasl.mechanism}=[name={sasl.user},password={sasl.password}]"]
     return extras

@@ -15,15 +15,15 @@ from sparkmirror.errors import (
 )
 from sparkmirror.kafka.answers import TopicExists
 from sparkmirror.kafka.errors import RequestRefused, error_name, is_refused_login, refusal, translate
-from sparkmirror.kafka.settings import ClientSettings, Credentials
+from sparkmirror.kafka.sasl import SaslSettings
+from sparkmirror.kafka.settings import ClientSettings
 
 SETTINGS = ClientSettings(
     alias="A",
     bootstrap_servers=("one:9092", "two:9092"),
     client_id="test",
     security_protocol="SASL_SSL",
-    sasl_mechanism="PLAIN",
-    credentials=Credentials("alice", "hunter2"),
+    sasl=SaslSettings("PLAIN", "alice", "hunter2"),
 )
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.errors import ConfigError
+from sparkmirror.errors import ConfigError, EnvironmentProblem
+from sparkmirror.kafka.sasl import SaslSettings
 from sparkmirror.kafka.settings import ClientSettings, client_settings
 from sparkmirror.model import Cluster
 
@@ -47,12 +48,20 @@ def test_sasl_credentials_come_from_the_jaas_line() -> None:
     assert (arguments["sasl_plain_username"], arguments["sasl_plain_password"]) == ("alice", "hunter2")
 
 
+def test_kerberos_takes_the_service_name_and_says_what_it_lacks() -> None:
+    jaas = 'com.sun.security.auth.module.Krb5LoginModule required serviceName="kafka";'
+    found = settings_of({"security.protocol": "SASL_PLAINTEXT", "sasl.jaas.config": jaas})
+    assert found.sasl == SaslSettings("GSSAPI", kerberos_service_name="kafka")
+    with pytest.raises(EnvironmentProblem, match="package gssapi"):
+        found.client_arguments()
+
+
 def test_secrets_stay_out_of_repr_and_settings_travel_to_workers() -> None:
     inline = {"ssl.keystore.type": "PEM", "ssl.keystore.key": "KEYTEXT", "ssl.keystore.certificate.chain": "CHAIN"}
     found = settings_of(SASL | inline | {"security.protocol": "SASL_SSL", "ssl.key.password": "keypass"})
-    assert found.credentials is not None
+    assert found.sasl is not None
     assert found.tls is not None
-    for secret in (found.credentials.password, found.tls.key_pem.strip(), found.tls.key_password):
+    for secret in (found.sasl.password, found.tls.key.pem.strip(), found.tls.key_password):
         assert secret
         assert secret not in repr(found)
     assert "KEYTEXT" not in repr(found)
@@ -67,15 +76,16 @@ def test_secrets_stay_out_of_repr_and_settings_travel_to_workers() -> None:
         ({"bootstrap.servers": "broker:99999"}, "bootstrap.servers", "host:port"),
         ({"security.protocol": "TLS"}, "security.protocol", "Use one of PLAINTEXT"),
         ({"request.timeout.ms": "soon"}, "request.timeout.ms", "milliseconds"),
-        ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism", "GSSAPI is not supported"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.kerberos.service.name", "GSSAPI needs it"),
+        (SASL | {"sasl.mechanism": "DIGEST-MD5"}, "sasl.mechanism", "Use one of PLAIN"),
+        (SASL | {"sasl.login.class": "com.acme.Login"}, "sasl.login.class", "is a Java class"),
         (SASL | {"sasl.jaas.config": ""}, "sasl.jaas.config", "missing"),
         (SASL | {"sasl.jaas.config": f'{SCRAM} required username="alice" hunter2'}, "sasl.jaas.config", "semicolon"),
         (SASL | {"sasl.jaas.config": f'{SCRAM} required password="hunter2";'}, "sasl.jaas.config", "lacks a username"),
-        ({"security.protocol": "SSL", "ssl.truststore.location": "t.jks"}, "ssl.truststore.type", "JKS is not supp"),
         (
-            {"security.protocol": "SSL", "ssl.keystore.location": "k.p12", "ssl.keystore.type": "pkcs12"},
+            {"security.protocol": "SSL", "ssl.keystore.location": "k.bks", "ssl.keystore.type": "bcfks"},
             "ssl.keystore.type",
-            "PKCS12 is not supported",
+            "BCFKS is not supported",
         ),
         (
             {"security.protocol": "SSL", "ssl.keystore.key": "k", "ssl.keystore.type": "PEM"},

@@ -16,7 +16,7 @@ from sparkmirror.testing.layout import (
     render_properties,
 )
 
-TLS = TlsFiles(Path("ca.pem"), Path("broker.pem"), Path("client.pem"), Path("client-key.pem"))
+TLS = TlsFiles(Path("ca.pem"), Path("broker.pem"), Path("client.pem"), Path("client-key.pem"), Path("expired.pem"))
 
 
 def nodes(count: int, listeners: tuple[Listener, ...]) -> list[Node]:

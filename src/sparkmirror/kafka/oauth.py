@@ -1,0 +1,194 @@
+"""Tokens for SASL/OAUTHBEARER: the client-credentials grant (KIP-768), a token file, or an unsecured token for tests.
+
+Settings are made from a cluster's properties by `kafka.sasl`, tokens are asked for by `kafka.token`.
+"""
+
+import base64
+import json
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sparkmirror.errors import AuthenticationFailed, ConfigError
+
+_URL = "sasl.oauthbearer.token.endpoint.url"
+_HANDLER = "sasl.login.callback.handler.class"
+_KAFKAS = frozenset(
+    f"org.apache.kafka.common.security.oauthbearer.{name}"
+    for name in ("OAuthBearerLoginCallbackHandler", "secured.OAuthBearerLoginCallbackHandler")
+)
+_STRIMZIS = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
+_HINT = (
+    f'Set {_URL}, and clientId="..." clientSecret="..." in sasl.jaas.config after '
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required."
+)
+_ATTEMPTS = 3
+_PAUSE_SECONDS = 0.2
+_LIFE_SECONDS = 300.0
+_REASON_CHARACTERS_MAX = 120
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthSettings:
+    """Where tokens come from: `url` (http, https or file); without one, `claims` make an unsecured token (JWS `none`).
+
+    `token` is a fixed one, `extensions` are SASL extensions (KIP-342). Secrets are kept out of `repr`.
+    """
+
+    url: str = ""
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    scope: str = ""
+    trust_pem_file: str = ""
+    timeout_seconds: float = 10.0
+    token: str = field(default="", repr=False)
+    claims: tuple[tuple[str, str], ...] = ()
+    extensions: tuple[tuple[str, str], ...] = ()
+
+
+def oauth_settings(client: Mapping[str, str], jaas: Mapping[str, str]) -> OAuthSettings:
+    """From the client properties and the options of the login module. Raises ConfigError."""
+    handler = client.get(_HANDLER, "").strip()
+    if handler == _STRIMZIS:
+        return _strimzis(jaas)
+    if handler and handler not in _KAFKAS:
+        raise ConfigError(f"{_HANDLER}={handler} is a Java class, which cannot be loaded here.", _HINT, key=_HANDLER)
+    extensions = _after("extension_", jaas)
+    url = client.get(_URL, "").strip()
+    if url:
+        return _checked(
+            OAuthSettings(
+                url,
+                jaas.get("clientId") or client.get("sasl.oauthbearer.client.credentials.client.id", ""),
+                jaas.get("clientSecret") or client.get("sasl.oauthbearer.client.credentials.client.secret", ""),
+                jaas.get("scope") or client.get("sasl.oauthbearer.scope", ""),
+                jaas.get("ssl.truststore.location", ""),
+                extensions=extensions,
+            )
+        )
+    claims = _after("unsecuredLoginStringClaim_", jaas)
+    if handler or not dict(claims).get("sub"):
+        raise ConfigError(f"{_URL} is missing, and OAUTHBEARER needs it.", _HINT, key=_URL)
+    return OAuthSettings(claims=claims, extensions=extensions)
+
+
+def _strimzis(jaas: Mapping[str, str]) -> OAuthSettings:
+    return _checked(
+        OAuthSettings(
+            jaas.get("oauth.token.endpoint.uri", ""),
+            jaas.get("oauth.client.id", ""),
+            jaas.get("oauth.client.secret", ""),
+            jaas.get("oauth.scope", ""),
+            jaas.get("oauth.ssl.truststore.location", ""),
+            token=jaas.get("oauth.access.token", ""),
+        )
+    )
+
+
+def _checked(settings: OAuthSettings) -> OAuthSettings:
+    scheme = urllib.parse.urlsplit(settings.url).scheme
+    if not settings.token and scheme not in ("http", "https", "file"):
+        raise ConfigError("The OAuth token endpoint must be an http, https or file URL.", _HINT, key=_URL)
+    if scheme in ("http", "https") and not settings.token and not (settings.client_id and settings.client_secret):
+        raise ConfigError("OAUTHBEARER needs a client id and a client secret.", _HINT, key="sasl.jaas.config")
+    return settings
+
+
+def _after(prefix: str, options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((key.removeprefix(prefix), value) for key, value in options.items() if key.startswith(prefix))
+
+
+def obtain_token(settings: OAuthSettings) -> tuple[str, float]:
+    """A new token and how long it lives, in seconds. Raises AuthenticationFailed; the message holds no secret."""
+    if settings.token:
+        return settings.token, _life(settings.token, {})
+    if not settings.url:
+        return _unsecured(settings.claims), _LIFE_SECONDS
+    if settings.url.startswith("file:"):
+        return _from_file(settings.url)
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            answer = _ask(settings)
+            break
+        except urllib.error.HTTPError as refused:
+            if refused.code < 500 or attempt == _ATTEMPTS:
+                raise _failure(settings.url, f"answered {refused.code}{_reason(refused)}") from None
+        except (OSError, ValueError) as problem:
+            if attempt == _ATTEMPTS:
+                reason = getattr(problem, "reason", problem)
+                raise _failure(settings.url, f"could not be asked: {reason}") from None
+        time.sleep(_PAUSE_SECONDS * attempt)
+    token = answer.get("access_token")
+    if not isinstance(token, str) or not token:
+        raise _failure(settings.url, "answered without an access_token")
+    return token, _life(token, answer)
+
+
+def _ask(settings: OAuthSettings) -> dict[str, Any]:
+    form = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
+    login = base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
+    request = urllib.request.Request(
+        settings.url,
+        urllib.parse.urlencode(form).encode(),
+        {"Authorization": f"Basic {login}", "Accept": "application/json"},
+    )
+    context = ssl.create_default_context(cafile=settings.trust_pem_file or None)
+    with urllib.request.urlopen(request, timeout=settings.timeout_seconds, context=context) as answer:
+        found = json.load(answer)
+    if not isinstance(found, dict):
+        raise ValueError("the answer is not a JSON object")
+    return found
+
+
+def _failure(url: str, what: str) -> AuthenticationFailed:
+    where = urllib.parse.urlsplit(url)._replace(query="", fragment="")
+    host = where._replace(netloc=where.netloc.rpartition("@")[2])
+    return AuthenticationFailed(
+        f"The OAuth token endpoint {host.geturl()} {what}.", "Check clientId and clientSecret in sasl.jaas.config."
+    )
+
+
+def _reason(refused: urllib.error.HTTPError) -> str:
+    """RFC 6749's `error`, such as `invalid_client`; nothing else of the answer, which may repeat what was sent."""
+    try:
+        said = str(json.load(refused)["error"])[:_REASON_CHARACTERS_MAX]
+    except (ValueError, KeyError, TypeError, OSError):
+        return ""
+    return f" ({said})" if said.replace("_", "").isalnum() else ""
+
+
+def _from_file(url: str) -> tuple[str, float]:
+    path = urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
+    try:
+        token = Path(path).read_text(encoding="utf-8").strip()
+    except OSError as problem:
+        raise AuthenticationFailed(f"The OAuth token file {path} cannot be read: {problem.strerror}.") from None
+    return token, _life(token, {})
+
+
+def _life(token: str, answer: Mapping[str, Any]) -> float:
+    """Seconds: `expires_in` of the answer, else the token's own `exp`."""
+    if isinstance(seconds := answer.get("expires_in"), int | float):
+        return float(seconds)
+    try:
+        claims = token.split(".")[1]
+        return float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"]) - time.time()
+    except (ValueError, IndexError, KeyError, TypeError):
+        return _LIFE_SECONDS
+
+
+def _unsecured(claims: tuple[tuple[str, str], ...]) -> str:
+    """Java's `OAuthBearerUnsecuredLoginCallbackHandler`: for tests, brokers in earnest refuse it."""
+    now = time.time()
+    body = {**dict(claims), "iat": now, "exp": now + 2 * _LIFE_SECONDS}
+    return f"{_encoded({'alg': 'none'})}.{_encoded(body)}."
+
+
+def _encoded(part: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")

@@ -1,0 +1,31 @@
+"""Java key stores for tests, made from the PEM files of a test cluster as administrators make them."""
+
+import subprocess
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+
+from sparkmirror.engine.java import find_java
+from sparkmirror.testing.layout import TlsFiles
+
+
+def trust_store(ca_file: Path, store: Path, password: str, kind: str) -> Path:
+    """A JKS or PKCS12 trust store with one authority, by `keytool`."""
+    subprocess.run(
+        [
+            str(find_java().with_name("keytool")), "-J-XX:TieredStopAtLevel=1", "-importcert", "-noprompt",
+            "-alias", "ca", "-file", str(ca_file), "-storetype", kind, "-storepass", password, "-keystore", str(store),
+        ],
+        check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    return store
+
+
+def key_store(files: TlsFiles, store: Path, password: str) -> Path:
+    """A PKCS12 key store with the client's key and certificate."""
+    key = load_pem_private_key(files.client_key_file.read_bytes(), None)
+    certificate = x509.load_pem_x509_certificate(files.client_certificate_file.read_bytes())
+    encryption = BestAvailableEncryption(password.encode())
+    store.write_bytes(pkcs12.serialize_key_and_certificates(b"client", key, certificate, None, encryption))  # type: ignore[arg-type]
+    return store
