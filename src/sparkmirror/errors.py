@@ -6,6 +6,7 @@
     │   ├── AuthenticationFailed
     │   └── AuthorizationFailed
     ├── ProtocolError          a broker sent what we cannot read; the connection is dropped and made anew
+    ├── RecordTooLarge         a record does not fit the target topic's max.message.bytes; its partition is FAILED
     ├── FencedError            another instance has taken over; this one stops
     ├── ConfigError            exit status 2; names key, file and line
     └── EnvironmentProblem     exit status 3; something this machine lacks
@@ -53,6 +54,16 @@ class ProtocolError(SparkMirrorError):
     """A broker's answer could not be read."""
 
     retriable = True
+
+
+class RecordTooLarge(SparkMirrorError):
+    """A single record is larger than the target topic takes; sizes are those of a batch with this record alone."""
+
+    def __init__(self, message: str, hint: str = "", *, offset: int, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(message, hint)
+        self.offset = offset
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
 
 
 class FencedError(SparkMirrorError):

@@ -21,11 +21,11 @@ _XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_LENGTH = struct.Struct(">i")
 
 
-def compress(codec: Codec, data: bytes) -> bytes:
+def compress(codec: Codec, data: bytes | memoryview) -> bytes:
     """`data` as a complete stream of the codec, readable by every Kafka client; `data` itself for `Codec.NONE`."""
     match codec:
         case Codec.NONE:
-            return data
+            return bytes(data)
         case Codec.GZIP:
             return bytes(cramjam.gzip.compress(data))
         case Codec.SNAPPY:
@@ -52,14 +52,14 @@ def decompress(codec: Codec, data: bytes | memoryview, max_bytes: int) -> bytes:
         raise ProtocolError(f"the {codec.name.lower()} data of a record batch is damaged: {error}") from error
 
 
-def _compress_lz4(data: bytes) -> bytes:
+def _compress_lz4(data: bytes | memoryview) -> bytes:
     # Kafka's Java reader refuses linked blocks, cramjam's default.
     compressor = cramjam.lz4.Compressor(block_linked=False, content_checksum=False)
-    compressor.compress(data)
+    compressor.compress(bytes(data))
     return bytes(compressor.finish())
 
 
-def _compress_xerial(data: bytes) -> bytes:
+def _compress_xerial(data: bytes | memoryview) -> bytes:
     framed = bytearray(_XERIAL_HEADER)
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))

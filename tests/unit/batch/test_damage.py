@@ -1,9 +1,9 @@
 """Damaged batches: whatever the bytes, the answer is records or a ProtocolError that says what and where."""
 
-import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.batch.witnesses import sealed
 
 from sparkmirror.batch.header import ATTRIBUTES_AT, HEADER_BYTES, Codec, iterate_headers
 from sparkmirror.batch.records import Record, cut_batch, decode_records, encode_batch
@@ -15,14 +15,6 @@ RECORDS = [
     Record(2, 1_600_000_000_000, b"", b"\0" * 50),
 ]
 MAX_BYTES = 1024 * 1024
-
-
-def sealed(batch: bytes | bytearray) -> bytes:
-    """The batch with its length and checksum made right, so that only its inside is wrong."""
-    whole = bytearray(batch)
-    whole[8:12] = (len(whole) - 12).to_bytes(4, "big")
-    whole[17:21] = google_crc32c.value(bytes(whole[ATTRIBUTES_AT:])).to_bytes(4, "big")
-    return bytes(whole)
 
 
 def with_content(content: bytes, records_count: int, last_offset_delta: int = 10) -> bytes:

@@ -1,70 +1,23 @@
 """Records: there and back, against kafka-python and Java, and cut at the position to resume at."""
 
-import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.default_records import DefaultRecordBatch
+from tests.unit.batch.witnesses import (
+    ONE_MEBIBYTE,
+    any_records,
+    java_records,
+    kafka_python_batch,
+    kafka_python_records,
+    number,
+    read_by_kafka_python,
+    with_attributes,
+)
 
-from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, Codec, parse_header, refusal
+from sparkmirror.batch.header import APPEND_TIME, Codec, parse_header, refusal
 from sparkmirror.batch.records import Record, cut_batch, decode_records, encode_batch
 from sparkmirror.errors import ProtocolError
-
-ONE_MEBIBYTE = 1024 * 1024
-data = st.none() | st.binary(max_size=40)
-text = st.text(max_size=10).map(str.encode)
-timestamps = st.integers(-1, 2**45)
-
-
-def records_with(keys: st.SearchStrategy[bytes], stamps: st.SearchStrategy[int]) -> st.SearchStrategy[list[Record]]:
-    headers = st.lists(st.tuples(keys, data), max_size=3).map(tuple)
-    record = st.builds(Record, st.just(0), stamps, data, data, headers)
-    return st.lists(record, min_size=1, max_size=12).map(number)
-
-
-def number(records: list[Record], base: int = 100) -> list[Record]:
-    return [Record(base + index, r.timestamp, r.key, r.value, r.headers) for index, r in enumerate(records)]
-
-
-any_records = records_with(st.binary(max_size=10), st.integers(-(2**63), 2**63 - 1))
-kafka_python_records = records_with(text, timestamps)
-
-
-def kafka_python_batch(records: list[Record], codec: Codec, base_offset: int) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, codec, False, 9, 1, 3, ONE_MEBIBYTE)
-    for r in records:
-        headers = [(key.decode(), value) for key, value in r.headers]
-        assert builder.append(r.offset - base_offset, r.timestamp, r.key, r.value, headers)
-    batch = bytearray(builder.build())
-    batch[:8] = base_offset.to_bytes(8, "big")  # outside the checksum: a broker sets it
-    return bytes(batch)
-
-
-def read_by_kafka_python(batch: bytes) -> list[Record]:
-    witness = DefaultRecordBatch(batch)
-    assert witness.validate_crc()
-    return [
-        Record(r.offset, r.timestamp, r.key, r.value, tuple((key.encode(), value) for key, value in r.headers))
-        for r in witness
-    ]
-
-
-def with_attributes(batch: bytes, extra: int) -> bytes:
-    changed = bytearray(batch)
-    changed[22] |= extra
-    changed[17:21] = google_crc32c.value(bytes(changed[ATTRIBUTES_AT:])).to_bytes(4, "big")
-    return bytes(changed)
-
-
-def java_records(offsets: list[int], value: bytes) -> list[Record]:
-    time = 1_700_000_000_000
-    headers = ((b"a", b"1"), (b"a", None), (b"", b""), ("clé".encode(), b"\xff\0"))
-    return [
-        Record(offsets[0], time, b"key-0", value),
-        Record(offsets[1], time - 5, None, b"only a value"),
-        Record(offsets[2], time + 100_000, b"only a key", None),
-        Record(offsets[3], time + 1, b"", b"", headers),
-    ]
 
 
 @pytest.mark.parametrize("codec", list(Codec))

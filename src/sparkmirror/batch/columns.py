@@ -1,0 +1,222 @@
+"""Records as columns: batches decoded to numpy arrays over their bytes, and encoded again, all fields, by kernels.
+
+Called by `batch.deep` for every batch that cannot pass through, and by flows with transforms. For a few records (the
+ledger's own) `batch.records` does without numba.
+
+Source: https://kafka.apache.org/documentation/#record, `org.apache.kafka.common.record.DefaultRecordBatch`.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkmirror.batch import codecs
+from sparkmirror.batch import crc as crc32c
+from sparkmirror.batch.header import ATTRIBUTES_AT, HEADER_BYTES, MAGIC, parse_header
+from sparkmirror.batch.headers import (
+    BASE_OFFSET,
+    CRC,
+    MAGIC_NUMBER,
+    POSITION,
+    RECORDS,
+    TOTAL_BYTES,
+    Headers,
+    read_headers,
+)
+from sparkmirror.errors import ProtocolError
+
+CONTENT_BYTES_MAX = 256 * 1024 * 1024
+"""The most that batches may hold decompressed, unless the caller says otherwise."""
+
+# Columns of the table of places, one row a record.
+KEY_START, KEY_BYTES, VALUE_START, VALUE_BYTES, HEADERS_START, HEADERS_BYTES = range(6)
+_PLACE_COLUMNS = 6
+
+_RECORD_BYTES_MIN = 7  # a length, attributes, two deltas, two absent lengths and the count of headers
+_TINY_BYTES = 2048  # up to here a checksum in the kernel costs less than a call of the library
+_PLACE_MAX = 2**31 - 1
+_WRONG = (
+    "",
+    "a number does not end",
+    "a length reaches beyond the bytes there are",
+    "a record does not end where its length says",
+    "an offset is not between its neighbours",
+    "a record claims more headers than there are bytes",
+    "bytes follow its last record",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Records in their order, one row each: `offsets` and `timestamps` (ms since 1970) int64, `places` int32.
+
+    `places` says in six columns where key, value and headers stand in `content` (uint8), as start and length in bytes;
+    a length of -1 is null. The headers are the record's own bytes: a varint count, then for each a varint length and
+    the name, and a varint length (-1: null) and the value; no bytes at all mean none, too.
+
+    `content` may be the very buffer that was decoded: what holds that must stay until the columns are encoded.
+    """
+
+    content: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    places: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def key_starts(self) -> NDArray[np.int32]:
+        return self.places[:, KEY_START]
+
+    @property
+    def key_lengths(self) -> NDArray[np.int32]:
+        return self.places[:, KEY_BYTES]
+
+    @property
+    def value_starts(self) -> NDArray[np.int32]:
+        return self.places[:, VALUE_START]
+
+    @property
+    def value_lengths(self) -> NDArray[np.int32]:
+        return self.places[:, VALUE_BYTES]
+
+    @property
+    def headers_starts(self) -> NDArray[np.int32]:
+        return self.places[:, HEADERS_START]
+
+    @property
+    def headers_lengths(self) -> NDArray[np.int32]:
+        return self.places[:, HEADERS_BYTES]
+
+    def rows(self, first: int, stop: int) -> "Columns":
+        """The records `first` … `stop - 1`, without a copy."""
+        span = slice(first, stop)
+        return replace(self, offsets=self.offsets[span], timestamps=self.timestamps[span], places=self.places[span])
+
+
+NOTHING = Columns(
+    np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, _PLACE_COLUMNS), np.int32)
+)
+
+
+def decode(buffer: memoryview, start: int, stop: int, *, max_bytes: int = CONTENT_BYTES_MAX) -> Columns:
+    """The records of the whole v2 batches in `buffer[start:stop]`, in order, those of control batches left out.
+
+    Where the broker stamped append time, each record has its batch's time, as a consumer sees it. Uncompressed batches
+    are not copied.
+
+    Raises ProtocolError when a batch is cut off, not of magic 2, fails its checksum, is damaged inside, or when more
+    than `max_bytes` would stand in memory decompressed.
+    """
+    headers = read_headers(buffer, start, stop)
+    if headers.stop != stop:
+        name = f"record batch at offset {parse_header(buffer, headers.stop).base_offset}"
+        raise ProtocolError(f"{name} is damaged: it claims more than the {stop - headers.stop} bytes it has")
+    if not len(headers):
+        return NOTHING
+    columns, rows = decode_some(buffer, headers, 0, max_bytes=max_bytes, enough_bytes=max_bytes)
+    if rows < len(headers):
+        raise ProtocolError(f"{_name(headers, 0)} and those behind it hold more than {max_bytes} bytes decompressed")
+    return columns
+
+
+def decode_some(
+    buffer: memoryview, headers: Headers, first: int, *, max_bytes: int = CONTENT_BYTES_MAX, enough_bytes: int
+) -> tuple[Columns, int]:
+    """As `decode` from row `first` of `headers` on, as far as `enough_bytes` decompressed go.
+
+    Returns the records and the first row that is left. At least one batch is taken; alone it may have `max_bytes`.
+    """
+    from sparkmirror.batch import kernels
+
+    content, ranges = _unpack(buffer, _candidates(buffer, headers, first, enough_bytes), max_bytes, enough_bytes)
+    stop = first + len(ranges)
+    table = headers.table[first:stop].copy()
+    table[headers.are_control[first:stop], RECORDS] = 0
+    _check_counts(headers, first, table[:, RECORDS], ranges[:, 1] - ranges[:, 0])
+    records = int(table[:, RECORDS].sum())
+    offsets, timestamps = np.empty(records, np.int64), np.empty(records, np.int64)
+    places = np.empty((records, _PLACE_COLUMNS), np.int32)
+    code, row, at = kernels.read_records(content, ranges, table, offsets, timestamps, places)
+    if code != kernels.FINE:
+        raise _damaged(headers, first + row, f"{_WRONG[code]}, at byte {at} of its records")
+    return Columns(content, offsets, timestamps, places), stop
+
+
+def _candidates(buffer: memoryview, headers: Headers, first: int, enough_bytes: int) -> Headers:
+    """The batches that may be taken, by the bytes they have now; they are whole and known to this program."""
+    after = np.cumsum(headers.table[first:, TOTAL_BYTES])
+    taken = headers.rows(first, first + max(int(np.searchsorted(after, enough_bytes, "right")), 1))
+    old = np.flatnonzero(taken.table[:, MAGIC_NUMBER] != MAGIC)
+    if len(old):
+        raise _damaged(taken, int(old[0]), "its magic is not 2")
+    _check_sums(buffer, taken)
+    return taken
+
+
+def _check_sums(buffer: memoryview, headers: Headers) -> None:
+    from sparkmirror.batch import kernels
+
+    table = headers.table
+    wrong = kernels.find_wrong_checksum(np.frombuffer(buffer, np.uint8), table, _TINY_BYTES)
+    if wrong >= 0:
+        raise _damaged(headers, wrong, "its checksum is wrong")
+    for row in np.flatnonzero(table[:, TOTAL_BYTES] > _TINY_BYTES).tolist():
+        at, size = int(table[row, POSITION]), int(table[row, TOTAL_BYTES])
+        if crc32c.value(bytes(buffer[at + ATTRIBUTES_AT : at + size])) != table[row, CRC]:
+            raise _damaged(headers, row, "its checksum is wrong")
+
+
+def _unpack(
+    buffer: memoryview, headers: Headers, max_bytes: int, enough_bytes: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes in which the records stand uncompressed, and from where to where for each batch that is taken."""
+    table = headers.table
+    empty = (table[:, RECORDS] == 0) | headers.are_control
+    if headers.codecs.any():
+        return _decompress(buffer, headers, empty, max_bytes, enough_bytes)
+    start = int(table[0, POSITION])
+    ends = table[:, POSITION] - start + table[:, TOTAL_BYTES]
+    starts = np.where(empty, ends, table[:, POSITION] - start + HEADER_BYTES)
+    if ends[-1] > min(max_bytes, _PLACE_MAX):
+        raise _damaged(headers, 0, f"it has more than {max_bytes} bytes")
+    return np.frombuffer(buffer[start : headers.stop], np.uint8), np.stack((starts, ends), axis=1)
+
+
+def _decompress(
+    buffer: memoryview, headers: Headers, empty: NDArray[np.bool_], max_bytes: int, enough_bytes: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    parts: list[bytes] = []
+    ends: list[int] = [0]
+    for row, is_empty in enumerate(empty.tolist()):
+        part = b"" if is_empty else _decompress_one(buffer, headers, row, max_bytes)
+        if parts and ends[-1] + len(part) > enough_bytes:
+            break
+        parts.append(part)
+        ends.append(ends[-1] + len(part))
+    content = parts[0] if len(parts) == 1 else b"".join(parts)
+    return np.frombuffer(content, np.uint8), np.array((ends[:-1], ends[1:]), np.int64).T.copy()
+
+
+def _decompress_one(buffer: memoryview, headers: Headers, row: int, max_bytes: int) -> bytes:
+    at, size = int(headers.table[row, POSITION]), int(headers.table[row, TOTAL_BYTES])
+    codec = parse_header(buffer, at).codec
+    return codecs.decompress(codec, buffer[at + HEADER_BYTES : at + size], max_bytes)
+
+
+def _check_counts(headers: Headers, first: int, counts: NDArray[np.int64], content_bytes: NDArray[np.int64]) -> None:
+    """Before room is made for them."""
+    absurd = np.flatnonzero((counts < 0) | (counts > content_bytes // _RECORD_BYTES_MIN))
+    if len(absurd):
+        row = int(absurd[0])
+        raise _damaged(headers, first + row, f"it claims {counts[row]} records in {content_bytes[row]} bytes")
+
+
+def _name(headers: Headers, row: int) -> str:
+    return f"record batch at offset {headers.table[row, BASE_OFFSET]}"
+
+
+def _damaged(headers: Headers, row: int, what: str) -> ProtocolError:
+    return ProtocolError(f"{_name(headers, row)} is damaged: {what}")

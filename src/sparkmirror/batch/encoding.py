@@ -1,0 +1,122 @@
+"""From columns to batches of at most so many bytes, ready to be produced. Called by `batch.deep` and by transforms.
+
+Source: https://kafka.apache.org/documentation/#recordbatch, `org.apache.kafka.common.record.MemoryRecordsBuilder`.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkmirror.batch import codecs
+from sparkmirror.batch import crc as crc32c
+from sparkmirror.batch.columns import CONTENT_BYTES_MAX, Columns
+from sparkmirror.batch.header import (
+    ATTRIBUTES_AT,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    Codec,
+)
+from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.span import Span
+from sparkmirror.errors import RecordTooLarge
+
+_ROOM_LEFT = 0.95
+"""How full a compressed batch is aimed to be: its size is only known once it is made."""
+
+
+def encode(columns: Columns, codec: Codec, max_batch_bytes: int, packed_share: float = 1.0) -> Iterator[Piece]:
+    """The records as batches of at most `max_batch_bytes` each (all of the batch counts), as full as they go.
+
+    Without a record there is no batch. `packed_share` is what the codec is expected to leave of these records' bytes,
+    1.0 if unknown; a wrong guess costs time or fullness, not rightness.
+
+    Raises RecordTooLarge for a record that does not fit alone, after the pieces of the records before it were given.
+    """
+    first = 0
+    while first < len(columns):
+        piece, share = _encode_one(columns, codec, first, max_batch_bytes, packed_share)
+        packed_share = share if codec is not Codec.NONE else 1.0
+        first += piece.records
+        yield piece
+
+
+def _encode_one(columns: Columns, codec: Codec, first: int, max_batch_bytes: int, share: float) -> tuple[Piece, float]:
+    """The fullest batch from record `first` on that fits, and the share that its codec left."""
+    from sparkmirror.batch import kernels
+
+    body_bytes_max = max_batch_bytes - HEADER_BYTES
+    limit_bytes = body_bytes_max if codec is Codec.NONE else int(body_bytes_max / share * _ROOM_LEFT)
+    while True:
+        wanted_bytes = min(max(limit_bytes, 0), CONTENT_BYTES_MAX)
+        stop, content_bytes = kernels.measure_records(columns.timestamps, columns.places, first, wanted_bytes)
+        if stop == first:  # not even one record: it may still fit, compressed
+            stop, content_bytes = kernels.measure_records(
+                columns.timestamps[: first + 1], columns.places[: first + 1], first, 2**62
+            )
+        data = _write(columns, codec, first, stop, content_bytes)
+        if len(data) <= max_batch_bytes:
+            return Piece(data, find_spans(columns.offsets[first:stop]), stop - first), len(data) / content_bytes
+        if stop == first + 1:
+            raise _too_large(int(columns.offsets[first]), len(data), max_batch_bytes)
+        limit_bytes = min(content_bytes - 1, int(content_bytes * body_bytes_max / len(data) * _ROOM_LEFT))
+
+
+def _write(columns: Columns, codec: Codec, first: int, stop: int, content_bytes: int) -> bytearray:
+    from sparkmirror.batch import kernels
+
+    data = bytearray(HEADER_BYTES + (content_bytes if codec is Codec.NONE else 0))
+    if codec is Codec.NONE:
+        room = np.frombuffer(data, np.uint8)[HEADER_BYTES:]
+        kernels.write_records(columns.content, columns.timestamps, columns.places, first, stop, room)
+    else:
+        room = np.empty(content_bytes, np.uint8)
+        kernels.write_records(columns.content, columns.timestamps, columns.places, first, stop, room)
+        data += codecs.compress(codec, room.data)
+    _write_header(data, columns.timestamps[first:stop], codec)
+    return data
+
+
+def _write_header(data: bytearray, timestamps: NDArray[np.int64], codec: Codec) -> None:
+    fields = BatchHeader(
+        base_offset=0,
+        batch_length=len(data) - LOG_OVERHEAD_BYTES,
+        partition_leader_epoch=-1,
+        magic=MAGIC,
+        crc=0,
+        attributes=codec,
+        last_offset_delta=len(timestamps) - 1,
+        base_timestamp=int(timestamps[0]),
+        max_timestamp=int(timestamps.max()),
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=-1,
+        base_sequence=NO_SEQUENCE,
+        records_count=len(timestamps),
+    )
+    HEADER.pack_into(data, 0, *fields)
+    checksum = crc32c.value(bytes(memoryview(data)[ATTRIBUTES_AT:]))
+    HEADER.pack_into(data, 0, *fields._replace(crc=checksum))
+
+
+def find_spans(offsets: NDArray[np.int64]) -> tuple[Span, ...]:
+    """The maximal ranges of consecutive offsets, in order."""
+    starts = np.flatnonzero(np.diff(offsets) != 1) + 1
+    edges = [0, *starts.tolist(), len(offsets)]
+    return tuple(Span(int(offsets[start]), stop - start) for start, stop in pairwise(edges))
+
+
+def _too_large(offset: int, size_bytes: int, limit_bytes: int) -> RecordTooLarge:
+    return RecordTooLarge(
+        f"the record at source offset {offset} is {size_bytes} bytes in a batch of its own, "
+        f"the target topic's max.message.bytes is {limit_bytes}",
+        hint="raise max.message.bytes of the target topic, or leave the topic out of the flow",
+        offset=offset,
+        size_bytes=size_bytes,
+        limit_bytes=limit_bytes,
+    )

@@ -1,0 +1,403 @@
+"""The loops over bytes that Python is too slow for, compiled by numba: header walk, checksums, records in and out.
+
+Imported by `batch.headers` and `batch.columns` when they are first used, never at the start of a program: importing
+numba takes 0.8 s of CPU and 60 MB. Compiled once per machine and version of this file, into the user's cache.
+
+Every read is guarded: whatever the bytes, a kernel returns a code and a place. Its callers make sentences of them.
+All kernels run without the interpreter's lock.
+
+Source: https://kafka.apache.org/documentation/#record, `org.apache.kafka.common.record.DefaultRecord`, `ByteUtils`.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import numba
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from sparkmirror.batch.columns import HEADERS_BYTES, HEADERS_START, KEY_BYTES, KEY_START, VALUE_BYTES, VALUE_START
+from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, HEADER_BYTES, LOG_OVERHEAD_BYTES
+from sparkmirror.batch.headers import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    CRC,
+    LEADER_EPOCH,
+    MAGIC_NUMBER,
+    MAX_TIMESTAMP,
+    NEXT_OFFSET,
+    POSITION,
+    PRODUCER_ID,
+    RECORDS,
+    TOTAL_BYTES,
+)
+from sparkmirror.engine.cache import cache_directory
+
+# What `read_records` found wrong.
+FINE, ENDLESS_NUMBER, OVERRUN, WRONG_END, STRANGE_OFFSET, ABSURD_HEADERS, TRAILING_BYTES = range(7)
+
+Int64: TypeAlias = Any
+"""A number in compiled code: 64 bits, and it wraps as Java's do."""
+Bytes: TypeAlias = NDArray[np.uint8]
+Integers: TypeAlias = NDArray[np.int64]
+Places: TypeAlias = NDArray[np.int32]
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+_OLD_HEADER_BYTES = 18
+_OLD_LENGTH_BYTES_MIN = 14
+
+_bytes = types.Array(types.uint8, 1, "C", readonly=True)
+_room = types.Array(types.uint8, 1, "C")
+_integers = types.Array(types.int64, 1, "C")
+_table = types.Array(types.int64, 2, "C")
+_places = types.Array(types.int32, 2, "C")
+_words = types.Array(types.uint32, 1, "C")
+
+
+def _choose_cache() -> bool:
+    """Point numba at the user's cache; False where that cannot be written: then every process compiles for itself.
+
+    numba looks at the time of this file alone, but the constants of its neighbours are compiled in too.
+    """
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    version = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    directory = cache_directory() / "kernels" / version
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    numba.config.CACHE_DIR = str(directory)
+    return True
+
+
+_others_cache = numba.config.CACHE_DIR
+_cached = _choose_cache()
+
+
+def _kernel(signature: Any) -> Callable[[Kernel], Kernel]:
+    compiled: Callable[[Kernel], Kernel] = numba.njit(signature, cache=_cached, nogil=True)
+    return compiled
+
+
+def _part(function: Kernel) -> Kernel:
+    """A function that is compiled into the kernels that call it."""
+    part: Kernel = numba.njit(nogil=True, forceinline=True)(function)
+    return part
+
+
+def _crc_tables() -> NDArray[np.uint32]:
+    """CRC-32C eight bytes at a time: the remainder of each byte at each of eight places."""
+    tables = np.zeros((8, 256), np.uint32)
+    for byte in range(256):
+        remainder = byte
+        for _ in range(8):
+            remainder = remainder >> 1 ^ (0x82F63B78 if remainder & 1 else 0)
+        tables[0, byte] = remainder
+    for place in range(1, 8):
+        tables[place] = tables[place - 1] >> 8 ^ tables[0, tables[place - 1] & 0xFF]
+    return tables
+
+
+_CRC = _crc_tables()
+
+
+@_part
+def _big_endian(buffer: Bytes, at: Int64, size: Int64) -> Int64:
+    number = np.int64(np.int8(buffer[at]))
+    for index in range(1, size):
+        number = number << 8 | buffer[at + index]
+    return number
+
+
+@_part
+def _crc32c(buffer: Bytes, at: Int64, stop: Int64) -> np.uint32:
+    crc = np.uint32(0xFFFFFFFF)
+    while stop - at >= 8:
+        crc = (
+            _CRC[7, (crc ^ buffer[at]) & 0xFF]
+            ^ _CRC[6, (crc >> 8 ^ buffer[at + 1]) & 0xFF]
+            ^ _CRC[5, (crc >> 16 ^ buffer[at + 2]) & 0xFF]
+            ^ _CRC[4, (crc >> 24 ^ buffer[at + 3]) & 0xFF]
+            ^ _CRC[3, buffer[at + 4]]
+            ^ _CRC[2, buffer[at + 5]]
+            ^ _CRC[1, buffer[at + 6]]
+            ^ _CRC[0, buffer[at + 7]]
+        )
+        at += 8
+    while at < stop:
+        crc = np.uint32(crc >> 8) ^ _CRC[0, (crc ^ buffer[at]) & 0xFF]
+        at += 1
+    return crc ^ np.uint32(0xFFFFFFFF)
+
+
+@_part
+def _batch_bytes(buffer: Bytes, at: Int64, stop: Int64) -> Int64:
+    """The size of the batch or old message at `at`; 0 where the bytes end before it does, -1 where none can be."""
+    left = stop - at
+    if left < _OLD_HEADER_BYTES:
+        return np.int64(0)
+    magic = buffer[at + 16]
+    if magic > 1 and left < HEADER_BYTES:
+        return np.int64(0)
+    length = _big_endian(buffer, at + 8, 4)
+    if magic > 2 or length < (_OLD_LENGTH_BYTES_MIN if magic < 2 else HEADER_BYTES - LOG_OVERHEAD_BYTES):
+        return np.int64(-1)
+    if magic == 2 and buffer[at + 23] > 127:  # a negative last offset delta
+        return np.int64(-1)
+    return length + LOG_OVERHEAD_BYTES if length + LOG_OVERHEAD_BYTES <= left else np.int64(0)
+
+
+@_part
+def _read_header(buffer: Bytes, at: Int64, row: Integers) -> None:
+    row[POSITION] = at
+    row[TOTAL_BYTES] = _big_endian(buffer, at + 8, 4) + LOG_OVERHEAD_BYTES
+    row[BASE_OFFSET] = _big_endian(buffer, at, 8)
+    row[MAGIC_NUMBER] = buffer[at + 16]
+    if row[MAGIC_NUMBER] < 2:
+        row[NEXT_OFFSET] = row[BASE_OFFSET] + 1
+        row[LEADER_EPOCH] = row[BASE_TIMESTAMP] = row[MAX_TIMESTAMP] = row[PRODUCER_ID] = -1
+        row[CRC] = _big_endian(buffer, at + 12, 4) & 0xFFFFFFFF
+        row[ATTRIBUTES] = buffer[at + 17] & 0x07
+        row[RECORDS] = 1
+        return
+    row[NEXT_OFFSET] = row[BASE_OFFSET] + _big_endian(buffer, at + 23, 4) + 1
+    row[LEADER_EPOCH] = _big_endian(buffer, at + 12, 4)
+    row[CRC] = _big_endian(buffer, at + 17, 4) & 0xFFFFFFFF
+    row[ATTRIBUTES] = _big_endian(buffer, at + 21, 2)
+    row[BASE_TIMESTAMP] = _big_endian(buffer, at + 27, 8)
+    row[MAX_TIMESTAMP] = _big_endian(buffer, at + 35, 8)
+    row[PRODUCER_ID] = _big_endian(buffer, at + 43, 8)
+    row[RECORDS] = _big_endian(buffer, at + 57, 4)
+
+
+@_kernel(types.Tuple((types.int64, types.int64))(_bytes, types.int64, types.int64))
+def count_batches(buffer: Bytes, start: int, stop: int) -> tuple[int, int]:
+    """How many complete batches stand in `buffer[start:stop]`, and where they end; (-1, place) where none can be."""
+    batches = 0
+    at = start
+    while True:
+        size = _batch_bytes(buffer, at, stop)
+        if size <= 0:
+            return (batches, at) if size == 0 else (-1, at)
+        batches += 1
+        at += size
+
+
+@_kernel(types.void(_bytes, types.int64, _table))
+def read_headers(buffer: Bytes, start: int, table: Integers) -> None:
+    """Fill `table`, a row each, with the headers that `count_batches` found from `start` on."""
+    at = start
+    for index in range(table.shape[0]):
+        _read_header(buffer, at, table[index])
+        at += table[index, TOTAL_BYTES]
+
+
+@_kernel(types.int64(_bytes, _table, types.int64))
+def find_wrong_checksum(buffer: Bytes, table: Integers, max_bytes: int) -> int:
+    """The first row whose batch, of at most `max_bytes`, does not have the checksum it claims; -1 if there is none."""
+    for index in range(table.shape[0]):
+        at, size = table[index, POSITION], table[index, TOTAL_BYTES]
+        if size <= max_bytes and _crc32c(buffer, at + ATTRIBUTES_AT, at + size) != table[index, CRC]:
+            return index
+    return -1
+
+
+@_part
+def _read_varint(content: Bytes, at: Int64, stop: Int64, bytes_max: Int64) -> tuple[Int64, Int64]:
+    """A zigzag number and where it ends; the end is -1 where it has none within `bytes_max` bytes and `stop`."""
+    if at < stop and content[at] < 0x80:
+        return np.int64(content[at] >> 1) ^ -np.int64(content[at] & 1), at + 1
+    number = np.uint64(0)
+    for index in range(min(bytes_max, stop - at)):
+        byte = np.uint64(content[at + index])
+        number |= (byte & np.uint64(0x7F)) << np.uint64(7 * index)
+        if byte < np.uint64(0x80):
+            return np.int64(number >> np.uint64(1)) ^ -np.int64(number & np.uint64(1)), at + index + 1
+    return np.int64(0), -1
+
+
+@_part
+def _skip_sized(content: Bytes, at: Int64, stop: Int64, nullable: bool) -> tuple[Int64, Int64, Int64]:
+    """A length and the bytes it counts: (length or -1, where they end, code)."""
+    length, start = _read_varint(content, at, stop, 5)
+    if start < 0:
+        return length, at, ENDLESS_NUMBER
+    if length < 0:
+        return np.int64(-1), start, FINE if nullable else OVERRUN
+    if length > stop - start:
+        return length, start, OVERRUN
+    return length, start + length, FINE
+
+
+@_part
+def _skip_headers(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64]:
+    """Where a record's headers end, and a code."""
+    count, after = _read_varint(content, at, stop, 5)
+    if after < 0:
+        return at, ENDLESS_NUMBER
+    # Two bytes are the least that a header takes: an absurd count ends here, not in an endless loop.
+    if count < 0 or count > (stop - after) // 2:
+        return at, ABSURD_HEADERS
+    at = after
+    for _ in range(count):
+        _, at, code = _skip_sized(content, at, stop, False)
+        if code == FINE:
+            _, at, code = _skip_sized(content, at, stop, True)
+        if code != FINE:
+            return at, code
+    return at, FINE
+
+
+@_part
+def _read_body(content: Bytes, at: Int64, stop: Int64, places: Places, record: Int64) -> tuple[Int64, Int64]:
+    """Key, value and headers of a record: fills its row of `places`; where they end, and a code."""
+    for column in (KEY_START, VALUE_START):
+        length, after, code = _skip_sized(content, at, stop, True)
+        if code != FINE:
+            return at, code
+        places[record, column] = after - max(length, 0)
+        places[record, column + 1] = length
+        at = after
+    after, code = _skip_headers(content, at, stop)
+    if code != FINE:
+        return after, code
+    places[record, HEADERS_START] = at
+    places[record, HEADERS_BYTES] = after - at
+    return after, FINE
+
+
+@_part
+def _read_start(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64, Int64, Int64, Int64]:
+    """How a record begins: (timestamp delta, offset delta, where its key is, where it ends, code)."""
+    nothing = np.int64(0)
+    length, start = _read_varint(content, at, stop, 5)
+    if start < 0:
+        return nothing, nothing, at, at, ENDLESS_NUMBER
+    if length < 1 or length > stop - start:
+        return nothing, nothing, start, start, OVERRUN
+    end = start + length
+    timestamp_delta, after = _read_varint(content, start + 1, end, 10)  # behind attributes, of which none is defined
+    if after < 0:
+        return nothing, nothing, start, end, ENDLESS_NUMBER
+    offset_delta, body = _read_varint(content, after, end, 5)
+    return timestamp_delta, offset_delta, max(body, after), end, FINE if body >= 0 else ENDLESS_NUMBER
+
+
+@_kernel(types.Tuple((types.int64, types.int64, types.int64))(_bytes, _table, _table, _integers, _integers, _places))
+def read_records(
+    content: Bytes, ranges: Integers, table: Integers, offsets: Integers, timestamps: Integers, places: Places
+) -> tuple[int, int, int]:
+    """The records of the batches of `table`, whose (decompressed) records are `content[ranges[i, 0] : ranges[i, 1]]`.
+
+    Fills one row of `offsets`, `timestamps` and `places` a record. Returns (code, row of the batch, place in it).
+    Offsets must grow from record to record.
+    """
+    record = 0
+    last_offset = np.int64(-(2**63))
+    for index in range(table.shape[0]):
+        at, stop = ranges[index, 0], ranges[index, 1]
+        base_offset, next_offset = table[index, BASE_OFFSET], table[index, NEXT_OFFSET]
+        base_timestamp, max_timestamp = table[index, BASE_TIMESTAMP], table[index, MAX_TIMESTAMP]
+        has_append_time = table[index, ATTRIBUTES] & APPEND_TIME != 0
+        for _ in range(table[index, RECORDS]):
+            timestamp_delta, offset_delta, body, end, code = _read_start(content, at, stop)
+            offset = base_offset + offset_delta
+            if code == FINE and (offset_delta < 0 or offset >= next_offset or offset <= last_offset):
+                code = STRANGE_OFFSET
+            if code == FINE:
+                body, code = _read_body(content, body, end, places, record)
+            if code == FINE and body != end:
+                code = WRONG_END
+            if code != FINE:
+                return code, index, body - ranges[index, 0]
+            offsets[record] = last_offset = offset
+            timestamps[record] = max_timestamp if has_append_time else base_timestamp + timestamp_delta
+            at = end
+            record += 1
+        if at != stop:
+            return TRAILING_BYTES, index, at - ranges[index, 0]
+    return FINE, 0, 0
+
+
+@_part
+def _varint_bytes(number: Int64) -> Int64:
+    rest = np.uint64(number << 1 ^ number >> 63)
+    size = 1
+    while rest > np.uint64(0x7F):
+        rest >>= np.uint64(7)
+        size += 1
+    return size
+
+
+@_part
+def _body_bytes(timestamp_delta: Int64, offset_delta: Int64, places: Places, record: Int64) -> Int64:
+    """The size of a record without its own length."""
+    size = 1 + _varint_bytes(timestamp_delta) + _varint_bytes(np.int64(offset_delta))
+    for column in (KEY_BYTES, VALUE_BYTES):
+        length = np.int64(places[record, column])
+        size += _varint_bytes(length) + max(length, 0)
+    return size + max(places[record, HEADERS_BYTES], 1)
+
+
+@_kernel(types.Tuple((types.int64, types.int64))(_integers, _places, types.int64, types.int64))
+def measure_records(timestamps: Integers, places: Places, first: int, limit_bytes: int) -> tuple[int, int]:
+    """How far the records from `first` on fit into one batch: (the first one that does not, bytes of those before)."""
+    content_bytes = 0
+    for index in range(first, timestamps.shape[0]):
+        body_bytes = _body_bytes(timestamps[index] - timestamps[first], index - first, places, index)
+        size = _varint_bytes(np.int64(body_bytes)) + body_bytes
+        if content_bytes + size > limit_bytes:
+            return index, content_bytes
+        content_bytes += size
+    return timestamps.shape[0], content_bytes
+
+
+@_part
+def _write_varint(room: Bytes, at: Int64, number: Int64) -> Int64:
+    rest = np.uint64(number << 1 ^ number >> 63)
+    while rest > np.uint64(0x7F):
+        room[at] = np.uint8(rest & np.uint64(0x7F) | np.uint64(0x80))
+        rest >>= np.uint64(7)
+        at += 1
+    room[at] = np.uint8(rest)
+    return at + 1
+
+
+@_part
+def _copy(room: Bytes, at: Int64, content: Bytes, start: Int64, size: Int64) -> Int64:
+    # Unsigned, or numba looks out for indices that count from the end, one byte at a time.
+    target, source = np.uint64(at), np.uint64(start)
+    for index in range(np.uint64(max(size, 0))):
+        room[target + index] = content[source + index]
+    return at + max(size, 0)
+
+
+@_kernel(types.int64(_bytes, _integers, _places, types.int64, types.int64, _room))
+def write_records(content: Bytes, timestamps: Integers, places: Places, first: int, stop: int, room: Bytes) -> int:
+    """Records `first` … `stop - 1` as the records of one batch; `room` has at least the bytes `measure_records` said.
+
+    Returns the bytes written.
+    """
+    at = 0
+    for index in range(first, stop):
+        timestamp_delta = timestamps[index] - timestamps[first]
+        at = _write_varint(room, at, np.int64(_body_bytes(timestamp_delta, index - first, places, index)))
+        room[at] = 0
+        at = _write_varint(room, at + 1, timestamp_delta)
+        at = _write_varint(room, at, np.int64(index - first))
+        for column in (KEY_START, VALUE_START):
+            at = _write_varint(room, at, np.int64(places[index, column + 1]))
+            at = _copy(room, at, content, places[index, column], places[index, column + 1])
+        if places[index, HEADERS_BYTES] > 0:
+            at = _copy(room, at, content, places[index, HEADERS_START], places[index, HEADERS_BYTES])
+        else:
+            room[at] = 0
+            at += 1
+    return at
+
+
+numba.config.CACHE_DIR = _others_cache
