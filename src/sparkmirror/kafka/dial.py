@@ -29,6 +29,8 @@ from sparkmirror.kafka.sasl import SaslSettings
 from sparkmirror.kafka.settings import ClientSettings
 
 SETUP_SECONDS_MAX = 10.0
+FAR_SECONDS = 0.008
+"""From this round trip on, one request at a time costs more than it is worth; brokers of one region are nearer."""
 _LENGTH = struct.Struct(">i")
 _UNSUPPORTED_VERSION = 35
 
@@ -50,6 +52,14 @@ class Link:
     correlation: int = 0
     round_trip_seconds: float = float("inf")
     features: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_far(self) -> bool:
+        return FAR_SECONDS <= self.round_trip_seconds < float("inf")
+
+    def note_answer(self, seconds: float) -> None:
+        """An answer took so long: the quickest one tells the round trip, others have waited for something too."""
+        self.round_trip_seconds = min(self.round_trip_seconds, seconds)
 
     @property
     def is_tls(self) -> bool:
@@ -79,7 +89,7 @@ class Link:
         asked_at = time.monotonic()
         self.socket.sendall(self.encode(request, version))
         (size,) = _LENGTH.unpack(self._receive(4))
-        self.round_trip_seconds = min(self.round_trip_seconds, time.monotonic() - asked_at)
+        self.note_answer(time.monotonic() - asked_at)
         return response_class.decode(self._receive(size), version=version, header=True)
 
     def _receive(self, size: int) -> bytes:

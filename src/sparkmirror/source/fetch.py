@@ -180,10 +180,8 @@ class FetchConnection:
         return self._reserve(size)
 
     def _measure(self) -> None:
-        """The quickest answer's first bytes tell the round trip; others have waited for data too."""
         if self._asked_at:
-            elapsed = time.monotonic() - self._asked_at
-            self.link.round_trip_seconds = min(self.link.round_trip_seconds, elapsed)
+            self.link.note_answer(time.monotonic() - self._asked_at)
             self._asked_at = 0.0
 
     def _reserve(self, size: int) -> bool:

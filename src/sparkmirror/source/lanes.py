@@ -28,8 +28,6 @@ from sparkmirror.source.fetch import FetchConnection, FetchLimits, Frame
 from sparkmirror.source.harvest import Harvest
 from sparkmirror.source.partitions import Partitions, Reading
 
-FAR_SECONDS: Final = 0.008
-"""From this round trip on a fetch at a time costs more than it is worth; brokers of one region are nearer."""
 LANES_PER_BROKER: Final = 4
 _CHASES_MAX: Final = 8
 _REQUESTS_PER_LANE_MAX: Final = 8
@@ -88,7 +86,7 @@ class Lanes:
 
         Not before a lane is open: until then the session goes on.
         """
-        if link.round_trip_seconds < FAR_SECONDS or address is None:
+        if not link.is_far or address is None:
             return
         behind = [reading for reading in self._partitions if reading.node == node and self._is_behind(reading)]
         if not behind:

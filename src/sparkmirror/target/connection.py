@@ -1,7 +1,9 @@
 """Producing over one bulk connection: requests out by scatter and gather, answers in order. Owned by `target.sender`.
 
-A broker serves one request of a connection at a time, so the sender keeps several of these per broker; at most five
-requests are under way on each, which keeps every partition within the five batches that idempotence allows.
+A broker serves one request of a connection at a time, so the sender keeps several of these per broker. Near a broker
+five requests under way keep it busy, and those that wait grow fuller. Far from it they would bind: a partition whose
+batch comes a moment late would wait for a round trip. The five batches of a partition that idempotence allows are the
+outbox's to count.
 """
 
 import ssl
@@ -16,9 +18,11 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka import wire
 from sparkmirror.kafka.dial import Link
 from sparkmirror.kafka.wire import ProduceItem, ProduceResponse
-from sparkmirror.target.outbox import IN_FLIGHT_MAX, Batch, Outbox
+from sparkmirror.target.outbox import Batch, Outbox
 
 _LENGTH = struct.Struct(">i")
+_NEAR_REQUESTS_MAX: Final = 5
+_FAR_REQUESTS_MAX: Final = 64
 _ANSWER_BYTES_MAX: Final = 64 << 20
 _BUFFERS_MAX: Final = 512
 """Buffers of one `sendmsg`; the kernel takes at most 1,024."""
@@ -56,7 +60,7 @@ class ProduceConnection:
 
     @property
     def has_room(self) -> bool:
-        return len(self.unanswered) < IN_FLIGHT_MAX
+        return len(self.unanswered) < (_FAR_REQUESTS_MAX if self.link.is_far else _NEAR_REQUESTS_MAX)
 
     @property
     def wants_to_write(self) -> bool:
@@ -158,11 +162,12 @@ class ProduceConnection:
         if not self.unanswered:
             raise ProtocolError(f"broker {self.link.address} answered a request that was not sent")
         response = wire.decode_produce(self.version, frame)
-        _, sent = self.unanswered[0]
+        sent_at, sent = self.unanswered[0]
         answered = [(produced.topic_key, produced.partition) for produced in response.partitions]
         if len(answered) != len(sent) or set(answered) != sent.keys():
             raise ProtocolError(f"broker {self.link.address} answered for other partitions than it was asked")
         self.unanswered.popleft()
+        self.link.note_answer(time.monotonic() - sent_at)
         if response.throttle_ms:
             self.throttled_ms += response.throttle_ms
             self.not_before = time.monotonic() + response.throttle_ms / 1000

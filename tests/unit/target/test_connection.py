@@ -175,3 +175,17 @@ def test_a_request_is_overdue_by_the_oldest_of_the_connection(
     brokers.sendall(answer(0))
     list(connection.receive())
     assert not connection.overdue(sent_at + 5.1)
+
+
+def test_far_from_the_broker_more_requests_may_be_under_way(pair: tuple[ProduceConnection, socket.socket]) -> None:
+    """Near it, five keep it busy, and what waits makes the next request fuller."""
+    connection, brokers = pair
+    connection.link.note_answer(0.1)
+    for partition in range(5):
+        connection.send([ready(partition)], timeout_ms=1000)
+    assert connection.has_room
+    brokers.sendall(answer(0))
+    list(connection.receive())
+    assert not connection.link.is_far, "the quickest answer tells the round trip"
+    connection.send([ready(5)], timeout_ms=1000)
+    assert not connection.has_room
