@@ -35,6 +35,7 @@ from sparkmirror.policy.naming import (
     ReplicationPolicy,
     SameNamePolicy,
 )
+from sparkmirror.policy.rates import WHOLE_FLOW, RateLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class FlowConfig:
     epoch_seconds: int
     lease_ring_bytes: int
     connections_per_broker: int
+    rate_limits: tuple[RateLimit, ...]
     on_data_loss: str
     on_send_failure: str
     topic_creation: str
@@ -215,6 +217,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         epoch_seconds=flow.read(keys.EPOCH_SECONDS),
         lease_ring_bytes=flow.read(keys.LEASE_RING_BYTES),
         connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),
+        rate_limits=_read_rates(flow),
         on_data_loss=flow.read(keys.ON_DATA_LOSS),
         on_send_failure=flow.read(keys.ON_SEND_FAILURE),
         topic_creation=flow.read(keys.TOPIC_CREATION),
@@ -224,6 +227,11 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         consumer=read_consumer(Reader(layers.consumer, problems)),
         producer=read_producer(Reader(layers.producer, problems)),
     )
+
+
+def _read_rates(flow: Reader) -> tuple[RateLimit, ...]:
+    whole = flow.read(keys.RATE_LIMIT)
+    return (*((RateLimit(WHOLE_FLOW, whole),) if whole else ()), *flow.read(keys.RATE_LIMIT_TOPICS))
 
 
 def _read_policy(flow: Reader, name: FlowName) -> ReplicationPolicy:

@@ -272,6 +272,24 @@ CONNECTIONS_PER_BROKER = Key(
     "Connections of a task to each target broker; a broker serves one request of a connection at a time.",
     "no such key",
 )
+RATE_LIMIT = Key(
+    "rate.limit.bytes.per.second",
+    Scope.FLOW,
+    types.whole(0, 10**15, unit="bytes"),
+    0,
+    "Most bytes a second that the flow reads, by all of its tasks together; 0 sets no limit. Batches count as they are "
+    "stored, compressed. `sparkmirror throttle` changes it while the mirror runs.",
+    "no such key",
+)
+RATE_LIMIT_TOPICS = Key(
+    "rate.limit.topics",
+    Scope.FLOW,
+    types.RATES,
+    (),
+    "Limits for topics by name, as in `audit.*:500kB, logs:2MB`: bytes a second for all topics together that match an "
+    "expression; the first that matches counts, and the flow's own limit holds beside it.",
+    "no such key",
+)
 ON_DATA_LOSS = Key(
     "on.data.loss",
     Scope.FLOW,

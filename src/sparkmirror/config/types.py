@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.policy.filters import compile_names
+from sparkmirror.policy.rates import RateLimit, parse_rate
 
 T = TypeVar("T")
 
@@ -111,6 +112,17 @@ def _patterns(text: str) -> tuple[str, ...]:
     return items
 
 
+def _rates(text: str) -> tuple[RateLimit, ...]:
+    limits = []
+    for item in _distinct(text):
+        pattern, colon, rate = item.rpartition(":")
+        if not colon or not pattern.strip():
+            raise ValueError(f"must list `PATTERN:RATE`, as in `audit.*:500kB`, not `{item}`")
+        limits.append(RateLimit(pattern.strip(), parse_rate(rate)))
+    _patterns(",".join(limit.pattern for limit in limits))
+    return tuple(limits)
+
+
 def _hosts(text: str) -> str:
     hosts = split_list(text)
     for host in hosts or ("",):
@@ -131,5 +143,6 @@ BOOLEAN = Type("boolean", _boolean)
 SWITCH = Type("boolean (anything but `true` is false)", _switch)
 LIST = Type("list", _distinct)
 PATTERNS = Type("list of regular expressions", _patterns)
+RATES = Type("list of PATTERN:RATE", _rates)
 HOSTS = Type("list of host:port", _hosts)
 SEPARATOR = Type("string", _separator)

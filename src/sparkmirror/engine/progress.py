@@ -101,9 +101,20 @@ def describe(watch: FlowWatch, status: FlowStatus) -> str:
         parts.append(f"{len(status.faults)} waiting ({_first(status.faults)})")
     if status.gaps:
         parts.append(f"{status.gaps} gaps, {status.lost_records:,} offsets gone")
+    parts += _pauses(status)
     if status.problem:
         parts.append(status.problem.splitlines()[0])
     return ", ".join(parts)
+
+
+def _pauses(status: FlowStatus) -> list[str]:
+    """What slowed the flow on purpose, in seconds since it started."""
+    causes = (
+        ("held back by quotas of the source", status.source_throttled_ms),
+        ("held back by quotas of the target", status.throttled_ms),
+        ("held back by its rate limits", status.limited_ms),
+    )
+    return [f"{cause} for {ms / 1000:.1f} s" for cause, ms in causes if ms]
 
 
 def _table(statuses: Sequence[tuple[FlowWatch, FlowStatus]]) -> Table:
@@ -131,7 +142,7 @@ def _remark(watch: FlowWatch, status: FlowStatus) -> str:
     if watch.total:
         done = min(status.records / watch.total, 1.0)
         return f"[green]{'━' * int(done * _BAR_WIDTH)}[/green]{'╌' * (_BAR_WIDTH - int(done * _BAR_WIDTH))} {done:.0%}"
-    return status.problem.splitlines()[0] if status.problem else ""
+    return status.problem.splitlines()[0] if status.problem else ", ".join(_pauses(status))
 
 
 def _first(reasons: object) -> str:

@@ -26,6 +26,7 @@ RING_BYTES_MIN: Final = 1 << 20
 
 # Word numbers of the control page.
 _W_MAGIC, _W_PEER, _W_ERROR, _W_DONE_TAIL, _W_DONE_HEAD, _W_WAITING, _W_SLOT_CHANGES, _W_INLINE_FREED = range(8)
+_W_THROTTLED, _W_LIMITED = 8, 9
 _W_COMPLETIONS: Final = 64
 _W_SLOTS: Final = _W_COMPLETIONS + _COMPLETIONS
 _CONTROL_BYTES: Final = -(-(_W_SLOTS + 2 * _SLOTS) * 8 // _PAGE) * _PAGE
@@ -130,6 +131,14 @@ class Ring:
     def note_inline(self, size: int) -> None:
         self._inline_sent += size
 
+    def note_throttled(self, ms: int) -> None:
+        """A source broker asked for a pause (its quota); the writer tells it in the task's status."""
+        self._words[_W_THROTTLED] += ms
+
+    def note_limited(self, ms: int) -> None:
+        """Our own rate limit held partitions back for so long."""
+        self._words[_W_LIMITED] += ms
+
     @property
     def inline_outstanding_bytes(self) -> int:
         return self._inline_sent - self._words[_W_INLINE_FREED]
@@ -222,6 +231,16 @@ class RingPeer:
     def reader_waits(self) -> bool:
         """Whether the reader has a response on its way and no region for it."""
         return bool(self._words[_W_WAITING])
+
+    @property
+    def throttled_ms(self) -> int:
+        """Pauses that source brokers asked for since the task began."""
+        return self._words[_W_THROTTLED]
+
+    @property
+    def limited_ms(self) -> int:
+        """How long our own rate limits have held partitions back."""
+        return self._words[_W_LIMITED]
 
     def give_back(self, lease: int) -> None:
         self._unreported.append(lease)

@@ -4,13 +4,14 @@ The topic lives on the target cluster. Whatever goes wrong is tried again: a tas
 Owned by `source.reader`.
 """
 
+import selectors
 import time
 from uuid import UUID
 
 from sparkmirror.batch.header import iterate_headers
 from sparkmirror.batch.records import decode_records
-from sparkmirror.errors import ClusterUnreachable
-from sparkmirror.kafka.background import Background
+from sparkmirror.errors import ClusterUnreachable, ProtocolError
+from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.dial import Link, dial
 from sparkmirror.kafka.lookup import look_up, look_up_span
 from sparkmirror.kafka.settings import ClientSettings
@@ -28,11 +29,19 @@ _OFFSET_OUT_OF_RANGE = 1
 class CommandTail:
     """Reads commands from `offset` on."""
 
-    def __init__(self, settings: ClientSettings, topic: str, offset: int, background: Background) -> None:
+    def __init__(
+        self,
+        settings: ClientSettings,
+        topic: str,
+        offset: int,
+        background: Background,
+        selector: selectors.BaseSelector,
+    ) -> None:
         self._settings = settings
         self._topic = topic
         self._offset = offset
         self._background = background
+        self._selector = selector
         self._topic_id = UUID(int=0)
         self._not_before = 0.0
         self._is_lost = False
@@ -52,6 +61,26 @@ class CommandTail:
             raise ClusterUnreachable(f"topic {self._topic} has no leader")
         offset = look_up_span(self._settings, where).start if self._is_lost else self._offset
         return dial(*view.brokers[leader], self._settings), view.topic_ids[self._topic], offset
+
+    def take_link(self, outcome: Outcome) -> None:
+        """A dial has ended: follow the topic over its connection, or try again in a moment."""
+        if outcome.error is None:
+            try:
+                connection = self.adopt(outcome.result)
+            except (OSError, ProtocolError):
+                self.drop()
+                return
+            self._selector.register(connection.link.socket, selectors.EVENT_READ, DIAL_KEY)
+
+    def take_commands(self) -> list[Command]:
+        """The socket is readable: what it brought. A connection that breaks is made anew."""
+        assert self.connection is not None
+        try:
+            return self.receive()
+        except (OSError, ProtocolError):
+            self._selector.unregister(self.connection.link.socket)
+            self.drop()
+            return []
 
     def adopt(self, dialled: tuple[Link, UUID, int]) -> FetchConnection:
         link, self._topic_id, self._offset = dialled

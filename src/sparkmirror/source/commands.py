@@ -6,7 +6,7 @@ planner. Each command carries the run it is meant for, so that a new run is not 
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -16,13 +16,17 @@ from sparkmirror.source.plan import Assigned
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Task `task` takes on `add` and lets go of `release`, from `generation` on."""
+    """Task `task` takes on `add` and lets go of `release`, from `generation` on.
+
+    `topics` has the partitions of topics whose number has changed in the flow, 0 for those that are gone.
+    """
 
     run: str
     generation: int
     task: int
     add: tuple[Assigned, ...] = ()
     release: tuple[TopicPartition, ...] = ()
+    topics: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,27 @@ class Stop:
     run: str
 
 
-Command = Assign | Stop
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """All tasks of the run keep to another rate for topics that match `pattern`, "" for the whole flow.
+
+    `bytes_per_second` 0 is no limit, None is what the file says. It holds until the run ends.
+    """
+
+    run: str
+    pattern: str
+    bytes_per_second: int | None
+
+
+Command = Assign | Stop | Throttle
 
 
 def encode_command(command: Command) -> bytes:
     if isinstance(command, Stop):
         return json.dumps({"kind": "stop", "run": command.run}).encode()
+    if isinstance(command, Throttle):
+        fields = {"pattern": command.pattern, "bytes_per_second": command.bytes_per_second}
+        return json.dumps({"kind": "throttle", "run": command.run, **fields}).encode()
     return json.dumps(
         {
             "kind": "assign",
@@ -46,6 +65,7 @@ def encode_command(command: Command) -> bytes:
             "task": command.task,
             "add": [assigned_to_json(assigned) for assigned in command.add],
             "release": [[tp.topic, tp.partition] for tp in command.release],
+            "topics": dict(command.topics),
         }
     ).encode()
 
@@ -55,6 +75,8 @@ def command_key(command: Command) -> bytes:
     parts: list[str | int] = ["stop", command.run]
     if isinstance(command, Assign):
         parts = ["assign", command.run, command.generation, command.task]
+    elif isinstance(command, Throttle):
+        parts = ["throttle", command.run, command.pattern]
     return json.dumps(parts, separators=(",", ":")).encode()
 
 
@@ -76,7 +98,11 @@ def decode_command(value: bytes | None) -> Command | None:
                 fields["task"],
                 tuple(assigned_from_json(item) for item in fields["add"]),
                 tuple(TopicPartition(topic, partition) for topic, partition in fields["release"]),
+                fields["topics"],
             )
+        if fields["kind"] == "throttle":
+            rate = fields["bytes_per_second"]
+            return Throttle(fields["run"], fields["pattern"], None if rate is None else int(rate))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return None

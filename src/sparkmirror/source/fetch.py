@@ -105,10 +105,13 @@ class FetchConnection:
         self._region: int | None = None
         link.socket.setblocking(False)
 
-    def send(self, wanted: Mapping[PartitionKey, FetchPosition]) -> None:
-        """Ask for these partitions. The request is small: it is written whole. Raises OSError when the link is gone."""
+    def send(self, wanted: Mapping[PartitionKey, FetchPosition], bytes_max: int = 0) -> None:
+        """Ask for these partitions, in an answer of at most `bytes_max` where given.
+
+        The request is small: it is written whole. Raises OSError when the link is gone.
+        """
         session_id, session_epoch, positions, forgotten = self.session.step(wanted)
-        self._send(session_id, session_epoch, positions, forgotten, self._limits.bytes_max)
+        self._send(session_id, session_epoch, positions, forgotten, bytes_max or self._limits.bytes_max)
 
     def send_alone(self, position: FetchPosition) -> None:
         """Ask for one piece of one partition, without a session; such requests may queue up. Raises OSError."""

@@ -37,6 +37,7 @@ class Harvest:
         leases: list[int] = []
         try:
             response = connection.decode(frame)
+            self._ring.note_throttled(response.throttle_ms)
             if response.error:
                 return
             inline = frame.region is None or len(frame.buffer) <= INLINE_RESPONSE_BYTES_MAX or not self._ring.peer
@@ -94,6 +95,7 @@ class Harvest:
         leases: list[int],
         fetched_at: int,
     ) -> None:
+        reading.spend(run.stop - run.start)
         reading.measure(run.next_offset - run.first_offset, run.batches, run.stop - run.start)
         reading.offset = run.next_offset
         reading.leader_epoch = max(run.leader_epoch, reading.leader_epoch)

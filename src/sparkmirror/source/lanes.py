@@ -98,9 +98,13 @@ class Lanes:
                 self._chases[reading] = Chase(reading, node, self._range_bytes_min, self._window_bytes // 4)
 
     def _is_behind(self, reading: Reading) -> bool:
-        if reading.is_chased or reading.paused or reading.not_before > time.monotonic():
+        if reading.is_chased or not reading.may_read(time.monotonic()) or self._is_slowed(reading):
             return False
         return (reading.stop - reading.offset) * reading.bytes_per_offset >= 2 * self._range_bytes_min
+
+    def _is_slowed(self, reading: Reading) -> bool:
+        """Whether its rate limits leave so little that a chase would only overdraw them."""
+        return reading.grain_bytes(self._window_bytes) < 2 * self._range_bytes_min
 
     # Connections.
 
@@ -163,6 +167,7 @@ class Lanes:
             and not reading.paused
             and not reading.done
             and reading.not_before <= now
+            and not self._is_slowed(reading)
             and self._partitions.get(reading.partition) is reading
             and any(lane.node == chase.node for lane in self._lanes.values())
             and bool(chase.ranges or self._is_worth_it(reading))
@@ -222,6 +227,8 @@ class Lanes:
         outstanding = sum(chase.outstanding_bytes for chase in hungry)
         while hungry:
             chase = hungry.popleft()
+            if not chase.reading.may_read(now):
+                continue
             if not chase.must_ask and outstanding + chase.range_bytes > self._window_bytes:
                 continue
             lane = self._free_lane(chase.node, now)
@@ -266,6 +273,7 @@ class Lanes:
             raise ProtocolError(f"broker {lane.connection.link.address} answered a request that was not sent")
         chase, one = lane.asked.popleft()
         response = lane.connection.decode(frame)
+        self._ring.note_throttled(response.throttle_ms)
         if one.is_abandoned:
             return
         if response.error or not response.partitions:

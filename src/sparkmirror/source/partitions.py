@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from sparkmirror.kafka.wire import FetchPosition
@@ -12,6 +13,9 @@ from sparkmirror.relay.schema import PLAN, Row
 from sparkmirror.source.commands import assigned_to_json
 from sparkmirror.source.fetch import PartitionKey
 from sparkmirror.source.plan import Assigned, TaskPlan
+
+if TYPE_CHECKING:
+    from sparkmirror.source.throttle import Bucket
 
 
 @dataclass(slots=True, eq=False)
@@ -38,11 +42,26 @@ class Reading:
     bytes_per_offset: float = 0.0
     batch_bytes: float = 0.0
     is_chased: bool = False
+    buckets: "tuple[Bucket, ...]" = ()
 
     @property
     def stop(self) -> int:
         """The offset up to which there is something to read, as far as is known."""
         return self.readable if self.end is None else min(self.readable, self.end)
+
+    def may_read(self, now: float) -> bool:
+        """Whether it is neither done nor paused, resting or held back by a rate limit."""
+        if self.paused or self.done or self.not_before > now:
+            return False
+        return not any(bucket.seconds_until_ready(now) for bucket in self.buckets)
+
+    def grain_bytes(self, otherwise: int) -> int:
+        """What one fetch may ask for, with its rate limits."""
+        return min((bucket.grain_bytes for bucket in self.buckets), default=otherwise)
+
+    def spend(self, size: int) -> None:
+        for bucket in self.buckets:
+            bucket.spend(size)
 
     def measure(self, offsets: int, batches: int, size: int) -> None:
         """Learn from a run what the next will be like; the newest counts half."""
@@ -111,10 +130,11 @@ class Partitions:
     def wanted(self, node: int, *, by_id: bool, now: float) -> dict[PartitionKey, FetchPosition]:
         """What to ask of one broker."""
         return {
-            key: FetchPosition(key[0], key[1], reading.offset, reading.leader_epoch, self._bytes_max)
+            key: FetchPosition(
+                *key, reading.offset, reading.leader_epoch, min(self._bytes_max, reading.grain_bytes(self._bytes_max))
+            )
             for reading in self._readings.values()
-            if reading.node == node and not reading.is_chased and not reading.paused and not reading.done
-            if reading.not_before <= now
+            if reading.node == node and not reading.is_chased and reading.may_read(now)
             if not by_id or reading.topic_id != NO_TOPIC_ID
             for key in (reading.key(by_id),)
         }

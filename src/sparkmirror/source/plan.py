@@ -4,11 +4,12 @@ Also the two nouns that travel to the tasks: `Assigned`, a partition with its st
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum
 from uuid import UUID
 
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
+from sparkmirror.policy.rates import RateLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class TaskPlan:
 
     `brokers` and `leaders` spare the task its first look-up; `commands_from` is the offset of the command topic from
     which it listens; `offsets_partitions` is the real size of the target's offsets topic; `seconds` is how long the
-    epoch lasts, 0 for as long as bounded partitions have not ended.
+    epoch lasts, 0 for as long as bounded partitions have not ended. `limits` are the flow's rates, and `topics` its
+    partitions by topic, by which tasks share them.
     """
 
     task: int
@@ -47,6 +49,8 @@ class TaskPlan:
     leaders: Mapping[TopicPartition, int]
     commands_from: int
     offsets_partitions: int
+    limits: tuple[RateLimit, ...] = ()
+    topics: Mapping[str, int] = field(default_factory=dict)
 
 
 Assignment = Mapping[int, frozenset[TopicPartition]]

@@ -22,7 +22,8 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
-from sparkmirror.source.commands import Assign, Stop, command_record, decode_command
+from sparkmirror.policy.rates import RateLimit, lay_over
+from sparkmirror.source.commands import Assign, Command, Stop, Throttle, command_record, decode_command
 from sparkmirror.source.plan import Assigned, Assignment, Move, TaskPlan, plan_assignment, plan_moves, rebalance
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class Planner:
         self._ends: Mapping[TopicPartition, int] | None = None
         self._assignment: Assignment = {}
         self._generation = 0
+        self._counts: dict[str, int] = {}
+        self._throttles: dict[str, int | None] = {}
         self._watcher: threading.Thread | None = None
         self._stopping = threading.Event()
 
@@ -71,6 +74,9 @@ class Planner:
         assigned = {item.partition: item for item in self._assigned(source, partitions, wanted, positions)}
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
         commands = TopicPartition(self._topics.commands, 0)
+        commands_from = target.latest_offsets([commands]).get(commands, 0)
+        limits = self._limits() if commands_from else self._flow.rate_limits
+        counts = self._counts = {name: topic.partitions for name, topic in wanted.items()}
         plans = [
             TaskPlan(
                 task=task,
@@ -83,7 +89,9 @@ class Planner:
                 producer_epoch=identities[task].epoch,
                 brokers=source.brokers(),
                 leaders={tp: leaders[tp] for tp in members if tp in leaders},
-                commands_from=target.latest_offsets([commands]).get(commands, 0),
+                commands_from=commands_from,
+                limits=limits,
+                topics=counts,
                 offsets_partitions=ledger.offsets_partitions,
             )
             for task, members in sorted(self._assignment.items())
@@ -116,9 +124,21 @@ class Planner:
 
     def is_stopped(self) -> bool:
         """Whether a stop command was given to this run."""
+        return any(isinstance(command, Stop) for command in self._commands())
+
+    def _commands(self) -> list[Command]:
+        """All that was ordered of this run."""
         with open_tail(self._flow.target, "stop", [TopicPartition(self._topics.commands, 0)]) as tail:
             commands = [decode_command(record.value) for record in tail.read_to_end(10.0)]
-        return any(isinstance(command, Stop) and command.run == self._run for command in commands)
+        return [command for command in commands if command is not None and command.run == self._run]
+
+    def _limits(self) -> tuple[RateLimit, ...]:
+        """The file's rates, with those over them that were ordered; they outlive the command topic's retention."""
+        for command in self._commands():
+            if isinstance(command, Throttle):
+                self._throttles[command.pattern] = command.bytes_per_second
+        ordered = [RateLimit(pattern, rate) for pattern, rate in self._throttles.items() if rate is not None]
+        return lay_over(self._flow.rate_limits, ordered)
 
     def renew(self, plan: TaskPlan) -> TaskPlan:
         """The plan for a repeated attempt of a task: a new producer epoch, and positions as the ledger has them now."""
@@ -142,6 +162,8 @@ class Planner:
             brokers=source.brokers(),
             leaders={},
             commands_from=plan.commands_from,
+            limits=plan.limits,
+            topics=plan.topics,
             offsets_partitions=ledger.offsets_partitions,
         )
 
@@ -251,6 +273,7 @@ class Planner:
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_to_end() if fresh else {}
         gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}
+        changed = self._changed_counts(wanted)
         commands = [
             Assign(
                 self._run,
@@ -258,15 +281,24 @@ class Planner:
                 task,
                 add=tuple(self._assigned(source, fresh.get(task, []), wanted, positions)),
                 release=tuple(gone.get(task, [])),
+                topics=changed,
             )
             for task in sorted(after)
-            if fresh.get(task) or gone.get(task)
+            if fresh.get(task) or gone.get(task) or changed
         ]
         if commands:
             self._publish(commands)
         self._assignment = after
         for move in rebalance(after):
             self._move(move, wanted)
+
+    def _changed_counts(self, topics: Mapping[str, Topic]) -> dict[str, int]:
+        """Partitions of topics that have come, grown or gone: all tasks share rate limits by them."""
+        counts = {name: topic.partitions for name, topic in topics.items()}
+        changed = {name: count for name, count in counts.items() if self._counts.get(name) != count}
+        changed |= {name: 0 for name in self._counts if name not in counts}
+        self._counts = counts
+        return changed
 
     def _publish(self, commands: list[Assign]) -> None:
         self._generation += 1

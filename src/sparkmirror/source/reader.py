@@ -26,13 +26,15 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.relay.schema import FLUSH_BATCH, RELEASE, Row, to_arrow
 from sparkmirror.source.command_tail import DIAL_KEY, CommandTail
-from sparkmirror.source.commands import Assign, Command, Stop
+from sparkmirror.source.commands import Command, Stop
+from sparkmirror.source.commands import Throttle as RateOrder
 from sparkmirror.source.fetch import FetchConnection, FetchLimits
 from sparkmirror.source.harvest import BACKOFF_SECONDS, Harvest
 from sparkmirror.source.lanes import Lane, Lanes
 from sparkmirror.source.loss import Loss, judge_out_of_range, judge_recreated
 from sparkmirror.source.partitions import Partitions, Reading, plan_row
 from sparkmirror.source.plan import Assigned, TaskPlan
+from sparkmirror.source.throttle import Throttle
 
 INLINE_OUTSTANDING_BYTES_MAX = 16 << 20
 _PEER_SECONDS_MAX = 5.0
@@ -91,6 +93,8 @@ class TaskReader:
             self._background,
             self._has_credit,
         )
+        self._throttle = Throttle(plan.limits, plan.topics)
+        self._turned_at = time.monotonic()
         self._stopped = False
         self._peer_gone = False
         self._peer_descriptor = -1
@@ -98,10 +102,11 @@ class TaskReader:
         self._commands: CommandTail | None = None
         if options.commands is not None:
             settings, topic = options.commands
-            self._commands = CommandTail(settings, topic, plan.commands_from, self._background)
+            self._commands = CommandTail(settings, topic, plan.commands_from, self._background, self._selector)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         self._take_on(self._plan.assigned, self._plan.generation)
+        self._throttle.share_out(self._partitions, time.monotonic())
         yielded_at = 0.0
         while True:
             rows = self._harvest.take_rows()
@@ -148,9 +153,18 @@ class TaskReader:
         self._lanes.tend(now)
         starved = self._retry_starved() or self._lanes.starved
         self._ring.set_waiting(starved)
-        timeout = _STARVED_POLL_SECONDS if starved or self._harvest.rows else _YIELD_SECONDS_MAX / 4
+        held_back = self._limited(now)
+        timeout = _STARVED_POLL_SECONDS if starved or self._harvest.rows else held_back
         for key, _ in self._selector.select(0 if self._harvest.rows else timeout):
             self._serve(key.data)
+
+    def _limited(self, now: float) -> float:
+        """How long to wait for sockets; notes how long our own rate limits have held something back."""
+        wait = self._throttle.seconds_until_ready(now)
+        if wait:
+            self._ring.note_limited(round((now - self._turned_at) * 1000))
+        self._turned_at = now
+        return min(wait or 1.0, _YIELD_SECONDS_MAX / 4)
 
     def _serve(self, what: Any) -> None:
         if what == _WAKE:
@@ -158,7 +172,9 @@ class TaskReader:
         elif what == _PEER:
             self._peer_gone = True
         elif what == DIAL_KEY:
-            self._receive_commands()
+            assert self._commands is not None
+            for command in self._commands.take_commands():
+                self._obey(command)
         elif isinstance(what, Lane):
             self._lanes.receive(what)
         else:
@@ -201,8 +217,8 @@ class TaskReader:
             case "metadata":
                 self._take_view(outcome)
             case "command-topic":
-                if outcome.error is None and self._commands is not None:
-                    self._adopt_commands(outcome.result)
+                if self._commands is not None:
+                    self._commands.take_link(outcome)
             case ("dial", int(node)):
                 self._take_link(node, outcome)
             case ("lane", int(node), int(number)):
@@ -261,7 +277,7 @@ class TaskReader:
         if not wanted:
             return
         try:
-            connection.send(wanted)
+            connection.send(wanted, self._throttle.bytes_max(self._options.limits.bytes_max))
         except OSError:
             self._drop(node)
 
@@ -331,35 +347,18 @@ class TaskReader:
 
     # Commands.
 
-    def _adopt_commands(self, dialled: Any) -> None:
-        assert self._commands is not None
-        try:
-            connection = self._commands.adopt(dialled)
-        except (OSError, ProtocolError):
-            self._commands.drop()
-            return
-        self._selector.register(connection.link.socket, selectors.EVENT_READ, DIAL_KEY)
-
-    def _receive_commands(self) -> None:
-        tail = self._commands
-        assert tail is not None and tail.connection is not None
-        try:
-            commands = tail.receive()
-        except (OSError, ProtocolError):
-            self._selector.unregister(tail.connection.link.socket)
-            tail.drop()
-            return
-        for command in commands:
-            self._obey(command)
-
     def _obey(self, command: Command) -> None:
         if command.run != self._plan.run:
             return
         if isinstance(command, Stop):
             self._stopped = True
-        elif isinstance(command, Assign) and command.task == self._plan.task:
+        elif isinstance(command, RateOrder):
+            self._throttle.order(command.pattern, command.bytes_per_second)
+        elif command.task == self._plan.task:
+            self._throttle.note_topics(command.topics)
             self._take_on(command.add, command.generation)
             self._let_go(command.release)
+        self._throttle.share_out(self._partitions, time.monotonic())
 
     def _take_on(self, assigned: tuple[Assigned, ...], generation: int) -> None:
         fresh = [item for item in assigned if self._partitions.get(item.partition) is None]

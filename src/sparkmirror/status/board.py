@@ -1,14 +1,22 @@
 """What the tasks of a flow report on the status topic, folded; pure. Fed by `engine.progress` and the CLI."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+_SUMMED = (
+    "records", "bytes", "gaps", "lost_records", "retries", "throttled_ms", "source_throttled_ms", "limited_ms"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """Sums over the tasks of one run. `failed` and `faults` give a reason for each partition that does not move."""
+    """Sums over the tasks of one run. `failed` and `faults` give a reason for each partition that does not move.
+
+    Pauses in ms: `throttled_ms` by the target's quotas, `source_throttled_ms` by the source's, `limited_ms` by the
+    flow's own rate limits.
+    """
 
     records: int = 0
     bytes: int = 0
@@ -17,6 +25,9 @@ class FlowStatus:
     gaps: int = 0
     lost_records: int = 0
     retries: int = 0
+    throttled_ms: int = 0
+    source_throttled_ms: int = 0
+    limited_ms: int = 0
     failed: Mapping[str, str] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
@@ -42,7 +53,7 @@ class StatusBoard:
             return False
         before = self._current.get(task)
         if before is not None and before["epoch"] != report["epoch"]:
-            for name in ("records", "bytes", "gaps", "lost_records", "retries"):
+            for name in _SUMMED:
                 self._finished[name] = self._finished.get(name, 0) + before[name]
         self._current[task] = report
         return True
@@ -61,7 +72,23 @@ class StatusBoard:
             gaps=total("gaps"),
             lost_records=total("lost_records"),
             retries=total("retries"),
+            throttled_ms=total("throttled_ms"),
+            source_throttled_ms=total("source_throttled_ms"),
+            limited_ms=total("limited_ms"),
             failed={name: reason for report in reports for name, reason in report["failed"].items()},
             faults={name: reason for report in reports for name, reason in report["faults"].items()},
             problem=next((report["problem"] for report in reports if report["problem"]), ""),
         )
+
+
+def latest_run(records: Iterable[tuple[bytes | None, bytes | None]], source_alias: str) -> str | None:
+    """Which run has reported last, by the (key, value) records of the status topic; None when none has."""
+    latest: str | None = None
+    for key, value in records:
+        try:
+            kind, alias, _ = json.loads(key or b"")
+            if kind == "task" and alias == source_alias:
+                latest = str(json.loads(value or b"")["run"])
+        except (ValueError, TypeError, KeyError):
+            continue
+    return latest

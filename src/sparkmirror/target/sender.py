@@ -190,6 +190,9 @@ class Sender:
     def _store_progress(self, with_status: bool) -> bool:
         """Queue what the ledger does not know yet; False when it knows all."""
         outboxes = self._intake.outboxes.values()
+        if self._peer is not None:
+            self.tally.source_throttled_ms = self._peer.throttled_ms
+            self.tally.limited_ms = self._peer.limited_ms
         status = self.tally.status(outboxes, self._brokers.problem) if with_status else {}
         fresh = self._progress.compose(outboxes, self._plan.generation, status)
         for outbox in fresh:

@@ -11,7 +11,11 @@ _NAMED_MAX = 100
 
 
 class Tally:
-    """Counters of one task and epoch. `lag_records` is by the high watermarks of the last fetches."""
+    """Counters of one task and epoch. `lag_records` is by the high watermarks of the last fetches.
+
+    `throttled_ms` and `source_throttled_ms` are pauses that brokers asked for by quota; `limited_ms` is how long the
+    flow's own rate limits held partitions back.
+    """
 
     def __init__(self, plan: PlanRow) -> None:
         self._plan = plan
@@ -23,6 +27,8 @@ class Tally:
         self.lost_records = 0
         self.refused_gaps = 0
         self.throttled_ms = 0
+        self.source_throttled_ms = 0
+        self.limited_ms = 0
         self.failed: dict[TopicPartition, str] = {}
         self.faults: dict[TopicPartition, str] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
@@ -48,6 +54,8 @@ class Tally:
             "lost_records": self.lost_records,
             "refused_gaps": self.refused_gaps,
             "throttled_ms": self.throttled_ms,
+            "source_throttled_ms": self.source_throttled_ms,
+            "limited_ms": self.limited_ms,
             "failed": _named(self.failed),
             "faults": _named(self.faults),
             "problem": problem,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.source.commands import Assign, Command, Stop, decode_command, encode_command
+from sparkmirror.source.commands import Assign, Command, Stop, Throttle, decode_command, encode_command
 from sparkmirror.source.plan import Assigned
 
 offsets = st.integers(0, (1 << 63) - 1)
@@ -16,13 +16,19 @@ where = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(
 assigned = st.builds(
     Assigned, where, offsets, st.integers(-1, 1 << 30), st.uuids(), st.none() | offsets, st.none() | offsets
 )
-commands = st.builds(Stop, st.text(max_size=10)) | st.builds(
-    Assign,
-    st.text(max_size=10),
-    st.integers(0, 1 << 30),
-    st.integers(0, 99),
-    st.lists(assigned, max_size=3).map(tuple),
-    st.lists(where, max_size=3).map(tuple),
+throttles = st.builds(Throttle, st.text(max_size=10), st.text(max_size=10), st.none() | offsets)
+commands = (
+    st.builds(Stop, st.text(max_size=10))
+    | throttles
+    | st.builds(
+        Assign,
+        st.text(max_size=10),
+        st.integers(0, 1 << 30),
+        st.integers(0, 99),
+        st.lists(assigned, max_size=3).map(tuple),
+        st.lists(where, max_size=3).map(tuple),
+        st.dictionaries(st.text(max_size=5), st.integers(0, 99), max_size=3),
+    )
 )
 
 ASSIGN = Assign("run", 4, 1, (Assigned(TopicPartition("orders", 3), 42, 5, UUID(int=9), end=50),))
@@ -52,8 +58,8 @@ def changed(**fields: object) -> bytes:
         b"{}",
         b'{"kind":"stop"}',
         b'{"kind":"throttle","run":"run"}',
-        b'{"kind":"assign","run":"run","generation":1,"task":0,"add":[],"release":[["orders"]]}',
-        b'{"kind":"assign","run":"run","generation":1,"task":0,"add":[7],"release":[]}',
+        b'{"kind":"assign","run":"run","generation":1,"task":0,"add":[],"release":[["orders"]],"topics":{}}',
+        b'{"kind":"assign","run":"run","generation":1,"task":0,"add":[7],"release":[],"topics":{}}',
         b"[" * 100_000,
         changed(id=5),
         changed(id=None),

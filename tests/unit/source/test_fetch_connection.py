@@ -1,5 +1,6 @@
 """Receiving over a socket pair: into the ring where there is room, into private memory where there never is."""
 
+import selectors
 import socket
 from collections.abc import Iterator
 from uuid import UUID
@@ -159,7 +160,7 @@ def test_an_absurd_size_is_a_protocol_error(sockets: Sockets, ring: Ring, size: 
 
 def new_tail(offset: int) -> CommandTail:
     settings = client_settings(Cluster("B", {"bootstrap.servers": "localhost:1"}), "test")
-    return CommandTail(settings, "orders", offset, Background(lambda: None))
+    return CommandTail(settings, "orders", offset, Background(lambda: None), selectors.DefaultSelector())
 
 
 def test_commands_are_followed_from_their_offset_by_one_poll_after_the_other(sockets: Sockets) -> None:

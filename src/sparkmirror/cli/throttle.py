@@ -1,0 +1,83 @@
+"""`sparkmirror throttle FILE FLOW [PATTERN] RATE`: changes how fast a running mirror may read."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.errors import ConfigError, SparkMirrorError
+
+if TYPE_CHECKING:
+    from sparkmirror.config.flows import FlowConfig
+
+DESCRIPTION = (
+    "Change how many bytes a second a running flow may read, in all or for the topics that match PATTERN together. "
+    "It holds until the mirror is started anew; write rate.limit.… into the file to keep it."
+)
+_EPILOG = "RATE: 500000, 500kB, 10MB (units of 1,000), `none` for no limit, `file` for what the file says again."
+_READ_SECONDS_MAX = 10.0
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to argparse's subparsers."""
+    parser = verbs.add_parser(
+        "throttle", help="change how fast a running mirror may read", description=DESCRIPTION, epilog=_EPILOG
+    )
+    parser.add_argument("file", metavar="FILE", help="the properties file that the mirror runs with")
+    parser.add_argument("flow", metavar="FLOW", help="one of its flows, as in 'A->B'")
+    parser.add_argument("pattern", metavar="PATTERN", nargs="?", default="", help="a regular expression for topics")
+    parser.add_argument("rate", metavar="RATE", help="bytes a second, `none` or `file`")
+    parser.add_argument("--debug", action="store_true", help="show stack traces")
+    parser.set_defaults(command=execute, takes_rest=False)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Publishes the order to the flow's run. Raises ConfigError, ClusterError, and SparkMirrorError without a run."""
+    from sparkmirror.config.flows import load_config
+
+    rate = _read_rate(args.rate)
+    _check_pattern(args.pattern)
+    config = load_config(args.file, flows=[args.flow])
+    order(config.flows[0], args.pattern, rate)
+    what = f"topics that match {args.pattern}" if args.pattern else "all topics"
+    said = {None: "what the file says", 0: "no limit"}.get(rate, f"{rate:,} bytes a second" if rate else "")
+    print(f"{args.flow}: {what}: {said}", file=sys.stderr)
+    return 0
+
+
+def order(flow: "FlowConfig", pattern: str, bytes_per_second: int | None) -> None:
+    """Tell the tasks of the flow's latest run; 0 is no limit, None what the file says."""
+    from sparkmirror.kafka.clients import open_tail
+    from sparkmirror.kafka.publish import publish
+    from sparkmirror.ledger.topics import ledger_topics
+    from sparkmirror.model import TopicPartition
+    from sparkmirror.source.commands import Throttle, command_record
+    from sparkmirror.status.board import latest_run
+
+    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    with open_tail(flow.target, "throttle", [TopicPartition(topics.status, 0)]) as tail:
+        records = [(record.key, record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
+    run = latest_run(records, flow.name.source)
+    if run is None:
+        raise SparkMirrorError(
+            f"{flow.name}: no run of this flow has reported on topic {topics.status} of {flow.target.alias}.",
+            "Start the mirror first, or write the limit into its file: rate.limit.bytes.per.second.",
+        )
+    publish(flow.target, topics.commands, [command_record(Throttle(run, pattern, bytes_per_second))])
+
+
+def _read_rate(text: str) -> int | None:
+    from sparkmirror.policy.rates import parse_rate
+
+    if text in ("none", "file"):
+        return 0 if text == "none" else None
+    try:
+        return parse_rate(text)
+    except ValueError as problem:
+        raise ConfigError(f"RATE: {problem}", "`none` takes the limit away, `file` goes back to the file's.") from None
+
+
+def _check_pattern(pattern: str) -> None:
+    from sparkmirror.policy.filters import compile_names
+
+    if pattern:
+        compile_names([pattern])

@@ -1,0 +1,46 @@
+"""How fast a flow may read: limits in bytes per second, for all of it and for topics by name. Pure.
+
+Read from the file by `config.types`, changed while running by `source.commands.Throttle`, obeyed by `source.throttle`.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sparkmirror.policy.filters import compile_names
+
+WHOLE_FLOW = ""
+"""The pattern of the limit for all topics together; an expression cannot be empty."""
+
+_RATE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[kMG]?B?)", re.ASCII)
+_UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """All topics whose whole name matches `pattern` together; 0 is no limit."""
+
+    pattern: str
+    bytes_per_second: int
+
+    def applies_to(self, topic: str) -> bool:
+        if self.pattern == WHOLE_FLOW:
+            return True
+        compiled = compile_names([self.pattern])
+        return compiled is not None and compiled.fullmatch(topic) is not None
+
+
+def parse_rate(text: str) -> int:
+    """Bytes per second from `500000`, `500kB`, `1.5MB` (units of 1,000). Raises ValueError."""
+    match = _RATE.fullmatch(text.strip())
+    rate = int(float(match["number"]) * _UNITS[match["unit"].removesuffix("B")]) if match else 0
+    if rate < 1:
+        raise ValueError(f"`{text.strip()}` is not a rate: write bytes per second, as in `500000`, `500kB` or `10MB`")
+    return rate
+
+
+def lay_over(limits: Iterable[RateLimit], changed: Iterable[RateLimit]) -> tuple[RateLimit, ...]:
+    """`limits` with those of the same pattern replaced; new patterns come first, for the first that matches counts."""
+    over = {limit.pattern: limit for limit in changed}
+    kept = [over.pop(limit.pattern, limit) for limit in limits]
+    return (*reversed(over.values()), *kept)

@@ -1,0 +1,38 @@
+"""The status topic, folded: sums over tasks and epochs, and which run is the latest."""
+
+import json
+from typing import Any
+
+from sparkmirror.status.board import StatusBoard, latest_run
+
+ZERO = dict.fromkeys(
+    (
+        "records", "bytes", "lag_records", "partitions", "retries", "gaps", "lost_records",
+        "throttled_ms", "source_throttled_ms", "limited_ms",
+    ),
+    0,
+)  # fmt: skip
+
+
+def report(run: str = "r1", task: int = 0, epoch: int = 1, alias: str = "A", **counts: Any) -> tuple[bytes, bytes]:
+    value = {**ZERO, "run": run, "task": task, "epoch": epoch, "failed": {}, "faults": {}, "problem": "", **counts}
+    return json.dumps(["task", alias, task]).encode(), json.dumps(value).encode()
+
+
+def test_pauses_are_summed_over_tasks_and_finished_epochs() -> None:
+    board = StatusBoard("A", "r1")
+    for record in (
+        report(source_throttled_ms=100, limited_ms=5),
+        report(task=1, source_throttled_ms=10, throttled_ms=7),
+        report(epoch=2, source_throttled_ms=1),
+        report(run="r2", source_throttled_ms=1000),
+    ):
+        board.take(*record)
+    status = board.status()
+    assert (status.source_throttled_ms, status.throttled_ms, status.limited_ms) == (111, 7, 5)
+
+
+def test_the_latest_run_is_the_one_that_reported_last() -> None:
+    strange = [(b"", None), (b"[1]", b"{}"), (json.dumps(["task", "A", 0]).encode(), None), (None, b"x")]
+    assert latest_run(strange, "A") is None
+    assert latest_run([report("r1"), report("r2"), report("r3", alias="B"), *strange], "A") == "r2"
