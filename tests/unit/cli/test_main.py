@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparkmirror import __version__
+from sparkmirror.cli import throttle
 from sparkmirror.cli.main import connect_mirror_maker, main
 from sparkmirror.config.flows import MirrorConfig
 from sparkmirror.config.options import RunOptions
@@ -197,3 +198,27 @@ def test_help_loads_neither_spark_nor_a_kafka_client() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pattern", "rate"),
+    [(["10MB"], "", 10_000_000), (["audit.*", "500kB"], "audit.*", 500_000), (["none"], "", 0), (["file"], "", None)],
+)
+def test_throttle_orders_a_rate_for_all_or_for_a_pattern(
+    file: str, monkeypatch: pytest.MonkeyPatch, arguments: list[str], pattern: str, rate: int | None
+) -> None:
+    ordered: list[tuple[str, str, int | None]] = []
+    monkeypatch.setattr(throttle, "order", lambda flow, pattern, rate: ordered.append((str(flow.name), pattern, rate)))
+    assert main(["throttle", file, "A->B", *arguments]) == 0
+    assert ordered == [("A->B", pattern, rate)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [(["A->B", "fast"], "`fast` is not a rate"), (["A->B", "a[", "1"], "`a[` is not"), (["A->C", "1"], "A->C")],
+)
+def test_throttle_refuses_what_it_cannot_order(
+    file: str, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    assert main(["throttle", file, *arguments]) == 2
+    assert sentence in capsys.readouterr().err
