@@ -5,7 +5,7 @@ Everything that is wrong with a file is reported at once, each problem with its 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
 
@@ -21,7 +21,8 @@ from sparkmirror.config.precedence import (
     flow_layers,
 )
 from sparkmirror.config.problems import Problems
-from sparkmirror.config.properties import Properties, read_properties
+from sparkmirror.config.properties import Properties, read_properties, write_properties
+from sparkmirror.config.providers import resolve
 from sparkmirror.config.reading import Reader
 from sparkmirror.config.recognise import aliases_alike, recognise
 from sparkmirror.config.syncing import LOOK_SECONDS, SyncSettings, read_sync
@@ -109,22 +110,35 @@ def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[s
 
     Raises ConfigError that lists every problem.
     """
-    config = parse_config(read_properties(path), targets, flows)
-    return replace(config, text=Path(path).read_bytes().decode("latin-1"))
+    return parse_config(read_properties(path), targets, flows)
 
 
 def parse_config(properties: Properties, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
     """As `load_config`, from properties."""
+    config, problems = examine(properties, targets, flows)
+    problems.raise_if_any()
+    return config
+
+
+def examine(
+    properties: Properties, targets: Sequence[str] = (), flows: Sequence[str] = ()
+) -> tuple[MirrorConfig, Problems]:
+    """As `parse_config`, raising nothing: with errors, the configuration is what remains beside them."""
     problems = Problems(properties.file)
-    properties = tidy(properties, problems)
+    properties = understand(properties, problems)
     aliases = _read_aliases(properties, problems)
     recognise(properties, aliases, problems)
     clusters = {alias: _read_cluster(properties, alias, problems) for alias in aliases}
     enabled = tuple(_read_flow(properties, name, problems) for name in _enabled_pairs(properties, aliases, problems))
     _refuse_loops(properties, enabled, problems)
     chosen = _choose(enabled, aliases, targets, flows, problems)
-    problems.raise_if_any()
-    return MirrorConfig(clusters, chosen, problems.warnings(), properties.file)
+    config = MirrorConfig(clusters, chosen, problems.warnings(), properties.file, write_properties(properties))
+    return config, problems
+
+
+def understand(properties: Properties, problems: Problems) -> Properties:
+    """The lines as they count: inline comments left out, references of config providers filled in."""
+    return resolve(tidy(properties, problems), problems)
 
 
 def _read_aliases(properties: Properties, problems: Problems) -> tuple[str, ...]:

@@ -1,13 +1,13 @@
 """THE table of configuration keys: names, places, types, defaults and what they mean. The keys of flows stand here.
 
-Addresses, security and clients are in `config/client_keys.py`, what has no effect in `config/unused.py`.
+Its other parts are `config/sync_keys.py`, `config/client_keys.py` and, for what has no effect, `config/unused.py`.
 `config/flows.py` reads values through the table, `config/recognise.py` judges every line of a file by it, and
 `python -m sparkmirror.config.keys > docs/configuration.md` writes the manual from it. A new key is a new entry here.
 """
 
 from typing import Any
 
-from sparkmirror.config import client_keys, types
+from sparkmirror.config import client_keys, sync_keys, types
 from sparkmirror.config.key import Key, Scope
 
 DEFAULT_POLICY = "DefaultReplicationPolicy"
@@ -21,6 +21,35 @@ _POLICIES = types.class_name(
 _ANY_CLASS = "loads any Java class"
 
 CLUSTERS = Key("clusters", Scope.FILE, types.LIST, (), "The aliases of all clusters. Required.")
+FILE_PROVIDER, DIRECTORY_PROVIDER, ENVIRONMENT_PROVIDER = "file", "directory", "environment"
+PROVIDER_CLASSES = {
+    f"org.apache.kafka.common.config.provider.{name}ConfigProvider": kind
+    for name, kind in (("File", FILE_PROVIDER), ("Directory", DIRECTORY_PROVIDER), ("EnvVar", ENVIRONMENT_PROVIDER))
+}
+CONFIG_PROVIDERS = Key(
+    "config.providers",
+    Scope.FILE,
+    types.LIST,
+    (),
+    "Names of what resolves `${name:path:key}` in values, when the file is read. Only the reference is ever shown.",
+    "resolves what connectors read later, on its workers",
+)
+CONFIG_PROVIDER_CLASS = Key(
+    "config.providers.<name>.class",
+    Scope.FILE,
+    types.class_name(PROVIDER_CLASSES),
+    "",
+    "FileConfigProvider: `${name:file:key}`, a key of a properties file. DirectoryConfigProvider: "
+    "`${name:directory:file}`, the content of a file. EnvVarConfigProvider: `${name:VARIABLE}`.",
+    "loads any Java class; takes a reference that leads nowhere as it stands",
+)
+CONFIG_PROVIDER_PARAMETER = Key(
+    "config.providers.<name>.param.<parameter>",
+    Scope.FILE,
+    types.STRING,
+    "",
+    "`allowed.paths` of files and directories, `allowlist.pattern` of the environment.",
+)
 ENABLED = Key(
     "enabled",
     Scope.FLOW,
@@ -76,78 +105,6 @@ REFRESH_TOPICS_INTERVAL = Key(
     600,
     "How long new topics and partitions may go unnoticed at most; every five seconds is usual.",
     "looks once in this time",
-)
-SYNC_TOPIC_CONFIGS = Key(
-    "sync.topic.configs.enabled",
-    Scope.FLOW,
-    types.BOOLEAN,
-    True,
-    "Whether remote topics follow their source's settings. A new remote topic gets them in any case.",
-)
-SYNC_TOPIC_CONFIGS_INTERVAL = Key(
-    "sync.topic.configs.interval.seconds",
-    Scope.FLOW,
-    types.whole(1, unit="seconds"),
-    600,
-    "How long a changed setting may go unnoticed at most; every five seconds is usual.",
-    "looks once in this time",
-)
-SYNC_TOPIC_CONFIGS_PROTECT = Key(
-    "sync.topic.configs.protect",
-    Scope.FLOW,
-    types.PATTERNS,
-    (),
-    "Settings that belong to the target once a remote topic is created: `retention.ms` on all of them, "
-    "or `A\\.orders/retention\\.ms` on one remote topic.",
-    "no such key; removes what is set on a remote topic and not on its source",
-)
-USE_DEFAULTS_FROM = Key(
-    "use.defaults.from",
-    Scope.FLOW_ONLY,
-    types.STRING,
-    "target",
-    "With `source`, settings that have their default on the source get this value on the remote topic; "
-    "with anything else they get the target's default.",
-)
-SYNC_TOPIC_ACLS = Key(
-    "sync.topic.acls.enabled",
-    Scope.FLOW,
-    types.BOOLEAN,
-    True,
-    "Whether who may read a topic may read its remote topic. ALLOW WRITE is not copied, ALLOW ALL becomes ALLOW READ.",
-    "copies no prefixed patterns, and `*` as the name of a topic",
-)
-SYNC_TOPIC_ACLS_INTERVAL = Key(
-    "sync.topic.acls.interval.seconds",
-    Scope.FLOW,
-    types.whole(1, unit="seconds"),
-    600,
-    "How long a changed ACL may go unnoticed at most; every five seconds is usual.",
-    "looks once in this time",
-)
-SYNC_TOPIC_ACLS_REVOKE = Key(
-    "sync.topic.acls.revoke",
-    Scope.FLOW,
-    types.BOOLEAN,
-    False,
-    "Whether an ACL that the mirror created is removed when the source has it no more.",
-    "no such key; never removes an ACL",
-)
-CONFIG_PROPERTIES_EXCLUDE = Key(
-    "config.properties.exclude",
-    Scope.FLOW,
-    types.PATTERNS,
-    (
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
-        "message.timestamp.difference.max.ms",
-        "log.message.timestamp.before.max.ms",
-        "log.message.timestamp.after.max.ms",
-        "message.timestamp.type",
-        "unclean.leader.election.enable",
-        "min.insync.replicas",
-    ),
-    "Topic settings that are not copied.",
 )
 HEARTBEATS_REPLICATION = Key(
     "heartbeats.replication.enabled",
@@ -224,14 +181,6 @@ TOPIC_FILTER_CLASS = Key(
     types.class_name({f"{_MIRROR}.DefaultTopicFilter": ""}),
     "",
     "What reads `topics` and `topics.exclude`; the default may be named.",
-    _ANY_CLASS,
-)
-CONFIG_FILTER_CLASS = Key(
-    "config.property.filter.class",
-    Scope.FLOW,
-    types.class_name({f"{_MIRROR}.DefaultConfigPropertyFilter": ""}),
-    "",
-    "What reads `config.properties.exclude`; the default may be named.",
     _ANY_CLASS,
 )
 FORWARDING_ADMIN_CLASS = Key(
@@ -344,6 +293,7 @@ PROGRESS_GROUP_COMMIT_INTERVAL = Key(
 
 KEYS: tuple[Key[Any], ...] = (
     *(value for value in list(globals().values()) if isinstance(value, Key)),
+    *sync_keys.SYNC_KEYS,
     *client_keys.CLIENT_KEYS,
 )
 

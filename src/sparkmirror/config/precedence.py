@@ -18,7 +18,6 @@ Layer = dict[str, Entry]
 _ROLES = ("producer", "consumer", "admin")
 _TOP_LEVEL = frozenset(key.name for key in keys_of(Scope.FLOW) if not is_family(key.name))
 _TOP_LEVEL_FAMILIES = tuple(key for key in keys_of(Scope.FLOW) if is_family(key.name))
-_TOP_LEVEL_PREFIXES = ("replication.policy", "config.providers")
 _WORKER_PREFIXES = (
     *("offset.storage", "config.storage", "status.storage", "key.converter", "value.converter", "header.converter"),
     *("task", "worker", "replication.policy"),
@@ -76,7 +75,7 @@ def connector_properties(properties: Properties, flow: FlowName) -> Layer:
 
 def _is_for_flows(name: str) -> bool:
     """Whether a top-level key reaches the flows: named in the table, or options of a naming policy of one's own."""
-    if name in _TOP_LEVEL or name.startswith(_TOP_LEVEL_PREFIXES):
+    if name in _TOP_LEVEL or name.startswith("replication.policy"):
         return True
     return any(key.parts(name) is not None for key in _TOP_LEVEL_FAMILIES)
 

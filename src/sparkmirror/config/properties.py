@@ -6,7 +6,7 @@ end of a value stay, the last of several equal keys wins.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import javaproperties
@@ -16,11 +16,15 @@ from sparkmirror.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key as written. `line` counts from 1 and is where the entry begins."""
+    """One key as written. `line` counts from 1 and is where the entry begins.
+
+    `written` is the text of a value that a config provider has filled in: that text may be shown, the value may not.
+    """
 
     key: str
-    value: str
+    value: str = field(repr=False)
     line: int
+    written: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,12 @@ def parse_properties(data: bytes, file: str = "<properties>") -> Properties:
         hint = "write a backslash twice to keep it"
         raise ConfigError(f"`{error.escape}` is not a `\\uXXXX` escape", hint, line=line, file=file) from None
     return _last_wins(file, entries)
+
+
+def write_properties(properties: Properties) -> str:
+    """The text of a file with the same meaning, for Spark's workers: config providers have done their work."""
+    lines = {key: entry.value for key, entry in properties.entries.items() if not key.startswith("config.providers")}
+    return str(javaproperties.dumps(lines, timestamp=None))
 
 
 def _line_ends(source: str) -> int:

@@ -36,5 +36,12 @@ class Reader:
         try:
             return key.type.parse(entry.value)
         except ValueError as error:
-            self._problems.error(f"`{entry.key} = {shown(entry.key, entry.value)}` {error}", entry=entry)
+            self._problems.error(_complaint(key, entry, error), entry=entry)
             return key.default
+
+
+def _complaint(key: Key[T], entry: Entry, error: ValueError) -> str:
+    """What a parser says may quote the value, which a config provider's reference is there to hide."""
+    if entry.written:
+        return f"`{entry.key} = {entry.written}` leads to a value that is no {key.type.label}"
+    return f"`{entry.key} = {shown(entry.key, entry.value)}` {error}"

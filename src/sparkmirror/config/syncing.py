@@ -1,11 +1,11 @@
 """Settings of the jobs that keep remote topics in step: what `engine.jobs` makes the rules of `sync` from.
 
-Read by `config/flows.py`. Names and meanings are MirrorMaker's, see `config/keys.py`.
+Read by `config/flows.py`. Names and meanings are MirrorMaker's, see `config/sync_keys.py`.
 """
 
 from dataclasses import dataclass
 
-from sparkmirror.config import keys
+from sparkmirror.config import sync_keys as keys
 from sparkmirror.config.reading import Reader
 
 LOOK_SECONDS = 5.0

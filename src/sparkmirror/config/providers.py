@@ -1,0 +1,128 @@
+"""Config providers: `${file:/etc/secrets:password}` and its like become values when a file is read.
+
+As Kafka's (`ConfigTransformer`, `FileConfigProvider`, `DirectoryConfigProvider`, `EnvVarConfigProvider`), with one
+difference: a reference that leads nowhere is an error, where Kafka would take the text as it stands. What is shown to
+people is the reference, never the value (invariant 10). Called by `config/flows.py`.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sparkmirror.config import keys
+from sparkmirror.config.problems import Problems
+from sparkmirror.config.properties import Entry, Properties, read_properties
+from sparkmirror.config.reading import Reader
+from sparkmirror.errors import ConfigError
+
+_REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]*):(?:(?P<path>[^}]*?):)?(?P<key>[^}:]*)\}")
+
+
+class _NotFound(Exception):
+    """A reference leads nowhere; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Provider:
+    """One entry of `config.providers`."""
+
+    kind: str
+    parameters: Mapping[str, str]
+
+    def value(self, path: str, key: str) -> str:
+        """Raises _NotFound."""
+        return _LOOKUPS[self.kind](self.parameters, path, key)
+
+
+def resolve(properties: Properties, problems: Problems) -> Properties:
+    """`properties` with every reference to a provider of the file replaced; problems name key and line."""
+    providers = _read_providers(properties, problems)
+    if not providers:
+        return properties
+    entries = {key: _resolve_entry(entry, providers, problems) for key, entry in properties.entries.items()}
+    return replace(properties, entries=entries)
+
+
+def _read_providers(properties: Properties, problems: Problems) -> dict[str, _Provider]:
+    reader = Reader(properties.entries, problems)
+    names = reader.read(keys.CONFIG_PROVIDERS)
+    classes = {name: kind for (name,), kind in reader.read_all(keys.CONFIG_PROVIDER_CLASS).items()}
+    parameters = reader.read_all(keys.CONFIG_PROVIDER_PARAMETER)
+    for name in names:
+        if properties.get(f"config.providers.{name}.class") is None:
+            message = f"`config.providers` names `{name}`, and `config.providers.{name}.class` is missing"
+            problems.error(message, f"known are {', '.join(keys.PROVIDER_CLASSES)}", properties.get("config.providers"))
+    return {
+        name: _Provider(classes[name], {key: value for (of, key), value in parameters.items() if of == name})
+        for name in names
+        if classes.get(name)
+    }
+
+
+def _resolve_entry(entry: Entry, providers: Mapping[str, _Provider], problems: Problems) -> Entry:
+    if entry.key.startswith("config.providers"):
+        return entry
+
+    def look_up(match: re.Match[str]) -> str:
+        provider = providers.get(match["provider"])
+        if provider is None:
+            return match.group()
+        try:
+            return provider.value(match["path"] or "", match["key"])
+        except _NotFound as reason:
+            problems.error(f"`{match.group()}` in `{entry.key}` leads nowhere: {reason}", entry=entry)
+            return match.group()
+
+    value = _REFERENCE.sub(look_up, entry.value)
+    return entry if value == entry.value else replace(entry, value=value, written=entry.value)
+
+
+def _from_file(parameters: Mapping[str, str], path: str, key: str) -> str:
+    _require_allowed(parameters, path)
+    try:
+        entry = read_properties(path).get(key)
+    except ConfigError as error:
+        raise _NotFound(str(error)) from None
+    if entry is None:
+        raise _NotFound(f"the file has no key `{key}`")
+    return entry.value
+
+
+def _from_directory(parameters: Mapping[str, str], path: str, key: str) -> str:
+    _require_allowed(parameters, path)
+    if "/" in key or key in ("", "..", "."):
+        raise _NotFound(f"`{key}` is not the name of a file in the directory")
+    try:
+        return Path(path, key).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise _NotFound(f"the file `{Path(path, key)}` cannot be read: {reason}") from None
+
+
+def _from_environment(parameters: Mapping[str, str], path: str, key: str) -> str:
+    allowed = parameters.get("allowlist.pattern", "").strip()
+    if path:
+        raise _NotFound("a variable has no path; write `${provider:NAME}`")
+    if allowed and not re.fullmatch(allowed, key):
+        raise _NotFound("`allowlist.pattern` does not allow the variable")
+    if (value := os.environ.get(key)) is None:
+        raise _NotFound(f"the environment has no variable `{key}`")
+    return value
+
+
+def _require_allowed(parameters: Mapping[str, str], path: str) -> None:
+    if not path:
+        raise _NotFound("it names no path")
+    allowed = [item.strip() for item in parameters.get("allowed.paths", "").split(",") if item.strip()]
+    real = Path(path).resolve()
+    if allowed and not any(real.is_relative_to(Path(item).resolve()) for item in allowed):
+        raise _NotFound(f"`{path}` is not below `allowed.paths`")
+
+
+_LOOKUPS: Mapping[str, Callable[[Mapping[str, str], str, str], str]] = {
+    keys.FILE_PROVIDER: _from_file,
+    keys.DIRECTORY_PROVIDER: _from_directory,
+    keys.ENVIRONMENT_PROVIDER: _from_environment,
+}
