@@ -35,7 +35,9 @@ from sparkmirror.policy.naming import (
     IdentityReplicationPolicy,
     ReplicationPolicy,
     SameNamePolicy,
+    is_built_in,
 )
+from sparkmirror.policy.own import OwnTopicFilter, load_policy, load_topics
 from sparkmirror.policy.rates import WHOLE_FLOW, RateLimit
 
 
@@ -76,6 +78,11 @@ class FlowConfig:
     def is_exactly_once(self) -> bool:
         """Whether data and positions are committed together."""
         return self.exactly_once_source_support == "enabled"
+
+    @property
+    def has_own_classes(self) -> bool:
+        """Whether classes of the user's decide which topics are mirrored, or how they are called."""
+        return not is_built_in(self.policy) or isinstance(self.topics, OwnTopicFilter)
 
     def should_replicate(self, topic: str) -> bool:
         """Whether the flow mirrors the source topic `topic`."""
@@ -214,14 +221,12 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         source=Cluster(name.source, common_values(layers.consumer)),
         target=Cluster(name.target, common_values(layers.producer)),
         policy=_read_policy(flow, name),
-        topics=TopicFilter(
-            flow.read(keys.TOPICS), flow.read(keys.TOPICS_EXCLUDE), flow.read(keys.HEARTBEATS_REPLICATION)
-        ),
+        topics=_read_topics(flow, name),
         tasks_max=flow.read(keys.TASKS_MAX),
         replication_factor=flow.read(keys.REPLICATION_FACTOR),
         refresh_topics_enabled=flow.read(keys.REFRESH_TOPICS_ENABLED),
         refresh_topics_interval_seconds=flow.read(keys.REFRESH_TOPICS_INTERVAL),
-        sync=read_sync(flow),
+        sync=read_sync(flow, _own_properties(flow, name)),
         offset_storage_topic=own_topic or f"mm2-offsets.{name.source}.internal",
         offset_storage_partitions=storage.read(keys.OFFSET_STORAGE_PARTITIONS),
         offset_storage_replication_factor=storage.read(keys.OFFSET_STORAGE_REPLICATION),
@@ -255,7 +260,22 @@ def _read_policy(flow: Reader, name: FlowName) -> ReplicationPolicy:
         return SameNamePolicy(separator, internal, name.source)
     if policy_class == keys.IDENTITY_POLICY:
         return IdentityReplicationPolicy(separator, internal, name.source)
-    return DefaultReplicationPolicy(separator, internal)
+    default = DefaultReplicationPolicy(separator, internal)
+    if policy_class == keys.DEFAULT_POLICY:
+        return default
+    return flow.load(keys.POLICY_CLASS, lambda own: load_policy(own, _own_properties(flow, name))) or default
+
+
+def _read_topics(flow: Reader, name: FlowName) -> TopicFilter:
+    heartbeats = flow.read(keys.HEARTBEATS_REPLICATION)
+    listed = TopicFilter(flow.read(keys.TOPICS), flow.read(keys.TOPICS_EXCLUDE), heartbeats)
+    properties = _own_properties(flow, name)
+    return flow.load(keys.TOPIC_FILTER_CLASS, lambda own: load_topics(own, properties, heartbeats=heartbeats)) or listed
+
+
+def _own_properties(flow: Reader, name: FlowName) -> dict[str, str]:
+    """What a class of the user's is configured with: what MirrorMaker's connectors get."""
+    return flow.values() | {"source.cluster.alias": name.source, "target.cluster.alias": name.target}
 
 
 def _refuse_loops(properties: Properties, flows: Sequence[FlowConfig], problems: Problems) -> None:

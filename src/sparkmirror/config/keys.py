@@ -14,7 +14,7 @@ DEFAULT_POLICY = "DefaultReplicationPolicy"
 IDENTITY_POLICY = "IdentityReplicationPolicy"
 SAME_NAME_POLICY = "SameNamePolicy"
 _MIRROR = "org.apache.kafka.connect.mirror"
-_POLICIES = types.class_name(
+_POLICIES = types.own_class(
     {f"{_MIRROR}.{name}": name for name in (DEFAULT_POLICY, IDENTITY_POLICY)}
     | {"sparkmirror.policy.naming:SameNamePolicy": SAME_NAME_POLICY}
 )
@@ -82,7 +82,8 @@ POLICY_CLASS = Key(
     Scope.FLOW,
     _POLICIES,
     DEFAULT_POLICY,
-    "How remote topics are called. IdentityReplicationPolicy keeps names; flows in a circle are then refused.",
+    "How remote topics are called. IdentityReplicationPolicy keeps names; flows in a circle are then refused. "
+    "A Python class is named `module:Class`.",
     _ANY_CLASS,
 )
 POLICY_SEPARATOR = Key(
@@ -178,9 +179,9 @@ OFFSETS_STORAGE_TOPIC = Key(
 TOPIC_FILTER_CLASS = Key(
     "topic.filter.class",
     Scope.FLOW,
-    types.class_name({f"{_MIRROR}.DefaultTopicFilter": ""}),
+    types.own_class({f"{_MIRROR}.DefaultTopicFilter": ""}),
     "",
-    "What reads `topics` and `topics.exclude`; the default may be named.",
+    "A Python class, `module:Class`, that says which topics to mirror in place of `topics` and `topics.exclude`.",
     _ANY_CLASS,
 )
 FORWARDING_ADMIN_CLASS = Key(

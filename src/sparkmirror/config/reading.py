@@ -1,6 +1,6 @@
 """Reads typed values out of a layer of entries, noting every value that is not usable. Called while a file is read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from sparkmirror.config.key import Key
@@ -38,6 +38,22 @@ class Reader:
         except ValueError as error:
             self._problems.error(_complaint(key, entry, error), entry=entry)
             return key.default
+
+    def load(self, key: Key[str], make: Callable[[str], T]) -> T | None:
+        """What `make` makes of a value that names a class; None without one, or where it cannot be made."""
+        spec = self.read(key)
+        if not spec:
+            return None
+        try:
+            return make(spec)
+        except ValueError as error:
+            entry = self._layer[key.name]
+            self._problems.error(_complaint(key, entry, error), entry=entry)
+            return None
+
+    def values(self) -> dict[str, str]:
+        """The layer as a plain mapping; it may hold secrets."""
+        return {name: entry.value for name, entry in self._layer.items()}
 
 
 def _complaint(key: Key[T], entry: Entry, error: ValueError) -> str:

@@ -18,12 +18,14 @@ from sparkmirror.model import FlowName
 
 _FLOW_KEY = re.compile(r"(?P<source>.+?)->(?P<rest>.*)")
 _ROLE = re.compile(r"(?:(?:source|target)\.)?(?:(?:consumer|producer|admin)\.|cluster\.)?(?:override\.)?")
+_NAMES_OWN_CLASS = re.compile(r".*(?:filter|policy)\.class").fullmatch
 
 
 def recognise(properties: Properties, aliases: Sequence[str], problems: Problems) -> None:
     """Notes a warning for each line that is not read as its author may expect."""
     known_places = tuple(places_of(aliases))
     unused: dict[Unused, list[Entry]] = {}
+    own = any(_NAMES_OWN_CLASS(entry.key) and ":" in entry.value for entry in properties.entries.values())
     for entry in properties.entries.values():
         place = place_of(entry.key, known_places)
         rest = entry.key.removeprefix(place.prefix)
@@ -34,7 +36,7 @@ def recognise(properties: Properties, aliases: Sequence[str], problems: Problems
         elif (without_effect := place.level.unused(rest)) or (without_effect := _unused_anywhere(rest)):
             unused.setdefault(without_effect, []).append(entry)
         else:
-            _judge(entry, rest, place, known_places, problems)
+            _judge(entry, rest, place, known_places, problems, own=own)
     _tell_unused(unused, problems)
     _tell_replaced(properties, problems)
 
@@ -89,17 +91,18 @@ def _judge_flow(entry: Entry, match: re.Match[str], aliases: Sequence[str], prob
         problems.warn(f"`{entry.key}` has no effect; write `{flow}.enabled` to turn the flow on", entry)
 
 
-def _judge(entry: Entry, rest: str, place: Place, others: Sequence[Place], problems: Problems) -> None:
+def _judge(entry: Entry, rest: str, place: Place, others: Sequence[Place], problems: Problems, *, own: bool) -> None:
     bare = _bare(rest)
     if renamed := RENAMED.get(rest) or RENAMED.get(bare):
         problems.warn(f"`{entry.key}` has no effect: {renamed}", entry)
     elif where := _elsewhere(rest) or _elsewhere(bare):
         problems.warn(f"`{entry.key}` has no effect there, as in MirrorMaker; write {where}", entry)
     else:
-        _tell_unknown(entry, place, others, problems)
+        _tell_unknown(entry, place, others, problems, own=own)
 
 
-def _tell_unknown(entry: Entry, place: Place, others: Sequence[Place], problems: Problems) -> None:
+def _tell_unknown(entry: Entry, place: Place, others: Sequence[Place], problems: Problems, *, own: bool) -> None:
+    """With `own`, a flow's unknown key may be meant for a class of the user's: only a likely slip is told."""
     if entry.key.endswith("->") or entry.value.startswith("->"):
         problems.warn(f"`{entry.key}` has no effect: a blank ends a key, so write `A->B` without blanks", entry)
     elif not place.prefix and (name := places.CLUSTER.key_at_end(entry.key)):
@@ -108,6 +111,8 @@ def _tell_unknown(entry: Entry, place: Place, others: Sequence[Place], problems:
         problems.warn(f"`{entry.key}` has no effect: `clusters` does not list `{alias}`{_suffix(hint)}", entry)
     else:
         hint = did_you_mean(entry.key, _spelled_out(place, others))
+        if own and place.level is places.FLOW and not hint:
+            return
         problems.warn(f"`{entry.key}` is not a known key and has no effect{_suffix(hint)}", entry)
 
 

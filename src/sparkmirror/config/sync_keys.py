@@ -56,9 +56,10 @@ CONFIG_PROPERTIES_EXCLUDE = Key(
 CONFIG_FILTER_CLASS = Key(
     "config.property.filter.class",
     Scope.FLOW,
-    types.class_name({"org.apache.kafka.connect.mirror.DefaultConfigPropertyFilter": ""}),
+    types.own_class({"org.apache.kafka.connect.mirror.DefaultConfigPropertyFilter": ""}),
     "",
-    "What reads `config.properties.exclude`; the default may be named.",
+    "A Python class, `module:Class`, that says which settings to copy in place of `config.properties.exclude` and "
+    "`use.defaults.from`.",
     "loads any Java class",
 )
 SYNC_TOPIC_ACLS = Key(

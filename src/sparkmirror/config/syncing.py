@@ -3,10 +3,12 @@
 Read by `config/flows.py`. Names and meanings are MirrorMaker's, see `config/sync_keys.py`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparkmirror.config import sync_keys as keys
 from sparkmirror.config.reading import Reader
+from sparkmirror.policy.own import OwnConfigs, load_configs
 
 LOOK_SECONDS = 5.0
 """How often to look for changes where that is cheap."""
@@ -24,10 +26,11 @@ class SyncSettings:
     acls_enabled: bool = keys.SYNC_TOPIC_ACLS.default
     acls_interval_seconds: int = keys.SYNC_TOPIC_ACLS_INTERVAL.default
     acls_revoke: bool = keys.SYNC_TOPIC_ACLS_REVOKE.default
+    own_configs: OwnConfigs | None = None
 
 
-def read_sync(flow: Reader) -> SyncSettings:
-    """The settings of a flow's layer."""
+def read_sync(flow: Reader, own_properties: Mapping[str, str]) -> SyncSettings:
+    """The settings of a flow's layer; `own_properties` are for a class of the user's."""
     return SyncSettings(
         configs_enabled=flow.read(keys.SYNC_TOPIC_CONFIGS),
         configs_interval_seconds=flow.read(keys.SYNC_TOPIC_CONFIGS_INTERVAL),
@@ -37,4 +40,5 @@ def read_sync(flow: Reader) -> SyncSettings:
         acls_enabled=flow.read(keys.SYNC_TOPIC_ACLS),
         acls_interval_seconds=flow.read(keys.SYNC_TOPIC_ACLS_INTERVAL),
         acls_revoke=flow.read(keys.SYNC_TOPIC_ACLS_REVOKE),
+        own_configs=flow.load(keys.CONFIG_FILTER_CLASS, lambda own: load_configs(own, own_properties)),
     )

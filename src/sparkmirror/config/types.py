@@ -16,6 +16,7 @@ from sparkmirror.policy.rates import RateLimit, parse_rate
 T = TypeVar("T")
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
+_OWN_CLASS = re.compile(r"[\w.]+:\w+")
 _HOST = re.compile(r"(?:[^\s:/\[\],]+|\[[0-9a-fA-F:.%]+\]):(?P<port>[0-9]{1,5})|[A-Z_0-9]+://.+", re.ASCII)
 
 
@@ -73,6 +74,21 @@ def class_name(classes: Mapping[str, str]) -> Type[str]:
     def parse(text: str) -> str:
         if (name := classes.get(text.strip())) is None:
             raise ValueError(f"names a class that cannot be loaded here; known are {', '.join(sorted(classes))}")
+        return name
+
+    return Type("class", parse)
+
+
+def own_class(classes: Mapping[str, str]) -> Type[str]:
+    """A Java class that this program re-implements, to its name here, or a class of the user's: `module:Class`."""
+
+    def parse(text: str) -> str:
+        name = text.strip()
+        if name in classes:
+            return classes[name]
+        if not _OWN_CLASS.fullmatch(name):
+            hint = "write it in Python and name it `module:Class`, see docs/policies.md"
+            raise ValueError(f"names a Java class that cannot be loaded here; {hint}")
         return name
 
     return Type("class", parse)

@@ -23,7 +23,7 @@ def read_runs(spark: SparkSession, config: str, flow: FlowConfig, run: str) -> D
 def route(runs: DataFrame, flow: FlowConfig) -> DataFrame:
     """Add the target topic of each run, and observe what passes. Its columns are the writer's contract."""
     age_ms = F.when(F.col("max_timestamp") >= 0, F.col("fetched_at") - F.col("max_timestamp"))
-    name = F.when((F.col("kind") == RUN) & _is_wanted(flow), _remote_name(flow))
+    name = F.when(F.col("kind") == RUN, F.col("proposed_topic") if flow.has_own_classes else _decided(flow))
     return (
         runs.withColumn("target_topic", name)
         .observe(
@@ -43,6 +43,10 @@ def write_runs(mirrored: DataFrame, config: str, flow: FlowConfig, run: str, che
         .queryName(f"{flow.name}")
         .options(config=config, flow=str(flow.name), run=run, checkpointLocation=checkpoint)
     )
+
+
+def _decided(flow: FlowConfig) -> Column:
+    return F.when(_is_wanted(flow), _remote_name(flow))
 
 
 def _is_wanted(flow: FlowConfig) -> Column:

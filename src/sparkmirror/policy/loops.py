@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sparkmirror.model import FlowName
 from sparkmirror.policy.filters import NameFilter
 from sparkmirror.policy.java_regex import JavaPatternError, compile_java
-from sparkmirror.policy.naming import IdentityReplicationPolicy, ReplicationPolicy
+from sparkmirror.policy.naming import IdentityReplicationPolicy, ReplicationPolicy, is_built_in
 
 _META = frozenset(".[]{}()*+?^$|\\")
 _OPTIONAL = frozenset("*?{")
@@ -60,6 +60,8 @@ def _passes_on(first: Route, second: Route) -> bool:
 
 
 def _renamed(route: Route) -> NameFilter:
+    if not is_built_in(route.policy):
+        return NameFilter()
     prefix = "".join(f"\\{c}" if c in _META else c for c in route.policy.format_remote_topic(route.name.source, ""))
     return NameFilter(
         tuple(prefix + part for part in _alternatives(route.topics.include)),

@@ -155,5 +155,10 @@ _BROKER_TOPICS = frozenset(
 )
 
 
+def is_built_in(policy: ReplicationPolicy) -> bool:
+    """Whether the policy is one of this module: what it does is known, and can be written as a Spark expression."""
+    return type(policy) in (DefaultReplicationPolicy, IdentityReplicationPolicy, SameNamePolicy)
+
+
 def _looks_like_heartbeats(topic: str) -> bool:
     return topic.endswith(HEARTBEATS_TOPIC)

@@ -15,6 +15,7 @@ One row per *run*: the contiguous record batches of one topic-partition in one f
     fetched_at      wall clock of the fetch, ms since the epoch
     payload         the run itself when inline; JSON on plan and gap rows; a sentence on fault rows
     lease           position of the run in the reader's ring when leased, else null; see `relay.lease`
+    proposed_topic  the target topic as classes of the user's say, null when they leave the topic out or there are none
     target_topic    added by the flow's plan; null on all rows but runs
 
 A *plan* row opens each task's stream and comes again whenever partitions are added; a *release* row says that no row of
@@ -23,14 +24,15 @@ back at each hop, and two of them push the real rows out at once (measured: p50 
 """
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 ROW_DDL: Final = (
     "kind string, topic string, partition int, first_offset bigint, next_offset bigint, batches int, records bigint, "
-    "bytes bigint, max_timestamp bigint, high_watermark bigint, fetched_at bigint, payload binary, lease bigint"
+    "bytes bigint, max_timestamp bigint, high_watermark bigint, fetched_at bigint, payload binary, lease bigint, "
+    "proposed_topic string"
 )
 ROUTED_DDL: Final = ROW_DDL + ", target_topic string"
 
@@ -63,12 +65,21 @@ class Row(NamedTuple):
     fetched_at: int = 0
     payload: builtins.bytes | None = None
     lease: int | None = None
+    proposed_topic: str | None = None
 
 
 def to_arrow(rows: Sequence[Row]) -> pa.RecordBatch:
     """Columns from rows, in the schema's order."""
     columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), ROW_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA)
+
+
+def propose_targets(rows: Sequence[Row], propose: Callable[[str], str | None]) -> list[Row]:
+    """The rows, runs with what `propose` says of their topic."""
+    return [
+        row._replace(proposed_topic=propose(row.topic)) if row.kind == RUN and row.topic is not None else row
+        for row in rows
+    ]
 
 
 FLUSH_BATCH: Final = to_arrow([Row(FLUSH)])

@@ -9,7 +9,7 @@ broker: connections are made anew, leaders looked up again, for ever. Runs in a 
 import os
 import selectors
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from sparkmirror.kafka.lookup import ClusterView, Span, look_up, look_up_span
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import Ring
-from sparkmirror.relay.schema import FLUSH_BATCH, RELEASE, Row, to_arrow
+from sparkmirror.relay.schema import FLUSH_BATCH, RELEASE, Row, propose_targets, to_arrow
 from sparkmirror.source.command_tail import DIAL_KEY, CommandTail
 from sparkmirror.source.commands import Command, Stop
 from sparkmirror.source.commands import Throttle as RateOrder
@@ -47,13 +47,17 @@ _WAKE = "wake"
 
 @dataclass(frozen=True, slots=True)
 class ReaderOptions:
-    """What a reader needs beside its plan. `ring_bytes` 0 asks for inline payload; `commands` is the command topic."""
+    """What a reader needs beside its plan. `ring_bytes` 0 asks for inline payload; `commands` is the command topic.
+
+    `propose` gives the target topic of a source topic where classes of the user's decide it.
+    """
 
     source: ClientSettings
     limits: FetchLimits
     ring_bytes: int
     commands: tuple[ClientSettings, str] | None = None
     receive_bytes: int = 0
+    propose: Callable[[str], str | None] | None = None
 
 
 def read_task(plan: TaskPlan, options: ReaderOptions) -> Iterator[pa.RecordBatch]:
@@ -112,7 +116,7 @@ class TaskReader:
             rows = self._harvest.take_rows()
             now = time.monotonic()
             if rows:
-                yield to_arrow(rows)
+                yield to_arrow(propose_targets(rows, self._options.propose) if self._options.propose else rows)
             if rows or now - yielded_at >= _YIELD_SECONDS_MAX:
                 yield FLUSH_BATCH
                 yield FLUSH_BATCH

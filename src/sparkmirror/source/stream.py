@@ -5,7 +5,8 @@ workers, on a pickled copy. Correctness rests on none of the life-cycle calls: t
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -129,4 +130,15 @@ def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
         flow.lease_ring_bytes,
         (client_settings(flow.target, "reader-commands"), commands),
         max(consumer.receive_buffer_bytes, 0),
+        _proposal(flow) if flow.has_own_classes else None,
     )
+
+
+def _proposal(flow: "FlowConfig") -> Callable[[str], str | None]:
+    """What the user's classes say of a source topic, each asked once."""
+
+    @cache
+    def propose(topic: str) -> str | None:
+        return flow.remote_topic(topic) if flow.should_replicate(topic) else None
+
+    return propose

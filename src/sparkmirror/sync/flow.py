@@ -6,6 +6,7 @@ Called by `engine.jobs` again and again, by `engine.run` at start, and by `cli.p
 from collections.abc import Callable
 
 from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.syncing import SyncSettings
 from sparkmirror.errors import AuthorizationFailed
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
@@ -22,18 +23,23 @@ from sparkmirror.sync.topics import TopicRules
 
 def topic_rules(flow: FlowConfig) -> TopicRules:
     """The flow's settings as the rules of the topic and the settings job."""
-    excluded, protected = NameFilter(flow.sync.configs_exclude), NameFilter(flow.sync.configs_protect)
-    from_source = flow.sync.defaults_from == "source"
     return TopicRules(
         is_mirrored=flow.should_replicate,
         remote_name=flow.remote_topic,
-        configs=ConfigRules(
-            is_copied=lambda key: not excluded.accepts(key),
-            copies_default=lambda _: from_source,
-            is_protected=lambda topic, key: protected.accepts(key) or protected.accepts(f"{topic}/{key}"),
-        ),
+        configs=config_rules(flow.sync),
         replication_factor=flow.replication_factor,
         by_broker=flow.topic_creation == "broker",
+    )
+
+
+def config_rules(sync: SyncSettings) -> ConfigRules:
+    """Which settings are copied: as the lists say, or as a class of the user's does."""
+    excluded, protected = NameFilter(sync.configs_exclude), NameFilter(sync.configs_protect)
+    from_source, own = sync.defaults_from == "source", sync.own_configs
+    return ConfigRules(
+        is_copied=own.should_replicate_config_property if own else lambda key: not excluded.accepts(key),
+        copies_default=own.should_replicate_source_default if own else lambda _: from_source,
+        is_protected=lambda topic, key: protected.accepts(key) or protected.accepts(f"{topic}/{key}"),
     )
 
 

@@ -169,10 +169,16 @@ def test_the_command_line_may_not_ask_for_what_is_not_there(
             SMALLEST + "A->B.transaction.boundary = connector\n",
             "`A->B.transaction.boundary = connector` must be `poll`",
         ),
-        (SMALLEST + "replication.policy.class = com.x.Mine\n", "names a class that cannot be loaded here"),
+        (
+            SMALLEST + "replication.policy.class = com.x.Mine\n",
+            "names a Java class that cannot be loaded here",
+        ),
         (SMALLEST + "transforms = t\n", "mm2:5: `transforms = t` is not supported yet: without it records would be"),
         (SMALLEST + "A->B.transforms.t.type = x\n", "records would be copied unchanged"),
-        (SMALLEST + "topic.filter.class = com.x.Mine\n", "names a class that cannot be loaded here"),
+        (
+            SMALLEST + "topic.filter.class = com.x.Mine\n",
+            "names a Java class that cannot be loaded here",
+        ),
         (BOTH + KEEP_NAMES, "mm2:6: the flows A->B, B->A would copy the same topics round and round"),
         (BOTH + f"A->B.{KEEP_NAMES}", "would copy the same topics round and round"),
     ],
