@@ -8,7 +8,9 @@ import pytest
 from hypothesis import settings
 
 from sparkmirror.testing.kafka import KafkaCluster
+from sparkmirror.testing.proxy import LongLink
 
+FAR = LongLink(round_trip_seconds=0.06, window_bytes=1 << 20)
 UNIT = Path(__file__).parent / "unit"
 
 # How long an example takes says how busy the machine is, and nothing about the code.
@@ -33,15 +35,18 @@ def _fixtures(item: pytest.Item) -> list[str]:
 
 @pytest.fixture(scope="session")
 def source_cluster() -> Iterator[KafkaCluster]:
-    """One broker, shared by all tests of the session: use `unique` names, change nothing cluster-wide."""
-    with KafkaCluster(name="source") as cluster:
+    """One broker, shared by all tests of the session: use `unique` names, change nothing cluster-wide.
+
+    `bootstrap_servers_far` reaches it over a long link.
+    """
+    with KafkaCluster(name="source", far=FAR) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def target_cluster() -> Iterator[KafkaCluster]:
     """As source_cluster, the other end."""
-    with KafkaCluster(name="target") as cluster:
+    with KafkaCluster(name="target", far=FAR) as cluster:
         yield cluster
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sparkmirror.config import client_keys as keys
 from sparkmirror.config.reading import Reader
+from sparkmirror.model import Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,10 @@ class ConsumerSettings:
     request_timeout_ms: int = keys.CONSUMER_REQUEST_TIMEOUT.default
     client_id: str = keys.CONSUMER_CLIENT_ID.default
 
+    def reach(self, source: Cluster) -> Cluster:
+        """The source as the reader connects to it."""
+        return _reach(source, self.client_id, self.request_timeout_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
@@ -36,6 +41,15 @@ class ProducerSettings:
     request_timeout_ms: int = keys.PRODUCER_REQUEST_TIMEOUT.default
     transaction_timeout_ms: int = keys.TRANSACTION_TIMEOUT.default
     client_id: str = keys.PRODUCER_CLIENT_ID.default
+
+    def reach(self, target: Cluster) -> Cluster:
+        """The target as the writer connects to it."""
+        return _reach(target, self.client_id, self.request_timeout_ms)
+
+
+def _reach(cluster: Cluster, client_id: str, request_timeout_ms: int) -> Cluster:
+    own = {"client.id": client_id, "request.timeout.ms": str(request_timeout_ms)}
+    return Cluster(cluster.alias, {**cluster.client, **own})
 
 
 def read_consumer(reader: Reader) -> ConsumerSettings:

@@ -125,7 +125,7 @@ def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
     )
     commands = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
     return ReaderOptions(
-        client_settings(flow.source, "reader"),
+        client_settings(consumer.reach(flow.source), "reader"),
         limits,
         flow.lease_ring_bytes,
         (client_settings(flow.target, "reader-commands"), commands),

@@ -175,7 +175,7 @@ def _sender_options(flow: FlowConfig) -> SenderOptions:
         flow.offset_flush_interval_ms / 1000,
     )
     return SenderOptions(
-        client_settings(flow.target, "writer"),
+        client_settings(flow.producer.reach(flow.target), "writer"),
         progress,
         flow.connections_per_broker,
         max(flow.producer.send_buffer_bytes, 0),
