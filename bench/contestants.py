@@ -136,6 +136,10 @@ def _spark_inline(job: Job, directory: Path) -> list[str]:
     return _spark(job, directory, {"lease.ring.bytes": 0})
 
 
+def _spark_exactly_once(job: Job, directory: Path) -> list[str]:
+    return _spark(job, directory, {"t.exactly.once.source.support": "enabled"})
+
+
 CONTESTANTS = {
     contestant.name: contestant
     for contestant in (
@@ -143,6 +147,7 @@ CONTESTANTS = {
         Contestant("mm2-tuned", "MirrorMaker 2, tuned", _mirror_maker_tuned),
         Contestant("bare", "bare loop", _bare),
         Contestant("spark", "SparkMirror", _spark),
+        Contestant("eos", "SparkMirror, exactly-once", _spark_exactly_once),
     )
 }
 SPARK_INLINE = Contestant("spark-inline", "SparkMirror, inline payload", _spark_inline)

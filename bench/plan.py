@@ -14,7 +14,7 @@ from bench.contestants import CONTESTANTS, SPARK_INLINE, Contestant, Job
 from bench.copying import Copy, measure_copy
 from bench.latency import Latency
 from bench.loading import Batches, load
-from bench.results import BARE, SPARK, TUNED, CopyRow, Results, SteadyRow
+from bench.results import BARE, EXACTLY_ONCE, SPARK, TUNED, CopyRow, Results, SteadyRow
 from bench.steady import QUICK, Pace, Steady, measure_steady
 from bench.workloads import BACKLOG, WARM_UP, WORKLOADS, Workload
 from sparkmirror.errors import SparkMirrorError
@@ -121,7 +121,7 @@ class Benchmark:
                 self._copy(contestant, workload, REPLICATED, self._job(contestant, workload, topic, target))
 
     def _run_steady(self) -> None:
-        for contestant in self.plan.chosen("mm2-default", TUNED, SPARK):
+        for contestant in self.plan.chosen("mm2-default", TUNED, SPARK, EXACTLY_ONCE):
             job = self._job(contestant, None, f"bench-steady-{self.runs}")
             outcome = self._try(partial(self._measure_steady, contestant, job))
             self.steady.append(SteadyRow(contestant.name, contestant.title, outcome))

@@ -8,10 +8,13 @@ from bench.loading import Batches
 from bench.steady import Steady
 from bench.workloads import Workload
 
-TUNED, DEFAULT, BARE, SPARK = "mm2-tuned", "mm2-default", "bare", "spark"
+TUNED, DEFAULT, BARE, SPARK, EXACTLY_ONCE = "mm2-tuned", "mm2-default", "bare", "spark", "eos"
 BARE_RATE_MIN = 0.7
 BARE_CPU_MAX = 3.0
 LATENCY_MAX = 0.5
+EXACTLY_ONCE_RATE_MIN = 0.8
+EXACTLY_ONCE_P99_MS_MAX = 250.0
+"""The default commit interval and 50 ms; the probe reads what is committed."""
 START_SECONDS_MAX = 8.0
 IDLE_CORES_MAX = 0.03
 
@@ -94,12 +97,18 @@ def _judge_copy(results: Results, workload: Workload, spark: Copy) -> Iterable[V
     if bare and workload.goal:
         yield _at_least(f"{workload.name}: rate / bare loop", rate_ratio(spark, bare), BARE_RATE_MIN)
         yield _at_most(f"{workload.name}: CPU / bare loop", cpu_ratio(spark, bare), BARE_CPU_MAX)
+    if exactly_once := results.copy(workload.name, "", EXACTLY_ONCE):
+        rate = rate_ratio(exactly_once, spark)
+        yield _at_least(f"{workload.name}: rate exactly-once / at least once", rate, EXACTLY_ONCE_RATE_MIN)
     if memory:
         yield _at_most(f"{workload.name}: peak memory / MM2", spark.peak_bytes / min(memory), 1.0)
 
 
 def _judge_steady(results: Results) -> Iterable[Verdict]:
-    spark, default = results.running(SPARK), results.running(DEFAULT)
+    spark, default, exactly_once = map(results.running, (SPARK, DEFAULT, EXACTLY_ONCE))
+    for latency in exactly_once.latencies if exactly_once else ():
+        subject = f"exactly-once at {latency.per_second} records/s: p99 ms"
+        yield _at_most(subject, latency.p99_ms, EXACTLY_ONCE_P99_MS_MAX)
     if spark is None:
         return
     for ours, theirs in zip(spark.latencies, default.latencies if default else (), strict=False):

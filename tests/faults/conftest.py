@@ -9,11 +9,20 @@ from tests.faults.story import PARTITIONS, Story
 
 from sparkmirror.testing.kafka import KafkaCluster
 
+QUICK_ABORTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+
 
 @pytest.fixture(scope="session")
 def breakable_target() -> Iterator[KafkaCluster]:
     """A target that tests pause, kill and start again; each leaves it running."""
-    with KafkaCluster(name="breakable") as cluster:
+    with KafkaCluster(name="breakable", config=QUICK_ABORTS) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def first_protocol_target() -> Iterator[KafkaCluster]:
+    """A breakable target whose transactions are those before KIP-890: the feature was never finalized."""
+    with KafkaCluster(name="first-protocol", features={"transaction.version": 0}, config=QUICK_ABORTS) as cluster:
         yield cluster
 
 
@@ -30,6 +39,14 @@ def breakable_story(
 ) -> Story:
     """A story whose target may be broken."""
     return _story(tmp_path, source_cluster, breakable_target, unique)
+
+
+@pytest.fixture
+def first_protocol_story(
+    tmp_path: Path, source_cluster: KafkaCluster, first_protocol_target: KafkaCluster, unique: Callable[[str], str]
+) -> Story:
+    """A story whose target has the first transaction protocol."""
+    return _story(tmp_path, source_cluster, first_protocol_target, unique)
 
 
 def _story(path: Path, source: KafkaCluster, target: KafkaCluster, unique: Callable[[str], str]) -> Story:

@@ -2,13 +2,21 @@
 
 import os
 import signal
+from contextlib import closing
+from typing import Any
 
+import psutil
+from kafka import KafkaAdminClient
 from tests.faults.numbered import NumberedWriter, end_offsets, wait_until
 from tests.faults.story import Story
 from tests.faults.tree import Run, is_gone
 
+from sparkmirror.testing.kafka import KafkaCluster
+
 EXACTLY_ONCE = ("backup.exactly.once.source.support = enabled",)
 HEAL_SECONDS_MAX = 30
+TRANSACTION_MS = 3000
+UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
 def test_a_bounded_run_in_transactions_copies_each_record_once(story: Story) -> None:
@@ -42,6 +50,55 @@ def test_whatever_is_killed_under_load_and_whoever_takes_over_each_record_comes_
             story.wait_for_all(last, writer)
             last.stop(30)
     _assert_once(story, writer)
+
+
+def test_a_writer_that_sleeps_over_its_transactions_time_and_a_target_that_dies_repeat_nothing(
+    breakable_story: Story, breakable_target: KafkaCluster
+) -> None:
+    _sleep_and_break(breakable_story, breakable_target)
+
+
+def test_the_same_holds_with_the_transactions_of_older_targets(
+    first_protocol_story: Story, first_protocol_target: KafkaCluster
+) -> None:
+    _sleep_and_break(first_protocol_story, first_protocol_target)
+
+
+def _sleep_and_break(story: Story, target: KafkaCluster) -> None:
+    lines = (*EXACTLY_ONCE, f"backup.producer.transaction.timeout.ms = {TRANSACTION_MS}")
+    with story.writer() as writer, story.run(lines=lines) as run:
+        story.wait_until_close(run, writer)
+        _sleep_over_a_transaction(story, run)
+        run.wait_until(lambda: "its transaction is aborted and sent again" in run.errors, "the abort is told")
+        story.wait_for_flow(run, HEAL_SECONDS_MAX)
+        target.broker(1).kill()
+        target.broker(1).start()
+        story.wait_for_flow(run, HEAL_SECONDS_MAX)
+        story.wait_for_all(run, writer)
+        run.stop(30)
+    _assert_once(story, writer)
+
+
+def _sleep_over_a_transaction(story: Story, run: Run) -> None:
+    """SIGSTOP to the writers in the middle of a transaction, SIGCONT when the coordinator has long aborted it."""
+    writers = [psutil.Process(writer) for _, writer in run.rings()]
+    with closing(KafkaAdminClient(bootstrap_servers=story.target)) as admin:
+        while not _transactions(admin, story, "CompleteAbort"):
+            _signal(writers, signal.SIGCONT)
+            _signal(writers, signal.SIGSTOP)
+            wait_until(lambda: not _transactions(admin, story, *UNDER_WAY), "the transactions are over", 30)
+    _signal(writers, signal.SIGCONT)
+
+
+def _signal(processes: list[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        process.send_signal(number)
+
+
+def _transactions(admin: Any, story: Story, *states: str) -> list[str]:
+    """The flow's transactional ids whose transaction is in one of the states."""
+    found = admin.list_transactions(state_filters=states).values()
+    return [one.transactional_id for each in found for one in each if one.transactional_id.startswith(story.alias)]
 
 
 def _kill_a_worker(story: Story, run: Run, *, writing: bool) -> None:

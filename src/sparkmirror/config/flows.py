@@ -214,6 +214,7 @@ def _emits_heartbeats(properties: Properties, pair: FlowName) -> bool:
 def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> FlowConfig:
     layers = flow_layers(properties, name)
     _check(layers, problems)
+    _warn_of_uncommitted_source(name, layers, problems)
     flow, storage = Reader(layers.connector, problems), Reader(layers.worker, problems)
     own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or storage.read(keys.OFFSET_STORAGE_TOPIC)
     return FlowConfig(
@@ -251,6 +252,19 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
 def _read_rates(flow: Reader) -> tuple[RateLimit, ...]:
     whole = flow.read(keys.RATE_LIMIT)
     return (*((RateLimit(WHOLE_FLOW, whole),) if whole else ()), *flow.read(keys.RATE_LIMIT_TOPICS))
+
+
+def _warn_of_uncommitted_source(name: FlowName, layers: FlowLayers, problems: Problems) -> None:
+    """As MirrorMaker, exactly-once does not turn read_committed on; unlike MirrorMaker, it is said."""
+    entry = layers.worker.get(keys.EXACTLY_ONCE.name)
+    if entry is None or entry.value.strip().lower() != "enabled":
+        return
+    if Reader(layers.consumer, problems).read(keys.ISOLATION_LEVEL) != "read_committed":
+        problems.warn(
+            f"{name} copies records of aborted transactions of {name.source} too; "
+            f"add `{name.source}.consumer.isolation.level = read_committed` unless it has none",
+            entry,
+        )
 
 
 def _read_policy(flow: Reader, name: FlowName) -> ReplicationPolicy:

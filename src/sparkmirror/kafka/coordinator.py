@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka.protocol.producer import (
     AddPartitionsToTxnRequest,
@@ -36,12 +37,14 @@ _OPERATION_NOT_ATTEMPTED = 55
 class Answer:
     """What the coordinator said. `identity` is the producer's from now on, where it changed.
 
-    `refused` holds the error codes of the partitions that were not added while others could have been.
+    `refused` holds the error codes of the partitions that were not added while others could have been, `state` the
+    name of a described transaction's state.
     """
 
     error: int
     identity: ProducerIdentity | None = None
     refused: Mapping[TopicPartition, int] = field(default_factory=dict)
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,23 @@ class EndTransaction:
         return (5, 5) if self.second_protocol else (3, 4)
 
 
-Question = Initialize | AddPartitions | EndTransaction
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DescribeTransactions: the state of the last transaction, and whose it was."""
+
+    transactional_id: str
+
+    def encode(self, link: Link) -> bytes:
+        request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
+        return link.encode(request, link.version(65, (0, 0)))
+
+    def decode(self, link: Link, frame: bytes) -> Answer:
+        answer = DescribeTransactionsResponse.decode(frame, version=link.version(65, (0, 0)), header=True)
+        (found,) = answer.transaction_states
+        return Answer(found.error_code, _identity(found), state=found.transaction_state)
+
+
+Question = Describe | Initialize | AddPartitions | EndTransaction
 
 
 def speaks_second_protocol(link: Link) -> bool:

@@ -132,7 +132,7 @@ class Coordinator:
             if self._question is None or not self._asked_at:
                 raise ProtocolError(f"broker {link.address} answered what it was not asked")
             answer = self._question.decode(link, frame)
-        except (OSError, ProtocolError, ValueError, LookupError) as problem:
+        except (OSError, ProtocolError, ValueError, LookupError, struct.error) as problem:
             self.problem = str(problem)
             self._drop()
             return None

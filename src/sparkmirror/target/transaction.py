@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from sparkmirror.errors import FencedError
+from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Outcome
-from sparkmirror.kafka.coordinator import AddPartitions, Answer, EndTransaction, Initialize
+from sparkmirror.kafka.coordinator import AddPartitions, Answer, Describe, EndTransaction, Initialize
 from sparkmirror.kafka.errors import NO_ERROR, error_name, refusal
 from sparkmirror.kafka.fencing import ProducerIdentity, transactional_id
 from sparkmirror.model import TopicPartition
@@ -32,6 +32,7 @@ _NEVER: Final = float("inf")
 _FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 # INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE: a new epoch mends them.
 _ABORTED = frozenset({48, 49, 59, 120})
+_ABORTED_STATES = frozenset({"PrepareEpochFence", "PrepareAbort", "CompleteAbort"})
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
 
 
@@ -42,6 +43,7 @@ class Phase(Enum):
     CLOSING = "what was sent is waited for, positions go out"
     ENDING = "EndTxn is under way"
     RECOVERING = "all went back to what is committed; InitProducerId is under way"
+    FENCED = "the coordinator knows a newer epoch; it is asked whose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +214,8 @@ class ExactlyOnce:
             return
         if self.phase is Phase.RECOVERING:
             self._take_identity(answer)
+        elif self.phase is Phase.FENCED:
+            self._take_description(answer)
         elif answer.error in _FENCED or answer.error in _ABORTED:
             self._recover(f"the coordinator answers {error_name(answer.error)}")
         elif answer.error != NO_ERROR:
@@ -246,11 +250,25 @@ class ExactlyOnce:
 
     def _take_identity(self, answer: Answer) -> None:
         if answer.error in _FENCED:
-            raise FencedError(f"task {self._task} was fenced: a newer instance has taken over")
+            self.phase = Phase.FENCED
+            self._coordinator.ask(Describe(self._transactional_id))
+            return
         if answer.error != NO_ERROR or answer.identity is None:
             raise refusal(answer.error, self._transactional_id, "taking a new producer epoch")
         self.identity = answer.identity
         self._get_ready(bool(self._coordinator.second_protocol))
+
+    def _take_description(self, answer: Answer) -> None:
+        """A coordinator that gave up waiting for us has the epoch after ours (or the next) and an aborted transaction.
+
+        It may not let us go on by ourselves (KAFKA-9803), and whoever takes the id over may be about to: a new attempt
+        of the task looks into the ledger, where a newer instance shows.
+        """
+        ours, theirs = self.identity, answer.identity
+        follows = theirs is not None and theirs.producer_id == ours.producer_id and theirs.epoch - ours.epoch in (1, 2)
+        if answer.error == NO_ERROR and not (follows and answer.state in _ABORTED_STATES):
+            raise FencedError(f"task {self._task} was fenced: a newer instance has taken over")
+        raise SparkMirrorError(f"task {self._task}'s transaction took too long and was aborted; the task starts anew")
 
     def _forget_transaction(self) -> None:
         self._unsettled.clear()
@@ -272,8 +290,9 @@ class ExactlyOnce:
         self._recover(f"{where.target} refused a batch that it may have")
 
     def _recover(self, reason: str) -> None:
-        if self.phase is not Phase.RECOVERING:
-            log.warning("task %d: %s; its transaction is aborted and sent again.", self._task, reason)
+        if self.phase in (Phase.RECOVERING, Phase.FENCED):
+            return
+        log.warning("task %d: %s; its transaction is aborted and sent again.", self._task, reason)
         self.phase = Phase.RECOVERING
         self._must_roll_back = True
 

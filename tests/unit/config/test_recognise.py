@@ -64,6 +64,7 @@ def warnings(lines: str) -> tuple[str, ...]:
         ("topics = foo.* # only these", "`# only these` is left out of `topics = foo.*`"),
         ("A->B.tasks.max = 2\t# two", "`# two` is left out of `A->B.tasks.max = 2`"),
         ("B.offset.flush.timeout.ms = 1", "has no effect: there is no Kafka Connect worker"),
+        ("B.exactly.once.source.support = enabled", "copies records of aborted transactions of A too"),
         ("B.session.timeout.ms = 1", "there is no Kafka Connect worker; Spark runs the tasks"),
         ("session.timeout.ms = 1", "there is no Kafka Connect worker; Spark runs the tasks"),
         ("A.consumer.session.timeout.ms = 1", "the reader joins no consumer group"),

@@ -1,0 +1,332 @@
+"""One transaction after another: what may go out when, what is committed, and the way back from any doubt."""
+
+import time
+from typing import Any
+
+import pytest
+
+from sparkmirror.batch.header import parse_header
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.kafka.coordinator import AddPartitions, Answer, Describe, EndTransaction, Initialize, Question
+from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.relay.lease import RingAddress
+from sparkmirror.target.outbox import Batch, Outbox, Parcel
+from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.progress import Progress, ProgressOptions
+from sparkmirror.target.transaction import ExactlyOnce, Hooks, Phase, TransactionOptions
+
+ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
+TOPICS = ledger_topics("A")
+INTERVAL = 0.2
+
+
+class Broker:
+    """Stands for the coordinator: keeps the question until the test answers it."""
+
+    def __init__(self, second: bool) -> None:
+        self.second_protocol = second
+        self.question: Question | None = None
+        self.asked: list[Question] = []
+        self._answer: Answer | None = None
+        self.wake_at = float("inf")
+
+    @property
+    def busy(self) -> bool:
+        return self.question is not None
+
+    def ask(self, question: Question) -> None:
+        self.question = question
+        self.asked.append(question)
+
+    def tend(self, now: float) -> None:
+        """Nothing passes by itself here."""
+
+    def answer(self, answer: Answer) -> None:
+        assert self.question is not None, "nothing was asked"
+        self.question, self._answer = None, answer
+
+    def serve(self) -> Answer | None:
+        answer, self._answer = self._answer, None
+        return answer
+
+
+class Desk:
+    """A task with two partitions in transactions, and all around it in sight."""
+
+    def __init__(self, *, second: bool = True) -> None:
+        plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0), 25, ())
+        self.broker = Broker(second)
+        self.progress = Progress(ProgressOptions("A", TOPICS, 1.0), 0, 25, in_transactions=True)
+        self.outboxes = {where: Outbox(where, where, 0, -1) for where in (ORDERS, BILLS)}
+        for where in self.outboxes:
+            self.progress.adopt(where, NO_TOPIC_ID)
+        self.offered: list[Outbox] = []
+        self.rolled_back = 0
+        self.refused: list[TopicPartition] = []
+        hooks = Hooks(self._speak, self.offered.append, self._store, self._commit, self._roll_back, self._refuse)
+        options = TransactionOptions("A", 60_000, INTERVAL, 3600.0)
+        self.transaction = ExactlyOnce(options, plan, self.broker, self.progress, hooks)  # type: ignore[arg-type]
+        self.now = time.monotonic()
+        self.spoken: list[bool] = []
+
+    def _speak(self, second: bool) -> None:
+        self.spoken.append(second)
+
+    def _store(self, with_status: bool) -> bool:
+        return bool(self.progress.compose(self.outboxes.values(), 1, {}))
+
+    def _commit(self) -> None:
+        self.progress.commit()
+        for outbox in self.outboxes.values():
+            outbox.commit()
+
+    def _roll_back(self) -> None:
+        self.rolled_back += 1
+        self.progress.roll_back()
+        for outbox in self.outboxes.values():
+            outbox.roll_back()
+
+    def _refuse(self, where: TopicPartition, reason: str) -> None:
+        self.refused.append(where)
+
+    def begin(self) -> None:
+        """To the first ready state: the partitions' starts are committed."""
+        self.tend()
+        self.tend()
+        self.settle()
+
+    def tend(self, seconds: float = 0.0) -> None:
+        self.now += seconds
+        self.transaction.tend(self.now)
+
+    def fill(self, where: TopicPartition, first: int, following: int) -> Outbox:
+        outbox = self.outboxes[where]
+        data = bytearray(encode_batch([(None, b"v")] * (following - first), base_offset=first))
+        outbox.accept(Parcel(memoryview(data), first, following, lambda: None))
+        return outbox
+
+    def send(self, outbox: Outbox) -> Batch | None:
+        """As the sender does."""
+        if not outbox.sendable or not self.transaction.admits(outbox):
+            return None
+        batch = outbox.next_batch(*self.transaction.identity, True)
+        assert batch is not None
+        self.transaction.sent(outbox, batch)
+        return batch
+
+    def send_ledger(self) -> list[TopicPartition]:
+        """All that the ledger has to send goes out and is acknowledged."""
+        sent = []
+        for outbox in self.progress.outboxes.values():
+            while (batch := self.send(outbox)) is not None:
+                outbox.succeed(batch)
+                sent.append(outbox.target)
+        return sent
+
+    def settle(self, answer: Answer | None = None) -> None:
+        """The ledger's records are taken, the transaction ends."""
+        self.send_ledger()
+        self.tend()
+        assert isinstance(self.broker.question, EndTransaction)
+        self.answer(answer or Answer(0, ProducerIdentity(7, self.transaction.identity.epoch + 1)))
+
+    def answer(self, answer: Answer) -> None:
+        self.broker.answer(answer)
+        self.transaction.serve()
+
+    @property
+    def phase(self) -> Phase:
+        return self.transaction.phase
+
+
+@pytest.fixture
+def desk() -> Desk:
+    desk = Desk()
+    desk.begin()
+    return desk
+
+
+def test_nothing_is_sent_before_the_protocol_is_known() -> None:
+    desk = Desk()
+    assert desk.phase is Phase.STARTING
+    outbox = desk.fill(ORDERS, 0, 3)
+    assert desk.send(outbox) is None
+    desk.tend()
+    assert desk.spoken == [True]
+    assert outbox in desk.offered, "it is offered again"
+
+
+def test_the_first_batch_opens_a_transaction_which_is_committed_with_the_position_it_reaches(desk: Desk) -> None:
+    outbox = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(outbox)
+    assert batch is not None
+    header = parse_header(batch.data, 0)
+    assert header.is_transactional
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 4, 0)
+    desk.tend(INTERVAL)
+    assert desk.phase is Phase.CLOSING
+    sent = desk.send_ledger()
+    assert {where.topic for where in sent} == {TOPICS.offsets, TOPICS.positions}, "before the data is acknowledged"
+    desk.tend()
+    assert desk.broker.question is None, "the data is not acknowledged yet"
+    outbox.succeed(batch)
+    desk.tend()
+    assert desk.broker.question == EndTransaction("A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, 4), True)
+    assert outbox.committed == (0, -1)
+    desk.answer(Answer(0, ProducerIdentity(7, 5)))
+    assert outbox.committed[0] == 3
+    assert (desk.phase, desk.transaction.identity) == (Phase.READY, ProducerIdentity(7, 5))
+
+
+def test_data_waits_while_a_transaction_ends_and_starts_the_next_ones_sequences_at_zero(desk: Desk) -> None:
+    outbox = desk.fill(ORDERS, 0, 3)
+    first = desk.send(outbox)
+    assert first is not None
+    outbox.succeed(first)
+    desk.tend(INTERVAL)
+    assert desk.send(desk.fill(ORDERS, 3, 5)) is None
+    desk.offered.clear()
+    desk.settle()
+    assert desk.offered == [outbox]
+    second = desk.send(outbox)
+    assert second is not None
+    assert parse_header(second.data, 0).base_sequence == 0
+
+
+def test_after_a_pause_the_first_record_is_committed_at_once_and_under_load_once_an_interval(desk: Desk) -> None:
+    desk.tend(10 * INTERVAL)
+    for first in (0, 3):
+        outbox = desk.fill(ORDERS, first, first + 3)
+        batch = desk.send(outbox)
+        assert batch is not None
+        outbox.succeed(batch)
+        if first:
+            desk.tend(INTERVAL / 2)
+            assert desk.phase is Phase.OPEN, "the last commit was half an interval ago"
+            desk.tend(INTERVAL)
+        desk.tend()
+        assert desk.phase is Phase.CLOSING
+        desk.settle()
+
+
+def test_a_batch_that_is_given_up_after_its_position_was_written_has_the_true_one_written_behind_it(desk: Desk) -> None:
+    outbox = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(outbox)
+    assert batch is not None
+    desk.tend(INTERVAL)
+    desk.send_ledger()
+    batch.waiting = False
+    outbox.rewind()
+    desk.tend()
+    assert desk.broker.question is None
+    assert {where.topic for where in desk.send_ledger()} == {TOPICS.offsets, TOPICS.positions}
+    desk.settle()
+    assert outbox.committed[0] == 0
+
+
+def test_a_lost_sequence_takes_everything_back_to_what_is_committed_and_asks_for_a_new_epoch(desk: Desk) -> None:
+    outbox = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(outbox)
+    assert batch is not None
+    outbox.succeed(batch)
+    desk.transaction.sequence_lost(outbox, "OUT_OF_ORDER_SEQUENCE")
+    desk.tend()
+    assert desk.broker.question == Initialize("A-mm2-MirrorSourceConnector-0", 60_000, ProducerIdentity(7, 4))
+    assert (desk.rolled_back, outbox.position, outbox.acknowledged) == (1, 0, 0)
+    assert desk.send(desk.fill(ORDERS, 0, 3)) is None, "nothing goes out before the new epoch is known"
+    desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    again = desk.send(outbox)
+    assert again is not None
+    assert parse_header(again.data, 0).producer_epoch == 9
+
+
+@pytest.mark.parametrize("code", [47, 90])
+def test_a_refused_epoch_is_somebody_newer(desk: Desk, code: int) -> None:
+    _fence(desk, code)
+    desk.broker.answer(Answer(0, ProducerIdentity(7, 6), state="Empty"))
+    with pytest.raises(FencedError, match="task 0 was fenced"):
+        desk.transaction.serve()
+
+
+def test_or_a_transaction_that_the_coordinator_gave_up_waiting_for(desk: Desk) -> None:
+    _fence(desk, 90)
+    desk.broker.answer(Answer(0, ProducerIdentity(7, 5), state="CompleteAbort"))
+    with pytest.raises(SparkMirrorError, match="took too long and was aborted; the task starts anew") as caught:
+        desk.transaction.serve()
+    assert not isinstance(caught.value, FencedError)
+
+
+def _fence(desk: Desk, code: int) -> None:
+    desk.transaction.fenced(desk.outboxes[ORDERS])
+    desk.tend()
+    desk.answer(Answer(code))
+    assert desk.broker.question == Describe("A-mm2-MirrorSourceConnector-0")
+
+
+@pytest.mark.parametrize("code", [47, 48, 49, 59, 90, 120])
+def test_an_end_that_is_refused_is_followed_by_a_new_epoch(desk: Desk, code: int) -> None:
+    outbox = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(outbox)
+    assert batch is not None
+    outbox.succeed(batch)
+    desk.tend(INTERVAL)
+    desk.settle(Answer(code))
+    desk.tend()
+    assert isinstance(desk.broker.question, Initialize)
+    assert outbox.acknowledged == 0
+
+
+def test_an_end_that_is_not_authorized_ends_the_task(desk: Desk) -> None:
+    desk.fill(ORDERS, 0, 3)
+    batch = desk.send(desk.outboxes[ORDERS])
+    assert batch is not None
+    desk.outboxes[ORDERS].succeed(batch)
+    desk.tend(INTERVAL)
+    with pytest.raises(SparkMirrorError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        desk.settle(Answer(53))
+
+
+def test_what_was_stored_in_an_aborted_transaction_is_stored_again(desk: Desk) -> None:
+    outbox = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(outbox)
+    assert batch is not None
+    outbox.succeed(batch)
+    desk.progress.release(ORDERS)
+    desk.tend(INTERVAL)
+    desk.settle(Answer(48))
+    desk.tend()
+    desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    desk.transaction.finish()
+    released = [where.topic for where in desk.send_ledger()]
+    assert TOPICS.positions in released, "the release too"
+
+
+def test_the_first_protocol_adds_partitions_before_their_first_batch_and_keeps_epoch_and_sequence() -> None:
+    desk = Desk(second=False)
+    desk.tend()
+    desk.tend()
+    assert desk.send_ledger() == []
+    desk.tend()
+    question: Any = desk.broker.question
+    assert isinstance(question, AddPartitions)
+    desk.answer(Answer(0))
+    desk.settle(Answer(0))
+    epoch = desk.transaction.identity.epoch
+    orders, bills = desk.fill(ORDERS, 0, 3), desk.fill(BILLS, 0, 2)
+    assert desk.send(orders) is None
+    assert desk.send(bills) is None
+    desk.tend()
+    assert desk.broker.question == AddPartitions(
+        "A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, epoch), (ORDERS, BILLS)
+    )
+    desk.answer(Answer(0, None, {BILLS: 29}))
+    assert desk.refused == [BILLS]
+    batch = desk.send(orders)
+    assert batch is not None
+    assert desk.send(bills) is None
+    outbox = desk.outboxes[ORDERS]
+    outbox.succeed(batch)
+    assert parse_header(batch.data, 0).producer_epoch == epoch
