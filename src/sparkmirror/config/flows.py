@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
 
-from sparkmirror.config import keys
+from sparkmirror.config import client_keys, keys
 from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_consumer, read_producer
 from sparkmirror.config.key import Scope
 from sparkmirror.config.precedence import (
@@ -259,7 +259,7 @@ def _warn_of_uncommitted_source(name: FlowName, layers: FlowLayers, problems: Pr
     entry = layers.worker.get(keys.EXACTLY_ONCE.name)
     if entry is None or entry.value.strip().lower() != "enabled":
         return
-    if Reader(layers.consumer, problems).read(keys.ISOLATION_LEVEL) != "read_committed":
+    if Reader(layers.consumer, problems).read(client_keys.ISOLATION_LEVEL) != "read_committed":
         problems.warn(
             f"{name} copies records of aborted transactions of {name.source} too; "
             f"add `{name.source}.consumer.isolation.level = read_committed` unless it has none",

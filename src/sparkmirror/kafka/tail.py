@@ -5,7 +5,7 @@ are assigned by hand, nothing is committed, only committed records are seen.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -62,12 +62,22 @@ class TopicTail:
         return [_record(record) for batch in batches.values() for record in batch]
 
     def read_to_end(self, seconds_max: float = 60.0) -> list[TailRecord]:
-        """All records up to the ends as they are now. Raises ClusterUnreachable when that takes too long."""
-        ends_at = time.monotonic() + seconds_max
+        """All records up to the ends as they are now, which open transactions hold back.
+
+        Raises ClusterUnreachable when that takes too long.
+        """
         try:
             ends = self._consumer.end_offsets(self._partitions, timeout_ms=int(seconds_max * 1000))
         except Exception as error:
             raise translate(error, self._settings, f"reading {self._topics}") from error
+        return self._read_to(ends, seconds_max)
+
+    def read_to(self, ends: Mapping[TopicPartition, int], seconds_max: float = 60.0) -> list[TailRecord]:
+        """All records up to given high watermarks: what was open below them is waited for. Raises as `read_to_end`."""
+        return self._read_to({ClientPartition(at.topic, at.partition): end for at, end in ends.items()}, seconds_max)
+
+    def _read_to(self, ends: dict[Any, int], seconds_max: float) -> list[TailRecord]:
+        ends_at = time.monotonic() + seconds_max
         records: list[TailRecord] = []
         while not self._has_reached(ends):
             if time.monotonic() > ends_at:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Self
 
-from sparkmirror.errors import ClusterError
+from sparkmirror.errors import ClusterError, ClusterUnreachable
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.connect import SOURCE_CONNECTOR
@@ -25,9 +26,9 @@ class LedgerReader:
         """Connects; the topics must exist (`ensure_ledger_topics`). Raises what `open_admin` raises."""
         self.view = LedgerView(source_alias, connector)
         self._topics = topics
-        partitions = _partitions(target, topics)
-        self.offsets_partitions = sum(partition.topic == topics.offsets for partition in partitions)
-        self._tail = open_tail(target, "ledger", partitions)
+        self._partitions = _partitions(target, topics)
+        self.offsets_partitions = sum(partition.topic == topics.offsets for partition in self._partitions)
+        self._tail = open_tail(target, "ledger", self._partitions)
 
     def __enter__(self) -> Self:
         return self
@@ -39,8 +40,25 @@ class LedgerReader:
         self._tail.close()
 
     def read_to_end(self, seconds_max: float = 60.0) -> dict[TopicPartition, Position]:
-        """All positions as of now; call it before the first `poll`. Raises ClusterUnreachable when it takes longer."""
+        """All positions that can be read now; call it before the first `poll`.
+
+        Of a flow in transactions, those behind another task's open transaction are missing: see `read_through`.
+        Raises ClusterUnreachable when it takes longer.
+        """
         self._fold(self._tail.read_to_end(seconds_max))
+        return self.view.positions
+
+    def read_through(self, target: Admin, seconds_max: float = 90.0) -> dict[TopicPartition, Position]:
+        """All positions that are committed or on their way now: waits for the end of every transaction that is open.
+
+        A position hides behind any task's open transaction, although its own is committed. Raises ClusterUnreachable.
+        """
+        ends = target.latest_offsets(self._partitions)
+        if missing := [str(at) for at in self._partitions if at not in ends]:
+            raise ClusterUnreachable(
+                f"Cluster {target.alias} does not say where {missing[0]} ends.", "Check that all its brokers are up."
+            )
+        self._fold(self._tail.read_to(ends, seconds_max))
         return self.view.positions
 
     def poll(self, timeout_seconds: float) -> dict[TopicPartition, Position | None]:

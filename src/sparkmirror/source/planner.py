@@ -62,7 +62,7 @@ class Planner:
         source, target, ledger = self._clients()
         self._stop_if_replaced(ledger, self._generation)
         identities = self._fence(target, ledger)
-        positions = ledger.read_to_end()
+        positions = ledger.read_through(target)
         wanted = self._wanted(source)
         partitions = _partitions(wanted)
         if self._once:
@@ -145,7 +145,7 @@ class Planner:
         source, target, ledger = self._clients()
         self._stop_if_replaced(ledger, plan.generation)
         identity = self._identity(target, plan.task)
-        positions = ledger.read_to_end()
+        positions = ledger.read_through(target)
         renewed = []
         for item in plan.assigned:
             position = positions.get(item.partition)
@@ -266,12 +266,12 @@ class Planner:
 
     def refresh(self) -> None:
         """One round: hand out partitions that are new, take back those that are gone, even out the tasks."""
-        source, _, ledger = self._clients()
+        source, target, ledger = self._clients()
         wanted = self._wanted(source)
         partitions = _partitions(wanted)
         after = plan_assignment(partitions, len(self._assignment), self._assignment, {})
         _, fresh = plan_moves(self._assignment, after)
-        positions = ledger.read_to_end() if fresh else {}
+        positions = ledger.read_through(target) if fresh else {}
         gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}
         changed = self._changed_counts(wanted)
         commands = [
@@ -306,7 +306,7 @@ class Planner:
 
     def _move(self, move: Move, topics: Mapping[str, Topic]) -> None:
         """Release, wait until the ledger shows it, then assign."""
-        source, _, ledger = self._clients()
+        source, target, ledger = self._clients()
         generation = self._generation + 1
         self._publish([Assign(self._run, generation, move.from_task, release=(move.partition,))])
         while not self._stopping.is_set():
@@ -316,7 +316,7 @@ class Planner:
                 break
         else:
             return
-        positions = ledger.read_to_end()
+        positions = ledger.read_through(target)
         added = tuple(self._assigned(source, [move.partition], topics, positions))
         self._publish([Assign(self._run, self._generation + 1, move.to_task, add=added)])
         moved = dict(self._assignment)
