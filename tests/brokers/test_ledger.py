@@ -1,7 +1,9 @@
 """The ledger on a real broker; librdkafka plays the Connect worker that writes positions."""
 
+import threading
 import time
 from collections.abc import Iterator
+from itertools import count
 from uuid import UUID, uuid4
 
 import pytest
@@ -161,3 +163,29 @@ def test_only_committed_positions_count_and_markers_at_the_end_do_not_hold_the_r
 def test_a_flow_that_never_ran_is_said(target: Cluster) -> None:
     with pytest.raises(ClusterError, match=r"has no topic mm2-offsets\.never\.internal"):
         LedgerReader(target, ledger_topics("never"), "never")
+
+
+def test_positions_behind_another_tasks_open_transaction_are_waited_for(
+    target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader
+) -> None:
+    """They are committed, but no consumer sees them before what was open earlier in the same partition has ended."""
+    neighbour = next(
+        at for number in count(1) if home_of(alias, at := TopicPartition("orders", number)) == home_of(alias, ORDERS)
+    )
+    slow, quick = (producer(target, transactional_id=f"ledger-{uuid4().hex}") for _ in range(2))
+    for writer, partition in ((slow, neighbour), (quick, ORDERS)):
+        writer.init_transactions(30)
+        writer.begin_transaction()
+        store(writer, topics, alias, partition, 7)
+        assert writer.flush(30) == 0
+    quick.commit_transaction(30)
+    assert reader.read_to_end() == {}, "hidden behind what is open"
+    ending = threading.Timer(0.3, slow.commit_transaction, [30])
+    ending.start()
+    with open_admin(target, "ledger") as admin:
+        assert reader.read_through(admin) == {ORDERS: Position(7), neighbour: Position(7)}
+    ending.join()
+
+
+def home_of(alias: str, partition: TopicPartition) -> int:
+    return murmur2_partition(connect.encode_key(alias, partition), 25)

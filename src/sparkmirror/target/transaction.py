@@ -93,6 +93,7 @@ class ExactlyOnce:
         self._unsettled: dict[Outbox, None] = {}
         self._touched: dict[Outbox, None] = {}
         self._to_add: dict[TopicPartition, None] = {}
+        self._adding: tuple[TopicPartition, ...] = ()
         self._added: set[TopicPartition] = set()
         self._bytes = 0
         self._close_at = 0.0
@@ -199,8 +200,8 @@ class ExactlyOnce:
         self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second))
 
     def _add(self) -> None:
-        partitions = tuple(self._to_add)
-        self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, partitions))
+        self._adding = tuple(self._to_add)
+        self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._adding))
 
     # Answers.
 
@@ -235,7 +236,7 @@ class ExactlyOnce:
 
     def _take_added(self, answer: Answer) -> None:
         refused = {where: code for where, code in answer.refused.items() if code == _TOPIC_AUTHORIZATION_FAILED}
-        for where in list(self._to_add):
+        for where in self._adding:
             if where in refused:
                 del self._to_add[where]
                 self._hooks.refuse(where, f"the target refuses it in a transaction: {error_name(refused[where])}")

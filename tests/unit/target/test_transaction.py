@@ -18,7 +18,7 @@ from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.transaction import ExactlyOnce, Hooks, Phase, TransactionOptions
 
-ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
+ORDERS, BILLS, LATE = (TopicPartition(topic, 0) for topic in ("orders", "bills", "late"))
 TOPICS = ledger_topics("A")
 INTERVAL = 0.2
 
@@ -322,8 +322,13 @@ def test_the_first_protocol_adds_partitions_before_their_first_batch_and_keeps_e
     assert desk.broker.question == AddPartitions(
         "A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, epoch), (ORDERS, BILLS)
     )
+    late = Outbox(LATE, LATE, 0, -1)
+    desk.outboxes[LATE] = late
+    desk.progress.adopt(LATE, NO_TOPIC_ID)
+    assert desk.send(desk.fill(LATE, 0, 1)) is None
     desk.answer(Answer(0, None, {BILLS: 29}))
     assert desk.refused == [BILLS]
+    assert desk.send(late) is None, "it was not in the question that was answered"
     batch = desk.send(orders)
     assert batch is not None
     assert desk.send(bills) is None

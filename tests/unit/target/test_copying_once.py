@@ -1,0 +1,351 @@
+"""One partition copied in transactions through everything that goes wrong, against a model (invariants 1, 2 and 4).
+
+As `test_copying`, with a target that keeps Kafka's rules for transactional producers of the second protocol (KIP-890):
+what is committed there must at every step be the source's beginning, each record once and in order, and the committed
+position must be where exactly that ends.
+"""
+
+import time
+from collections import deque
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.target.test_copying import SEQUENCES, WHERE, Ring, Source
+
+from sparkmirror.batch.header import parse_header
+from sparkmirror.batch.records import decode_records
+from sparkmirror.kafka.coordinator import Answer, EndTransaction, Initialize, Question
+from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.ledger import connect
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.relay.lease import RingAddress
+from sparkmirror.source.plan import Assigned
+from sparkmirror.target.answers import Verdict, judge, leaves_doubt
+from sparkmirror.target.delivery import Delivery
+from sparkmirror.target.intake import Intake
+from sparkmirror.target.isolation import Isolation
+from sparkmirror.target.outbox import Batch, Outbox, State
+from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.progress import Progress, ProgressOptions
+from sparkmirror.target.tally import Tally
+from sparkmirror.target.transaction import ExactlyOnce, Hooks, TransactionOptions
+
+PRODUCER = 1000
+REMOTE = TopicPartition("A.orders", 3)
+TOPICS = ledger_topics("A")
+
+
+class Target:
+    """Brokers and coordinator: one producer's transactions over a data partition and the ledger's."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.log: list[int] = []
+        self.position = 0
+        self._open: list[tuple[TopicPartition, bytes]] = []
+        self._next: dict[TopicPartition, int] = {}
+        self._last: dict[TopicPartition, deque[tuple[int, int]]] = {}
+        self._committed_epoch = -1
+
+    def append(self, where: TopicPartition, data: bytes) -> int:
+        header = parse_header(data, 0)
+        assert (header.producer_id, header.base_offset, header.is_transactional) == (PRODUCER, 0, True)
+        if header.producer_epoch != self.epoch:
+            return 47
+        batch = (header.base_sequence, header.records_count)
+        last = self._last.setdefault(where, deque(maxlen=5))
+        if batch in last:
+            return 0
+        if header.base_sequence != self._next.get(where, 0):
+            return 45
+        self._next[where] = (header.base_sequence + header.records_count) % SEQUENCES
+        last.append(batch)
+        self._open.append((where, data))
+        return 0
+
+    def end(self, epoch: int) -> Answer:
+        """EndTxn; the same again is answered the same."""
+        if epoch != self.epoch and epoch != self._committed_epoch:
+            return Answer(47)
+        if epoch == self.epoch:
+            for where, data in self._open:
+                for record in decode_records(data):
+                    self._commit(where, record.key, record.value)
+            self._committed_epoch = epoch
+            self._bump()
+        return Answer(0, ProducerIdentity(PRODUCER, self.epoch))
+
+    def _commit(self, where: TopicPartition, key: bytes | None, value: bytes | None) -> None:
+        if where == REMOTE:
+            self.log.append(int(value or b""))
+        elif where.topic == TOPICS.offsets:
+            assert connect.decode_key(key) == ("A", WHERE)
+            self.position = connect.decode_value(value) or 0
+
+    def abort(self) -> None:
+        """By InitProducerId, or because the transaction took too long."""
+        self._bump()
+
+    def _bump(self) -> None:
+        self.epoch += 1
+        self._open, self._next, self._last = [], {}, {}
+
+
+class Coordinator:
+    """Keeps the question until the test has it answered."""
+
+    second_protocol = True
+    wake_at = float("inf")
+
+    def __init__(self) -> None:
+        self.question: Question | None = None
+        self.answers: deque[Answer] = deque()
+
+    @property
+    def busy(self) -> bool:
+        return self.question is not None
+
+    def ask(self, question: Question) -> None:
+        self.question = question
+        self.answers.clear()
+
+    def tend(self, now: float) -> None:
+        """Nothing passes by itself here."""
+
+    def serve(self) -> Answer | None:
+        return self.answers.popleft() if self.answers else None
+
+
+class CopyingOnce(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.source, self.ring, self.target = Source(), Ring(), Target()
+        self.coordinator = Coordinator()
+        self.rows: deque[Delivery] = deque()
+        self.wire: deque[tuple[Outbox, Batch, bytes]] = deque()
+        self.ghosts: deque[tuple[TopicPartition, bytes]] = deque()
+        self.reads_at = 0
+        self.paused = False
+        self.outbox: Any = None
+        self.now = time.monotonic()
+
+    @initialize()
+    def begin(self) -> None:
+        self.source.grow([3, 2])
+        plan = PlanRow(0, "run", 1, 1, PRODUCER, 0, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, 0), 5),))
+        tally = Tally(plan)
+        self.progress = Progress(ProgressOptions("A", TOPICS, 1.0), 0, 25, in_transactions=True)
+        self.intake = Intake(self.ring, self.progress, tally)  # type: ignore[arg-type]
+        self.isolation = Isolation(self.ring, self.intake, tally, lambda _: None)  # type: ignore[arg-type]
+        hooks = Hooks(lambda _: None, lambda _: None, self._store, self._commit, self._roll_back, lambda *_: None)
+        options = TransactionOptions("A", 60_000, 0.2, 3600.0)
+        self.once = ExactlyOnce(options, plan, self.coordinator, self.progress, hooks)  # type: ignore[arg-type]
+        self.intake.take_plan(plan)
+        self.outbox = self.intake.outboxes[WHERE]
+
+    def _store(self, with_status: bool) -> bool:
+        return bool(self.progress.compose([self.outbox], 1, {}))
+
+    def _commit(self) -> None:
+        self.progress.commit()
+        self.outbox.commit()
+
+    def _roll_back(self) -> None:
+        """As the sender: connections are dropped, what was on them may still be served."""
+        self.ghosts += [(outbox.target, data) for outbox, _, data in self.wire]
+        self.wire.clear()
+        self.progress.roll_back()
+        self.isolation.roll_back(self.outbox)
+        self.isolation.settle(self.outbox)
+
+    # The source and its reader.
+
+    @rule(sizes=st.lists(st.integers(0, 3), min_size=1, max_size=4))
+    def source_grows(self, sizes: list[int]) -> None:
+        self.source.grow(sizes)
+
+    @precondition(lambda self: not self.paused)
+    @rule(count=st.integers(1, 4))
+    def reader_fetches(self, count: int) -> None:
+        data, following = self.source.read(self.reads_at, count)
+        if data:
+            lease = self.ring.lend(data)
+            self.rows.append(
+                Delivery(
+                    kind="run",
+                    partition=WHERE,
+                    target_topic=REMOTE.topic,
+                    first_offset=self.reads_at,
+                    next_offset=following,
+                    records=0,
+                    high_watermark=following,
+                    max_timestamp=-1,
+                    payload=memoryview(self.ring.leases[lease]),
+                    lease=lease,
+                )
+            )
+        self.reads_at = following
+
+    @rule()
+    def reader_obeys(self) -> None:
+        if self.ring.orders:
+            self.paused, self.reads_at = self.ring.orders.popleft()
+
+    # The writer.
+
+    @rule()
+    def row_arrives(self) -> None:
+        if self.rows:
+            self.intake.take_run(self.rows.popleft())
+
+    @rule()
+    def batches_are_sent(self) -> None:
+        for outbox in [self.outbox, *self.progress.outboxes.values()]:
+            while len(self.wire) < 20 and outbox.sendable and (outbox.is_resending or self.once.admits(outbox)):
+                is_new = not outbox.is_resending
+                batch = outbox.next_batch(*self.once.identity, True)
+                assert batch is not None
+                if is_new:
+                    self.once.sent(outbox, batch)
+                self.wire.append((outbox, batch, bytes(batch.data)))
+
+    @rule(seconds=st.sampled_from([0.0, 0.3]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.once.tend(self.now)
+
+    @rule()
+    def partition_is_stuck(self) -> None:
+        outbox = self.outbox
+        if outbox.state is State.FLOWING and outbox.is_stuck(outbox.progressed_at + 3, 2):
+            self.ring.order(outbox.slot, paused=True, offset=outbox.acknowledged)
+            outbox.evict()
+
+    @precondition(lambda self: self.outbox is not None and self.outbox.state is State.FAILED)
+    @rule()
+    def retry_time_comes(self) -> None:
+        self.isolation.wake_up(self.outbox, time.monotonic() + 1000)
+
+    # The target.
+
+    @precondition(lambda self: self.wire)
+    @rule(error=st.sampled_from([0, 0, 0, 0, 7, 19, 51]), how_many=st.integers(1, 5))
+    def target_answers(self, error: int, how_many: int) -> None:
+        """7 comes after the batch was written, 19 and 51 instead of that."""
+        for _ in range(min(how_many, len(self.wire))):
+            outbox, batch, data = self.wire.popleft()
+            written = self.target.append(outbox.target, data) if error in (0, 7) else 0
+            self._react(outbox, batch, written or error)
+
+    @precondition(lambda self: self.wire and self.wire[0][0] is self.outbox)
+    @rule(written=st.booleans())
+    def target_refuses(self, written: bool) -> None:
+        """For good, or with an error that says nothing about what happened."""
+        outbox, batch, data = self.wire.popleft()
+        if written:
+            self.target.append(outbox.target, data)
+        self._react(outbox, batch, -1 if written else 10)
+
+    @precondition(lambda self: self.wire)
+    @rule(data=st.data())
+    def connection_breaks(self, data: st.DataObject) -> None:
+        served = data.draw(st.integers(0, len(self.wire)))
+        late = data.draw(st.integers(served, len(self.wire)))
+        for at, (outbox, _, request) in enumerate(self.wire):
+            if at < served:
+                self.target.append(outbox.target, request)
+            elif at < late:
+                self.ghosts.append((outbox.target, request))
+        lost, self.wire = self.wire, deque()
+        for outbox, batch, _ in lost:
+            batch.in_doubt = True
+            outbox.retry(batch)
+            if outbox.state is State.FAILED:
+                self.isolation.settle(outbox)
+
+    @precondition(lambda self: self.ghosts)
+    @rule()
+    def old_request_is_served_late(self) -> None:
+        self.target.append(*self.ghosts.popleft())
+
+    @rule()
+    def transaction_takes_too_long(self) -> None:
+        self.target.abort()
+
+    @precondition(lambda self: self.coordinator.question is not None)
+    @rule(answered=st.booleans())
+    def coordinator_acts(self, answered: bool) -> None:
+        """Without an answer the same is asked again of the next coordinator."""
+        question = self.coordinator.question
+        if isinstance(question, EndTransaction):
+            answer = self.target.end(question.identity.epoch)
+        else:
+            assert isinstance(question, Initialize)
+            self.target.abort()
+            answer = Answer(0, ProducerIdentity(PRODUCER, self.target.epoch))
+        if answered:
+            self.coordinator.question = None
+            self.coordinator.answers.append(answer)
+            self.once.serve()
+
+    # What the sender does with answers.
+
+    def _react(self, outbox: Outbox, batch: Batch, error: int) -> None:
+        verdict = judge(error, is_head=outbox.head is batch)
+        if verdict is Verdict.DONE:
+            outbox.succeed(batch)
+            if not outbox.is_ledger:
+                self.isolation.after_progress(outbox)
+        elif verdict in (Verdict.RETRY, Verdict.MOVED):
+            batch.in_doubt |= leaves_doubt(error)
+            outbox.retry(batch)
+        elif verdict is Verdict.FENCED:
+            self.once.fenced(outbox)
+        elif verdict is Verdict.RESTART:
+            self.once.sequence_lost(outbox, "lost")
+        else:
+            batch.waiting = False
+            if batch.in_doubt or leaves_doubt(error):
+                self.once.refused_in_doubt(outbox)
+            self.isolation.fail(outbox, "refused")
+        if outbox.state is State.FAILED:
+            self.isolation.settle(outbox)
+
+    # What must hold.
+
+    @invariant()
+    def what_is_committed_is_the_sources_beginning(self) -> None:
+        assert self.target.log == self.source.records[: len(self.target.log)]
+
+    @invariant()
+    def the_committed_position_is_where_it_ends(self) -> None:
+        due = [offset for offset in self.source.records if offset < self.target.position]
+        assert self.target.log == due
+
+    def teardown(self) -> None:
+        """Trouble ends, and everything arrives."""
+        if self.outbox is None:
+            return
+        for _ in range(200 + 40 * len(self.source.batches)):
+            self.reader_obeys()
+            if not self.paused:
+                self.reader_fetches(3)
+            self.row_arrives()
+            if self.outbox.state is State.FAILED:
+                self.retry_time_comes()
+            self.batches_are_sent()
+            if self.wire:
+                self.target_answers(0, 20)
+            self.time_passes(0.3)
+            if self.coordinator.busy:
+                self.coordinator_acts(True)
+        assert self.target.log == self.source.records, "everything arrives"
+        assert self.target.position == self.source.end
+        assert self.ring.leases == {}, "all memory is given back"
+
+
+CopyingOnce.TestCase.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestCopyingOnce = CopyingOnce.TestCase
