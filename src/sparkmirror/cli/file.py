@@ -6,21 +6,39 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sparkmirror.config.flows import MirrorConfig
+    from sparkmirror.config.properties import Properties
 
 
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
     """FILE, which of its flows, and `--debug`."""
-    parser.add_argument("file", metavar="FILE", help="a MirrorMaker 2 properties file")
+    add_input_arguments(parser)
     parser.add_argument("--clusters", metavar="ALIAS", nargs="+", default=[], help="only flows into these clusters")
     parser.add_argument("--flow", metavar="S->T", nargs="+", default=[], help="only these flows, as in 'A->B'")
+
+
+def add_input_arguments(parser: argparse.ArgumentParser) -> None:
+    """FILE, where its secrets are, and `--debug`."""
+    parser.add_argument("file", metavar="FILE", help="a MirrorMaker 2 properties file, or a Strimzi KafkaMirrorMaker2")
+    parser.add_argument(
+        "--secrets-dir",
+        metavar="DIR",
+        help="where a Strimzi resource finds its secrets, as DIR/SECRET/KEY (default: `secrets` beside FILE)",
+    )
     parser.add_argument("--debug", action="store_true", help="show stack traces")
+
+
+def read_input(args: argparse.Namespace) -> "Properties":
+    """The lines of the file, whatever its form. Raises ConfigError."""
+    from sparkmirror.config.files import read_mirror_file
+
+    return read_mirror_file(args.file, args.secrets_dir)
 
 
 def read_file(args: argparse.Namespace) -> "MirrorConfig":
     """The file, understood; its warnings go to stderr. Raises ConfigError."""
-    from sparkmirror.config.flows import load_config
+    from sparkmirror.config.flows import parse_config
 
-    config = load_config(args.file, args.clusters, args.flow)
+    config = parse_config(read_input(args), args.clusters, args.flow)
     for warning in config.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return config

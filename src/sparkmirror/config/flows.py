@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sparkmirror.config import client_keys, keys
 from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_consumer, read_producer
+from sparkmirror.config.files import read_mirror_file
 from sparkmirror.config.key import Scope
 from sparkmirror.config.precedence import (
     FlowLayers,
@@ -21,7 +22,7 @@ from sparkmirror.config.precedence import (
     flow_layers,
 )
 from sparkmirror.config.problems import Problems
-from sparkmirror.config.properties import Properties, read_properties, write_properties
+from sparkmirror.config.properties import Properties, write_properties
 from sparkmirror.config.providers import resolve
 from sparkmirror.config.reading import Reader
 from sparkmirror.config.recognise import aliases_alike, recognise
@@ -117,7 +118,7 @@ def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[s
 
     Raises ConfigError that lists every problem.
     """
-    return parse_config(read_properties(path), targets, flows)
+    return parse_config(read_mirror_file(path), targets, flows)
 
 
 def parse_config(properties: Properties, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:

@@ -49,12 +49,16 @@ class Properties:
 
 def read_properties(path: str | Path) -> Properties:
     """The file at `path`. Raises ConfigError when it cannot be read."""
+    return parse_properties(read_bytes(path), str(path))
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The bytes of a configuration file. Raises ConfigError when it cannot be read."""
     try:
-        data = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(f"the configuration file `{path}` cannot be read: {reason}") from None
-    return parse_properties(data, str(path))
 
 
 def parse_properties(data: bytes, file: str = "<properties>") -> Properties:

@@ -1,0 +1,182 @@
+"""`sparkmirror config check|explain|convert FILE`: what is wrong with a file, what it says, and its other form.
+
+Only reads arguments and prints; the work is that of `config/flows.py`, `config/explain.py` and `config/convert.py`.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.cli.file import add_input_arguments
+from sparkmirror.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sparkmirror.config.explain import Setting
+    from sparkmirror.config.flows import MirrorConfig
+    from sparkmirror.config.key import Key, Unused
+    from sparkmirror.config.properties import Properties
+
+_CHECK = (
+    "Read a file and print every problem with its line and what to do. No cluster is asked. "
+    "Exit status: 0 when the file can be used, warnings or not; 2 when it cannot."
+)
+_EXPLAIN = (
+    "Print what counts for each flow and the line it comes from. With KEY (`topics`, or as written: `A->B.topics`) "
+    "print what the key means, its value for each flow, and the lines that do not count."
+)
+_CONVERT = (
+    "Print a file in its other form: MirrorMaker 2 properties, or Strimzi KafkaMirrorMaker2 resources, one for each "
+    "target. What cannot be said there, and which secrets to create, goes to stderr."
+)
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb with its sub-verbs to argparse's subparsers."""
+    parser = verbs.add_parser("config", help="check, explain or convert a file", description="Understand a file.")
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    check = actions.add_parser("check", help="print all problems of a file", description=_CHECK)
+    _add_arguments(check, execute_check)
+    explain = actions.add_parser("explain", help="print what counts for each flow", description=_EXPLAIN)
+    _add_arguments(explain, execute_explain)
+    explain.add_argument("key", metavar="KEY", nargs="?", help="one key only")
+    convert = actions.add_parser("convert", help="print the same as properties or Strimzi", description=_CONVERT)
+    add_input_arguments(convert)
+    convert.add_argument("--to", choices=("properties", "strimzi"), required=True, help="the form to print")
+    convert.set_defaults(command=execute_convert, takes_rest=False)
+
+
+def _add_arguments(parser: argparse.ArgumentParser, command: Any) -> None:
+    add_input_arguments(parser)
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
+    parser.set_defaults(command=command, takes_rest=False)
+
+
+def execute_check(args: argparse.Namespace) -> int:
+    """Prints errors and warnings; 2 with errors. Raises ConfigError when the file cannot be read at all."""
+    from sparkmirror.cli.file import read_input
+    from sparkmirror.config.flows import examine
+
+    config, problems = examine(read_input(args))
+    errors = sorted(problems.errors, key=lambda error: error.line)
+    flows = [str(flow.name) for flow in config.flows]
+    if args.format == "json":
+        listed = [{"line": item.line, "key": item.key, "message": item.args[0], "hint": item.hint} for item in errors]
+        found = {"file": config.file, "errors": listed, "warnings": config.warnings, "flows": flows}
+        print(json.dumps(found, indent=2))
+    else:
+        told = [*(f"error: {error}" for error in errors), *(f"warning: {text}" for text in config.warnings)]
+        print("\n".join([*told, _verdict(config, len(errors), flows)]))
+    return ConfigError.exit_status if errors else 0
+
+
+def _verdict(config: "MirrorConfig", errors: int, flows: Sequence[str]) -> str:
+    if errors:
+        return f"{config.file} cannot be used: {errors} {'error' if errors == 1 else 'errors'}"
+    return f"{config.file} can be used; it mirrors {', '.join(flows)}"
+
+
+def execute_convert(args: argparse.Namespace) -> int:
+    """Prints the other form. Raises ConfigError for a file that cannot be used."""
+    from sparkmirror.cli.file import read_input
+    from sparkmirror.config.convert import to_properties, to_strimzi
+    from sparkmirror.config.flows import parse_config
+    from sparkmirror.config.problems import Problems
+    from sparkmirror.config.tidy import tidy
+
+    properties = read_input(args)
+    config = parse_config(properties)
+    properties = tidy(properties, Problems(properties.file))
+    text, notes = to_properties(properties) if args.to == "properties" else to_strimzi(properties, config)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    print(text, end="")
+    return 0
+
+
+def execute_explain(args: argparse.Namespace) -> int:
+    """Prints the effective configuration. Raises ConfigError for a file that cannot be used and for an unknown key."""
+    from sparkmirror.cli.file import read_input
+    from sparkmirror.config.flows import parse_config, understand
+    from sparkmirror.config.problems import Problems
+
+    properties = read_input(args)
+    config = parse_config(properties)
+    properties = understand(properties, Problems(properties.file))
+    aliases = tuple(config.clusters)
+    if args.key is None:
+        _print_settings(properties, _all_settings(properties, config), args.format)
+    else:
+        _explain_key(properties, config, aliases, args.key, args.format)
+    return 0
+
+
+def _all_settings(properties: "Properties", config: "MirrorConfig") -> dict[str, list["Setting"]]:
+    from sparkmirror.config.explain import explain_cluster, explain_flow
+
+    settings = {str(flow.name): list(explain_flow(properties, flow.name)) for flow in config.flows}
+    return settings | {alias: list(explain_cluster(properties, alias)) for alias in config.clusters}
+
+
+def _explain_key(properties: "Properties", config: "MirrorConfig", aliases: Sequence[str], text: str, how: str) -> None:
+    from sparkmirror.config.explain import keys_named
+    from sparkmirror.config.keys import KEYS
+    from sparkmirror.config.spelling import RENAMED, did_you_mean
+
+    used, unused = keys_named(text, aliases)
+    if not used and not unused:
+        hint = RENAMED.get(text) or did_you_mean(text, [key.name for key in KEYS])
+        raise ConfigError(f"`{text}` is not a key that SparkMirror or MirrorMaker knows", hint)
+    everything = _all_settings(properties, config)
+    chosen = {name: [item for item in settings if item.key in used] for name, settings in everything.items()}
+    chosen = {name: settings for name, settings in chosen.items() if settings}
+    if how == "table":
+        print("\n".join([*_meanings(used), *_reasons(unused)]), end="\n\n" if chosen else "\n")
+    _print_settings(properties, chosen, how)
+
+
+def _meanings(used: Iterable["Key[Any]"]) -> Iterable[str]:
+    from sparkmirror.config.explain import default_text
+
+    for key in used:
+        yield f"{key.name} ({key.type.label}; default {default_text(key) or 'empty'}): {key.doc}"
+        yield f"  written as {key.scope.places(key.name)}"
+        yield f"  MirrorMaker 2: {key.mirrormaker or 'the same'}"
+
+
+def _reasons(unused: Iterable["Unused"]) -> Iterable[str]:
+    return dict.fromkeys(f"{key.name} has no effect: {key.reason}" for key in unused)
+
+
+def _print_settings(properties: "Properties", settings: dict[str, list["Setting"]], how: str) -> None:
+    if how == "json":
+        print(json.dumps({name: [_as_json(item) for item in listed] for name, listed in settings.items()}, indent=2))
+        return
+    for name, listed in settings.items():
+        print(name)
+        width = max((len(item.name) for item in listed), default=0)
+        for part in dict.fromkeys(item.part for item in listed):
+            print(f"  {part}")
+            for item in listed:
+                if item.part == part:
+                    print(f"    {item.name.ljust(width)} = {item.value}  ({_origin(properties.file, item)})")
+
+
+def _origin(file: str, item: "Setting") -> str:
+    if item.entry is None:
+        return "default"
+    beaten = "".join(f"; not {entry.key} on line {entry.line}" for entry in item.beaten)
+    return f"{item.entry.key}, {file}:{item.entry.line}{beaten}"
+
+
+def _as_json(item: "Setting") -> dict[str, Any]:
+    return {
+        "part": item.part,
+        "key": item.name,
+        "value": item.value,
+        "default": item.entry is None,
+        "written": item.entry.key if item.entry else None,
+        "line": item.entry.line if item.entry else None,
+        "beaten": [{"written": entry.key, "line": entry.line} for entry in item.beaten],
+    }

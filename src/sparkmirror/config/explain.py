@@ -1,0 +1,132 @@
+"""What counts for each flow, and which line says so: the effective configuration. Called by `cli/config.py`.
+
+The values are those of the layers that `config/flows.py` reads. Secrets and what config providers fill in are shown as
+`[hidden]` and as the reference (invariant 10).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkmirror.config import keys
+from sparkmirror.config.client_keys import SECURITY_NAMES
+from sparkmirror.config.key import Key, Scope, Unused, is_family
+from sparkmirror.config.places import place_of, places_of
+from sparkmirror.config.precedence import admin_properties, cluster_properties, flow_layers
+from sparkmirror.config.properties import Entry, Properties
+from sparkmirror.config.secrets import shown
+from sparkmirror.config.types import STRING
+from sparkmirror.config.unused import UNUSED
+from sparkmirror.model import FlowName
+
+_REFERENCE = re.compile(r"(?:\s*\$\{[^}]*\})+\s*")
+_SECURITY: tuple[Key[Any], ...] = tuple(
+    Key(name, Scope.CLIENT, STRING, "", "Kafka's client key.") for name in SECURITY_NAMES
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key for one reader. `entry` is the line that counts, None for the default; `beaten` are lines that do not."""
+
+    part: str
+    key: Key[Any]
+    name: str
+    entry: Entry | None
+    beaten: tuple[Entry, ...] = ()
+
+    @property
+    def value(self) -> str:
+        """The value as it may be shown."""
+        if self.entry is None:
+            return default_text(self.key)
+        if _REFERENCE.fullmatch(self.entry.written):
+            return self.entry.written.strip()
+        return shown(self.name, self.entry.written or self.entry.value.strip())
+
+
+def explain_flow(properties: Properties, flow: FlowName) -> Iterator[Setting]:
+    """The settings of a flow in the table's order: the flow's own, then those of its two clients."""
+    layers = flow_layers(properties, flow)
+    mirror, reader, writer = "flow", f"reading client of {flow.source}", f"writing client of {flow.target}"
+    for scope, layer in (
+        (Scope.FLOW, layers.connector),
+        (Scope.FLOW_ONLY, layers.connector),
+        (Scope.STORAGE, layers.worker),
+        (Scope.WORKER, layers.worker),
+    ):
+        yield from _settings(properties, flow, mirror, scope, layer)
+    for part, layer, scope in ((reader, layers.consumer, Scope.CONSUMER), (writer, layers.producer, Scope.PRODUCER)):
+        yield from _settings(properties, flow, part, Scope.CLIENT, layer)
+        yield from _settings(properties, flow, part, scope, layer)
+
+
+def explain_cluster(properties: Properties, alias: str) -> Iterator[Setting]:
+    """The settings of a cluster's admin client."""
+    layer = admin_properties(cluster_properties(properties, alias))
+    for scope in (Scope.CLIENT, Scope.ADMIN):
+        yield from _settings(properties, FlowName(alias, alias), f"admin client of {alias}", scope, layer)
+
+
+def _settings(
+    properties: Properties, flow: FlowName, part: str, scope: Scope, layer: Mapping[str, Entry]
+) -> Iterator[Setting]:
+    owner = flow.target if part.startswith("writing") else flow.source
+
+    def spelled(name: str) -> Iterator[str]:
+        return _spelled(scope, name, flow, owner)
+
+    for key in keys.keys_of(scope):
+        if not is_family(key.name):
+            entry = layer.get(key.name)
+            yield Setting(part, key, key.name, entry, _beaten(properties, spelled(key.name), entry))
+            continue
+        for name, entry in layer.items():
+            if key.parts(name) is not None:
+                yield Setting(part, key, name, entry, _beaten(properties, spelled(name), entry))
+    if scope is Scope.CLIENT:
+        for key in _SECURITY:
+            if entry := layer.get(key.name):
+                yield Setting(part, key, key.name, entry, _beaten(properties, spelled(key.name), entry))
+
+
+def _beaten(properties: Properties, spelled: Iterable[str], counts: Entry | None) -> tuple[Entry, ...]:
+    """The lines that would set the key if the one that counts were not there. Without that one there are none."""
+    if counts is None:
+        return ()
+    same_place = [entry for entry in properties.replaced if entry.key == counts.key]
+    others = [entry for key in set(spelled) if (entry := properties.get(key)) is not None and entry.key != counts.key]
+    return tuple(sorted([*same_place, *others], key=lambda entry: entry.line))
+
+
+def _spelled(scope: Scope, name: str, flow: FlowName, owner: str) -> Iterator[str]:
+    aliases = {"S": flow.source, "T": flow.target, "X": owner}
+    for spelling in scope.spellings(""):
+        if spelling.startswith("S->T."):
+            yield f"{flow}.{spelling.removeprefix('S->T.')}{name}"
+        elif spelling[:2] in ("S.", "T.", "X."):
+            yield f"{aliases[spelling[0]]}.{spelling[2:]}{name}"
+        else:
+            yield f"{spelling}{name}"
+    if scope is Scope.CONSUMER:
+        yield f"{flow}.source.consumer.{name}"
+
+
+def keys_named(text: str, aliases: Iterable[str]) -> tuple[list[Key[Any]], list[Unused]]:
+    """What `text` may mean: a bare name (`topics`), or as a file writes it (`A->B.topics`, `A.consumer.group.id`)."""
+    place = place_of(text, tuple(places_of(tuple(aliases))))
+    names = {text, text.removeprefix(place.prefix)}
+    names |= {name.split(role, 1)[1] for name in names for role in _ROLES if role in f".{name}"[1:]}
+    used = [key for key in (*keys.KEYS, *_SECURITY) if any(key.parts(name) is not None for name in names)]
+    return used, [key for key in UNUSED if key.name in names]
+
+
+_ROLES = ("consumer.", "producer.override.", "producer.", "admin.")
+
+
+def default_text(key: Key[Any]) -> str:
+    """The default as a file would write it."""
+    if isinstance(key.default, bool):
+        return str(key.default).lower()
+    return ", ".join(key.default) if isinstance(key.default, tuple) else str(key.default)

@@ -1,0 +1,131 @@
+"""`sparkmirror config`: a file is checked, explained and converted without asking any cluster."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkmirror.cli.main import main
+
+FILE = """\
+clusters = A, B
+A.bootstrap.servers = a:1
+B.bootstrap.servers = b:1
+A->B.enabled = true
+topics = x
+A->B.topics = orders, ${env:SURELY_SET}
+A.consumer.fetch.min.bytes = 4
+A->B.consumer.fetch.min.bytes = 3
+A.ssl.key.password = hunter2
+B.ssl.key.password = ${env:SURELY_SET}
+config.providers = env
+config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider
+"""
+
+
+class Shell:
+    """Runs `sparkmirror config …` on one file and keeps what it printed."""
+
+    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.path = directory / "mm2.properties"
+        self._capsys = capsys
+        self.write(FILE)
+
+    def write(self, text: str) -> None:
+        self.path.write_text(text)
+
+    def run(self, action: str, *arguments: str) -> tuple[int, str, str]:
+        status = main(["config", action, str(self.path), *arguments])
+        said = self._capsys.readouterr()
+        assert "hunter" not in said.out + said.err
+        return status, said.out.replace(str(self.path), "mm2"), said.err.replace(str(self.path), "mm2")
+
+    def json(self, action: str, *arguments: str) -> Any:
+        return json.loads(self.run(action, *arguments, "--format", "json")[1])
+
+
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.setenv("SURELY_SET", "hunter3")
+    return Shell(tmp_path, capsys)
+
+
+def test_a_good_file_is_said_to_be_good(shell: Shell) -> None:
+    assert shell.run("check") == (0, "mm2 can be used; it mirrors A->B\n", "")
+
+
+def test_errors_and_warnings_are_told_together_with_their_lines(shell: Shell) -> None:
+    shell.write(FILE + "tasks.max = no\nA->C.topics = x\nreplication.factor = 0\n")
+    status, out, _ = shell.run("check")
+    assert status == 2
+    assert [line.split(": ")[0:2] for line in out.splitlines()] == [
+        ["error", "mm2:13"],
+        ["error", "mm2:15"],
+        ["warning", "mm2:14"],
+        ["mm2 cannot be used", "2 errors"],
+    ]
+    found = shell.json("check")
+    assert [(error["line"], error["key"]) for error in found["errors"]] == [
+        (13, "tasks.max"),
+        (15, "replication.factor"),
+    ]
+    assert len(found["warnings"]) == 1
+
+
+def test_a_file_that_is_not_there_is_one_sentence(shell: Shell) -> None:
+    shell.path.unlink()
+    status, out, err = shell.run("check")
+    assert (status, out) == (2, "")
+    assert "cannot be read: No such file or directory" in err
+
+
+def test_each_setting_of_a_flow_is_shown_with_the_line_it_comes_from(shell: Shell) -> None:
+    status, out, _ = shell.run("explain")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert status == 0
+    assert "topics = orders, ${env:SURELY_SET} (A->B.topics, mm2:6; not topics on line 5)" in lines
+    assert "tasks.max = 1 (default)" in lines
+    assert "ssl.key.password = [hidden] (A.ssl.key.password, mm2:9)" in lines
+    assert "ssl.key.password = ${env:SURELY_SET} (B.ssl.key.password, mm2:10)" in lines
+    assert [line for line in lines if "client of" in line] == [
+        "reading client of A",
+        "writing client of B",
+        "admin client of A",
+        "admin client of B",
+    ]
+
+
+def test_one_key_is_explained_with_the_lines_that_do_not_count(shell: Shell) -> None:
+    for key in ("fetch.min.bytes", "A.consumer.fetch.min.bytes", "A->B.consumer.fetch.min.bytes"):
+        _, out, _ = shell.run("explain", key)
+        assert "fetch.min.bytes (bytes; default 1): What a broker waits for before it answers." in out
+        assert "written as `S.consumer.fetch.min.bytes` or `S->T.consumer.fetch.min.bytes`" in out
+        assert "= 4  (A.consumer.fetch.min.bytes, mm2:7; not A->B.consumer.fetch.min.bytes on line 8)" in out
+    (setting,) = shell.json("explain", "fetch.min.bytes")["A->B"]
+    assert (setting["value"], setting["line"], setting["default"]) == ("4", 7, False)
+    assert setting["beaten"] == [{"written": "A->B.consumer.fetch.min.bytes", "line": 8}]
+
+
+def test_a_key_without_effect_is_explained_too(shell: Shell) -> None:
+    assert shell.run("explain", "A.consumer.max.poll.records")[1].startswith(
+        "max.poll.records has no effect: records are"
+    )
+
+
+def test_an_unknown_key_is_refused_with_what_may_be_meant(shell: Shell) -> None:
+    status, out, err = shell.run("explain", "topcs")
+    assert (status, out) == (2, "")
+    assert "did you mean `topics`?" in err
+    assert "write `emit.heartbeats.enabled`" in shell.run("explain", "emit.heartbeats")[2]
+
+
+def test_a_file_is_converted_there_and_back(shell: Shell) -> None:
+    shell.write(FILE.replace("hunter2", "${env:SURELY_SET}"))
+    status, resource, notes = shell.run("convert", "--to", "strimzi")
+    assert (status, "kind: KafkaMirrorMaker2" in resource) == (0, True)
+    assert notes == ""
+    shell.write(resource)
+    _, text, _ = shell.run("convert", "--to", "properties")
+    assert "A->B.enabled=true" in text.splitlines()
+    assert shell.run("check")[0] == 0

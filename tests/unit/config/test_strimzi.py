@@ -1,0 +1,240 @@
+"""Strimzi resources of every version mean the same flows as properties; the two forms turn into each other."""
+
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.config.convert import to_properties, to_strimzi
+from sparkmirror.config.files import read_mirror_file
+from sparkmirror.config.flows import FlowConfig, MirrorConfig, load_config, parse_config
+from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.strimzi import is_resource, parse_strimzi
+from sparkmirror.errors import ConfigError
+
+CLUSTERS = """\
+apiVersion: kafka.strimzi.io/VERSION
+kind: KafkaMirrorMaker2
+metadata: {name: mm2}
+spec:
+  version: 4.0.0
+  connectCluster: b
+  clusters:
+  - alias: a
+    bootstrapServers: a:9092
+  - alias: b
+    bootstrapServers: b:9092
+    config:
+      offset.storage.replication.factor: -1
+  mirrors:
+  - sourceCluster: a
+    targetCluster: b
+    sourceConnector:
+      tasksMax: 4
+      config:
+        replication.factor: -1
+        refresh.topics.enabled: yes
+        consumer.fetch.min.bytes: 7
+    topicsPattern: "orders\\\\..*, invoices"
+    EXCLUDE: "tmp.*"
+"""
+TARGET = """\
+---
+# of today
+kind: KafkaMirrorMaker2
+apiVersion: kafka.strimzi.io/v1
+metadata: {name: mm2}
+spec:
+  target:
+    alias: b
+    bootstrapServers: b:9092
+    groupId: g
+    configStorageTopic: c
+    statusStorageTopic: s
+    offsetStorageTopic: my-offsets
+    config:
+      offset.storage.replication.factor: -1
+  mirrors:
+  - source:
+      alias: a
+      bootstrapServers: a:9092
+    sourceConnector:
+      tasksMax: 4
+      config:
+        replication.factor: -1
+        refresh.topics.enabled: true
+        consumer.fetch.min.bytes: 7
+    topicsPattern: orders\\..*, invoices
+    topicsExcludePattern: "tmp.*"
+"""
+PROPERTIES = """\
+clusters = a, b
+a.bootstrap.servers = a:9092
+b.bootstrap.servers = b:9092
+b.offset.storage.replication.factor = -1
+a->b.enabled = true
+a->b.tasks.max = 4
+a->b.replication.factor = -1
+a->b.refresh.topics.enabled = true
+a->b.consumer.fetch.min.bytes = 7
+a->b.topics = orders\\\\..*, invoices
+a->b.topics.exclude = tmp.*
+a->b.emit.checkpoints.enabled = false
+"""
+
+
+def parse(text: str, secrets: Path = Path("secrets")) -> MirrorConfig:
+    return parse_config(parse_strimzi(text, "mm2.yaml", secrets))
+
+
+def flow_of(text: str) -> FlowConfig:
+    (flow,) = parse(text).flows
+    return flow
+
+
+@pytest.mark.parametrize(
+    ("version", "exclude"),
+    [("v1alpha1", "topicsBlacklistPattern"), ("v1beta2", "topicsExcludePattern")],
+)
+def test_a_resource_of_the_past_is_the_flow_of_the_properties(version: str, exclude: str) -> None:
+    (wanted,) = parse_config(parse_properties((PROPERTIES + HEARTBEATS).encode())).flows
+    same = {"security.protocol": "PLAINTEXT"}
+    found = flow_of(CLUSTERS.replace("VERSION", version).replace("EXCLUDE", exclude))
+    assert dict(found.source.client) == dict(wanted.source.client) | same
+    assert without_clients(found) == without_clients(wanted)
+
+
+HEARTBEATS = "emit.heartbeats.enabled = false\n"
+
+
+def without_clients(flow: FlowConfig) -> list[str]:
+    fields = [field for field in FlowConfig.__dataclass_fields__ if field not in ("source", "target")]
+    return [f"{field}={getattr(flow, field)}" for field in fields]
+
+
+def test_a_resource_of_today_is_the_same_flow_with_positions_in_its_own_topic() -> None:
+    lines = PROPERTIES + HEARTBEATS + "b.offset.storage.topic = my-offsets\n"
+    (wanted,) = parse_config(parse_properties(lines.encode())).flows
+    assert without_clients(flow_of(TARGET)) == without_clients(wanted)
+
+
+def test_secrets_are_files_below_a_directory(tmp_path: Path) -> None:
+    secrets = {
+        "ca/old.crt": "OLD", "ca/new.crt": "NEW", "ca/ca.p12": "x", "user/password": "hunter2",
+        "app/user.crt": "CHAIN", "app/user.key": "KEY", "idp/secret": "hunter3",
+    }  # fmt: skip
+    for name, text in secrets.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    login = """\
+    tls:
+      trustedCertificates:
+      - {secretName: ca, pattern: "*.crt"}
+    authentication:
+"""
+    scram = (
+        login + "      {type: scram-sha-256, username: mm, passwordSecret: {secretName: user, password: password}}\n"
+    )
+    mutual = login + (
+        "      {type: tls, certificateAndKey: {secretName: app, certificate: user.crt, key: user.key}}\n    config:\n"
+    )
+    text = CLUSTERS.replace("VERSION", "v1beta2").replace("a:9092\n", f"a:9092\n{scram}")
+    text = text.replace("b:9092\n    config:\n", f"b:9092\n{mutual}")
+    (flow,) = parse(text, tmp_path).flows
+    source, target = flow.source.client, flow.target.client
+    assert (source["security.protocol"], source["sasl.mechanism"]) == ("SASL_SSL", "SCRAM-SHA-256")
+    assert 'username="mm" password="hunter2"' in source["sasl.jaas.config"]
+    assert source["ssl.truststore.certificates"].split() == ["NEW", "OLD"]
+    assert (target["security.protocol"], target["ssl.keystore.type"]) == ("SSL", "PEM")
+    assert (target["ssl.keystore.certificate.chain"], target["ssl.keystore.key"]) == ("CHAIN", "KEY")
+    converted, _ = to_properties(parse_strimzi(text, "mm2.yaml", tmp_path))
+    assert "hunter" not in converted
+    assert parse_config(parse_properties(converted.encode("latin-1"))).flows == (flow,)
+
+
+def test_client_credentials_are_kafkas_own(tmp_path: Path) -> None:
+    (tmp_path / "idp").mkdir()
+    (tmp_path / "idp" / "secret").write_text("hunter3")
+    login = (
+        "    authentication: {type: oauth, clientId: mm, tokenEndpointUri: 'https://idp/token',\n"
+        "      clientSecret: {secretName: idp, key: secret}}\n"
+    )
+    text = CLUSTERS.replace("VERSION", "v1beta2").replace("a:9092\n", f"a:9092\n{login}")
+    (flow,) = parse(text, tmp_path).flows
+    client = flow.source.client
+    assert (client["security.protocol"], client["sasl.mechanism"]) == ("SASL_PLAINTEXT", "OAUTHBEARER")
+    assert client["sasl.oauthbearer.token.endpoint.url"] == "https://idp/token"
+    assert 'clientId="mm" clientSecret="hunter3";' in client["sasl.jaas.config"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("apiVersion: kafka.strimzi.io/v1\nkind: Kafka\n", "mm2.yaml:1: a resource of kind `Kafka` is not a mirror"),
+        ("kind: KafkaTopic\n---\nkind: KafkaUser\n", "kind `KafkaTopic` and `KafkaUser` is not a mirror"),
+        ("", "a resource of kind `nothing` is not a mirror"),
+        (TARGET + TARGET, "mm2.yaml:30: 2 resources of kind KafkaMirrorMaker2 in one file"),
+        (TARGET.replace("io/v1", "io/v9"), "`apiVersion: kafka.strimzi.io/v9` is not a version"),
+        ("kind: KafkaMirrorMaker2\napiVersion: kafka.strimzi.io/v1\n", "the resource has no `spec`"),
+        (TARGET.partition("  mirrors")[0], "mm2.yaml:6: the resource has no `mirrors`"),
+        ("a: [1\n", "mm2.yaml:2: this is not YAML"),
+        (
+            TARGET.replace("tasksMax: 4", "tasksMax: many"),
+            "mm2.yaml:21: `a->b.tasks.max = many` must be",
+        ),
+        (
+            TARGET.replace("a:9092\n", "a:9092\n      authentication: {type: magic}\n"),
+            "mm2.yaml:20: `authentication.type: magic` is not known",
+        ),
+        (
+            TARGET.replace("a:9092\n", "a:9092\n      authentication: {type: oauth, accessToken: x}\n"),
+            "oauth with `accessToken` is not supported",
+        ),
+        (
+            TARGET.replace("a:9092\n", "a:9092\n      tls: {trustedCertificates: [{secretName: x, pattern: '*'}]}\n"),
+            "the secret `x` of `a` has no file that matches `\\*`",
+        ),
+        (TARGET.replace("tasksMax: 4", "state: stopped"), "no flow is enabled"),
+    ],
+)
+def test_what_is_no_mirror_is_refused_in_a_sentence_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse(text)
+
+
+def test_a_file_is_told_by_its_name_or_by_how_it_begins(tmp_path: Path) -> None:
+    plain = tmp_path / "mirror.conf"
+    plain.write_text(TARGET)
+    assert [str(flow.name) for flow in load_config(plain).flows] == ["a->b"]
+    plain.write_text(PROPERTIES)
+    assert [str(flow.name) for flow in load_config(plain).flows] == ["a->b"]
+    (tmp_path / "x.yaml").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_mirror_file(tmp_path / "x.yaml")
+    assert not is_resource("kind = a\nclusters = b\n")
+
+
+def test_properties_become_a_resource_for_each_target_and_back(tmp_path: Path) -> None:
+    both = (
+        PROPERTIES
+        + HEARTBEATS
+        + (
+            "b->a.enabled = true\nb->a.topics = x\nbatch = 1\na.ssl.key.password = hunter2\n"
+            "a.consumer.client.rack = r\nb.security.protocol = SASL_SSL\nb.sasl.mechanism = PLAIN\n"
+            'b.sasl.jaas.config = x.PlainLoginModule required username="u" password="hunter2";\n'
+        )
+    )
+    config = parse_config(parse_properties(both.encode()))
+    text, notes = to_strimzi(parse_properties(both.encode()), config)
+    assert "hunter" not in text + "".join(notes)
+    assert "put the password of `b` into the secret `b-login`, as `password`" in notes
+    (tmp_path / "b-login").mkdir()
+    (tmp_path / "b-login" / "password").write_text("hunter2")
+    into_b, into_a = text.split("---\n")
+    (there,), (back,) = parse(into_b, tmp_path).flows, parse(into_a, tmp_path).flows
+    wanted = {str(flow.name): flow for flow in config.flows}
+    assert [str(there.name), str(back.name)] == list(wanted)
+    assert there.consumer == wanted["a->b"].consumer
+    assert there.topics == wanted["a->b"].topics
+    assert (there.tasks_max, there.replication_factor) == (4, -1)
+    assert 'password="hunter2"' in there.target.client["sasl.jaas.config"]
+    assert back.topics == wanted["b->a"].topics
