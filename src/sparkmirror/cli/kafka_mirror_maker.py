@@ -93,6 +93,7 @@ def execute(args: argparse.Namespace) -> int:
     """Reads the files, prints their warnings and hands over. Raises ConfigError and what the engine raises."""
     from sparkmirror.config.mm1 import MirrorMaker1, translate_mm1
     from sparkmirror.config.options import RunOptions
+    from sparkmirror.kafka.socket_buffers import describe_buffers
 
     for option in args.refused or ():
         _refuse(option)
@@ -109,6 +110,8 @@ def execute(args: argparse.Namespace) -> int:
     config = translate_mm1(command)
     for warning in config.warnings:
         print(f"warning: {warning}", file=sys.stderr)
+    for sentence in describe_buffers(config.flows):
+        print(sentence, file=sys.stderr)
 
     if args.dry_run:
         return show_plan(config, args.format)

@@ -39,6 +39,18 @@ def test_the_command_of_the_manual_runs(
     assert "session.timeout.ms" in capsys.readouterr().err
 
 
+def test_the_socket_buffer_that_the_system_grants_is_told(
+    files: list[str], started: list[tuple[MirrorConfig, RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path(files[1]).open("a") as consumer:
+        consumer.write("socket.buffersize=2147483647\n")
+    assert mirror_maker_1([*files, "--whitelist", "a"]) == 0
+    said = capsys.readouterr().err
+    assert "receive.buffer.bytes is 2147483647, the system grants" in said
+    assert "raise net.core.rmem_max for more" in said
+    assert len(started) == 1
+
+
 def test_abort_on_send_failure_stands_alone_too(
     files: list[str], started: list[tuple[MirrorConfig, RunOptions]]
 ) -> None:
