@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkmirror.cli.main import main
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.config.mm1 import MirrorMaker1, translate_mm1
 from sparkmirror.errors import SparkMirrorError
@@ -64,6 +65,31 @@ def test_offsets_of_the_group_go_into_the_ledger_and_come_back_under_our_mark(fl
         group()
         assert {one.offset for one in read_group_offsets(source, flow.progress_group).values()} == {2, 5}
         group.end()
+
+
+def test_lag_asks_the_clusters_of_a_mirrormaker_2_file(
+    flow: FlowConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (topic,) = flow.topics.include
+    file = tmp_path / "mm2.properties"
+    addresses = {"A": flow.source.bootstrap_servers, "B": flow.target.bootstrap_servers}
+    lines = [f"{alias}.bootstrap.servers = {servers}" for alias, servers in addresses.items()]
+    file.write_text("\n".join(["clusters = A, B", "A->B.enabled = true", *lines]))
+    with open_admin(flow.source, "test") as source:
+        commit_group_offsets(source, flow.progress_group, {TopicPartition(topic, 1): GroupOffset(0)})
+    assert main(["lag", str(file), "--group", flow.progress_group, "--topic", topic, "--cluster", "A"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows == [
+        ["Group", "Topic", "Pid", "Offset", "logSize", "Lag"],
+        [flow.progress_group, topic, "0", "unknown", "0", "unknown"],
+        [flow.progress_group, topic, "1", "0", "0", "0"],
+    ]
+    assert main(["lag", str(file), "--group", "nobody"]) == 1
+    assert "Group nobody has committed no offsets on A, B." in capsys.readouterr().err
+    assert main(["lag", str(file)]) == 2
+    assert main(["lag", str(file), "--group", "g", "--cluster", "C"]) == 2
+    said = capsys.readouterr().err
+    assert "--group is missing" in said and "known are A, B" in said
 
 
 def test_a_mirror_whose_source_is_its_target_does_not_begin(

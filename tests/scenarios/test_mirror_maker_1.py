@@ -130,6 +130,7 @@ def test_a_chain_of_two_mirror_makers_over_three_clusters(
     set_offset(source, first.group, orders, 1, 40)
     ended = first.start(topics, "--once").finish()
     assert ended.status == 0, ended.errors
+    assert committed(source, first.group)[orders, 1] == 100
     again = read_topic(source, orders)
     again[1] = again[1] + again[1][40:]
     assert_same(again, read_topic(middle, orders), "what an operator asked for came again, and nothing else")

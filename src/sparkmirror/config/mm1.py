@@ -22,8 +22,11 @@ from sparkmirror.config.mm1_names import (
     BYTE_CLASSES,
     CONSUMER,
     GROUP_MEMBERSHIP,
+    INTERNAL_TOPICS,
     OLD_MESSAGE_BATCH_SIZE,
     OLD_VALUES,
+    OWN_PARTITIONERS,
+    PARTITIONERS,
     PRODUCER,
     SERIALIZERS,
     Dialect,
@@ -224,6 +227,10 @@ def _explain(entry: Entry, dialect: Dialect) -> str:
         return SERIALIZERS[entry.key]
     if entry.key in AUTO_COMMIT and value.lower() == "true":
         return AUTO_COMMIT[entry.key]
+    if entry.key in INTERNAL_TOPICS and value.lower() == "false":
+        return INTERNAL_TOPICS[entry.key]
+    if entry.key in PARTITIONERS and not value.endswith(OWN_PARTITIONERS):
+        return PARTITIONERS[entry.key]
     if entry.key == "batch.size" and dialect is PRODUCER and value.isdigit() and int(value) < OLD_MESSAGE_BATCH_SIZE:
         return "it counted messages in Kafka 0.7 and counts bytes today; give it in bytes"
     return dialect.explained.get(entry.key) or GROUP_MEMBERSHIP.get(entry.key, "")

@@ -135,6 +135,13 @@ AUTO_COMMIT: Mapping[str, str] = dict.fromkeys(
     ("enable.auto.commit", "auto.commit.enable", "autocommit.enable"), _COMMIT
 )
 """Worth a word when they are true."""
+INTERNAL_TOPICS: Mapping[str, str] = {"exclude.internal.topics": "the brokers' own topics are never mirrored"}
+"""Worth a word when they are false."""
+PARTITIONERS: Mapping[str, str] = {
+    "partitioner.class": "records keep their partition, or go by key where the target topic has another number of them"
+}
+"""Worth a word when they name a class of one's own."""
+OWN_PARTITIONERS = ("DefaultPartitioner", "UniformStickyPartitioner", "RoundRobinPartitioner")
 GROUP_MEMBERSHIP: Mapping[str, str] = dict.fromkeys(
     ("session.timeout.ms", "heartbeat.interval.ms", "group.instance.id", "max.poll.interval.ms"), _SESSION
 )

@@ -191,6 +191,19 @@ def test_serialisers_and_assignors_are_tolerated(files: Files) -> None:
     ]
 
 
+def test_what_would_have_changed_the_mirror_and_cannot_is_explained(files: Files) -> None:
+    consumer = CONSUMER + "exclude.internal.topics=false\nauto.commit.enable=true\n"
+    producer = PRODUCER + "partitioner.class=com.example.ByCountry\n"
+    internal, commit, partitioner = files.warnings(consumer, producer)
+    assert (
+        internal
+        == "consumer.config:3: `exclude.internal.topics` has no effect: the brokers' own topics are never mirrored"
+    )
+    assert commit.startswith("consumer.config:4: `auto.commit.enable` has no effect: progress is committed every")
+    assert partitioner.startswith("producer.config:2: `partitioner.class` has no effect: records keep their partition")
+    assert files.warnings(CONSUMER + "exclude.internal.topics=true\n") == []
+
+
 def test_a_slip_of_the_pen_is_named_with_its_line(files: Files) -> None:
     assert files.warnings(CONSUMER + "fetch.max.byte=1\n") == [
         "consumer.config:3: `fetch.max.byte` is not a known setting and has no effect; did you mean `fetch.max.bytes`?"
