@@ -134,7 +134,7 @@ class WritingTask:
         sender = self._sender
         assert sender is not None, "the reader's first row is a plan row"
         row: list[Any] = [None if index == _PAYLOAD else column[at].as_py() for index, column in enumerate(columns)]
-        _, topic, partition, first, following, _, records, size, latest, high, _, _, lease, target = row
+        _, topic, partition, first, following, _, records, size, latest, high, _, _, lease, _, target = row
         payload = _EMPTY
         if lease is not None and self._peer is not None:
             payload = self._peer.slice(lease, size)
