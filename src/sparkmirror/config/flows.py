@@ -28,6 +28,7 @@ from sparkmirror.config.reading import Reader
 from sparkmirror.config.recognise import aliases_alike, recognise
 from sparkmirror.config.syncing import LOOK_SECONDS, SyncSettings, read_sync
 from sparkmirror.config.tidy import tidy
+from sparkmirror.config.transforms import NO_TRANSFORMS, Transforms, read_transforms
 from sparkmirror.model import Cluster, FlowName
 from sparkmirror.policy.filters import TopicFilter
 from sparkmirror.policy.loops import Route, find_loops
@@ -74,6 +75,7 @@ class FlowConfig:
     progress_group_commit_interval_ms: int
     consumer: ConsumerSettings
     producer: ProducerSettings
+    transforms: Transforms = NO_TRANSFORMS
 
     @property
     def is_exactly_once(self) -> bool:
@@ -247,6 +249,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         progress_group_commit_interval_ms=flow.read(keys.PROGRESS_GROUP_COMMIT_INTERVAL),
         consumer=read_consumer(Reader(layers.consumer, problems)),
         producer=read_producer(Reader(layers.producer, problems)),
+        transforms=_read_transforms(layers, name, problems),
     )
 
 
@@ -266,6 +269,14 @@ def _warn_of_uncommitted_source(name: FlowName, layers: FlowLayers, problems: Pr
             f"add `{name.source}.consumer.isolation.level = read_committed` unless it has none",
             entry,
         )
+
+
+def _read_transforms(layers: FlowLayers, name: FlowName, problems: Problems) -> Transforms:
+    transforms = read_transforms(layers.connector, problems)
+    if transforms.steps and Reader(layers.worker, problems).read(keys.EXACTLY_ONCE) == "enabled":
+        message = f"{name}: transforms and `{keys.EXACTLY_ONCE.name} = enabled` do not go together yet"
+        problems.error(message, "turn one of them off for this flow", layers.worker.get(keys.EXACTLY_ONCE.name))
+    return transforms
 
 
 def _read_policy(flow: Reader, name: FlowName) -> ReplicationPolicy:

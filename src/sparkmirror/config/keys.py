@@ -19,6 +19,7 @@ _POLICIES = types.own_class(
     | {"sparkmirror.policy.naming:SameNamePolicy": SAME_NAME_POLICY}
 )
 _ANY_CLASS = "loads any Java class"
+_NO_KEY = "no such key"
 
 CLUSTERS = Key("clusters", Scope.FILE, types.LIST, (), "The aliases of all clusters. Required.")
 FILE_PROVIDER, DIRECTORY_PROVIDER, ENVIRONMENT_PROVIDER = "file", "directory", "environment"
@@ -192,11 +193,36 @@ FORWARDING_ADMIN_CLASS = Key(
     "What creates topics; the default may be named.",
     _ANY_CLASS,
 )
-_UNCHANGED = types.refused("records would be copied unchanged")
-TRANSFORMS = Key("transforms", Scope.FLOW, _UNCHANGED, "", "Refused: records are copied unchanged.", "runs them")
-TRANSFORM = Key("transforms.<name>", Scope.FLOW_ONLY, _UNCHANGED, "", "Refused, as `transforms`.", "runs them")
-PREDICATES = Key("predicates", Scope.FLOW, _UNCHANGED, "", "Refused, as `transforms`.", "evaluates them")
-PREDICATE = Key("predicates.<name>", Scope.FLOW_ONLY, _UNCHANGED, "", "Refused, as `transforms`.", "evaluates them")
+_EXPRESSION = types.Type("Spark SQL", str.strip)
+TRANSFORMS_WHERE = Key(
+    "transforms.where", Scope.FLOW, _EXPRESSION, "", "Only records for which this is true are mirrored.", _NO_KEY
+)
+TRANSFORMS_SET = Key(
+    "transforms.set.<column>",
+    Scope.FLOW,
+    _EXPRESSION,
+    "",
+    "What the target gets as topic, partition, timestamp, key, value or headers.",
+    _NO_KEY,
+)
+TRANSFORMS_DEADLETTER_WHEN = Key(
+    "transforms.deadletter.when", Scope.FLOW, _EXPRESSION, "", "Records for which this is true go elsewhere.", _NO_KEY
+)
+TRANSFORMS_DEADLETTER_TOPIC = Key(
+    "transforms.deadletter.topic", Scope.FLOW, types.STRING, "", "The topic on the target that they go to.", _NO_KEY
+)
+TRANSFORMS_FUNCTION = Key(
+    "transforms.function", Scope.FLOW, types.STRING, "", "`module:function`, from DataFrame to DataFrame.", _NO_KEY
+)
+_CONNECT = "runs any Java class; passes the names on from the top level, but not what they stand for"
+TRANSFORMS = Key("transforms", Scope.FLOW, types.LIST, (), "Names of Connect transformations, in order.", _CONNECT)
+TRANSFORM = Key(
+    "transforms.<name>", Scope.FLOW, types.STRING, "", "Type and settings of one; see docs/transforms.md.", _CONNECT
+)
+PREDICATES = Key("predicates", Scope.FLOW, types.LIST, (), "Names of Connect predicates.", _CONNECT)
+PREDICATE = Key(
+    "predicates.<name>", Scope.FLOW, types.STRING, "", "Type and settings of one; see docs/transforms.md.", _CONNECT
+)
 
 EPOCH_SECONDS = Key(
     "epoch.seconds",

@@ -58,16 +58,6 @@ def choice(*values: str) -> Type[str]:
     return Type(" / ".join(values), parse)
 
 
-def refused(effect: str) -> Type[str]:
-    """No value at all; `effect` says what would happen if the key were ignored."""
-
-    def parse(text: str) -> str:
-        del text
-        raise ValueError(f"is not supported yet: without it {effect}; remove the line if that is what you want")
-
-    return Type("refused", parse)
-
-
 def class_name(classes: Mapping[str, str]) -> Type[str]:
     """One of the Java classes that this program re-implements, to its name here."""
 

@@ -23,7 +23,7 @@ def read_runs(spark: SparkSession, config: str, flow: FlowConfig, run: str) -> D
 def route(runs: DataFrame, flow: FlowConfig) -> DataFrame:
     """Add the target topic of each run, and observe what passes. Its columns are the writer's contract."""
     age_ms = F.when(F.col("max_timestamp") >= 0, F.col("fetched_at") - F.col("max_timestamp"))
-    name = F.when(F.col("kind") == RUN, F.col("proposed_topic") if flow.has_own_classes else _decided(flow))
+    name = F.when(F.col("kind") == RUN, decided_name(flow))
     return (
         runs.withColumn("target_topic", name)
         .observe(
@@ -45,15 +45,16 @@ def write_runs(mirrored: DataFrame, config: str, flow: FlowConfig, run: str, che
     )
 
 
-def _decided(flow: FlowConfig) -> Column:
-    return F.when(_is_wanted(flow), _remote_name(flow))
+def decided_name(flow: FlowConfig) -> Column:
+    """The remote topic of a row's topic, by the plan or by a person's own classes; null where it is not wanted."""
+    return F.col("proposed_topic") if flow.has_own_classes else F.when(_is_wanted(flow), _remote_name(flow))
 
 
 def _is_wanted(flow: FlowConfig) -> Column:
     """Include and exclude lists as Java regular expressions, the whole name; heartbeats topics beside them."""
     topics = flow.topics
     wanted = _matches(topics.include) & ~_matches(topics.exclude)
-    return wanted | _is_heartbeats(flow) if topics.heartbeats else wanted
+    return wanted | is_heartbeats(flow) if topics.heartbeats else wanted
 
 
 def _matches(expressions: tuple[str, ...]) -> Column:
@@ -71,7 +72,7 @@ def _remote_name(flow: FlowConfig) -> Column:
     return prefixed
 
 
-def _is_heartbeats(flow: FlowConfig) -> Column:
+def is_heartbeats(flow: FlowConfig) -> Column:
     topic = F.col("topic")
     separator = getattr(flow.policy, "separator", ".")
     return (topic == HEARTBEATS_TOPIC) | topic.endswith(f"{separator}{HEARTBEATS_TOPIC}")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 log = logging.getLogger(__name__)
 
@@ -67,13 +68,25 @@ class RunningFlow:
 
     def start(self, spark: "SparkSession") -> None:
         """A fresh checkpoint each time: with an old one, Spark would replay the old plan."""
-        from sparkmirror.engine.flow import read_runs, route, write_runs
+        from sparkmirror.engine.spark import activate
 
+        activate(spark)
         self._starts += 1
         checkpoint = str(self._scratch / f"{self.run}-{self._starts}")
-        runs = read_runs(spark, self._config_text, self.flow, self.run)
-        writer = write_runs(route(runs, self.flow), self._config_text, self.flow, self.run, checkpoint)
+        writer = self._records(spark, checkpoint) if self.flow.transforms.steps else self._runs(spark, checkpoint)
         self.query = (writer.trigger(availableNow=True) if self._once else writer).start()
+
+    def _runs(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
+        from sparkmirror.engine.flow import read_runs, route, write_runs
+
+        runs = read_runs(spark, self._config_text, self.flow, self.run)
+        return write_runs(route(runs, self.flow), self._config_text, self.flow, self.run, checkpoint)
+
+    def _records(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
+        from sparkmirror.engine.records_flow import read_records, transform, write_records
+
+        rows = read_records(spark, self._config_text, self.flow, self.run)
+        return write_records(transform(rows, self.flow), self._config_text, self.flow, self.run, checkpoint)
 
     def tend(self, spark: "SparkSession") -> bool:
         """Restart a failed query after a pause; True once the flow is over. Raises FencedError when taken over."""
@@ -140,8 +153,9 @@ class MirrorRun:
                 return 0
             spark = open_session(context)
             cleanup.callback(_end_session, spark)
-            for running in self._flows:
-                running.start(spark)
+            sessions = self._sessions(spark)
+            for running, session in zip(self._flows, sessions, strict=True):
+                running.start(session)
             watches = [
                 FlowWatch(running.flow, running.run, total) for running, total in zip(self._flows, totals, strict=True)
             ]
@@ -149,7 +163,7 @@ class MirrorRun:
             cleanup.callback(display.close)
             jobs = [] if self._options.once else self._start_jobs()
             try:
-                self._loop(spark, display, watches)
+                self._loop(sessions, display, watches)
             finally:
                 for job in jobs:
                     job.stop()
@@ -214,12 +228,20 @@ class MirrorRun:
             job.start()
         return jobs
 
-    def _loop(self, spark: "SparkSession", display: ProgressDisplay, watches: Sequence[FlowWatch]) -> None:
+    def _sessions(self, spark: "SparkSession") -> list["SparkSession"]:
+        """For each flow its session: those with transforms share one of their own."""
+        from sparkmirror.engine.spark import open_record_session
+
+        with_steps = [bool(running.flow.transforms.steps) for running in self._flows]
+        records = open_record_session(spark) if any(with_steps) else spark
+        return [records if has_steps else spark for has_steps in with_steps]
+
+    def _loop(self, sessions: Sequence["SparkSession"], display: ProgressDisplay, watches: Sequence[FlowWatch]) -> None:
         while not self._stop.wait(_TICK_SECONDS):
             display.tick()
             _fail_on_refused_record(watches)
             with _jvm_expected():
-                over = [running.tend(spark) for running in self._flows]
+                over = [running.tend(session) for running, session in zip(self._flows, sessions, strict=True)]
             if all(over):
                 return
 

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkRuntimeError
@@ -17,7 +18,9 @@ from sparkmirror.engine.java import find_java
 from sparkmirror.engine.speech import JvmEar
 from sparkmirror.engine.warm_start import archive_options, spark_home
 from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.relay.kafka_records import KafkaRecords
 from sparkmirror.relay.kafka_runs import KafkaRuns
+from sparkmirror.relay.record_schema import ROWS_PER_BATCH
 
 TASK_ATTEMPTS = 8
 
@@ -47,6 +50,13 @@ _SETTINGS: Mapping[str, str] = {
     "spark.driver.memory": "512m",
     "spark.cleaner.periodicGC.interval": "24h",
     "spark.shuffle.mapStatus.compression.codec": "lz4",
+}
+_RECORD_SETTINGS: Mapping[str, str] = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_BATCH),
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
 }
 _JVM_OPTIONS = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=64m -XX:MaxMetaspaceSize=256m"
@@ -112,6 +122,28 @@ def open_session(context: SparkContext) -> SparkSession:
     session = SparkSession(context)
     session.dataSource.register(KafkaRuns)
     return session
+
+
+def open_record_session(session: SparkSession) -> SparkSession:
+    """A session beside `session` for flows with transforms, with `kafka-records` registered.
+
+    Many rows pass at once there, and expressions are compiled. What cannot be cast becomes null instead of ending the
+    flow (no ANSI mode), and times are UTC.
+    """
+    records = session.newSession()
+    for key, value in _RECORD_SETTINGS.items():
+        records.conf.set(key, value)
+    activate(records)
+    records.dataSource.register(KafkaRecords)
+    activate(session)
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # its stack traces would hide our sentence
+    return records
+
+
+def activate(session: SparkSession) -> None:
+    """Make it this thread's session: a query that starts looks for its sink there, not in its DataFrame's session."""
+    jvm: Any = session.sparkContext._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
 
 
 def _log_settings() -> Path:

@@ -127,7 +127,7 @@ def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
     return ReaderOptions(
         client_settings(consumer.reach(flow.source), "reader"),
         limits,
-        flow.lease_ring_bytes,
+        0 if flow.transforms.steps else flow.lease_ring_bytes,  # what is decoded at once needs no lease
         (client_settings(flow.target, "reader-commands"), commands),
         max(consumer.receive_buffer_bytes, 0),
         _proposal(flow) if flow.has_own_classes else None,

@@ -54,14 +54,27 @@ class Intake:
         if outbox is None or not self._is_next(outbox, delivery):
             free()
             return None
-        self._tally.high_watermarks[outbox.source] = delivery.high_watermark
-        self._tally.faults.pop(outbox.source, None)
+        self._note_arrival(outbox, delivery)
         if delivery.target_topic is None:
             free()
             raise SparkMirrorError(f"{outbox.source} was assigned, but the flow's plan names no target topic for it")
         outbox.aim(delivery.target_topic)
         outbox.accept(Parcel(delivery.payload, outbox.position, delivery.next_offset, free))
         return outbox
+
+    def may_route(self, outbox: Outbox, delivery: Delivery) -> bool:
+        """Whether a range of records continues its partition. What they became cannot be cut: then they come again."""
+        if not self._is_next(outbox, delivery):
+            return False
+        if delivery.first_offset < outbox.position:
+            self._refuse(outbox, delivery)
+            return False
+        self._note_arrival(outbox, delivery)
+        return True
+
+    def _note_arrival(self, outbox: Outbox, delivery: Delivery) -> None:
+        self._tally.high_watermarks[outbox.source] = delivery.high_watermark
+        self._tally.faults.pop(outbox.source, None)
 
     def _is_next(self, outbox: Outbox, delivery: Delivery) -> bool:
         if outbox.state is State.FAILED:

@@ -171,6 +171,19 @@ class Outbox:
         self.position = parcel.next_offset
         self._tidy_queue()
 
+    def expect(self, parcel: Parcel, records: int) -> Batch:
+        """A range whose records go to other target partitions: an entry that `succeed` is called with once they have.
+
+        Nobody awaits an answer for it here, so a partition that fails can be rewound at once.
+        """
+        if self.idle:
+            self.progressed_at = time.monotonic()
+        parcel.open_batches, parcel.handed_out = 1, True
+        entry = Batch(parcel.data, 0, (), records, parcel.next_offset, parcel.leader_epoch, parcel, waiting=False)
+        self._in_flight.append(entry)
+        self.position = parcel.next_offset
+        return entry
+
     def restart_at(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """The task takes the partition on again; its producer sequence goes on. Only while idle."""
         self.position = self.acknowledged = offset

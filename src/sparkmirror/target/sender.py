@@ -24,6 +24,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingPeer
 from sparkmirror.target.answers import Verdict, describe, judge, leaves_doubt
 from sparkmirror.target.brokers import Brokers
+from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.connection import Dialect, ProduceConnection
 from sparkmirror.target.coordinator import Coordinator
 from sparkmirror.target.delivery import Delivery
@@ -34,6 +35,7 @@ from sparkmirror.target.isolation import Isolation
 from sparkmirror.target.outbox import Batch, Outbox, Refused, State
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
+from sparkmirror.target.routing import Routing
 from sparkmirror.target.tally import Tally
 from sparkmirror.target.transaction import ExactlyOnce, Hooks, TransactionOptions
 
@@ -67,7 +69,7 @@ class Sender:
         self._plan = plan
         self._transactional_id = transactional_id(options.progress.source_alias, plan.task)
         self._peer = peer
-        self._inbox: deque[Delivery] = deque()
+        self._inbox: deque[Delivery | Bundle] = deque()
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._pipe_lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
@@ -90,6 +92,7 @@ class Sender:
             self._selector, self._brokers, self._next_batch, self._take_back, int(options.request_seconds * 1000)
         )
         self._isolation = Isolation(peer, self._intake, self.tally, self._dispatch.flush_socket_of)
+        self._routing = Routing(peer, self._intake, self.tally, self._fail, self._close_range)
         self._resting: list[tuple[float, Outbox]] = []
         self._finish_by = 0.0
         self._tend_at = 0.0
@@ -120,7 +123,7 @@ class Sender:
     def start(self) -> None:
         self._thread.start()
 
-    def put(self, delivery: Delivery) -> None:
+    def put(self, delivery: Delivery | Bundle) -> None:
         self._inbox.append(delivery)
         self._wake()
 
@@ -264,6 +267,10 @@ class Sender:
     def _take_inbox(self) -> None:
         while self._inbox:
             delivery = self._inbox.popleft()
+            if isinstance(delivery, Bundle):
+                for lane in self._routing.take(delivery):
+                    self._dispatch.offer(lane)
+                continue
             match delivery.kind:
                 case "run":
                     touched = self._intake.take_run(delivery)
@@ -306,7 +313,9 @@ class Sender:
         verdict = judge(produced.error, is_head=outbox.head is batch)
         if verdict is Verdict.DONE:
             moved = outbox.succeed(batch, produced.base_offset)
-            if not outbox.is_ledger:
+            if self._routing.is_lane(outbox):
+                self._routing.acknowledge(outbox, moved)
+            elif not outbox.is_ledger:
                 self._progress.map_batches(outbox.source, moved)
                 self.tally.sent(batch.records, len(batch.data))
                 self._isolation.after_progress(outbox)
@@ -330,6 +339,11 @@ class Sender:
             self._settle_failed(outbox)
         else:
             self._dispatch.offer(outbox)
+
+    def _close_range(self, outbox: Outbox, mapped: list[Batch]) -> None:
+        """All records of a range have arrived, wherever they went."""
+        self._progress.map_batches(outbox.source, mapped)
+        self._isolation.after_progress(outbox)
 
     def _take_back(self, outbox: Outbox, batch: Batch) -> None:
         """Its connection broke before the answer came: it is sent again over a new one."""

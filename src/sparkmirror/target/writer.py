@@ -26,6 +26,7 @@ from sparkmirror.relay.lease import RingPeer
 from sparkmirror.relay.options import STANDALONE, RunsOptions
 from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA
 from sparkmirror.source.commands import Stop, command_record
+from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import ProgressOptions
@@ -50,7 +51,7 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task's rows until its reader ends. Raises what the sender could not mend; the epoch is then repeated."""
         speak_as_worker()
-        task = WritingTask(_sender_options(self._options.flow()))
+        task = self._task(self._options.flow())
         try:
             for batch in iterator:
                 task.take(batch)
@@ -64,6 +65,9 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
             task.fail()
             _drain(iterator)
             raise
+
+    def _task(self, flow: FlowConfig) -> "WritingTask":
+        return WritingTask(sender_options(flow))
 
     def _stop_other_tasks(self) -> None:
         """One that has nothing to send is not refused: without a word its epoch, and so the run, would go on."""
@@ -114,6 +118,9 @@ class WritingTask:
                 self._begin(columns[_PAYLOAD][at].as_py())
             else:
                 self._pass_on(kind, columns, at)
+        self._raise_if_failed()
+
+    def _raise_if_failed(self) -> None:
         if self._sender is not None and self._sender.error is not None:
             raise self._sender.error
 
@@ -131,8 +138,6 @@ class WritingTask:
         self._sender.start()
 
     def _pass_on(self, kind: str, columns: list[pa.Array], at: int) -> None:
-        sender = self._sender
-        assert sender is not None, "the reader's first row is a plan row"
         row: list[Any] = [None if index == _PAYLOAD else column[at].as_py() for index, column in enumerate(columns)]
         _, topic, partition, first, following, _, records, size, latest, high, _, _, lease, _, target = row
         payload = _EMPTY
@@ -141,7 +146,12 @@ class WritingTask:
         elif columns[_PAYLOAD][at].is_valid:
             payload = memoryview(bytearray(columns[_PAYLOAD][at].as_buffer()))
         where = None if topic is None else TopicPartition(topic, partition)
-        sender.put(Delivery(kind, where, target, first, following, records, high, latest, payload, lease))
+        self._put(Delivery(kind, where, target, first, following, records, high, latest, payload, lease))
+
+    def _put(self, delivery: Delivery | Bundle) -> None:
+        sender = self._sender
+        assert sender is not None, "the reader's first row is a plan row"
+        sender.put(delivery)
         while sender.inline_bytes > _INLINE_BYTES_MAX and sender.error is None:
             time.sleep(_ROOM_POLL_SECONDS)
 
@@ -150,6 +160,7 @@ class WritingTask:
             return Receipt(self.number)
         self._sender.finish()
         self._close_peer()
+        self._close_clients()
         tally = self._sender.tally
         return Receipt(self.number, self._sender.acknowledged(), tally.records, tally.bytes)
 
@@ -161,6 +172,10 @@ class WritingTask:
             with suppress(Exception):
                 self._sender.finish()
         self._close_peer()
+        self._close_clients()
+
+    def _close_clients(self) -> None:
+        """For those that have more than a sender."""
 
     def _close_peer(self) -> None:
         if self._peer is not None and (self._sender is None or self._sender.ended):
@@ -168,7 +183,7 @@ class WritingTask:
             self._peer = None
 
 
-def _sender_options(flow: FlowConfig) -> SenderOptions:
+def sender_options(flow: FlowConfig) -> SenderOptions:
     progress = ProgressOptions(
         flow.name.source,
         ledger_topics(flow.name.source, flow.offset_storage_topic),

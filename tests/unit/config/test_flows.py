@@ -173,8 +173,11 @@ def test_the_command_line_may_not_ask_for_what_is_not_there(
             SMALLEST + "replication.policy.class = com.x.Mine\n",
             "names a Java class that cannot be loaded here",
         ),
-        (SMALLEST + "transforms = t\n", "mm2:5: `transforms = t` is not supported yet: without it records would be"),
-        (SMALLEST + "A->B.transforms.t.type = x\n", "records would be copied unchanged"),
+        (SMALLEST + "transforms = t\n", "mm2:5: `transforms` lists `t`, which has no `transforms.t.type`"),
+        (
+            SMALLEST + "A->B.transforms.t.type = x\n",
+            "`A->B.transforms.t.type` belongs to nothing that `transforms` lists",
+        ),
         (
             SMALLEST + "topic.filter.class = com.x.Mine\n",
             "names a Java class that cannot be loaded here",

@@ -1,0 +1,64 @@
+"""Judges what Spark makes of a user's step: its own words for a bad expression, no plan that moves or groups records.
+
+Called by `engine.records_flow` and `engine.user_function`. Records of a partition must stay in order and in their task,
+and dropped ones be accounted for, so a plan may hold projections and filters alone.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from sparkmirror.config.transforms import Source
+from sparkmirror.errors import ConfigError
+
+_ALLOWED = frozenset({"Project", "Filter", "SubqueryAlias"})
+_LEAVES = frozenset({"StreamingRelationV2", "LocalRelation", "LogicalRDD"})
+
+
+@contextmanager
+def explain(source: Source) -> Iterator[None]:
+    """Turns what Spark says of an expression into a ConfigError with key and line."""
+    try:
+        yield
+    except PySparkException as problem:
+        raise refuse(source, f"is refused by Spark: {quote_first_line(problem)}") from None
+
+
+def refuse(source: Source, message: str, hint: str = "") -> ConfigError:
+    return ConfigError(f"`{source.key}` {message}", hint, key=source.key, line=source.line, file=source.file)
+
+
+def quote_first_line(problem: PySparkException) -> str:
+    """Spark's message without the plan that it prints below, the SQLSTATE and the place."""
+    lines = [line.strip() for line in str(problem).splitlines()]
+    first = next((line for line in lines if line), type(problem).__name__)
+    return first.partition(" SQLSTATE:")[0]
+
+
+def check_shape(frame: DataFrame, source: Source) -> None:
+    """Raises ConfigError for a plan that is more than a chain of projections and filters over its source."""
+    plan = frame._jdf.queryExecution().analyzed()
+    for node in chain(plan):
+        name = str(node.nodeName())
+        if name not in _ALLOWED and name not in _LEAVES:
+            raise refuse(
+                source,
+                f"makes Spark plan `{name}`, which does not work on one record at a time",
+                "a step may filter records and compute columns from the record itself",
+            )
+        if not node.subqueries().isEmpty():
+            raise refuse(source, "holds a subquery, which does not work on one record at a time")
+
+
+def chain(plan: Any) -> Iterator[Any]:
+    """The nodes of a logical plan from its top on, following the first child; a node with more children is the last."""
+    node = plan
+    while True:
+        yield node
+        children = node.children()
+        if children.size() != 1:
+            return
+        node = children.head()

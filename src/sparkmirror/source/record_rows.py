@@ -1,0 +1,145 @@
+"""From runs to records: the reading end of flows with transforms decodes what it fetched. Used by `record_stream`.
+
+Follows `source.reader` as a generator: rows in, rows out, in the same order. Every range of records is closed by a run
+row, also where it brought none.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkmirror.batch.columns import Columns, decode_some
+from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, RECORDS, TOTAL_BYTES, Headers, read_headers
+from sparkmirror.batch.record_headers import decode_headers
+from sparkmirror.errors import ProtocolError
+from sparkmirror.relay.record_schema import PADDING, RECORD, RECORD_SCHEMA, REFUSED, widen
+from sparkmirror.relay.schema import FLUSH_BATCH, ROW_SCHEMA, RUN, Row, to_arrow
+
+_CHUNK_BYTES = 1 << 20
+_PADDING_SECONDS = 0.1
+"""How often rows are pushed out while data comes. Without data `source.reader` flushes once a second."""
+_PAYLOAD = ROW_SCHEMA.get_field_index("payload")
+
+
+def decode_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of `relay.schema`, payload inline, as rows of `relay.record_schema`."""
+    pushed_at = 0.0
+    flushes = 0
+    for batch in batches:
+        if batch is not FLUSH_BATCH:
+            flushes = 0
+            for at in range(batch.num_rows):
+                yield from _decode_row(batch, at)
+            continue
+        flushes += 1
+        now = time.monotonic()
+        if flushes > 1 or now - pushed_at >= _PADDING_SECONDS:
+            pushed_at = now
+            yield PADDING
+
+
+def _decode_row(batch: pa.RecordBatch, at: int) -> Iterator[pa.RecordBatch]:
+    payload = batch.column(_PAYLOAD)[at]
+    if batch.column(0)[at].as_py() != RUN or not payload.is_valid or not payload.as_buffer().size:
+        yield widen(batch.slice(at, 1))
+        return
+    names = (name for name in batch.schema.names if name != "payload")
+    run = Row(**{name: batch.column(name)[at].as_py() for name in names})
+    yield from decode_run(run, memoryview(payload.as_buffer()))
+
+
+def decode_run(run: Row, payload: memoryview) -> Iterator[pa.RecordBatch]:
+    """The records of a run from its `first_offset` on, in chunks, each closed by a run row for its range.
+
+    Where the bytes cannot be read, the rest of the range comes as one refused row, with the reason as payload.
+    """
+    first, left = run.first_offset, run.bytes
+    try:
+        headers = read_headers(payload, 0, len(payload))
+        row = 0
+        while row < len(headers):
+            columns, stop = decode_some(payload, headers, row, enough_bytes=_CHUNK_BYTES)
+            is_last = stop == len(headers)
+            closing = _closing(run, headers, row, stop, first, left if is_last else None)
+            last = {"codec": int(headers.codecs[stop - 1]), "leader_epoch": int(headers.table[stop - 1, LEADER_EPOCH])}
+            yield from _chunk(columns, closing, last)
+            row, first, left = stop, closing.next_offset, left - closing.bytes
+    except ProtocolError as problem:
+        rest = run._replace(kind=REFUSED, first_offset=first, bytes=left, payload=str(problem).encode(), lease=None)
+        yield widen(to_arrow([rest]))
+
+
+def _closing(run: Row, headers: Headers, row: int, stop: int, first: int | None, left: int | None) -> Row:
+    """The run row for the batches `row` … `stop - 1`; the last one (`left` given) reaches the end of the whole run."""
+    table = headers.table[row:stop]
+    following = run.next_offset if left is not None else int(table[-1, NEXT_OFFSET])
+    return run._replace(
+        first_offset=first,
+        next_offset=following,
+        batches=stop - row,
+        records=int(table[~headers.are_control[row:stop], RECORDS].sum()),
+        bytes=int(table[:, TOTAL_BYTES].sum()) if left is None else left,
+        payload=None,
+        lease=None,
+    )
+
+
+def _chunk(columns: Columns, closing: Row, last_batch: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+    kept = columns.rows(int(np.searchsorted(columns.offsets, closing.first_offset or 0)), len(columns))
+    if len(kept):
+        yield _record_rows(kept, closing)
+    end = widen(to_arrow([closing]))
+    for name, number in last_batch.items():
+        place = RECORD_SCHEMA.get_field_index(name)
+        end = end.set_column(place, RECORD_SCHEMA.field(place), pa.array([number], pa.int32()))
+    yield end
+
+
+def _record_rows(columns: Columns, run: Row) -> pa.RecordBatch:
+    count = len(columns)
+    segments = _segments(columns)
+    values: dict[str, Any] = {
+        "kind": _repeat(RECORD, count),
+        "topic": _repeat(run.topic, count),
+        "partition": pa.array(np.full(count, run.partition, np.int32)),
+        "proposed_topic": _repeat(run.proposed_topic, count),
+        "offset": pa.array(columns.offsets),
+        "timestamp": pa.array(columns.timestamps),
+        "key": segments.take(_every_third(0, columns.key_lengths)),
+        "value": segments.take(_every_third(1, columns.value_lengths)),
+        "headers": decode_headers(segments.take(_every_third(2, columns.headers_lengths))),
+    }
+    arrays = [values.get(field.name) for field in RECORD_SCHEMA]
+    filled = [
+        pa.nulls(count, field.type) if array is None else array
+        for array, field in zip(arrays, RECORD_SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(filled, schema=RECORD_SCHEMA)
+
+
+def _repeat(text: str | None, count: int) -> pa.Array:
+    if text is None:
+        return pa.nulls(count, pa.string())
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([text])).cast(pa.string())
+
+
+def _segments(columns: Columns) -> pa.Array:
+    """Key, value and headers of each record and what lies between them, as one binary array over the content.
+
+    The places grow from record to record, so their edges are Arrow's offsets as they stand: nothing is copied before
+    `take` picks what is wanted.
+    """
+    edges = np.empty((len(columns), 6), np.int32)
+    for place in range(3):
+        start, length = columns.places[:, 2 * place], columns.places[:, 2 * place + 1]
+        edges[:, 2 * place] = start
+        edges[:, 2 * place + 1] = start + np.maximum(length, 0)
+    offsets = np.append(edges.reshape(-1), edges[-1, 5])
+    return pa.Array.from_buffers(pa.binary(), edges.size, [None, pa.py_buffer(offsets), pa.py_buffer(columns.content)])
+
+
+def _every_third(place: int, lengths: Any) -> pa.Array:
+    return pa.array(np.arange(len(lengths), dtype=np.int64) * 6 + 2 * place, mask=lengths < 0)

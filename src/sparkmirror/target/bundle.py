@@ -1,0 +1,24 @@
+"""What the row thread hands to the sender thread in flows with transforms. Made by `target.record_writer`, for
+`target.routing`."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sparkmirror.model import TopicPartition
+
+if TYPE_CHECKING:
+    from sparkmirror.batch.piece import Piece
+    from sparkmirror.target.delivery import Delivery
+
+
+class Bundle(NamedTuple):
+    """One range of a source partition (`delivery`, without payload) and the batches that its records became.
+
+    Without any it was dropped as a whole. `size_bytes` is what the reader counts as outstanding until it is done;
+    `problem` says why the range cannot be passed on.
+    """
+
+    delivery: "Delivery"
+    size_bytes: int
+    leader_epoch: int
+    pieces: "tuple[tuple[TopicPartition, Piece], ...]" = ()
+    problem: str = ""

@@ -1,0 +1,167 @@
+"""The writing end of `kafka-records`: takes rows of records and hands batches to the sender. Runs in a Python worker.
+
+As `target.writer`, which it extends. A range of records is passed on when its run row comes, so what a filter dropped
+in between is accounted for by the range.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sparkmirror.batch.header import Codec
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.model import TopicPartition
+from sparkmirror.relay.record_schema import DEAD, RECORD, REFUSED, WRITTEN_COLUMNS
+from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA, RUN
+from sparkmirror.target.bundle import Bundle
+from sparkmirror.target.delivery import Delivery
+from sparkmirror.target.record_pieces import Origin, Unroutable, make_pieces
+from sparkmirror.target.sender import SenderOptions
+from sparkmirror.target.topic_sizes import TopicSizes
+from sparkmirror.target.writer import KafkaRunsWriter, WritingTask, sender_options
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_EMPTY = memoryview(b"")
+_BASE_COLUMNS = len(ROW_SCHEMA)
+_PAYLOAD = ROW_SCHEMA.get_field_index("payload")
+_RANGE_BYTES_MAX = 4 << 20
+_FIELDS = {name: place for place, name in enumerate(WRITTEN_COLUMNS)}
+
+
+class KafkaRecordsWriter(KafkaRunsWriter):
+    """Produces records to the target and keeps the ledger."""
+
+    def _task(self, flow: FlowConfig) -> "RecordTask":
+        return RecordTask(sender_options(flow), flow)
+
+
+class _Range:
+    """What is known of one source partition's next range: rows, and the run rows that close it."""
+
+    def __init__(self) -> None:
+        self.rows: list[pa.RecordBatch] = []
+        self.first = 0
+        self.following = -1
+        self.records = 0
+        self.size_bytes = 0
+        self.max_timestamp = -1
+        self.high_watermark = -1
+        self.leader_epoch = -1
+        self.codec = 0
+
+    def close_with(self, run: dict[str, Any]) -> None:
+        """Extend the range by that of a run row."""
+        if self.following < 0:
+            self.first = run["first_offset"]
+        self.following = run["next_offset"]
+        self.records += run["records"]
+        self.size_bytes += run["bytes"]
+        self.max_timestamp = max(self.max_timestamp, run["max_timestamp"])
+        self.high_watermark = run["high_watermark"]
+        self.leader_epoch = -1 if run["leader_epoch"] is None else run["leader_epoch"]
+        self.codec = run["codec"] or 0
+
+
+class RecordTask(WritingTask):
+    """One `write` call of records."""
+
+    def __init__(self, options: SenderOptions, flow: FlowConfig) -> None:
+        super().__init__(options)
+        self._flow = flow
+        self._sizes = TopicSizes(flow)
+        self._open: list[pa.RecordBatch] = []
+        self._ranges: dict[TopicPartition, _Range] = {}
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Rows in order: records, and behind those of a range the row that closes it."""
+        records, controls = _sort_out(batch)
+        start = 0
+        for at in [*controls, batch.num_rows]:
+            between = records[start:at]
+            if between.all():
+                self._open += [batch.slice(start, at - start)] if at > start else []
+            elif between.any():
+                self._open.append(batch.slice(start, at - start).filter(pa.array(between)))
+            start = at + 1
+            if at < batch.num_rows:
+                self._take_control(batch, at)
+        self._pass_on_ranges()
+        self._raise_if_failed()
+
+    def _take_control(self, batch: pa.RecordBatch, at: int) -> None:
+        kind = batch.column(0)[at].as_py()
+        if kind == RUN:
+            self._close_range(_row(batch, at))
+            return
+        self._pass_on_ranges()
+        if kind == REFUSED:
+            self._refuse(_row(batch, at))
+            return
+        columns = [*batch.columns[:_BASE_COLUMNS], batch.column(_FIELDS["target_topic"])]
+        if kind == PLAN and self._sender is None:
+            self._begin(columns[_PAYLOAD][at].as_py())
+        else:
+            self._pass_on(kind, columns, at)
+
+    def _close_range(self, run: dict[str, Any]) -> None:
+        source = TopicPartition(run["topic"], run["partition"])
+        found = self._ranges.setdefault(source, _Range())
+        found.rows += self._open
+        self._open = []
+        found.close_with(run)
+        if found.size_bytes > _RANGE_BYTES_MAX:
+            self._pass_on_ranges()
+
+    def _pass_on_ranges(self) -> None:
+        ranges, self._ranges = self._ranges, {}
+        for source, found in ranges.items():
+            remote = self._flow.remote_topic(source.topic)
+            try:
+                pieces = make_pieces(found.rows, Origin(source, remote, Codec(found.codec)), self._sizes.count)
+                problem = ""
+            except Unroutable as unroutable:
+                pieces, problem = [], str(unroutable)
+            self._put(
+                Bundle(
+                    Delivery(
+                        RUN, source, remote, found.first, found.following, found.records, found.high_watermark,
+                        found.max_timestamp, _EMPTY, None,
+                    ),
+                    found.size_bytes, found.leader_epoch, tuple(pieces), problem,
+                )
+            )  # fmt: skip
+
+    def _close_clients(self) -> None:
+        self._sizes.close()
+
+    def _refuse(self, row: dict[str, Any]) -> None:
+        source = TopicPartition(row["topic"], row["partition"])
+        delivery = Delivery(
+            RUN, source, None, row["first_offset"], row["next_offset"], row["records"], row["high_watermark"],
+            row["max_timestamp"], _EMPTY, None,
+        )  # fmt: skip
+        self._put(Bundle(delivery, row["bytes"], -1, (), bytes(row["payload"]).decode()))
+
+
+def _row(batch: pa.RecordBatch, at: int) -> dict[str, Any]:
+    return {name: batch.column(_FIELDS[name])[at].as_py() for name in _RANGE_FIELDS}
+
+
+_RANGE_FIELDS = (
+    "topic", "partition", "first_offset", "next_offset", "records", "bytes", "max_timestamp", "high_watermark",
+    "payload", "codec", "leader_epoch",
+)  # fmt: skip
+
+
+def _sort_out(batch: pa.RecordBatch) -> "tuple[NDArray[np.bool_], list[int]]":
+    """Which rows are records, and the places of those that are neither records nor there to flush."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    kinds = batch.column(0)
+    records = pc.is_in(kinds, value_set=pa.array([RECORD, DEAD])).to_numpy(zero_copy_only=False)
+    flush = pc.equal(kinds, FLUSH).to_numpy(zero_copy_only=False)
+    return records, np.flatnonzero(~(records | flush)).tolist()

@@ -1,0 +1,141 @@
+"""Where records of one source partition go to several target partitions: progress waits for all of them.
+
+Each target partition has an outbox here, a *lane*, with its own producer sequence; the source's outbox in
+`target.intake` holds one entry per range, acknowledged when the last of its batches is (invariants 1 and 3). A lane
+that the target refuses gives up what it holds: the sources of that are failed and read again. Owned by `target.sender`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from sparkmirror.batch.span import Span
+from sparkmirror.model import TopicPartition
+from sparkmirror.relay.lease import RingPeer
+from sparkmirror.target.bundle import Bundle
+from sparkmirror.target.intake import Intake
+from sparkmirror.target.outbox import Batch, Outbox, Parcel
+from sparkmirror.target.tally import Tally
+
+
+class LaneParcel(Parcel):
+    """A batch of a lane: the range that waits for it, and which source offsets its records have."""
+
+    __slots__ = ("spans", "ticket")
+
+    def __init__(
+        self, data: memoryview, following: int, on_free: Callable[[], None], ticket: "Ticket", spans: tuple[Span, ...]
+    ) -> None:
+        # The first offset stays 0, which is the batch's: a lane's positions count records and cut nothing.
+        super().__init__(data, 0, following, on_free)
+        self.ticket = ticket
+        self.spans = spans
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A range that waits: `entry` stands for it in the source's outbox, `mapped` are its batches at `home`."""
+
+    outbox: Outbox
+    entry: Batch
+    home: TopicPartition
+    open_batches: int
+    mapped: list[Batch] = field(default_factory=list)
+
+
+class Routing:
+    """The lanes of one task. `fail` isolates a source partition, with the reason."""
+
+    def __init__(
+        self,
+        peer: RingPeer | None,
+        intake: Intake,
+        tally: Tally,
+        fail: Callable[[Outbox, str], None],
+        close: Callable[[Outbox, list[Batch]], None],
+    ) -> None:
+        self._peer = peer
+        self._intake = intake
+        self._tally = tally
+        self._fail = fail
+        self._close = close
+        self._tickets: dict[Batch, Ticket] = {}
+        self.lanes: dict[TopicPartition, Outbox] = {}
+
+    def take(self, bundle: Bundle) -> list[Outbox]:
+        """Queue a range; returns the lanes that have something to send."""
+        delivery = bundle.delivery
+        free = partial(self._free, bundle.size_bytes)
+        outbox = self._intake.outboxes.get(delivery.partition) if delivery.partition else None
+        if outbox is None or not self._intake.may_route(outbox, delivery):
+            free()
+            return []
+        if bundle.problem:
+            free()
+            self._fail(outbox, bundle.problem)
+            return []
+        return self._open(outbox, bundle, free)
+
+    def _open(self, outbox: Outbox, bundle: Bundle, free: Callable[[], None]) -> list[Outbox]:
+        delivery = bundle.delivery
+        parcel = Parcel(delivery.payload, outbox.position, delivery.next_offset, free)
+        parcel.leader_epoch = bundle.leader_epoch
+        entry = outbox.expect(parcel, delivery.records)
+        home = TopicPartition(delivery.target_topic or "", outbox.source.partition)
+        ticket = self._tickets[entry] = Ticket(outbox, entry, home, len(bundle.pieces))
+        if not bundle.pieces:
+            self._finish(ticket)
+        lanes = [self._lane(target) for target, _ in bundle.pieces]
+        for lane, (_, piece) in zip(lanes, bundle.pieces, strict=True):
+            following = lane.position + piece.records
+            lost = partial(self._settled, lane, following, ticket)
+            lane.accept(LaneParcel(memoryview(piece.data), following, lost, ticket, piece.spans))
+        return lanes
+
+    def _lane(self, target: TopicPartition) -> Outbox:
+        lane = self.lanes.get(target)
+        if lane is None:
+            # Its own name differs from every source partition's, also where topics keep theirs.
+            lane = self.lanes[target] = Outbox(TopicPartition(f"to {target.topic}", target.partition), target, 0, -1)
+        return lane
+
+    def is_lane(self, outbox: Outbox) -> bool:
+        return self.lanes.get(outbox.target) is outbox
+
+    def acknowledge(self, lane: Outbox, batches: list[Batch]) -> None:
+        """The target has these batches of a lane."""
+        for batch in batches:
+            parcel = batch.parcel
+            assert isinstance(parcel, LaneParcel)
+            ticket = parcel.ticket
+            if lane.target == ticket.home:
+                batch.spans = parcel.spans
+                ticket.mapped.append(batch)
+            ticket.open_batches -= 1
+            self._tally.sent(batch.records, len(batch.data))
+            if not ticket.open_batches and ticket.entry in self._tickets:
+                self._finish(ticket)
+
+    def _finish(self, ticket: Ticket) -> None:
+        moved = ticket.outbox.succeed(ticket.entry)
+        mapped: list[Batch] = []
+        for entry in moved:
+            done = self._tickets.pop(entry)
+            mapped.extend(sorted(done.mapped, key=_first_offset))
+        self._close(ticket.outbox, mapped)
+
+    def _settled(self, lane: Outbox, following: int, ticket: Ticket) -> None:
+        """A lane's parcel left it: acknowledged, or given up with all that waited there."""
+        if lane.acknowledged >= following or ticket.entry not in self._tickets:
+            return
+        outbox = ticket.outbox
+        self._tickets = {entry: other for entry, other in self._tickets.items() if other.outbox is not outbox}
+        self._fail(outbox, f"its records for {lane.target} are refused: {lane.reason}")
+
+    def _free(self, size: int) -> None:
+        if self._peer is not None:
+            self._peer.free_inline(size)
+
+
+def _first_offset(batch: Batch) -> int:
+    return batch.spans[0].first_offset
