@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from tests.oracle import Client, assert_same, count_records, list_topics, read_topic
+from tests.oracle import Client, Log, Seen, assert_same, count_records, list_topics, read_topic
 from tests.scenarios.data import Note, make_topics, numbered, write
 from tests.scenarios.mirror import Mirror, StartMirror
 
@@ -29,6 +29,9 @@ CONSUMER = (
     "key.deserializer=org.apache.kafka.common.serialization.ByteArrayDeserializer\n"
 )
 MANY = [Note(f"{at}".encode(), None, at % 3, 10**12 + at, (("n", str(at).encode()), ("n", None))) for at in range(300)]
+
+
+KEYED = [Note(f"{at}".encode(), f"key {at % 40}".encode() if at % 9 else None, at % 40 % 3) for at in range(600)]
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +78,29 @@ def set_offset(client: Client, group: str, topic: str, partition: int, offset: i
         time.sleep(0.05)
 
 
+def by_key(log: Log) -> dict[bytes | None, list[Seen]]:
+    """The records of each key, in order; partitions one after the other."""
+    records = [seen for _, partition in sorted(log.items()) for seen in partition]
+    return {key: [seen for seen in records if seen.key == key] for key in {seen.key for seen in records}}
+
+
+def assert_by_key(source: Client, target: Client, topic: str) -> None:
+    """All records, each key's in order, where librdkafka's copy of Java's partitioner puts the key."""
+    arrived = read_topic(target, topic)
+    wanted, found = by_key(read_topic(source, topic)), by_key(arrived)
+    keyless, others = wanted.pop(None), found.pop(None)
+    assert found == wanted
+    assert sorted(map(repr, others)) == sorted(map(repr, keyless))
+    reference = f"{topic}.reference"
+    make_topics(target, {reference: len(arrived)})
+    producer = Producer({**target, "partitioner": "murmur2"})
+    for key in wanted:
+        producer.produce(reference, b"", key)
+    assert producer.flush(ASK_SECONDS_MAX) == 0
+    homes = {seen.key: number for number, log in read_topic(target, reference).items() for seen in log}
+    assert {seen.key: number for number, log in arrived.items() for seen in log if seen.key} == homes
+
+
 def test_a_chain_of_two_mirror_makers_over_three_clusters(
     source: Client,
     middle: Client,
@@ -85,11 +111,12 @@ def test_a_chain_of_two_mirror_makers_over_three_clusters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     story = unique("chain")
-    orders, notes, lost = f"{story}.orders", f"{story}.heartbeats", f"{story}.lost"
-    make_topics(source, {orders: 3, notes: 2, lost: 2})
+    orders, notes, lost, spread = (f"{story}.{name}" for name in ("orders", "heartbeats", "lost", "spread"))
+    make_topics(source, {orders: 3, notes: 2, lost: 2, spread: 3})
     make_topics(middle, {orders: 3})
-    make_topics(target, {orders: 3, notes: 2}, {"max.message.bytes": "20000"})
+    make_topics(target, {orders: 3, notes: 2, spread: 5}, {"max.message.bytes": "20000"})
     write(source, orders, MANY)
+    write(source, spread, KEYED, compression_type="lz4")
     write(source, notes, [*numbered(0, 100, partitions=2), Note(None, b"tombstone")])
     first = MirrorMaker1(tmp_path, unique("first"), source, middle, start_mirror)
     second = MirrorMaker1(tmp_path, unique("second"), middle, target, start_mirror)
@@ -106,12 +133,16 @@ def test_a_chain_of_two_mirror_makers_over_three_clusters(
     left[0] = left[0][10:]
     assert_same(left, read_topic(target, notes), notes)
 
+    two.wait_until(lambda: count_records(target, spread) == len(KEYED), "and one whose number of partitions changes")
+    assert len(read_topic(middle, spread)) == 2, "as many as the middle gives a new topic"
+    assert_by_key(source, target, spread)
+
     one.wait_until(lambda: lost in list_topics(middle), "the middle creates topics that are asked for")
     two.wait_until(lambda: f"has no topic {lost} and does not create it" in two.errors, "the end does not, and says so")
 
     def all_committed() -> bool:
         found = committed(source, first.group)
-        return sum(found.values()) == 401 and len(found) == 7
+        return sum(found.values()) == 401 + len(KEYED) and len(found) == 10
 
     one.wait_until(all_committed, "the group on the source shows all progress", 30)
     assert main(["lag", str(first.consumer), "--format", "json", "--topic", orders]) == 0

@@ -28,6 +28,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.source.commands import Stop, command_record
 from sparkmirror.sync.flow import sync_flow
 from sparkmirror.sync.source_group_job import SourceGroup
+from sparkmirror.target.repartition import NO_TOPIC
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -291,6 +292,8 @@ def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:
     for watch in watches:
         failed = watch.board.status().failed if watch.flow.on_send_failure == "fail" else {}
         for where, reason in failed.items():
+            if reason.startswith(NO_TOPIC):
+                continue
             raise SparkMirrorError(
                 f"{watch.flow.name} {where}: {reason}",
                 "Mend the cause and start again: nothing is lost. With on.send.failure=retry (--abort.on.send.failure "

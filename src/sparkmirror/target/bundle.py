@@ -1,5 +1,7 @@
-"""What the row thread hands to the sender thread in flows with transforms. Made by `target.record_writer`, for
-`target.routing`."""
+"""What the row thread hands to the sender thread where the records of a range go to several partitions.
+
+Made by `target.record_writer` and `target.repartition`, for `target.routing`.
+"""
 
 from typing import TYPE_CHECKING, NamedTuple
 

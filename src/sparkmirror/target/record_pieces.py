@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sparkmirror.batch.record_headers import encode_headers
-from sparkmirror.errors import RecordTooLarge, SparkMirrorError
+from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
+from sparkmirror.target.key_lanes import encode_batches, partitions_by_key, pick
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from sparkmirror.batch.header import Codec
     from sparkmirror.batch.piece import Piece
 
-BATCH_BYTES_MAX: Final = 512 << 10
-_ALONE_BYTES_MAX: Final = 1 << 30
-"""A record that is larger than a batch should be goes alone: the target judges it."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _INTERNAL = re.compile(r"__.*|mm2-.*")
 
@@ -54,7 +52,7 @@ def make_pieces(rows: Sequence[pa.RecordBatch], origin: Origin, sizes: Sizes) ->
     columns = _columns(whole)
     pieces: list[tuple[TopicPartition, Piece]] = []
     for target, picked in _lanes(whole, columns, origin, sizes):
-        pieces.extend((target, piece) for piece in _encode(picked, origin.codec))
+        pieces.extend((target, piece) for piece in encode_batches(picked, origin.codec))
     return pieces
 
 
@@ -106,20 +104,7 @@ def _lanes(
         partitions = _partitions(rows, columns, of_topic, name, origin, sizes)
         for partition in np.unique(partitions).tolist():
             picked = of_topic[partitions == partition]
-            yield TopicPartition(name, partition), _pick(columns, picked)
-
-
-def _pick(columns: "Columns", picked: "NDArray[np.int64]") -> "Columns":
-    from dataclasses import replace
-
-    if len(picked) == len(columns):
-        return columns
-    return replace(
-        columns,
-        offsets=columns.offsets[picked],
-        timestamps=columns.timestamps[picked],
-        places=columns.places[picked],
-    )
+            yield TopicPartition(name, partition), pick(columns, picked)
 
 
 def _partitions(
@@ -145,29 +130,5 @@ def _partitions(
     count = sizes(topic, origin.source)
     homeless = np.flatnonzero((wanted < 0) | (wanted >= count))
     if len(homeless):
-        wanted[homeless] = _by_key(columns, picked[homeless], origin.source.partition, count)
+        wanted[homeless] = partitions_by_key(pick(columns, picked[homeless]), origin.source.partition, count)
     return wanted
-
-
-def _by_key(columns: "Columns", picked: "NDArray[np.int64]", fallback: int, count: int) -> "NDArray[np.int64]":
-    import numpy as np
-
-    from sparkmirror.policy.partitioner import murmur2_partitions
-
-    starts, lengths = (column[picked].astype(np.int64) for column in (columns.key_starts, columns.key_lengths))
-    found = murmur2_partitions(columns.content, starts, np.maximum(lengths, 0), count)
-    return np.where(lengths < 0, fallback % count, found)
-
-
-def _encode(columns: "Columns", codec: "Codec") -> "Iterator[Piece]":
-    from sparkmirror.batch.encoding import encode
-
-    first = 0
-    while first < len(columns):
-        try:
-            for piece in encode(columns.rows(first, len(columns)), codec, BATCH_BYTES_MAX):
-                first += piece.records
-                yield piece
-        except RecordTooLarge:
-            yield from encode(columns.rows(first, first + 1), codec, _ALONE_BYTES_MAX)
-            first += 1

@@ -65,7 +65,7 @@ class Routing:
     def take(self, bundle: Bundle) -> list[Outbox]:
         """Queue a range; returns the lanes that have something to send."""
         delivery = bundle.delivery
-        free = partial(self._free, bundle.size_bytes)
+        free = partial(self._free, bundle)
         outbox = self._intake.outboxes.get(delivery.partition) if delivery.partition else None
         if outbox is None or not self._intake.may_route(outbox, delivery):
             free()
@@ -132,9 +132,13 @@ class Routing:
         self._tickets = {entry: other for entry, other in self._tickets.items() if other.outbox is not outbox}
         self._fail(outbox, f"its records for {lane.target} are refused: {lane.reason}")
 
-    def _free(self, size: int) -> None:
-        if self._peer is not None:
-            self._peer.free_inline(size)
+    def _free(self, bundle: Bundle) -> None:
+        if self._peer is None:
+            return
+        if bundle.delivery.lease is not None:
+            self._peer.give_back(bundle.delivery.lease)
+        else:
+            self._peer.free_inline(bundle.size_bytes)
 
 
 def _first_offset(batch: Batch) -> int:

@@ -24,13 +24,14 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingPeer
 from sparkmirror.relay.options import STANDALONE, RunsOptions
-from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA
+from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA, RUN
 from sparkmirror.source.commands import Stop, command_record
 from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import ProgressOptions
 from sparkmirror.target.receipts import Receipt
+from sparkmirror.target.repartition import Repartition
 from sparkmirror.target.sender import Sender, SenderOptions
 from sparkmirror.target.transaction import TransactionOptions
 
@@ -67,7 +68,7 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
             raise
 
     def _task(self, flow: FlowConfig) -> "WritingTask":
-        return WritingTask(sender_options(flow))
+        return WritingTask(sender_options(flow), Repartition(flow) if flow.partitioning == "key" else None)
 
     def _stop_other_tasks(self) -> None:
         """One that has nothing to send is not refused: without a word its epoch, and so the run, would go on."""
@@ -102,8 +103,9 @@ def _drain(iterator: Iterator[pa.RecordBatch]) -> None:
 class WritingTask:
     """One `write` call: opens the ring at the first plan row, then feeds the sender."""
 
-    def __init__(self, options: SenderOptions) -> None:
+    def __init__(self, options: SenderOptions, repartition: Repartition | None = None) -> None:
         self._options = options
+        self._repartition = repartition
         self._peer: RingPeer | None = None
         self._sender: Sender | None = None
         self.number = -1
@@ -146,7 +148,9 @@ class WritingTask:
         elif columns[_PAYLOAD][at].is_valid:
             payload = memoryview(bytearray(columns[_PAYLOAD][at].as_buffer()))
         where = None if topic is None else TopicPartition(topic, partition)
-        self._put(Delivery(kind, where, target, first, following, records, high, latest, payload, lease))
+        delivery = Delivery(kind, where, target, first, following, records, high, latest, payload, lease)
+        by_key = self._repartition.bundle(delivery) if self._repartition is not None and kind == RUN else None
+        self._put(by_key or delivery)
 
     def _put(self, delivery: Delivery | Bundle) -> None:
         sender = self._sender
@@ -175,7 +179,9 @@ class WritingTask:
         self._close_clients()
 
     def _close_clients(self) -> None:
-        """For those that have more than a sender."""
+        """Of what is asked beside the sender's own connections."""
+        if self._repartition is not None:
+            self._repartition.close()
 
     def _close_peer(self) -> None:
         if self._peer is not None and (self._sender is None or self._sender.ended):
