@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from confluent_kafka.admin import AdminClient
 
+from bench.workloads import LINK
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster
@@ -32,7 +33,7 @@ _CONFIG = {
 def bench_cluster(name: str, brokers: int = 1, *, tls: bool = False) -> Iterator[KafkaCluster]:
     """An embedded cluster whose brokers run as Kafka's own script runs them, with a heap of 1 GB (512 MB if three)."""
     heap_mb = HEAP_MB if brokers == 1 else HEAP_MB // 2
-    with KafkaCluster(brokers, name=name, config=_CONFIG, tls=tls, heap_mb=heap_mb) as cluster:
+    with KafkaCluster(brokers, name=name, config=_CONFIG, tls=tls, far=LINK, heap_mb=heap_mb) as cluster:
         for broker in cluster.brokers:
             # Nothing is lost yet, and the last of three would wait for a majority before it stops cleanly.
             broker.kill()

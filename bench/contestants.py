@@ -23,7 +23,10 @@ MIRROR_MAKER_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run: copy `topic` under the source alias `alias`; `codec` is what the source's batches have."""
+    """One run: copy `topic` under the source alias `alias`; `codec` is what the source's batches have.
+
+    `far` is `source` or `target` where that side is reached over the long link.
+    """
 
     source: KafkaCluster
     target: KafkaCluster
@@ -31,6 +34,7 @@ class Job:
     topic: str
     codec: str = "none"
     tls: bool = False
+    far: str = ""
 
     @property
     def target_topic(self) -> str:
@@ -57,8 +61,9 @@ def render_properties(values: Mapping[str, object]) -> str:
 def common_properties(job: Job) -> dict[str, object]:
     """What both mirrors are told: two clusters, one flow, one topic."""
     values: dict[str, object] = {"clusters": f"{job.alias}, t"}
-    for alias, cluster in ((job.alias, job.source), ("t", job.target)):
-        values[f"{alias}.bootstrap.servers"] = cluster.bootstrap_servers_tls if job.tls else cluster.bootstrap_servers
+    for side, alias, cluster in (("source", job.alias, job.source), ("target", "t", job.target)):
+        near = cluster.bootstrap_servers_tls if job.tls else cluster.bootstrap_servers
+        values[f"{alias}.bootstrap.servers"] = cluster.bootstrap_servers_far if job.far == side else near
         if job.tls:
             values[f"{alias}.security.protocol"] = "SSL"
             values[f"{alias}.ssl.truststore.type"] = "PEM"

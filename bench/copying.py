@@ -8,7 +8,7 @@ from bench.contestants import Contestant, Job
 from bench.offsets import EndOffsets
 from bench.process_tree import PeakMemory
 from bench.running import Mirror
-from bench.workloads import PARTITIONS, Workload
+from bench.workloads import Workload
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.guard import Guard
 
@@ -47,7 +47,7 @@ def measure_copy(contestant: Contestant, job: Job, workload: Workload, directory
     """Start the contestant, see the topic through, stop it. Raises SparkMirrorError when the copy does not come."""
     command = contestant.prepare(job, directory)
     log_file = directory / f"{job.alias}.log"
-    ends = EndOffsets(job.target.bootstrap_servers, job.target_topic, PARTITIONS)
+    ends = EndOffsets(job.target.bootstrap_servers, job.target_topic, workload.partitions)
     with ends, Mirror(command, log_file, guard) as mirror, PeakMemory(mirror.pid) as memory:
         early = ends.wait(1, mirror.check, seconds_max=START_SECONDS_MAX, stall_seconds_max=START_SECONDS_MAX)
         first_at, cpu_first = time.monotonic(), mirror.cpu_seconds()

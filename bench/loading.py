@@ -35,10 +35,10 @@ class Batches:
         return f"{self.bytes:,.0f} bytes with {self.records:,.0f} records"
 
 
-def create_topic(cluster: KafkaCluster, topic: str, replication_factor: int = 1) -> None:
-    """With PARTITIONS partitions. Raises what the cluster answers."""
+def create_topic(cluster: KafkaCluster, topic: str, replication_factor: int = 1, partitions: int = PARTITIONS) -> None:
+    """Raises what the cluster answers."""
     with admin_of(cluster) as admin:
-        for problem in admin.create_topics([NewTopic(topic, PARTITIONS, replication_factor)]).values():
+        for problem in admin.create_topics([NewTopic(topic, partitions, replication_factor)]).values():
             if problem is not None:
                 raise problem
 
@@ -48,7 +48,7 @@ def load(cluster: KafkaCluster, topic: str, workload: Workload) -> Batches:
 
     Raises SparkMirrorError when records or batches are not what the workload says.
     """
-    create_topic(cluster, topic)
+    create_topic(cluster, topic, partitions=workload.partitions)
     producer = Producer(_producer_settings(cluster, workload))
     for partition, batch in _batches(workload):
         while len(producer) > QUEUE_RECORDS_MAX:
@@ -83,11 +83,11 @@ def _batches(workload: Workload) -> Iterator[tuple[int, list[dict[str, bytes]]]]
     blocks = [values[start : start + size] for start in range(0, len(values) - size + 1, size)]
     left = workload.records
     for index in count():
-        block = blocks[index // PARTITIONS % len(blocks)][:left]
+        block = blocks[index // workload.partitions % len(blocks)][:left]
         if not block:
             return
         left -= len(block)
-        yield index % PARTITIONS, block
+        yield index % workload.partitions, block
 
 
 def sample_batches(bootstrap_servers: str, topic: str) -> Batches:

@@ -14,7 +14,8 @@ from bench.contestants import CONTESTANTS, SPARK_INLINE, Contestant, Job
 from bench.copying import Copy, measure_copy
 from bench.latency import Latency
 from bench.loading import Batches, load
-from bench.results import BARE, EXACTLY_ONCE, SPARK, TUNED, CopyRow, Results, SteadyRow
+from bench.plain_socket import measure_socket
+from bench.results import BARE, DEFAULT, EXACTLY_ONCE, SOCKET, SPARK, TUNED, CopyRow, Results, SteadyRow
 from bench.steady import QUICK, Pace, Steady, measure_steady
 from bench.workloads import BACKLOG, WARM_UP, WORKLOADS, Workload
 from sparkmirror.errors import SparkMirrorError
@@ -24,6 +25,8 @@ from sparkmirror.testing.kafka import KafkaCluster
 COPIES, VARIANTS, STEADY = PARTS = ("copies", "variants", "steady")
 VARIED = "a"
 """The work that the variants are measured on."""
+LINKED = (DEFAULT, TUNED, SPARK)
+"""Who takes part in the works over a long link."""
 Outcome = TypeVar("Outcome")
 INLINE, TLS, REPLICATED = "inline payload", "TLS on both sides", "three target brokers, replication factor 3"
 
@@ -92,10 +95,17 @@ class Benchmark:
             return
         with self._loaded(workload) as topic:
             if COPIES in self.plan.parts:
-                for contestant in self.plan.chosen(*CONTESTANTS):
+                for contestant in self.plan.chosen(*(LINKED if workload.far else CONTESTANTS)):
                     self._copy(contestant, workload, "", self._job(contestant, workload, topic))
+                if workload.far:
+                    self._measure_socket(workload)
             if with_variants:
                 self._run_variants(workload, topic)
+
+    def _measure_socket(self, workload: Workload) -> None:
+        outcome = self._try(partial(measure_socket, workload))
+        self.copies.append(CopyRow(workload, "", SOCKET, "plain socket over the same link", outcome))
+        self.plan.say(f"{workload.name}: plain socket: {describe_copy(outcome)}")
 
     @contextmanager
     def _loaded(self, workload: Workload) -> Iterator[str]:
@@ -143,7 +153,8 @@ class Benchmark:
     ) -> Job:
         self.runs += 1
         alias = f"{contestant.name}-{self.runs}"
-        return Job(self.source, target or self.target, alias, topic, workload.codec if workload else "none", tls)
+        codec, far = (workload.codec, workload.far) if workload else ("none", "")
+        return Job(self.source, target or self.target, alias, topic, codec, tls, far)
 
     def _copy(self, contestant: Contestant, workload: Workload, variant: str, job: Job) -> None:
         outcome = self._try(partial(measure_copy, contestant, job, workload, self.directory, self.guard))

@@ -9,8 +9,10 @@ from bench.steady import Steady
 from bench.workloads import Workload
 
 TUNED, DEFAULT, BARE, SPARK, EXACTLY_ONCE = "mm2-tuned", "mm2-default", "bare", "spark", "eos"
+SOCKET = "socket"
 BARE_RATE_MIN = 0.7
 BARE_CPU_MAX = 3.0
+LINK_RATES_MIN = {DEFAULT: 5.0, TUNED: 1.5, SOCKET: 0.8}
 LATENCY_MAX = 0.5
 EXACTLY_ONCE_RATE_MIN = 0.8
 EXACTLY_ONCE_P99_MS_MAX = 250.0
@@ -100,6 +102,9 @@ def _judge_copy(results: Results, workload: Workload, spark: Copy) -> Iterable[V
     if exactly_once := results.copy(workload.name, "", EXACTLY_ONCE):
         rate = rate_ratio(exactly_once, spark)
         yield _at_least(f"{workload.name}: rate exactly-once / at least once", rate, EXACTLY_ONCE_RATE_MIN)
+    for other, rate_min in LINK_RATES_MIN.items() if workload.far else ():
+        if (reference := results.copy(workload.name, "", other)) is not None:
+            yield _at_least(f"{workload.name}: rate / {other}", rate_ratio(spark, reference), rate_min)
     if memory:
         yield _at_most(f"{workload.name}: peak memory / MM2", spark.peak_bytes / min(memory), 1.0)
 

@@ -4,8 +4,13 @@ import base64
 import json
 import random
 from dataclasses import dataclass, replace
+from typing import Literal
+
+from sparkmirror.testing.proxy import LongLink
 
 PARTITIONS = 4
+LINK = LongLink(round_trip_seconds=0.1, window_bytes=4 << 20)
+"""How far away one side is in the works over a long link; Linux lets a send buffer grow to 4 MiB."""
 VALUES = 4096
 QUICK_DIVISOR = 10
 
@@ -20,7 +25,10 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`records` values of `value_bytes` each, in batches of `batch_records`, over PARTITIONS partitions."""
+    """`records` values of `value_bytes` each, in batches of `batch_records`, over `partitions` partitions.
+
+    `far` names the side that is reached over LINK, if one is.
+    """
 
     name: str
     title: str
@@ -29,6 +37,8 @@ class Workload:
     codec: str
     batch_records: int
     goal: Goal | None = None
+    partitions: int = PARTITIONS
+    far: Literal["", "source", "target"] = ""
 
     @property
     def megabytes(self) -> float:
@@ -48,6 +58,9 @@ WORKLOADS = {
         Workload("c", "100 B, uncompressed, 160 KB batches", 4_000_000, 100, "none", 1500, Goal(5.0, 1 / 10)),
         Workload("d", "1 KB, lz4, 11 KB batches", 500_000, 1000, "lz4", 15, Goal(1.8, 1 / 4)),
         Workload("e", "100 B, one record a batch", 200_000, 100, "none", 1),
+        Workload("f", "1 KB, 160 KB batches, source far", 500_000, 1000, "none", 160, None, 1, "source"),
+        Workload("g", "1 KB, 160 KB batches, target far", 150_000, 1000, "none", 160, None, 1, "target"),
+        Workload("h", "1 KB, lz4, 11 KB batches, target far", 60_000, 1000, "lz4", 15, None, 1, "target"),
     )
 }
 WARM_UP = Workload("warm-up", "1 KB, lz4, 11 KB batches", 300_000, 1000, "lz4", 15)

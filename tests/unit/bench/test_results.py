@@ -3,7 +3,7 @@
 import pytest
 from bench.copying import Copy
 from bench.latency import Latency
-from bench.results import BARE, DEFAULT, SPARK, TUNED, CopyRow, Results, SteadyRow, judge, render_results
+from bench.results import BARE, DEFAULT, SOCKET, SPARK, TUNED, CopyRow, Results, SteadyRow, judge, render_results
 from bench.steady import Steady
 from bench.workloads import WORKLOADS
 
@@ -101,3 +101,18 @@ def test_a_failure_is_shown_in_full_and_hides_nothing_else() -> None:
 def test_repeated_records_are_said(surplus: int) -> None:
     outcome = Copy(1_000_000, 1000.0, 2.0, 2.0, 10**9, 5.0, surplus)
     assert ("(+7 repeated)" in render_results(results(row(SPARK, outcome)))) == bool(surplus)
+
+
+def test_over_a_long_link_the_rate_is_judged_against_both_mirrors_and_a_plain_socket() -> None:
+    found = results(
+        *(
+            CopyRow(WORKLOADS["f"], "", name, name, copy(seconds, 1.0))
+            for name, seconds in ((DEFAULT, 10.0), (TUNED, 3.0), (SOCKET, 1.7), (SPARK, 2.0))
+        )
+    )
+    assert verdicts(found) == {
+        "f: rate / mm2-default": ("5.00", True),
+        "f: rate / mm2-tuned": ("1.50", True),
+        "f: rate / socket": ("0.85", True),
+        "f: peak memory / MM2": ("1", True),
+    }
