@@ -39,11 +39,11 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _clusters(file: str, alias: str | None, group: str | None) -> tuple[list[Cluster], str]:
+    from sparkmirror.config.files import read_mirror_file
     from sparkmirror.config.flows import load_config
     from sparkmirror.config.mm1 import load_consumer
-    from sparkmirror.config.properties import read_properties
 
-    entries = read_properties(file).entries
+    entries = read_mirror_file(file).entries
     if "clusters" not in entries and ("bootstrap.servers" in entries or "zookeeper.connect" in entries):
         cluster, group_id = load_consumer(file)
         return [cluster], group or group_id

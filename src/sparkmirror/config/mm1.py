@@ -15,7 +15,7 @@ import javaproperties
 
 from sparkmirror.config import keys
 from sparkmirror.config.client_keys import CLIENT_COMMON
-from sparkmirror.config.flows import MirrorConfig, parse_config
+from sparkmirror.config.flows import MirrorConfig, parse_config, understand
 from sparkmirror.config.key import Scope
 from sparkmirror.config.mm1_names import (
     AUTO_COMMIT,
@@ -191,8 +191,8 @@ def _client_lines(alias: str, role: str, settings: Mapping[str, Entry]) -> Itera
 
 
 def _read_client(file: str, dialect: Dialect, scope: Scope) -> _Client:
-    properties = read_properties(file)
     client = _Client(Problems(file))
+    properties = understand(read_properties(file), client.problems)
     effective = {key.name for key in keys.keys_of(scope, Scope.CLIENT)} | _COMMON | {_GROUP_ID}
     old: list[str] = []
     idle: list[str] = []
@@ -202,7 +202,7 @@ def _read_client(file: str, dialect: Dialect, scope: Scope) -> _Client:
             client.problems.warn(f"`{entry.key}` has no effect beside `{name}`, its name of today", entry)
         elif sentence := _explain(entry, dialect):
             client.problems.warn(f"`{entry.key}` has no effect: {sentence}", entry)
-        elif entry.key in dialect.quiet:
+        elif entry.key in dialect.quiet or entry.key.startswith("config.providers"):
             continue
         elif name in effective:
             client.settings[name] = Entry(entry.key, _value_of(entry), entry.line)

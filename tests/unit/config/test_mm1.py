@@ -235,6 +235,20 @@ def test_source_and_target_must_differ(files: Files) -> None:
     assert "same cluster: both files name dst:9092" in files.refusal("bootstrap.servers=a:1, DST:9092\ngroup.id=g\n")
 
 
+def test_config_providers_and_inline_comments_are_understood_as_everywhere(files: Files) -> None:
+    secrets = files.directory / "secrets.properties"
+    secrets.write_text("servers=src:9092\n")
+    consumer = (
+        "config.providers=file\n"
+        "config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider\n"
+        f"bootstrap.servers=${{file:{secrets}:servers}}\n"
+        "group.id=mirror # of the east\n"
+    )
+    (flow,) = files.translate(consumer).flows
+    assert (flow.source.bootstrap_servers, flow.progress_group) == ("src:9092", "mirror")
+    assert len(files.warnings(consumer)) == 1, "the comment is told, nothing else"
+
+
 def test_security_reaches_the_right_cluster(files: Files) -> None:
     security = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\n"
     (flow,) = files.translate(CONSUMER + security).flows
