@@ -25,6 +25,7 @@ RENAMED: dict[str, str] = {
             *("sync.topic.configs", "sync.topic.acls", "sync.group.offsets"),
         )
     },
+    "brokers.list": "write `bootstrap.servers`",
     "topics.blacklist": _removed("topics.exclude"),
     "topics.whitelist": "MirrorMaker 2 has never known it; write `topics`",
     "groups.blacklist": _removed("groups.exclude"),
