@@ -82,6 +82,12 @@ TRANSACTION_TIMEOUT = Key(
 )
 PRODUCER_CLIENT_ID = Key("client.id", Scope.PRODUCER, types.STRING, "", "Put before the name that brokers see.")
 ADMIN_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.ADMIN, _TIMEOUT, 30000, "When a request is given up.")
+ADMIN_IDLE = Key(
+    "connections.max.idle.ms", Scope.ADMIN, _TIMEOUT, 540000, "When a connection without requests is closed.", "300000"
+)
+ADMIN_METADATA_AGE = Key(
+    "metadata.max.age.ms", Scope.ADMIN, _TIMEOUT, 300000, "When brokers and leaders are asked for again."
+)
 ADMIN_CLIENT_ID = Key("client.id", Scope.ADMIN, types.STRING, "", "Put before the name that brokers see.")
 
 CLIENT_KEYS: tuple[Key[Any], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Key))

@@ -14,7 +14,7 @@ _INTRODUCTION = """\
 
 <!-- Written by `python -m sparkmirror.config.keys > docs/configuration.md`; edit src/sparkmirror/config instead. -->
 
-SparkMirror reads MirrorMaker 2's properties file as it stands. The smallest one:
+SparkMirror reads MirrorMaker 2's properties file as it stands, and Strimzi's resources. The smallest file:
 
 ```properties
 clusters = A, B
@@ -47,6 +47,48 @@ Below, S and T stand for the aliases of a flow's source and target, X for the al
 - Only flows that are enabled mirror data. `--clusters` keeps the flows into the clusters named, `--flow` those named.
 """
 
+_FORMS = """\
+## What a file says
+
+- `sparkmirror config check FILE` prints all problems at once; its exit status is 2 where the file cannot be used.
+- `sparkmirror config explain FILE` prints each setting of each flow with the line it comes from and the lines that do
+  not count; `config explain FILE KEY` adds what the key means and where it may be written. Secrets are `[hidden]`.
+- `sparkmirror config convert FILE --to properties|strimzi` prints the other form. Both of the first take
+  `--format json`.
+
+These are read as meant, with a warning, where MirrorMaker refuses the file or takes the text for something else:
+`S->T.enable`; aliases that differ from a listed one in capitals alone; a file of flows without `clusters`; comments
+behind values (`# …` and `// …`).
+
+## Secrets elsewhere
+
+```properties
+config.providers = file, env
+config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider
+config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider
+A.ssl.key.password = ${file:/etc/mirror/secrets.properties:key.password}
+B.ssl.key.password = ${env:B_KEY_PASSWORD}
+```
+
+Values are filled in when the file is read, on the machine where the command runs; Spark's workers need neither the
+files nor the variables. A reference that leads nowhere is an error.
+
+## Strimzi
+
+Every verb takes a `KafkaMirrorMaker2` resource (`kafka.strimzi.io/v1alpha1`, `v1beta2` and `v1`) for FILE. It means
+what Strimzi's operator makes of it: `clusters` or `target` and `source` with `bootstrapServers`, `tls`,
+`authentication` (`tls`, `plain`, `scram-sha-256`, `scram-sha-512`, `oauth` with client credentials, `custom`) and
+`config`; `mirrors` with `topicsPattern`, `groupsPattern` and their `…ExcludePattern`, `sourceConnector`,
+`checkpointConnector`, `heartbeatConnector`. A connector that is missing, paused or stopped does not run. Fields about
+pods (`replicas`, `image`, `resources` and so on) mean nothing here. Other kinds of resources are refused by name.
+
+There is no Kubernetes here: key K of the secret N is the file `DIR/N/K`, as a pod mounts it, where `DIR` is given by
+`--secrets-dir` and is `secrets` beside FILE by default. `kubectl get secret N -o json` has the keys, base64-encoded.
+
+Positions are not taken over from a MirrorMaker that Strimzi ran: its connectors are called `S->T.MirrorSourceConnector`
+and not `MirrorSourceConnector`. The first run copies from the beginning (`auto.offset.reset`).
+"""
+
 _SECTIONS: tuple[tuple[str, tuple[Scope, ...]], ...] = (
     ("Clusters", (Scope.FILE,)),
     ("Flows", (Scope.FLOW, Scope.FLOW_ONLY)),
@@ -60,7 +102,7 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...]], ...] = (
 
 def render_reference() -> str:
     """docs/configuration.md, whole."""
-    return "\n".join([_INTRODUCTION, *_tables(), *_security(), *_without_effect()]) + "\n"
+    return "\n".join([_INTRODUCTION, _FORMS, *_tables(), *_security(), *_without_effect()]) + "\n"
 
 
 def _tables() -> Iterator[str]:
