@@ -57,6 +57,12 @@ class TopicFilter(NameFilter):
         return wanted and not policy.is_internal_topic(topic) and not is_cycle(topic, policy, flow.target)
 
 
+def is_left_out(topic: str, topics: NameFilter, policy: ReplicationPolicy) -> bool:
+    """Whether an exclude list alone keeps a topic of a user's from being mirrored: `orders.internal`, not `__x`."""
+    excluded = _matches(topics.include, topic) and _matches(topics.exclude, topic)
+    return excluded and not topic.startswith("__") and not policy.is_internal_topic(topic)
+
+
 def is_cycle(topic: str, policy: ReplicationPolicy, target: str) -> bool:
     """Whether `topic` has already been on cluster `target`, as far as its name tells (invariant 8)."""
     current = topic

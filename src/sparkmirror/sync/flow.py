@@ -6,12 +6,13 @@ Called by `engine.jobs` again and again, by `engine.run` at start, and by `cli.p
 from collections.abc import Callable
 
 from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.keys import TOPICS_EXCLUDE
 from sparkmirror.config.syncing import SyncSettings
 from sparkmirror.errors import AuthorizationFailed
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.policy.filters import NameFilter
+from sparkmirror.policy.filters import NameFilter, is_left_out
 from sparkmirror.sync.acl_job import AclNotes, AclSync
 from sparkmirror.sync.acls import AclRules
 from sparkmirror.sync.change import Plan, Round, Sync, sync_once
@@ -29,6 +30,9 @@ def topic_rules(flow: FlowConfig) -> TopicRules:
         configs=config_rules(flow.sync),
         replication_factor=flow.replication_factor,
         by_broker=flow.topic_creation == "broker",
+        is_left_out=lambda topic: (
+            flow.topics.exclude == TOPICS_EXCLUDE.default and is_left_out(topic, flow.topics, flow.policy)
+        ),
     )
 
 

@@ -50,14 +50,14 @@ def observe_topics(source: Admin, target: Admin, rules: TopicRules) -> TopicSnap
     Topics that the brokers mark internal are no candidates, as MirrorMaker lists topics without them.
     """
     on_target = target.list_topics()
-    mirrored = {
-        name: topic for name, topic in source.list_topics().items() if not topic.internal and rules.is_mirrored(name)
-    }
+    on_source = {name: topic for name, topic in source.list_topics().items() if not topic.internal}
+    mirrored = {name: topic for name, topic in on_source.items() if rules.is_mirrored(name)}
+    left_out = tuple(sorted(name for name in on_source if rules.is_left_out(name)))
     new = [name for name in mirrored if rules.remote_name(name) not in on_target]
     described = source.describe_configs(new) if new else {}
     for name, entries in described.items():
         mirrored[name] = replace(mirrored[name], configs=initial_settings(entries, rules.configs))
-    return TopicSnapshot(mirrored, on_target, len(target.brokers()), frozenset(new) - described.keys())
+    return TopicSnapshot(mirrored, on_target, len(target.brokers()), frozenset(new) - described.keys(), left_out)
 
 
 def _new_topic(action: CreateTopic) -> NewTopic:

@@ -4,7 +4,7 @@ Follows MirrorMaker (`MirrorSourceConnector.computeAndCreateTopicPartitions`): a
 count and settings, an old one only ever grows, nothing is deleted. Unlike there, each topic stands alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparkmirror.model import Topic
@@ -13,6 +13,7 @@ from sparkmirror.sync.configs import ConfigRules
 
 DEFAULT_REPLICATION_FACTOR = 2
 BROKER_DEFAULT = -1
+_NAMED_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class TopicRules:
     configs: ConfigRules = field(default_factory=ConfigRules)
     replication_factor: int = DEFAULT_REPLICATION_FACTOR
     by_broker: bool = False
+    is_left_out: Callable[[str], bool] = field(default=lambda _: False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class TopicSnapshot:
     target: Mapping[str, Topic]
     target_brokers: int
     unreadable: frozenset[str] = frozenset()
+    left_out: tuple[str, ...] = ()
 
 
 def plan_topics(seen: TopicSnapshot, rules: TopicRules) -> Plan:
@@ -104,7 +107,15 @@ def plan_topics(seen: TopicSnapshot, rules: TopicRules) -> Plan:
             f"The target has {seen.target_brokers} broker(s): new topics get replication factor {replication_factor} "
             f"instead of {rules.replication_factor}."
         )
+    if seen.left_out:
+        warnings.append(_left_out(seen.left_out))
     return Plan(tuple(changes), tuple(warnings))
+
+
+def _left_out(topics: Sequence[str]) -> str:
+    named = ", ".join(topics[:_NAMED_MAX])
+    more = f" and {len(topics) - _NAMED_MAX} more" if len(topics) > _NAMED_MAX else ""
+    return f"{named}{more}: not mirrored, as the default of `topics.exclude` says; set it to change that."
 
 
 def _possible_replication_factor(wanted: int, brokers: int) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import FlowName
-from sparkmirror.policy.filters import NameFilter, TopicFilter, compile_names
+from sparkmirror.policy.filters import NameFilter, TopicFilter, compile_names, is_left_out
 from sparkmirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 A_TO_B = FlowName("A", "B")
@@ -98,3 +98,21 @@ def test_a_bad_expression_is_named() -> None:
 def test_a_filter_travels_to_a_worker() -> None:
     topics = TopicFilter(include=("orders",))
     assert pickle.loads(pickle.dumps(topics)).accepts("orders")
+
+
+@pytest.mark.parametrize(
+    ("topic", "left_out"),
+    [
+        ("orders.internal", True),
+        ("orders-internal", True),
+        ("orders.replica", True),
+        ("orders", False),
+        ("__consumer_offsets", False),
+        ("mm2-offsets.B.internal", False),
+        ("A.checkpoints.internal", False),
+    ],
+)
+def test_topics_of_users_that_only_the_exclude_list_keeps_back_are_told_apart(topic: str, left_out: bool) -> None:
+    topics = TopicFilter(exclude=DOCUMENTED_EXCLUDE)
+    assert is_left_out(topic, topics, DefaultReplicationPolicy()) is left_out
+    assert not is_left_out(topic, TopicFilter(("x",), DOCUMENTED_EXCLUDE), DefaultReplicationPolicy())

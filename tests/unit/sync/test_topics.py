@@ -121,3 +121,11 @@ def test_the_plan_is_data_too() -> None:
         "partitions": 6,
         "partitions_now": 4,
     }
+
+
+def test_topics_that_a_default_leaves_out_are_named() -> None:
+    few = TopicSnapshot({}, {}, 3, left_out=("a.internal", "b.replica"))
+    (said,) = plan_topics(few, RULES).warnings
+    assert said.startswith("a.internal, b.replica: not mirrored, as the default of `topics.exclude` says")
+    many = TopicSnapshot({}, {}, 3, left_out=tuple(f"t{number}.internal" for number in range(12)))
+    assert "t9.internal and 2 more: not mirrored" in plan_topics(many, RULES).warnings[0]
