@@ -28,6 +28,8 @@ class Level:
         self.prefixes = prefixes
         spelled = [f"{prefix}{name}" for scope, name in NAMED for prefix in prefixes.get(scope, ())]
         self.names = frozenset(name for name in spelled if not is_family(name))
+        idle = {f"{prefix}{entry.name}" for entry in UNUSED for prefix in prefixes.get(entry.scope, ())}
+        self._all_names = self.names | idle
         self._families = tuple(name for name in spelled if is_family(name))
 
     def knows(self, rest: str) -> bool:
@@ -44,7 +46,7 @@ class Level:
 
     def key_at_end(self, text: str) -> str:
         """The longest end of `text` that is a key here, "" without any: tells the alias in `us.east.topics`."""
-        return max((name for name in self.names if text.endswith(f".{name}")), key=len, default="")
+        return max((name for name in self._all_names if text.endswith(f".{name}")), key=len, default="")
 
 
 TOP = Level({Scope.FILE: ("",), Scope.FLOW: ("",), Scope.STORAGE: ("",), Scope.CLIENT: ("",)})

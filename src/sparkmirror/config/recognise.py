@@ -62,7 +62,8 @@ def _elsewhere(name: str) -> str:
 def _tell_unused(unused: Mapping[Unused, Sequence[Entry]], problems: Problems) -> None:
     """Each key once, however many clusters and flows have it."""
     for key, (first, *others) in unused.items():
-        lines = f" (nor have lines {', '.join(str(entry.line) for entry in others)})" if others else ""
+        more = [str(line) for line in dict.fromkeys(entry.line for entry in others) if line != first.line]
+        lines = f" (nor line {', '.join(more)})" if more else ""
         problems.warn(f"`{first.key}` has no effect{lines}: {key.reason}", first)
 
 

@@ -5,11 +5,12 @@ operator does with each field is in its `KafkaMirrorMaker2Connectors`. There is 
 the file `DIR/N/K`, as a pod mounts it, read by a config provider; so no secret gets into what is shown or converted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
 from sparkmirror.config.properties import Entry, Properties
+from sparkmirror.config.spelling import did_you_mean
 from sparkmirror.config.strimzi_login import SECRETS, login_entries, trust_entries
 from sparkmirror.config.yaml_lines import Branch, read_documents
 from sparkmirror.errors import ConfigError
@@ -35,9 +36,11 @@ _CONNECTORS = ("sourceConnector", "checkpointConnector", "heartbeatConnector")
 def is_resource(text: str) -> bool:
     """Whether `text` looks like a Kubernetes resource rather than properties."""
     lines = [line.strip() for line in text.splitlines()]
-    starts = ("apiVersion:", "kind:", "---", "metadata:", "{")
     first = next((line for line in lines if line and not line.startswith("#")), "")
-    return first.startswith(starts) and any(line.lstrip('{"').startswith(("kind:", 'kind"')) for line in lines)
+    if first.startswith("{"):
+        return True
+    starts = ("apiVersion:", "kind:", "---", "metadata:")
+    return first.startswith(starts) and any(line.startswith("kind:") for line in lines)
 
 
 def parse_strimzi(text: str, file: str, secrets: Path) -> Properties:
@@ -99,7 +102,7 @@ class _Translation:
             yield from self._cluster(alias, cluster)
         yield Entry("emit.heartbeats.enabled", "false", self._spec.line)
         for mirror in mirrors:
-            yield from self._mirror(mirror)
+            yield from self._mirror(mirror, clusters)
         yield from self._providers(clusters.get(self._connect))
 
     def _providers(self, connect: Branch | None) -> Iterator[Entry]:
@@ -131,9 +134,13 @@ class _Translation:
         if alias == self._connect:
             yield from _renamed(cluster, _TARGET_FIELDS, alias)
 
-    def _mirror(self, mirror: Branch) -> Iterator[Entry]:
+    def _mirror(self, mirror: Branch, clusters: Collection[str]) -> Iterator[Entry]:
         source = mirror.text_at("source", "alias") or mirror.text_at("sourceCluster")
         target = mirror.text_at("targetCluster") or self._connect
+        for field, alias in (("sourceCluster", source), ("targetCluster", target)):
+            if alias not in clusters:
+                message = f"a mirror names `{field}: {alias}`, which `clusters` does not list"
+                raise ConfigError(message, did_you_mean(alias, clusters), line=mirror.line, file=self._file)
         flow = f"{source}->{target}"
         connector = mirror.get("sourceConnector")
         runs = "sourceConnector" in mirror.fields and _is_running(connector)

@@ -8,6 +8,8 @@ import yaml
 
 from sparkmirror.errors import ConfigError
 
+_MERGE = "tag:yaml.org,2002:merge"
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -46,7 +48,10 @@ def read_documents(text: str, file: str) -> tuple[Branch, ...]:
         line = mark.line + 1 if mark is not None else 0
         problem = getattr(error, "problem", None) or "a character that YAML does not allow"
         raise ConfigError(f"this is not YAML: {problem}", line=line, file=file) from None
-    return tuple(_branch(node) for node in nodes if node is not None)
+    try:
+        return tuple(_branch(node) for node in nodes if node is not None)
+    except RecursionError:
+        raise ConfigError("an alias (`*name`) of this YAML leads into itself", file=file) from None
 
 
 def _branch(node: Any) -> Branch:
@@ -59,7 +64,14 @@ def _branch(node: Any) -> Branch:
 
 
 def _fields(node: Any) -> Iterator[tuple[str, Branch]]:
+    """What is merged in (`<<: *name`) comes first, so that the mapping's own fields count."""
     for key, value in node.value:
+        if key.tag == _MERGE:
+            merged = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            yield from (field for other in reversed(merged) for field in _fields(other))
+    for key, value in node.value:
+        if key.tag == _MERGE:
+            continue
         branch = _branch(value)
         # A value's own line may be further down; a person looks for the key.
         yield str(key.value), Branch(key.start_mark.line + 1, branch.text, branch.fields, branch.items, branch.is_null)

@@ -61,6 +61,7 @@ def warnings(lines: str) -> tuple[str, ...]:
         ("a.consumer.client.rack = r", "`a.consumer.client.rack` is read as `A.consumer.client.rack`"),
         ("A.brokers.list = a:1", "write `bootstrap.servers`"),
         ("A.ssl.protocol = TLSv1.3 // why", "`// why` is left out of `A.ssl.protocol = TLSv1.3`"),
+        ("A->C.errors.tolerance = all", "has no effect: `clusters` does not list `C`"),
         ("A->A.enabled = true", "the flow leads from a cluster to itself"),
         ("topics.blacklist = x", "MirrorMaker has not known it since 4.0; write `topics.exclude`"),
         ("A->B.emit.heartbeats = false", "misprint, which never worked; write `emit.heartbeats.enabled`"),
@@ -88,7 +89,7 @@ def test_a_line_without_effect_is_named(line: str, warning: str) -> None:
 
 def test_a_key_without_effect_is_named_once() -> None:
     (said,) = warnings("A.consumer.check.crcs = true\ntopics = x\nB.consumer.check.crcs = true\n")
-    assert said.startswith("mm2:5: `A.consumer.check.crcs` has no effect (nor have lines 7): checksums")
+    assert said.startswith("mm2:5: `A.consumer.check.crcs` has no effect (nor line 7): checksums")
 
 
 def test_aliases_that_differ_in_case_only_are_two_clusters() -> None:

@@ -80,6 +80,7 @@ a->b.topics = orders\\\\..*, invoices
 a->b.topics.exclude = tmp.*
 a->b.emit.checkpoints.enabled = false
 """
+OLD = CLUSTERS.replace("VERSION", "v1beta2").replace("EXCLUDE", "topicsExcludePattern")
 
 
 def parse(text: str, secrets: Path = Path("secrets")) -> MirrorConfig:
@@ -194,6 +195,8 @@ def test_client_credentials_are_kafkas_own(tmp_path: Path) -> None:
             "the secret `x` of `a` has no file that matches `\\*`",
         ),
         (TARGET.replace("tasksMax: 4", "state: stopped"), "no flow is enabled"),
+        (OLD.replace("targetCluster: b", "targetCluster: B"), "`targetCluster: B`, which `clusters` does not list"),
+        ("x: &a\n  y: *a\n", "an alias (.*) of this YAML leads into itself"),
     ],
 )
 def test_what_is_no_mirror_is_refused_in_a_sentence_with_its_line(text: str, message: str) -> None:
@@ -211,6 +214,14 @@ def test_a_file_is_told_by_its_name_or_by_how_it_begins(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not UTF-8"):
         read_mirror_file(tmp_path / "x.yaml")
     assert not is_resource("kind = a\nclusters = b\n")
+    assert is_resource('{"kind": "KafkaMirrorMaker2"}')
+
+
+def test_what_is_merged_into_a_mirror_counts_below_its_own_fields() -> None:
+    shared = "common: &common\n  tasksMax: 9\n  config: {replication.factor: 3}\n"
+    text = shared + OLD.replace("      tasksMax: 4\n", "      <<: *common\n      tasksMax: 4\n")
+    flow = flow_of(text.replace("      config:\n        replication.factor: -1\n", "      xonfig:\n", 1))
+    assert (flow.tasks_max, flow.replication_factor) == (4, 3)
 
 
 def test_properties_become_a_resource_for_each_target_and_back(tmp_path: Path) -> None:
