@@ -55,8 +55,8 @@ def decompress(codec: Codec, data: bytes | memoryview, max_bytes: int) -> bytes:
 
 
 def _compress_lz4(data: bytes | memoryview) -> bytes:
-    # Kafka's Java reader refuses linked blocks, cramjam's default. Level 1 is the fast compressor that Java takes too, at
-    # 0.5 ns a byte; cramjam's default is the high compressor, at 8 ns.
+    # Kafka's Java reader refuses linked blocks, cramjam's default. Level 1 is the fast compressor that Java takes too,
+    # at 0.5 ns a byte; cramjam's default is the high compressor, at 8 ns.
     compressor = cramjam.lz4.Compressor(level=1, block_linked=False, content_checksum=False)
     compressor.compress(bytes(data))
     return bytes(compressor.finish())

@@ -1,7 +1,6 @@
-"""Records in and out of v2 batches, one by one: for the few batches that cannot pass through as they are.
+"""Records in and out of v2 batches, one by one: for our own small topics, and where numba is not worth loading.
 
-Called where a batch straddles the position to resume at (`cut_batch`), and by the ledger for its own small topics
-(`encode_batch`, `decode_records`). Rarely run, so written to be read.
+Called by the ledger, by commands and by tests. Rarely run, so written to be read; `batch.columns` is the fast one.
 
 Source: https://kafka.apache.org/documentation/#record, `org.apache.kafka.common.record.DefaultRecord`.
 """
@@ -108,21 +107,6 @@ def encode_batch(
     covered = HEADER.pack(*fields)[ATTRIBUTES_AT:] + body
     checked = fields._replace(crc=crc.value(covered))
     return HEADER.pack(*checked)[:ATTRIBUTES_AT] + covered
-
-
-def cut_batch(batch: bytes | memoryview, first_offset: int, max_bytes: int = CONTENT_BYTES_MAX) -> bytes | None:
-    """The batch anew without its records below `first_offset`, same codec; None when none remains.
-
-    The base offset is the first kept record's; holes are closed, so offsets after one are lower than they were, and the
-    source range to account for is the old batch's. Append time becomes each record's own time (invariant 5).
-
-    Raises ProtocolError as `decode_records` does, and for control batches, which are not to be copied.
-    """
-    header = parse_header(batch, 0)
-    if header.is_control:
-        raise ProtocolError(f"{_name(header)} is a control batch; it belongs to its cluster and cannot be cut")
-    kept = [record for record in decode_records(batch, max_bytes) if record.offset >= first_offset]
-    return encode_batch(kept, header.codec, kept[0].offset) if kept else None
 
 
 def _as_record(record: Record | Pair, timestamp: int) -> Record:

@@ -57,6 +57,15 @@ CLIENT_RACK = Key(
     "client.rack", Scope.CONSUMER, types.STRING, "", "Where the reader runs, for fetching from near replicas."
 )
 
+COMPRESSION_TYPE = Key(
+    "compression.type",
+    Scope.PRODUCER,
+    types.choice("source", "none", "gzip", "snappy", "lz4", "zstd"),
+    "source",
+    "Codec of all records on the target. With `source` each batch keeps the codec that it has there, and is not "
+    "decompressed.",
+    "none",
+)
 MAX_REQUEST_SIZE = Key(
     "max.request.size", Scope.PRODUCER, types.whole(1, unit="bytes"), 16 << 20, "Most bytes of one request.", "1048576"
 )

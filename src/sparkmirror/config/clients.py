@@ -39,6 +39,7 @@ class ProducerSettings:
     receive_buffer_bytes: int = keys.PRODUCER_RECEIVE_BUFFER.default
     send_buffer_bytes: int = keys.PRODUCER_SEND_BUFFER.default
     request_timeout_ms: int = keys.PRODUCER_REQUEST_TIMEOUT.default
+    compression_type: str = keys.COMPRESSION_TYPE.default
     transaction_timeout_ms: int = keys.TRANSACTION_TIMEOUT.default
     client_id: str = keys.PRODUCER_CLIENT_ID.default
 
@@ -76,6 +77,7 @@ def read_producer(reader: Reader) -> ProducerSettings:
         receive_buffer_bytes=reader.read(keys.PRODUCER_RECEIVE_BUFFER),
         send_buffer_bytes=reader.read(keys.PRODUCER_SEND_BUFFER),
         request_timeout_ms=reader.read(keys.PRODUCER_REQUEST_TIMEOUT),
+        compression_type=reader.read(keys.COMPRESSION_TYPE),
         transaction_timeout_ms=reader.read(keys.TRANSACTION_TIMEOUT),
         client_id=reader.read(keys.PRODUCER_CLIENT_ID),
     )

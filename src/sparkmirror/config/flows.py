@@ -63,6 +63,7 @@ class FlowConfig:
     offset_flush_interval_ms: int
     exactly_once_source_support: str
     transaction_interval_ms: int
+    clamp_timestamps: bool
     epoch_seconds: int
     lease_ring_bytes: int
     connections_per_broker: int
@@ -237,6 +238,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         offset_flush_interval_ms=storage.read(keys.OFFSET_FLUSH_INTERVAL),
         exactly_once_source_support=storage.read(keys.EXACTLY_ONCE),
         transaction_interval_ms=flow.read(keys.TRANSACTION_INTERVAL),
+        clamp_timestamps=flow.read(keys.CLAMP_TIMESTAMPS),
         epoch_seconds=flow.read(keys.EPOCH_SECONDS),
         lease_ring_bytes=flow.read(keys.LEASE_RING_BYTES),
         connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),

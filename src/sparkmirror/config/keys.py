@@ -224,6 +224,15 @@ PREDICATE = Key(
     "predicates.<name>", Scope.FLOW, types.STRING, "", "Type and settings of one; see docs/transforms.md.", _CONNECT
 )
 
+CLAMP_TIMESTAMPS = Key(
+    "timestamps.clamp",
+    Scope.FLOW,
+    types.BOOLEAN,
+    False,
+    "Records from further in the future than the target topic allows (`message.timestamp.after.max.ms`) get the latest "
+    "time that it does. Otherwise such a record fails its partition, and is tried again until its time has come near.",
+    "no such key",
+)
 EPOCH_SECONDS = Key(
     "epoch.seconds",
     Scope.FLOW,

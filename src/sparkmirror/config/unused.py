@@ -13,6 +13,7 @@ _NO_WORKER = "there is no Kafka Connect worker; Spark runs the tasks"
 _NO_REST = "processes find each other through Kafka; nothing listens"
 _NO_CONVERTER = "keys and values are copied as they are, without a converter"
 _NOT_YET = "this version does not do that"
+_OWN_SIZES = "batches keep the size that they have on the source; small ones are merged where that pays"
 _JMX = "there is no JMX; figures are on the status topic"
 _RETRY = "what can be retried is retried until it succeeds"
 _CONNECTION = "the defaults of SparkMirror's own connections hold"
@@ -120,14 +121,14 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
         partitioner.ignore.keys
         """,
     ),
+    (_OWN_SIZES, (Scope.PRODUCER,), "batch.size linger.ms"),
     (
-        _NOT_YET,
+        "the codec's usual level is used",
         (Scope.PRODUCER,),
-        """
-        acks batch.size compression.gzip.level compression.lz4.level compression.type compression.zstd.level linger.ms
-        """,
+        "compression.gzip.level compression.lz4.level compression.zstd.level",
     ),
-    (_NOT_YET, (Scope.PRODUCER,), "buffer.memory"),
+    ("all in-sync replicas must have a batch before it counts", (Scope.PRODUCER,), "acks"),
+    ("`lease.ring.bytes` bounds the memory of a task", (Scope.PRODUCER,), "buffer.memory"),
     (_RETRY, (Scope.PRODUCER,), "delivery.timeout.ms max.block.ms"),
     (_RETRY, (Scope.PRODUCER, Scope.ADMIN), "retries"),
     (_ALWAYS, (Scope.PRODUCER,), "enable.idempotence max.in.flight.requests.per.connection"),

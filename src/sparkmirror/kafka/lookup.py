@@ -4,10 +4,13 @@ One short connection per look-up, tried over the bootstrap servers in turn; bloc
 Called by `source.reader` and `target.sender` when a leader is unknown or has moved.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 from uuid import UUID
 
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -20,8 +23,13 @@ _METADATA = 3
 _METADATA_VERSIONS = (10, 13)
 _LIST_OFFSETS = 2
 _LIST_OFFSETS_VERSIONS = (4, 9)
+_DESCRIBE_CONFIGS = 32
+_DESCRIBE_CONFIGS_VERSIONS = (1, 4)
+_TOPIC = 2
 _LATEST = -1
 _EARLIEST = -2
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,10 @@ class ClusterView:
 
 def look_up(settings: ClientSettings, topics: Iterable[str]) -> ClusterView:
     """Ask the first bootstrap server that answers about these topics. Raises the last ClusterError when none does."""
+    return _ask_anyone(settings, partial(_view, topics=sorted(set(topics))))
+
+
+def _ask_anyone(settings: ClientSettings, ask: Callable[[Link], T]) -> T:
     problem: ClusterError = ClusterUnreachable("no bootstrap servers are configured")
     for server in settings.bootstrap_servers:
         host, _, port = server.rpartition(":")
@@ -46,7 +58,7 @@ def look_up(settings: ClientSettings, topics: Iterable[str]) -> ClusterView:
             problem = refused
             continue
         try:
-            return _view(link, sorted(set(topics)))
+            return ask(link)
         except OSError as broken:
             problem = ClusterUnreachable(f"broker {link.address} broke off the connection: {broken}")
         finally:
@@ -111,3 +123,25 @@ def _list_offset(link: Link, where: TopicPartition, timestamp: int) -> int:
     if found.error_code:
         raise ClusterUnreachable(f"broker {link.address} cannot tell the offsets of {where}: error {found.error_code}")
     return int(found.offset)
+
+
+def look_up_topic_configs(settings: ClientSettings, topic: str, names: Iterable[str]) -> dict[str, str]:
+    """Effective values of these settings of a topic; one that its broker does not know is missing.
+
+    Raises ClusterError when nobody can say, for want of DESCRIBE_CONFIGS for example.
+    """
+    return _ask_anyone(settings, partial(_topic_configs, topic=topic, names=list(names)))
+
+
+def _topic_configs(link: Link, topic: str, names: list[str]) -> dict[str, str]:
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    request = DescribeConfigsRequest(
+        resources=[resource(resource_type=_TOPIC, resource_name=topic, configuration_keys=names)],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    version = link.version(_DESCRIBE_CONFIGS, _DESCRIBE_CONFIGS_VERSIONS)
+    found = link.ask(request, DescribeConfigsResponse, version).results[0]
+    if found.error_code:
+        raise ClusterError(f"broker {link.address} does not tell the settings of {topic}: error {found.error_code}")
+    return {config.name: config.value for config in found.configs if config.value is not None}

@@ -18,7 +18,8 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka import wire
 from sparkmirror.kafka.dial import Link
 from sparkmirror.kafka.wire import ProduceItem, ProduceResponse
-from sparkmirror.target.outbox import Batch, Outbox
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Batch
 
 _LENGTH = struct.Struct(">i")
 _NEAR_REQUESTS_MAX: Final = 5

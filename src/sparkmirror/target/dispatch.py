@@ -11,7 +11,8 @@ from uuid import UUID
 
 from sparkmirror.target.brokers import Brokers
 from sparkmirror.target.connection import ProduceConnection
-from sparkmirror.target.outbox import Batch, Outbox
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Batch
 
 _REQUEST_BYTES_MAX: Final = 8 << 20
 

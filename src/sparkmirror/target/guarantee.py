@@ -10,7 +10,8 @@ from typing import Protocol
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.fencing import ProducerIdentity
-from sparkmirror.target.outbox import Batch, Outbox
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Batch
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress
 

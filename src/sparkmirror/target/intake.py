@@ -13,7 +13,10 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingPeer
 from sparkmirror.target.delivery import Delivery
-from sparkmirror.target.outbox import Outbox, Parcel, State
+from sparkmirror.target.limits import TargetLimits
+from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.packing import Packing
+from sparkmirror.target.parcel import Parcel, free_nothing
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress
 from sparkmirror.target.tally import Tally
@@ -24,10 +27,14 @@ log = logging.getLogger(__name__)
 class Intake:
     """All outboxes of the task by source partition."""
 
-    def __init__(self, peer: RingPeer | None, progress: Progress, tally: Tally) -> None:
+    def __init__(
+        self, peer: RingPeer | None, progress: Progress, tally: Tally, limits: TargetLimits, packing: Packing
+    ) -> None:
         self._peer = peer
         self._progress = progress
         self._tally = tally
+        self._limits = limits
+        self._packing = packing
         self._releasing: set[TopicPartition] = set()
         self.outboxes: dict[TopicPartition, Outbox] = {}
         self.inline_bytes = 0
@@ -39,7 +46,7 @@ class Intake:
             start = assigned.offset if assigned.restarted_from is None else assigned.restarted_from
             outbox = self.outboxes.get(where)
             if outbox is None:
-                outbox = self.outboxes[where] = Outbox(where, None, start, slot)
+                outbox = self.outboxes[where] = Outbox(where, None, start, slot, packing=self._packing)
             outbox.slot = slot
             if outbox.idle:
                 outbox.restart_at(start, assigned.leader_epoch)
@@ -58,7 +65,7 @@ class Intake:
         if delivery.target_topic is None:
             free()
             raise SparkMirrorError(f"{outbox.source} was assigned, but the flow's plan names no target topic for it")
-        outbox.aim(delivery.target_topic)
+        outbox.aim(delivery.target_topic, self._limits.of(delivery.target_topic))
         outbox.accept(Parcel(delivery.payload, outbox.position, delivery.next_offset, free))
         return outbox
 
@@ -129,7 +136,7 @@ class Intake:
         outbox.has_open_gap = True
         self._tally.gaps += 1
         self._tally.lost_records += lost
-        outbox.accept(Parcel(memoryview(b""), outbox.position, delivery.next_offset, _nothing))
+        outbox.accept(Parcel(memoryview(b""), outbox.position, delivery.next_offset, free_nothing))
         return outbox
 
     def take_release(self, delivery: Delivery) -> Outbox | None:
@@ -167,7 +174,3 @@ class Intake:
 
 def _leads_on(position: int, gap: Delivery) -> bool:
     return gap.first_offset == position or gap.next_offset < min(gap.first_offset, position)
-
-
-def _nothing() -> None:
-    return None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.model import TopicPartition
-from sparkmirror.target.outbox import Batch
+from sparkmirror.target.parcel import Batch
 
 
 class OpenChunk:

@@ -8,19 +8,21 @@ meanwhile. Offsets are source offsets, always the next one.
 
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from sparkmirror.batch.header import BatchHeader, parse_header, refusal, stamp
-from sparkmirror.batch.records import cut_batch
+from sparkmirror.batch.choice import IN_FLIGHT_MAX, Traffic
+from sparkmirror.batch.header import BatchHeader, parse_header, stamp
 from sparkmirror.batch.span import Span
-from sparkmirror.errors import ProtocolError
+from sparkmirror.errors import ProtocolError, RecordTooLarge
 from sparkmirror.model import NO_EPOCH, TopicPartition
+from sparkmirror.target.limits import TopicLimits
+from sparkmirror.target.packing import AS_THEY_ARE, Packing
+from sparkmirror.target.parcel import Batch, Parcel, free_nothing
 
-IN_FLIGHT_MAX: Final = 5
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
+_ROUND_TRIP_GROWTH: Final = 1.02
+"""How fast the shortest acknowledgement is forgotten, a batch."""
 
 
 class State(Enum):
@@ -30,79 +32,6 @@ class State(Enum):
     FLOWING = "flowing"
     REWINDING = "rewinding"
     FAILED = "failed"
-
-
-class Parcel:
-    """A run as it came: its bytes, and what to do when all of its batches are acknowledged or dropped.
-
-    `at` is where its next batch begins, `header` that batch's once it is known, `leader_epoch` that of the last batch
-    that was passed by.
-    """
-
-    __slots__ = (
-        "at", "data", "first_offset", "handed_out", "header", "leader_epoch", "next_offset", "on_free", "open_batches"
-    )  # fmt: skip
-
-    def __init__(self, data: memoryview, first_offset: int, next_offset: int, on_free: Callable[[], None]) -> None:
-        self.data = data
-        self.first_offset = first_offset
-        self.next_offset = next_offset
-        self.on_free = on_free
-        self.at = 0
-        self.header: BatchHeader | None = None
-        self.leader_epoch = NO_EPOCH
-        self.open_batches = 0
-        self.handed_out = False
-
-    def seek_batch(self) -> bool:
-        """Pass by batches that are not to be sent: control batches, and what lies below `first_offset`.
-
-        False when none is left. Raises ProtocolError.
-        """
-        while self.header is None and self.at < len(self.data):
-            header = parse_header(self.data, self.at)
-            if not header.is_control and header.next_offset > self.first_offset:
-                self.header = header
-            else:
-                self.pass_by(header)
-        return self.header is not None
-
-    def pass_by(self, header: BatchHeader) -> None:
-        self.at += header.total_bytes
-        self.header = None
-        self.leader_epoch = header.partition_leader_epoch
-
-    def settle(self) -> None:
-        """One batch less; frees the memory after the last one."""
-        self.open_batches -= 1
-        if self.handed_out and not self.open_batches:
-            self.on_free()
-
-
-@dataclass(slots=True, eq=False)
-class Batch:
-    """One batch on its way. `next_offset` is the source offset that its acknowledgement reaches.
-
-    `spans` says where its records come from, `base_offset` where they went to once that is known; -1 before, and where
-    the broker only says that it had the batch already.
-    """
-
-    data: memoryview
-    sequence: int
-    spans: tuple[Span, ...]
-    records: int
-    next_offset: int
-    leader_epoch: int
-    parcel: Parcel
-    waiting: bool = True
-    acknowledged: bool = False
-    base_offset: int = -1
-    in_doubt: bool = False
-    """Whether the target may have it although it did not say so."""
-
-
-class Refused(Exception):
-    """A batch that cannot be produced as it is; the sentence says why."""
 
 
 class Outbox:
@@ -116,6 +45,7 @@ class Outbox:
         slot: int,
         *,
         is_ledger: bool = False,
+        packing: Packing = AS_THEY_ARE,
     ) -> None:
         self.source = source
         self._target = target
@@ -133,8 +63,10 @@ class Outbox:
         self.route: tuple[int, Any] | None = None
         self.retry_at = 0.0
         self.progressed_at = 0.0
-        self.max_message_bytes = 1 << 30
+        self.limits = TopicLimits()
         self.queued_bytes = 0
+        self._packing = packing
+        self._round_trip_seconds = 0.0
         self._queue: deque[Parcel] = deque()
         self._in_flight: deque[Batch] = deque()
         self._resend: deque[Batch] = deque()
@@ -149,10 +81,14 @@ class Outbox:
         assert self._target is not None
         return self._target
 
-    def aim(self, topic: str) -> None:
-        """Set the target topic; the partition number is the source's."""
+    def aim(self, topic: str, limits: TopicLimits) -> None:
+        """Set the target topic and what it takes; the partition number is the source's."""
         if self._target is None:
             self._target = TopicPartition(topic, self.source.partition)
+            self.limits = limits
+
+    def is_aimed_at_topic(self, topic: str) -> bool:
+        return self._target is not None and self._target.topic == topic
 
     def is_aimed_at(self, target: TopicPartition) -> bool:
         return self._target == target
@@ -227,50 +163,58 @@ class Outbox:
         return bool(self._resend)
 
     def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:
-        """The next batch to send, stamped; None when there is none. Raises Refused when it cannot pass through."""
+        """The next batch to send, stamped; None when there is none.
+
+        Raises ProtocolError for what is damaged, RecordTooLarge for what the target does not take.
+        """
         if self._resend:
             again = self._resend.popleft()
             again.waiting = True
+            again.sent_at = time.monotonic()
             self._recovering = bool(self._resend)
             return again
-        if self._queue and len(self._in_flight) < IN_FLIGHT_MAX:
-            if (producer_id, producer_epoch) != self._identity:
-                self._identity, self._sequence = (producer_id, producer_epoch), 0
-            return self._cut_off(self._queue[0], producer_id, producer_epoch, transactional)
+        if (producer_id, producer_epoch) != self._identity:
+            self._identity, self._sequence = (producer_id, producer_epoch), 0
+        while self._queue and len(self._in_flight) < IN_FLIGHT_MAX:
+            batch = self._cut_off(producer_id, producer_epoch, transactional)
+            self._tidy_queue()
+            if batch is not None:
+                return batch
         return None
 
-    def _cut_off(self, parcel: Parcel, producer_id: int, producer_epoch: int, transactional: bool) -> Batch:
-        parcel.seek_batch()
-        header = parcel.header
-        assert header is not None, "a parcel without a batch to send leaves the queue at once"
-        data = parcel.data[parcel.at : parcel.at + header.total_bytes]
-        whole = header
-        if header.base_offset < parcel.first_offset:
-            data, header = self._cut(data, parcel.first_offset)
-        problem = refusal(header, self.max_message_bytes)
-        if problem is not None:
-            raise Refused(f"the batch at source offset {header.base_offset} {problem}")
+    def _cut_off(self, producer_id: int, producer_epoch: int, transactional: bool) -> Batch | None:
+        """The next batch: as it is, or the next piece of a range that is made anew; None if nothing is left of that."""
+        parcel = self._packing.prepare(self._queue, self.limits, self._traffic())
+        header: BatchHeader | None
+        if parcel.rewriting is None:
+            header = parcel.header
+            assert header is not None, "a parcel without a batch to send leaves the queue at once"
+            data = parcel.data[parcel.at : parcel.at + header.total_bytes]
+            spans: tuple[Span, ...] = (Span(header.base_offset, header.records_count),)
+            next_offset, leader_epoch = header.next_offset, header.partition_leader_epoch
+            parcel.pass_by(header)
+        elif parcel.rewriting.has_more:
+            piece, next_offset, leader_epoch = parcel.rewriting.take()
+            data, spans = memoryview(piece.data), piece.spans
+            header = parse_header(data, 0)
+        else:
+            return None
         stamp(data, 0, header, producer_id, producer_epoch, self._sequence, transactional)
-        parcel.pass_by(whole)
-        spans = (Span(header.base_offset, header.records_count),)
         batch = Batch(
-            data, self._sequence, spans, header.records_count, whole.next_offset, whole.partition_leader_epoch, parcel
+            data, self._sequence, spans, header.records_count, next_offset, leader_epoch, parcel, time.monotonic()
         )
         self._sequence = (self._sequence + header.records_count) & _SEQUENCE_MASK
         parcel.open_batches += 1
         self._in_flight.append(batch)
-        self._tidy_queue()
         return batch
 
-    def _cut(self, data: memoryview, first_offset: int) -> tuple[memoryview, BatchHeader]:
-        try:
-            cut = cut_batch(data, first_offset)
-        except ProtocolError as problem:
-            raise Refused(f"the batch that straddles source offset {first_offset} cannot be cut: {problem}") from None
-        if cut is None:
-            raise Refused(f"the batch that straddles source offset {first_offset} ends below it")
-        fresh = memoryview(bytearray(cut))
-        return fresh, parse_header(fresh, 0)
+    def _traffic(self) -> Traffic:
+        return Traffic(len(self._in_flight), self._round_trip_seconds, self.limits.merged_bytes)
+
+    def _measure(self, seconds: float) -> None:
+        """Keep the shortest acknowledgement lately: longer ones say that brokers are busy."""
+        lately = self._round_trip_seconds
+        self._round_trip_seconds = min(seconds, lately * _ROUND_TRIP_GROWTH) if lately else seconds
 
     def _tidy_queue(self) -> None:
         """Leave at the queue's head a parcel with a batch to send, or none.
@@ -308,6 +252,7 @@ class Outbox:
         """The target has the batch, from `base_offset` on. Gives the batches by which `acknowledged` moved."""
         batch.base_offset = base_offset
         batch.waiting = False
+        self._measure(time.monotonic() - batch.sent_at)
         batch.acknowledged = True
         moved: list[Batch] = []
         while self._in_flight and self._in_flight[0].acknowledged:
@@ -401,9 +346,9 @@ class Outbox:
             if not batch.acknowledged:
                 batch.data = memoryview(bytearray(batch.data))
             batch.parcel.settle()
-            batch.parcel = Parcel(batch.data, 0, batch.next_offset, _nothing)
+            batch.parcel = Parcel(batch.data, 0, batch.next_offset, free_nothing)
             batch.parcel.open_batches = 1
-        kept = None if self._in_flight or not self._queue else _copy_first_batch(self._queue[0])
+        kept = None if self._in_flight or not self._queue else _keep_first(self._queue[0])
         self._drop_queue()
         if kept is not None:
             self._queue.append(kept)
@@ -422,13 +367,8 @@ class Outbox:
                 parcel.on_free()
 
 
-def _copy_first_batch(parcel: Parcel) -> Parcel:
-    size = parcel.header.total_bytes if parcel.header is not None else len(parcel.data) - parcel.at
-    data = memoryview(bytearray(parcel.data[parcel.at : parcel.at + size]))
-    is_whole = parcel.at + size >= len(parcel.data) or parcel.header is None
-    next_offset = parcel.next_offset if is_whole or parcel.header is None else parcel.header.next_offset
-    return Parcel(data, parcel.first_offset, next_offset, _nothing)
-
-
-def _nothing() -> None:
-    return None
+def _keep_first(parcel: Parcel) -> Parcel | None:
+    try:
+        return parcel.copy_first()
+    except (ProtocolError, RecordTooLarge):
+        return None  # Met again by `next_batch` when it comes again.

@@ -21,7 +21,8 @@ from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.target.mapping import OffsetMapping
-from sparkmirror.target.outbox import Batch, Outbox, Parcel
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Batch, Parcel
 
 _LOT_BYTES_MAX: Final = 512 << 10
 _RECORD_OVERHEAD_BYTES_MAX: Final = 32

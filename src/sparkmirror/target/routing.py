@@ -14,7 +14,8 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingPeer
 from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.intake import Intake
-from sparkmirror.target.outbox import Batch, Outbox, Parcel
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Batch, Parcel
 from sparkmirror.target.tally import Tally
 
 

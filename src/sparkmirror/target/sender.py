@@ -15,14 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from sparkmirror.errors import ProtocolError
+from sparkmirror.errors import ProtocolError, RecordTooLarge
 from sparkmirror.kafka.background import Background
 from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire import FIRST_TRANSACTIONS, SECOND_TRANSACTIONS, ProducedPartition
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingPeer
-from sparkmirror.target.answers import Verdict, describe, judge, leaves_doubt
+from sparkmirror.target.answers import LIMITED, Verdict, describe, judge, leaves_doubt
 from sparkmirror.target.brokers import Brokers
 from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.connection import Dialect, ProduceConnection
@@ -32,7 +32,10 @@ from sparkmirror.target.dispatch import Dispatch
 from sparkmirror.target.guarantee import AtLeastOnce, Guarantee
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.isolation import Isolation
-from sparkmirror.target.outbox import Batch, Outbox, Refused, State
+from sparkmirror.target.limits import TargetLimits
+from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.packing import PASS_OR_MERGE, Packing
+from sparkmirror.target.parcel import Batch
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.routing import Routing
@@ -59,6 +62,7 @@ class SenderOptions:
     send_bytes: int = 0
     request_seconds: float = 30.0
     transactions: TransactionOptions | None = None
+    packing: Packing = PASS_OR_MERGE
 
 
 class Sender:
@@ -87,7 +91,8 @@ class Sender:
         self._progress = Progress(
             options.progress, plan.task, plan.offsets_partitions, plan.run, in_transactions=in_transactions
         )
-        self._intake = Intake(peer, self._progress, self.tally)
+        self._limits = TargetLimits(options.target, self._background)
+        self._intake = Intake(peer, self._progress, self.tally, self._limits, options.packing)
         self._dispatch = Dispatch(
             self._selector, self._brokers, self._next_batch, self._take_back, int(options.request_seconds * 1000)
         )
@@ -222,6 +227,7 @@ class Sender:
     def _take_outcomes(self) -> None:
         for outcome in self._background.collect():
             self._guarantee.take(outcome)
+            self._heed_limits(self._limits.take(outcome))
             opened = self._brokers.take(outcome)
             if opened is not None:
                 self._dispatch.open(opened)
@@ -300,11 +306,17 @@ class Sender:
             return None
         try:
             batch = outbox.next_batch(*guarantee.identity, guarantee.transactional)
-        except (Refused, ProtocolError) as problem:
+        except RecordTooLarge as problem:
+            self._limits.ask(outbox.target.topic)
+            self._fail(outbox, str(problem))
+            return None
+        except ProtocolError as problem:
             self._fail(outbox, str(problem))
             return None
         if batch is not None:
             guarantee.sent(outbox, batch)
+        elif outbox.idle:  # what was left had no record to send
+            self._isolation.after_progress(outbox)
         return batch
 
     # Answers.
@@ -334,6 +346,8 @@ class Sender:
             batch.waiting = False
             if batch.in_doubt or leaves_doubt(produced.error):
                 self._guarantee.refused_in_doubt(outbox)
+            if produced.error in LIMITED:
+                self._limits.ask(outbox.target.topic)
             self._fail(outbox, describe(produced))
         if outbox.state is State.FAILED:
             self._settle_failed(outbox)
@@ -364,6 +378,16 @@ class Sender:
         retry_at = self._isolation.settle(outbox)
         if retry_at:
             self._resting.append((retry_at, outbox))
+
+    def _heed_limits(self, topic: str | None) -> None:
+        """What was refused because a limit was not known is sent again at once, within it."""
+        if topic is None:
+            return
+        now = time.monotonic()
+        for outbox in self._intake.outboxes.values():
+            if outbox.is_aimed_at_topic(topic) and outbox.retry_at:
+                outbox.retry_at = now
+                self._resting.append((now, outbox))
 
     def _tend_timers(self, now: float) -> None:
         due = [outbox for at, outbox in self._resting if at <= now]

@@ -20,7 +20,8 @@ from sparkmirror.kafka.errors import NO_ERROR, error_name, refusal
 from sparkmirror.kafka.fencing import ProducerIdentity, transactional_id
 from sparkmirror.model import TopicPartition
 from sparkmirror.target.coordinator import KEY, Coordinator
-from sparkmirror.target.outbox import Batch, Outbox
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Batch
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress
 

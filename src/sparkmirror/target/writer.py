@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from sparkmirror.batch.header import Codec
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.engine.speech import speak_as_worker
 from sparkmirror.errors import FencedError, SparkMirrorError
@@ -28,6 +29,7 @@ from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA, RUN
 from sparkmirror.source.commands import Stop, command_record
 from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.delivery import Delivery
+from sparkmirror.target.packing import Packing
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import ProgressOptions
 from sparkmirror.target.receipts import Receipt
@@ -202,7 +204,12 @@ def sender_options(flow: FlowConfig) -> SenderOptions:
         max(flow.producer.send_buffer_bytes, 0),
         flow.producer.request_timeout_ms / 1000,
         _transactions(flow) if flow.is_exactly_once else None,
+        Packing(_codec(flow.producer.compression_type), flow.clamp_timestamps),
     )
+
+
+def _codec(name: str) -> Codec | None:
+    return None if name == "source" else Codec[name.upper()]
 
 
 def _transactions(flow: FlowConfig) -> TransactionOptions:

@@ -12,7 +12,8 @@ from sparkmirror.kafka import wire
 from sparkmirror.kafka.dial import Link
 from sparkmirror.model import TopicPartition
 from sparkmirror.target.connection import ProduceConnection
-from sparkmirror.target.outbox import Batch, Outbox, Parcel
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Batch, Parcel
 
 VERSION = 12
 Topic = ProduceResponse.TopicProduceResponse

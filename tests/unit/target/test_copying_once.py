@@ -27,7 +27,10 @@ from sparkmirror.target.answers import Verdict, judge, leaves_doubt
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.isolation import Isolation
-from sparkmirror.target.outbox import Batch, Outbox, State
+from sparkmirror.target.limits import TargetLimits
+from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.packing import AS_THEY_ARE
+from sparkmirror.target.parcel import Batch
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.tally import Tally
@@ -138,7 +141,7 @@ class CopyingOnce(RuleBasedStateMachine):
         plan = PlanRow(0, "run", 1, 1, PRODUCER, 0, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, 0), 5),))
         tally = Tally(plan)
         self.progress = Progress(ProgressOptions("A", TOPICS, 1.0), 0, 25, in_transactions=True)
-        self.intake = Intake(self.ring, self.progress, tally)  # type: ignore[arg-type]
+        self.intake = Intake(self.ring, self.progress, tally, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
         self.isolation = Isolation(self.ring, self.intake, tally, lambda _: None)  # type: ignore[arg-type]
         hooks = Hooks(lambda _: None, lambda _: None, self._store, self._commit, self._roll_back, lambda *_: None)
         options = TransactionOptions("A", 60_000, 0.2, 1.0)

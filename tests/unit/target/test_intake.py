@@ -13,7 +13,9 @@ from sparkmirror.relay.lease import RingAddress
 from sparkmirror.source.plan import Assigned
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.intake import Intake
+from sparkmirror.target.limits import TargetLimits
 from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.packing import AS_THEY_ARE
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.tally import Tally
 
@@ -58,7 +60,7 @@ class Desk:
         self.peer = Peer()
         self.ledger = Ledger()
         self.tally = Tally(plan())
-        self.intake = Intake(self.peer, self.ledger, self.tally)  # type: ignore[arg-type]
+        self.intake = Intake(self.peer, self.ledger, self.tally, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
         self.assign(start, restarted_from, leader_epoch)
 
     def assign(self, start: int, restarted_from: int | None = None, leader_epoch: int = 4) -> None:
@@ -256,7 +258,7 @@ def test_rows_of_a_failed_or_unknown_partition_only_give_their_memory_back() -> 
 
 def test_inline_payload_is_counted_until_it_is_acknowledged() -> None:
     tally = Tally(plan())
-    intake = Intake(None, Ledger(), tally)  # type: ignore[arg-type]
+    intake = Intake(None, Ledger(), tally, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
     intake.take_plan(plan(Assigned(WHERE, 0)))
     batch = encode_batch([(None, b"1")])
     outbox = intake.take_run(delivery("run", 0, 1, batch, None))

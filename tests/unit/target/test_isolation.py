@@ -9,7 +9,10 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingAddress
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.isolation import Isolation
-from sparkmirror.target.outbox import Outbox, Parcel, State
+from sparkmirror.target.limits import TargetLimits
+from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.packing import AS_THEY_ARE
+from sparkmirror.target.parcel import Parcel
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.tally import Tally
@@ -34,7 +37,7 @@ class Ward:
         plan = PlanRow(0, "run", 1, 1, 7, 0, RingAddress(0, 0, 0, 0), 25, ())
         self.tally = Tally(plan)
         progress = Progress(ProgressOptions("A", ledger_topics("A"), 1.0), 0, 25)
-        self.intake = Intake(peer, progress, self.tally)  # type: ignore[arg-type]
+        self.intake = Intake(peer, progress, self.tally, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
         self.flushed: list[Outbox] = []
         self.isolation = Isolation(peer, self.intake, self.tally, self.flushed.append)  # type: ignore[arg-type]
 

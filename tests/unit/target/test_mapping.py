@@ -5,7 +5,7 @@ from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
 from sparkmirror.ledger.offset_map import Chunk, Segment
 from sparkmirror.model import TopicPartition
 from sparkmirror.target.mapping import OffsetMapping
-from sparkmirror.target.outbox import Batch, Parcel
+from sparkmirror.target.parcel import Batch, Parcel
 
 ORDERS = TopicPartition("orders", 3)
 

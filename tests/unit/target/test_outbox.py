@@ -6,7 +6,8 @@ from sparkmirror.batch.header import ATTRIBUTES_AT, parse_header
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
 from sparkmirror.model import TopicPartition
-from sparkmirror.target.outbox import IN_FLIGHT_MAX, Batch, Outbox, Parcel, Refused, State
+from sparkmirror.target.outbox import IN_FLIGHT_MAX, Outbox, State
+from sparkmirror.target.parcel import Batch, Parcel
 
 WHERE = TopicPartition("orders", 0)
 
@@ -156,17 +157,6 @@ def test_an_eviction_behind_a_truncation_comes_back_to_where_the_log_was_rewritt
     assert outbox.position == 4
     outbox.succeed(sent)
     assert (outbox.acknowledged, outbox.leader_epoch) == (4, -1)
-
-
-def test_a_batch_that_cannot_pass_is_refused_with_a_sentence_and_sent_once_it_may() -> None:
-    outbox = new_outbox()
-    accept(outbox, 2, batch(0, 2))
-    outbox.max_message_bytes = 50
-    for _ in range(2):
-        with pytest.raises(Refused, match=r"offset 0 is 77 bytes, .* is 50"):
-            outbox.next_batch(1000, 7)
-    outbox.max_message_bytes = 1000
-    assert send(outbox).records == 2
 
 
 def test_bytes_that_are_no_batch_are_met_when_they_are_sent_not_when_they_come() -> None:

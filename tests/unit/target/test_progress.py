@@ -10,7 +10,8 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
-from sparkmirror.target.outbox import Batch, Outbox
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Batch
 from sparkmirror.target.progress import Progress, ProgressOptions
 
 TOPICS = ledger_topics("A")

@@ -13,7 +13,8 @@ from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.relay.lease import RingAddress
-from sparkmirror.target.outbox import Batch, Outbox, Parcel
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Batch, Parcel
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.transaction import ExactlyOnce, Hooks, Phase, TransactionOptions

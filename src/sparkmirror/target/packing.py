@@ -1,0 +1,121 @@
+"""How what waits is packed into batches: passed through, made anew, or merged; owned by `target.outbox`.
+
+`prepare` looks at the head of an outbox's queue before each batch. What cannot pass through (`batch.header.refusal`) is
+made anew by `batch.deep`; small batches are merged where `batch.choice` says that it pays, also across runs.
+"""
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from sparkmirror.batch.choice import Traffic, choose, may_pay
+from sparkmirror.batch.deep import Limits, rewrite
+from sparkmirror.batch.header import BatchHeader, Codec, refusal
+from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
+from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.errors import ProtocolError
+from sparkmirror.target.limits import TopicLimits
+from sparkmirror.target.parcel import Parcel, fuse
+
+_UNLIMITED_BYTES: Final = 1 << 30
+_PASS_BATCHES: Final = 16
+"""So many batches pass before merging is considered again, once it was found not to pay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """What a flow asks for: `codec` for all its records (None: each batch keeps its own); `clamp_timestamps` gives
+    records from further in the future than the target allows the latest time that it does; `merging` may be off."""
+
+    codec: Codec | None = None
+    clamp_timestamps: bool = False
+    merging: bool = True
+
+    def prepare(self, queue: deque[Parcel], limits: TopicLimits, traffic: Traffic) -> Parcel:
+        """The queue's head, with its next batch or with the range that is being made anew. Raises ProtocolError."""
+        parcel = queue[0]
+        parcel.seek_batch()
+        header = parcel.header
+        if parcel.rewriting is not None or header is None:
+            return parcel
+        if self._must_rewrite(header, parcel, limits):
+            self._rewrite(parcel, limits, traffic)
+        elif self.merging and self._may_merge(header, parcel, queue, traffic):
+            parcel = _fuse_head(queue, traffic.merged_bytes_max)
+            self._merge(parcel, header, limits, traffic)
+        return parcel
+
+    def _must_rewrite(self, header: BatchHeader, parcel: Parcel, limits: TopicLimits) -> bool:
+        if header.base_offset < parcel.first_offset:
+            return True
+        if self.codec is not None and header.codec is not self.codec:
+            return True
+        if self.clamp_timestamps and header.max_timestamp > self._latest_ms(limits):
+            return True
+        return refusal(header, limits.max_message_bytes or _UNLIMITED_BYTES) is not None
+
+    def _latest_ms(self, limits: TopicLimits) -> int:
+        """The latest time that a record may bear; a minute less than allowed, for clocks differ."""
+        return time.time_ns() // 1_000_000 + max(limits.timestamp_room_ms - 60_000, 0)
+
+    def _may_merge(self, header: BatchHeader, parcel: Parcel, queue: deque[Parcel], traffic: Traffic) -> bool:
+        if parcel.at < parcel.pass_until:
+            return False
+        waiting_bytes = parcel.left_bytes
+        for behind in queue:
+            if behind is not parcel:
+                waiting_bytes += len(behind.data)
+            if waiting_bytes > traffic.merged_bytes_max:
+                break
+        return may_pay(header.total_bytes, header.codec, waiting_bytes, traffic) and kernels_ready()
+
+    def _merge(self, parcel: Parcel, header: BatchHeader, limits: TopicLimits, traffic: Traffic) -> None:
+        if parcel.seek_batch() and not self._rewrite(parcel, limits, traffic, only_if_several=True):
+            parcel.pass_until = parcel.at + _PASS_BATCHES * header.total_bytes
+
+    def _rewrite(self, parcel: Parcel, limits: TopicLimits, traffic: Traffic, only_if_several: bool = False) -> bool:
+        stop = min(parcel.at + 2 * traffic.merged_bytes_max, len(parcel.data))
+        headers = read_headers(parcel.data, parcel.at, stop)
+        if not len(headers):  # one batch, larger than what may be merged
+            headers = read_headers(parcel.data, parcel.at, len(parcel.data))
+        count = choose(headers, 0, traffic)
+        if only_if_several and count < 2:
+            return False
+        last = headers.table[count - 1]
+        end = int(last[POSITION] + last[TOTAL_BYTES])
+        clamp_to_ms = self._latest_ms(limits) if self.clamp_timestamps else None
+        wanted = Limits(traffic.max_batch_bytes, self.codec, clamp_to_ms)
+        pieces = rewrite(parcel.data[parcel.at : end], parcel.first_offset, wanted)
+        parcel.rewrite(end, int(last[NEXT_OFFSET]), int(last[LEADER_EPOCH]), pieces)
+        return True
+
+
+PASS_OR_MERGE: Final = Packing()
+AS_THEY_ARE: Final = Packing(merging=False)
+"""Batches that we made ourselves."""
+
+
+def _fuse_head(queue: deque[Parcel], bytes_max: int) -> Parcel:
+    """Replace whole runs at the queue's head by one of them all, as long as they fit together."""
+    taken: list[Parcel] = []
+    size = 0
+    for parcel in queue:
+        size += len(parcel.data)
+        if (taken and size > bytes_max) or not _is_fusable(parcel):
+            break
+        taken.append(parcel)
+    if len(taken) < 2:
+        return queue[0]
+    for _ in taken:
+        queue.popleft()
+    fused = fuse(taken)
+    queue.appendleft(fused)
+    return fused
+
+
+def _is_fusable(parcel: Parcel) -> bool:
+    try:
+        return parcel.seek_batch() and parcel.is_whole
+    except ProtocolError:
+        return False

@@ -1,0 +1,188 @@
+"""What an outbox holds: runs as they came, ranges of them being made anew, and batches on their way. Pure.
+
+Owned by `target.outbox`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sparkmirror.batch.header import BatchHeader, parse_header
+from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.span import Span
+from sparkmirror.errors import ProtocolError, RecordTooLarge
+from sparkmirror.model import NO_EPOCH
+
+
+class Making(NamedTuple):
+    """One new batch out of a range that is made anew, and the source position that it reaches."""
+
+    piece: Piece
+    next_offset: int
+    leader_epoch: int
+
+
+class Rewriting:
+    """A range of batches being made anew, piece by piece (`batch.deep.rewrite`), each made when it is about to go out.
+
+    The last piece reaches to the range's end: offsets behind its last record are empty. Making is one piece ahead, so
+    that the last is known; what is wrong with a later record is raised when all pieces before it have been taken.
+    """
+
+    def __init__(self, pieces: Iterable[Piece], next_offset: int, leader_epoch: int) -> None:
+        self._pieces = iter(pieces)
+        self._next_offset = next_offset
+        self._leader_epoch = leader_epoch
+        self._problem: ProtocolError | RecordTooLarge | None = None
+        self._ahead = self._make()
+
+    @property
+    def has_more(self) -> bool:
+        return self._ahead is not None or self._problem is not None
+
+    def take(self) -> Making:
+        """The next piece. Raises ProtocolError and RecordTooLarge."""
+        piece = self._ahead
+        if piece is None:
+            assert self._problem is not None, "asked for a piece when there is none"
+            raise self._problem
+        self._ahead = self._make()
+        if self.has_more:
+            last = piece.spans[-1]
+            return Making(piece, last.first_offset + last.records, NO_EPOCH)
+        return Making(piece, self._next_offset, self._leader_epoch)
+
+    def _make(self) -> Piece | None:
+        try:
+            return next(self._pieces, None)
+        except (ProtocolError, RecordTooLarge) as problem:
+            self._problem = problem
+            return None
+
+
+class Parcel:
+    """A run as it came: its bytes, and what to do when all of its batches are acknowledged or dropped.
+
+    `at` is where its next batch begins, `header` that batch's once it is known, `rewriting` the range before `at` that
+    is being made anew, `pass_until` where merging is considered again, `leader_epoch` that of the last batch that was
+    passed by.
+    """
+
+    __slots__ = (
+        "at", "data", "first_offset", "handed_out", "header", "leader_epoch", "next_offset", "on_free", "open_batches",
+        "pass_until", "rewriting",
+    )  # fmt: skip
+
+    def __init__(self, data: memoryview, first_offset: int, next_offset: int, on_free: Callable[[], None]) -> None:
+        self.data = data
+        self.first_offset = first_offset
+        self.next_offset = next_offset
+        self.on_free = on_free
+        self.at = 0
+        self.header: BatchHeader | None = None
+        self.rewriting: Rewriting | None = None
+        self.pass_until = 0
+        self.leader_epoch = NO_EPOCH
+        self.open_batches = 0
+        self.handed_out = False
+
+    @property
+    def left_bytes(self) -> int:
+        """What of it is not handed out, in bytes of the source."""
+        return len(self.data) - self.at
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of it was handed out, and nothing of it is to be cut."""
+        if self.open_batches or self.rewriting is not None:
+            return False
+        return self.header is not None and self.header.base_offset >= self.first_offset
+
+    def seek_batch(self) -> bool:
+        """Pass by batches that are not to be sent: control batches, and what lies below `first_offset`.
+
+        False when none is left. Raises ProtocolError.
+        """
+        if self.rewriting is not None:
+            if self.rewriting.has_more:
+                return True
+            self.rewriting = None
+        while self.header is None and self.at < len(self.data):
+            header = parse_header(self.data, self.at)
+            if not header.is_control and header.next_offset > self.first_offset:
+                self.header = header
+            else:
+                self.pass_by(header)
+        return self.header is not None
+
+    def pass_by(self, header: BatchHeader) -> None:
+        self.at += header.total_bytes
+        self.header = None
+        self.leader_epoch = header.partition_leader_epoch
+
+    def rewrite(self, stop: int, next_offset: int, leader_epoch: int, pieces: Iterator[Piece]) -> None:
+        """Have the batches up to byte `stop` made anew: they reach to `next_offset`."""
+        self.at = stop
+        self.header = None
+        self.leader_epoch = leader_epoch
+        self.rewriting = Rewriting(pieces, next_offset, leader_epoch)
+
+    def settle(self) -> None:
+        """One batch less; frees the memory after the last one."""
+        self.open_batches -= 1
+        if self.handed_out and not self.open_batches:
+            self.on_free()
+
+    def copy_first(self) -> "Parcel":
+        """The next batch alone, in memory of its own."""
+        if self.rewriting is not None:
+            making = self.rewriting.take()
+            copy = Parcel(memoryview(b""), self.first_offset, making.next_offset, free_nothing)
+            copy.rewriting = Rewriting([making.piece], making.next_offset, making.leader_epoch)
+            return copy
+        header = self.header
+        size = header.total_bytes if header is not None else self.left_bytes
+        data = memoryview(bytearray(self.data[self.at : self.at + size]))
+        next_offset = self.next_offset
+        if header is not None and self.at + size < len(self.data):
+            next_offset = header.next_offset
+        return Parcel(data, self.first_offset, next_offset, free_nothing)
+
+
+def fuse(parcels: list[Parcel]) -> Parcel:
+    """Whole parcels that continue each other as one, in memory of its own; theirs is free once all of it is."""
+    frees = [parcel.on_free for parcel in parcels]
+
+    def free_all() -> None:
+        for free in frees:
+            free()
+
+    data = memoryview(bytearray().join(parcel.data[parcel.at :] for parcel in parcels))
+    return Parcel(data, parcels[0].first_offset, parcels[-1].next_offset, free_all)
+
+
+def free_nothing() -> None:
+    return None
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """One batch on its way. `next_offset` is the source offset that its acknowledgement reaches.
+
+    `spans` says where its records come from, `base_offset` where they went to once that is known; -1 before, and where
+    the broker only says that it had the batch already.
+    """
+
+    data: memoryview
+    sequence: int
+    spans: tuple[Span, ...]
+    records: int
+    next_offset: int
+    leader_epoch: int
+    parcel: Parcel
+    sent_at: float = 0.0
+    waiting: bool = True
+    acknowledged: bool = False
+    base_offset: int = -1
+    in_doubt: bool = False
+    """Whether the target may have it although it did not say so."""

@@ -1,0 +1,264 @@
+"""What an outbox makes of batches that cannot pass, and of many small ones; checked by reading what it sends."""
+
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sparkmirror.batch import crc
+from sparkmirror.batch.header import ATTRIBUTES_AT, HEADER, HEADER_BYTES, Codec, parse_header
+from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.batch.records import Record, decode_records, encode_batch
+from sparkmirror.batch.span import Span
+from sparkmirror.errors import ProtocolError, RecordTooLarge
+from sparkmirror.model import TopicPartition
+from sparkmirror.target.limits import TopicLimits
+from sparkmirror.target.outbox import IN_FLIGHT_MAX, Outbox
+from sparkmirror.target.packing import Packing
+from sparkmirror.target.parcel import Batch, Parcel
+
+WHERE = TopicPartition("orders", 0)
+TARGET = TopicPartition("A.orders", 0)
+NOW_MS = time.time_ns() // 1_000_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels() -> None:
+    """Merging waits for nobody: where kernels are not loaded yet, batches pass."""
+    ends_at = time.monotonic() + 200
+    while not kernels_ready():
+        assert time.monotonic() < ends_at
+        time.sleep(0.05)
+
+
+def new_outbox(packing: Packing, position: int = 0, limits: TopicLimits | None = None) -> Outbox:
+    outbox = Outbox(WHERE, None, position, 5, packing=packing)
+    outbox.aim(TARGET.topic, limits or TopicLimits())
+    return outbox
+
+
+def batch(first: int, values: list[bytes], codec: Codec = Codec.NONE, timestamp: int = NOW_MS) -> bytes:
+    return encode_batch([(b"k", value) for value in values], codec, base_offset=first, timestamp=timestamp)
+
+
+def accept(outbox: Outbox, following: int, *batches: bytes, freed: list[int] | None = None) -> None:
+    data = memoryview(bytearray(b"".join(batches)))
+    free = (lambda: None) if freed is None else (lambda: freed.append(following))
+    outbox.accept(Parcel(data, outbox.position, following, free))
+
+
+def send_all(outbox: Outbox) -> Iterator[Batch]:
+    """Send and acknowledge, one batch after the other."""
+    offset = 0
+    while (sent := outbox.next_batch(1000, 7)) is not None:
+        outbox.succeed(sent, offset)
+        offset += sent.records
+        yield sent
+
+
+def values_of(sent: list[Batch]) -> list[bytes | None]:
+    return [record.value for one in sent for record in decode_records(one.data)]
+
+
+def test_one_record_a_batch_becomes_few_batches_with_every_offset_accounted_for() -> None:
+    outbox = new_outbox(Packing())
+    accept(outbox, 3000, *(batch(offset, [b"%d" % offset]) for offset in range(3000)))
+    sent = list(send_all(outbox))
+    assert len(sent) < 5
+    assert values_of(sent) == [b"%d" % offset for offset in range(3000)]
+    assert [one.spans for one in sent] == [(Span(0, 3000),)]
+    assert [parse_header(one.data, 0).base_sequence for one in sent] == [0]
+    assert outbox.acknowledged == 3000
+
+
+def test_small_runs_that_wait_become_one_and_their_memory_is_free_when_it_is_acknowledged() -> None:
+    outbox = new_outbox(Packing())
+    freed: list[int] = []
+    accept(outbox, 10, batch(0, [b"v"] * 10), freed=freed)
+    for _ in range(3):
+        first = outbox.next_batch(1000, 7)
+        assert first is not None
+        for start in range(outbox.position, outbox.position + 200):
+            accept(outbox, start + 1, batch(start, [b"w"]), freed=freed)
+        merged = outbox.next_batch(1000, 7)
+        assert merged is not None
+        assert merged.spans == (Span(merged.next_offset - 200, 200),)
+        before = len(freed)
+        outbox.succeed(first)
+        outbox.succeed(merged)
+        assert len(freed) == before + 201
+        assert outbox.idle
+        accept(outbox, outbox.position + 10, batch(outbox.position, [b"v"] * 10), freed=freed)
+    assert outbox.sendable
+
+
+def test_large_batches_pass_untouched_however_many_wait() -> None:
+    outbox = new_outbox(Packing())
+    large = [batch(offset * 10, [b"x" * 10_000] * 10) for offset in range(8)]
+    accept(outbox, 80, *large)
+    sent = list(send_all(outbox))
+    assert [one.records for one in sent] == [10] * 8
+
+
+def test_compressed_batches_pass_near_and_merge_far() -> None:
+    """Far away, at most five batches a round trip: there time is worth more than the codec's work."""
+
+    def run(round_trip_seconds: float) -> int:
+        outbox = new_outbox(Packing())
+        outbox._round_trip_seconds = round_trip_seconds
+        incompressible = [random.Random(seed).randbytes(11_000) for seed in range(40)]
+        accept(outbox, 40, *(batch(offset, [value], Codec.GZIP) for offset, value in enumerate(incompressible)))
+        first = [outbox.next_batch(1000, 7) for _ in range(IN_FLIGHT_MAX)]
+        return sum(one.records for one in first if one is not None)
+
+    assert run(0.001) == IN_FLIGHT_MAX
+    assert run(0.2) == 40
+
+
+def test_holes_are_closed_and_the_end_of_the_last_batch_is_reached() -> None:
+    """As compaction leaves them: offsets 2, 5 and 9 of a batch over 0 … 11, then a batch without any record."""
+    records = [Record(offset, NOW_MS, b"k", b"%d" % offset) for offset in (2, 5, 9)]
+    holes = with_offsets(records, 0, 11)
+    outbox = new_outbox(Packing())
+    accept(outbox, 20, holes, empty_batch(12, 15), batch(16, [b"16", b"17", b"18", b"19"]))
+    sent = list(send_all(outbox))
+    assert values_of(sent) == [b"2", b"5", b"9", b"16", b"17", b"18", b"19"]
+    spans = [span for one in sent for span in one.spans]
+    assert spans == [Span(2, 1), Span(5, 1), Span(9, 1), Span(16, 4)]
+    assert (outbox.acknowledged, outbox.idle) == (20, True)
+
+
+def test_a_run_of_nothing_but_empty_batches_is_accounted_for() -> None:
+    outbox = new_outbox(Packing())
+    accept(outbox, 8, empty_batch(0, 3), empty_batch(4, 7))
+    assert list(send_all(outbox)) == []
+    assert (outbox.acknowledged, outbox.idle) == (8, True)
+
+
+def test_a_batch_is_cut_where_the_position_lies_inside_it() -> None:
+    outbox = new_outbox(Packing(), position=3)
+    accept(outbox, 6, batch(0, [b"%d" % offset for offset in range(6)], Codec.LZ4))
+    sent = list(send_all(outbox))
+    assert values_of(sent) == [b"3", b"4", b"5"]
+    assert sent[0].spans == (Span(3, 3),)
+
+
+def test_what_the_target_does_not_take_is_split_once_its_limit_is_known() -> None:
+    limits = TopicLimits()
+    outbox = new_outbox(Packing(), limits=limits)
+    whole = batch(0, [b"x" * 400] * 10)
+    accept(outbox, 10, whole)
+    sent = outbox.next_batch(1000, 7)
+    assert sent is not None and sent.records == 10, "nobody has said yet that it is too large"
+    sent.waiting = False
+    outbox.rewind()
+    limits.max_message_bytes = 1000
+    accept(outbox, 10, whole)
+    split = list(send_all(outbox))
+    assert all(len(one.data) <= 1000 for one in split)
+    assert [one.records for one in split] == [2] * 5
+    assert [one.next_offset for one in split] == [2, 4, 6, 8, 10]
+    assert [parse_header(one.data, 0).base_sequence for one in split] == [0, 2, 4, 6, 8]
+
+
+def test_a_record_that_never_fits_is_named_after_all_before_it_went_out() -> None:
+    outbox = new_outbox(Packing(), limits=TopicLimits(max_message_bytes=1000))
+    accept(outbox, 3, batch(0, [b"a", b"b" * 2000, b"c"]))
+    sent = outbox.next_batch(1000, 7)
+    assert sent is not None and values_of([sent]) == [b"a"]
+    for _ in range(2):
+        with pytest.raises(RecordTooLarge, match=r"source offset 1 .* max.message.bytes is 1000"):
+            outbox.next_batch(1000, 7)
+    outbox.succeed(sent)
+    outbox.rewind()
+    assert (outbox.acknowledged, outbox.position) == (1, 1)
+
+
+def test_all_records_get_the_codec_that_the_flow_asks_for() -> None:
+    outbox = new_outbox(Packing(codec=Codec.ZSTD))
+    accept(outbox, 30, *(batch(at * 10, [b"v" * 50] * 10, codec) for at, codec in enumerate([0, 3, 4])))  # type: ignore[arg-type]
+    sent = list(send_all(outbox))
+    assert {parse_header(one.data, 0).codec for one in sent} == {Codec.ZSTD}
+    assert values_of(sent) == [b"v" * 50] * 30
+
+
+def test_timestamps_of_the_far_future_get_the_latest_that_the_target_takes_where_asked() -> None:
+    day_ms = 86_400_000
+    outbox = new_outbox(Packing(clamp_timestamps=True), limits=TopicLimits(timestamp_after_max_ms=day_ms))
+    accept(outbox, 3, batch(0, [b"near"]), batch(1, [b"far"], timestamp=NOW_MS + 3 * day_ms), batch(2, [b"near"]))
+    records = [record for one in send_all(outbox) for record in decode_records(one.data)]
+    assert [record.value for record in records] == [b"near", b"far", b"near"]
+    assert records[0].timestamp == records[2].timestamp == NOW_MS
+    assert NOW_MS + day_ms // 2 < records[1].timestamp <= time.time_ns() // 1_000_000 + day_ms
+
+
+def test_a_damaged_batch_behind_good_ones_fails_after_they_went_out() -> None:
+    outbox = new_outbox(Packing())
+    good = [batch(offset, [b"v"]) for offset in range(500)]
+    broken = bytearray(batch(500, [b"v"]))
+    broken[-1] ^= 1
+    accept(outbox, 501, *good, bytes(broken))
+    with pytest.raises(ProtocolError, match="500"):
+        list(send_all(outbox))
+    assert outbox.acknowledged <= 500
+
+
+def test_an_eviction_in_the_middle_of_a_split_keeps_the_next_piece_alone() -> None:
+    outbox = new_outbox(Packing(), limits=TopicLimits(max_message_bytes=1000))
+    freed: list[int] = []
+    accept(outbox, 10, batch(0, [b"x" * 400] * 10), freed=freed)
+    first = outbox.next_batch(1000, 7)
+    assert first is not None
+    outbox.succeed(first)
+    outbox.evict()
+    assert (freed, outbox.position) == ([10], 4)
+    kept = list(send_all(outbox))
+    assert [one.spans for one in kept] == [(Span(2, 2),)]
+    assert outbox.acknowledged == 4
+
+
+def with_offsets(records: list[Record], first: int, last: int) -> bytes:
+    """A batch over `first` … `last` with holes: the offset deltas of a dense one, rewritten (each is one byte)."""
+    data = bytearray(encode_batch(records, base_offset=first))
+    at = 61
+    for record in records:
+        length = data[at] >> 1
+        assert data[at + 2] == 0, "all records have the same time"
+        data[at + 3] = (record.offset - first) << 1
+        at += 1 + length
+    return with_fields(bytes(data), last_offset_delta=last - first)
+
+
+def empty_batch(first: int, last: int) -> bytes:
+    """What compaction keeps of a batch for its producer's sake: a header."""
+    data = encode_batch([(b"k", b"v")], base_offset=first)[:61]
+    return with_fields(data, batch_length=49, last_offset_delta=last - first, records_count=0)
+
+
+def with_fields(data: bytes, **fields: int) -> bytes:
+    """The batch with other header fields and the checksum that goes with them."""
+    header = parse_header(data, 0)._replace(**fields)
+    covered = HEADER.pack(*header)[ATTRIBUTES_AT:] + data[HEADER_BYTES:]
+    return HEADER.pack(*header._replace(crc=crc.value(covered)))[:ATTRIBUTES_AT] + covered
+
+
+def test_control_batches_among_small_ones_vanish() -> None:
+    outbox = new_outbox(Packing())
+    marker = bytearray(batch(5, [b"m"]))
+    marker[ATTRIBUTES_AT + 1] |= 0x30
+    accept(
+        outbox,
+        401,
+        batch(0, [b"v"] * 5),
+        bytes(marker),
+        *(batch(offset, [b"v"]) for offset in range(6, 400)),
+        bytes(with_base(bytes(marker), 400)),
+    )
+    sent = list(send_all(outbox))
+    assert [span for one in sent for span in one.spans] == [Span(0, 5), Span(6, 394)]
+    assert (outbox.acknowledged, outbox.idle) == (401, True)
+
+
+def with_base(data: bytes, offset: int) -> bytes:
+    return offset.to_bytes(8, "big") + data[8:]
