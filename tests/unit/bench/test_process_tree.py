@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+import time
 
 import pytest
 from bench.process_tree import PeakMemory, Process, cpu_seconds, parse_stat, pss_bytes, select_tree, spent_between
 
+HOG_BYTES = 64 << 20
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
 PARENT = f"""
 import resource, subprocess, sys
@@ -42,18 +44,21 @@ def test_a_tree_holds_descendants_and_orphans_of_its_session_and_nobody_else() -
 
 
 def test_peak_memory_remembers_what_is_gone() -> None:
-    hog = "x = b'x' * (64 << 20); print(flush=True); input(); del x; print(flush=True); input()"
+    hog = f"x = b'x' * {HOG_BYTES}; print(flush=True); input(); del x; print(flush=True); input()"
     command = [sys.executable, "-c", hog]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdin is not None and program.stdout is not None
         program.stdout.readline()
         with PeakMemory(program.pid) as memory:
+            deadline = time.monotonic() + 20
+            while memory.peak_bytes < HOG_BYTES and time.monotonic() < deadline:
+                time.sleep(0.01)
             program.stdin.write("\n")
             program.stdin.flush()
             program.stdout.readline()
         small = pss_bytes(program.pid)
         program.communicate("\n")
-    assert memory.peak_bytes >= small > 0
+    assert memory.peak_bytes >= HOG_BYTES > small > 0
 
 
 def test_a_process_that_ends_between_two_looks_does_not_make_time_run_back() -> None:
