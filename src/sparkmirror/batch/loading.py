@@ -3,6 +3,7 @@
 Asked by the reader and the sender, whose loops must not stand still for so long.
 """
 
+import sys
 from functools import cache
 from threading import Thread
 
@@ -13,6 +14,11 @@ def kernels_ready() -> bool:
     Who must have a kernel need not ask: using one waits until it is loaded.
     """
     return not _loader().is_alive()
+
+
+def kernels_loaded() -> bool:
+    """As `kernels_ready`, but does not begin to load them."""
+    return "sparkmirror.batch.kernels" in sys.modules and kernels_ready()
 
 
 @cache

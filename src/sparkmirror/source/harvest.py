@@ -4,16 +4,18 @@ import json
 import time
 from collections.abc import Callable, Iterable
 
+from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.kafka.wire import FetchedPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.relay.schema import FAULT, GAP, RUN, Row
 from sparkmirror.source.fetch import FetchConnection, Frame
 from sparkmirror.source.loss import TRUNCATED, Loss, judge_divergence
 from sparkmirror.source.partitions import Partitions, Reading
-from sparkmirror.source.runs import Run, summarize, summarize_committed
+from sparkmirror.source.runs import MANY_BATCHES_MIN, Run, summarize, summarize_committed
 
 INLINE_RESPONSE_BYTES_MAX = 32 << 10
 BACKOFF_SECONDS = 0.3
+SMALL_BATCHES_MAX = 1_000_000
 _OFFSET_OUT_OF_RANGE = 1
 _MOVED = frozenset({3, 5, 6, 9, 74, 75, 78, 100, 103})
 """Kafka error codes that a metadata look-up mends: unknown topic or id, no leader, not the leader, replica away."""
@@ -27,6 +29,7 @@ class Harvest:
         self._on_out_of_range = on_out_of_range
         self.rows: list[Row] = []
         self._nothing_left = False
+        self._small_batches = 0
 
     def take_rows(self) -> list[Row]:
         rows, self.rows = self.rows, []
@@ -82,8 +85,16 @@ class Harvest:
         runs = _runs(buffer, fetched, reading)
         if not runs:
             self._step_over_empty(reading, fetched)
+        self._note_small_batches(runs)
         for run in runs:
             self._add_run(reading, run, fetched.high_watermark, buffer, region, leases, fetched_at)
+
+    def _note_small_batches(self, runs: list[Run]) -> None:
+        """Loading kernels costs as much as a million small batches; what comes in such numbers goes on so."""
+        if self._small_batches < SMALL_BATCHES_MAX:
+            self._small_batches += sum(run.batches for run in runs if run.batches >= MANY_BATCHES_MIN)
+            if self._small_batches >= SMALL_BATCHES_MAX:
+                kernels_ready()
 
     def _add_run(
         self,

@@ -4,8 +4,24 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sparkmirror.batch.header import CONTROL, LOG_OVERHEAD_BYTES, iterate_headers
+import numpy as np
+
+from sparkmirror.batch.header import CONTROL, LOG_OVERHEAD_BYTES, iterate_headers, parse_header
+from sparkmirror.batch.headers import (
+    BASE_OFFSET,
+    LEADER_EPOCH,
+    MAX_TIMESTAMP,
+    NEXT_OFFSET,
+    POSITION,
+    RECORDS,
+    read_headers,
+)
+from sparkmirror.batch.loading import kernels_loaded
 from sparkmirror.kafka.wire import AbortedTransaction
+
+MANY_BATCHES_MIN = 1000
+MANY_BYTES_MIN = 64 * MANY_BATCHES_MIN
+"""From here on a kernel is faster than the loop, where kernels are loaded already (see `source.harvest`)."""
 
 
 class Run(NamedTuple):
@@ -32,6 +48,8 @@ def summarize(buffer: memoryview, start: int, stop: int, position: int, end: int
     batch begins at or after `end`, the offsets up to there are empty: the run has no bytes and accounts for them.
     Raises ProtocolError.
     """
+    if stop - start >= MANY_BYTES_MIN and kernels_loaded() and _has_many(buffer, start, stop):
+        return _summarize_many(buffer, start, stop, position, end)
     run_start = run_stop = start
     next_offset = position
     batches = records = 0
@@ -56,6 +74,36 @@ def summarize(buffer: memoryview, start: int, stop: int, position: int, end: int
     if next_offset == position:
         return None
     return Run(run_start, run_stop, position, next_offset, batches, records, max_timestamp, leader_epoch)
+
+
+def _has_many(buffer: memoryview, start: int, stop: int) -> bool:
+    """Judged by the first batch."""
+    return (stop - start) // parse_header(buffer, start).total_bytes >= MANY_BATCHES_MIN
+
+
+def _summarize_many(buffer: memoryview, start: int, stop: int, position: int, end: int | None) -> Run | None:
+    """As `summarize`, for 0.05 µs a batch instead of 0.5."""
+    headers = read_headers(buffer, start, stop)
+    table = headers.table
+    first = int(np.searchsorted(table[:, NEXT_OFFSET], position, "right"))
+    behind = len(table) if end is None else max(first, int(np.searchsorted(table[:, BASE_OFFSET], end)))
+    next_offset = int(table[behind - 1, NEXT_OFFSET]) if behind > first else position
+    if end is not None and behind < len(table):
+        next_offset = max(next_offset, end)
+    if next_offset == position:
+        return None
+    taken = table[first:behind]
+    data = taken[~headers.are_control[first:behind]]
+    return Run(
+        start=int(table[first, POSITION]) if first < len(table) else headers.stop,
+        stop=int(table[behind, POSITION]) if behind < len(table) else headers.stop,
+        first_offset=position,
+        next_offset=next_offset,
+        batches=len(taken),
+        records=int(data[:, RECORDS].sum()),
+        max_timestamp=int(data[:, MAX_TIMESTAMP].max(initial=-1)),
+        leader_epoch=int(taken[-1, LEADER_EPOCH]) if len(taken) else -1,
+    )
 
 
 def summarize_committed(

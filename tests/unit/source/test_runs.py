@@ -1,11 +1,17 @@
 """What a fetch brought, from batch headers alone."""
 
+import time
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sparkmirror.batch.header import ATTRIBUTES_AT
+from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.wire import AbortedTransaction
+from sparkmirror.source import runs
 from sparkmirror.source.runs import Run, summarize, summarize_committed
 
 
@@ -120,3 +126,43 @@ def test_a_bounded_read_reaches_its_end_over_offsets_that_hold_nothing() -> None
 def test_bytes_that_are_no_batches_are_a_protocol_error() -> None:
     with pytest.raises(ProtocolError):
         summary(b"\x07" * 100, position=0)
+
+
+@pytest.fixture
+def kernels_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has met a million small batches; and any run counts as many batches."""
+    import sparkmirror.batch.kernels  # noqa: F401
+
+    monkeypatch.setattr(runs, "MANY_BATCHES_MIN", 1)
+    monkeypatch.setattr(runs, "MANY_BYTES_MIN", 61)
+    deadline = time.monotonic() + 10
+    while not kernels_ready():
+        assert time.monotonic() < deadline, "the kernels were not loaded"
+        time.sleep(0.01)
+
+
+@given(
+    shapes=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.booleans(), st.integers(-1, 9)), max_size=8),
+    position=st.integers(0, 40),
+    bound=st.none() | st.integers(1, 30),
+    cut=st.integers(0, 80),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_many_batches_are_summed_up_as_few_are(
+    kernels_at_hand: None,
+    shapes: list[tuple[int, int, bool, int]],
+    position: int,
+    bound: int | None,
+    cut: int,
+) -> None:
+    data, offset = b"", 10
+    for hole, records, control, timestamp in shapes:
+        data += batch(offset + hole, offset + hole + records, control=control, timestamp=timestamp)
+        offset += hole + records
+    frame = memoryview(b"frame: " + data + b"more")
+    stop = max(7, 7 + len(data) - cut)
+    end = None if bound is None else position + bound
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "MANY_BYTES_MIN", 1 << 60)
+        expected = summarize(frame, 7, stop, position, end)
+    assert summarize(frame, 7, stop, position, end) == expected
