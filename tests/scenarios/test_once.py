@@ -54,7 +54,6 @@ def test_every_record_arrives_as_it_is_and_a_second_run_copies_nothing(
     before = {topic: count_records(target, f"{alias}.{topic}") for topic in shapes}
     second = mirror_once(text)
     assert {topic: count_records(target, f"{alias}.{topic}") for topic in shapes} == before
-    assert second.seconds < 30
     assert f"{alias}->backup: 0 records" in second.errors
 
 
