@@ -1,68 +1,137 @@
-"""TLS and SASL/SCRAM, for reading and for writing, and what a wrong password says."""
+"""TLS, mutual TLS, SCRAM and an authorizer, for reading and for writing; and what a refusal says."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from tests.oracle import Client, assert_same, read_topic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import make_topics, numbered, write
-from tests.scenarios.mirror import MirrorOnce, StartMirror, flow_file
+from tests.scenarios.mirror import StartMirror, flow_file
+from tests.stores import key_store, trust_store
 
 from sparkmirror.testing.kafka import KafkaCluster
 
-USER, PASSWORD = "mirror", "correct-horse-battery-staple"
+USER, PASSWORD, STORE_PASSWORD = "mirror", "correct-horse-battery-staple", "store-with-a-lock"
 WRONG_PASSWORD = "incorrect-donkey-capacitor-paperclip"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+TOPIC, CLUSTER, TRANSACTION = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.TRANSACTIONAL_ID
 
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[KafkaCluster]:
-    """A cluster with TLS and SCRAM."""
-    with KafkaCluster(name="guarded", tls=True, sasl=("SCRAM-SHA-512", USER, PASSWORD)) as cluster:
+    """TLS, SCRAM with short sessions, and an authorizer; who comes in plain is an administrator."""
+    config = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        "listener.name.sasl_ssl.connections.max.reauth.ms": "2000",
+    }
+    with KafkaCluster(name="guarded", tls=True, sasl=("SCRAM-SHA-512", USER, PASSWORD), config=config) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def encrypted() -> Iterator[KafkaCluster]:
-    """A cluster with TLS alone."""
-    with KafkaCluster(name="encrypted", tls=True) as cluster:
+    """A cluster with TLS that asks for a client certificate."""
+    with KafkaCluster(name="encrypted", tls=True, config={"ssl.client.auth": "required"}) as cluster:
         yield cluster
 
 
-def by_tls(cluster: KafkaCluster) -> Client:
-    """The mirror's properties for the SSL listener."""
+def by_certificate(cluster: KafkaCluster, directory: Path) -> Client:
+    """The mirror's properties for the SSL listener, with Java's stores."""
     return {
         "bootstrap.servers": cluster.bootstrap_servers_tls,
         "security.protocol": "SSL",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(cluster.ca_file),
+        "ssl.truststore.location": str(trust_store(cluster.ca_file, directory / "trust.jks", STORE_PASSWORD, "JKS")),
+        "ssl.truststore.password": STORE_PASSWORD,
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(key_store(cluster.tls, directory / "keys.p12", STORE_PASSWORD)),
+        "ssl.keystore.password": STORE_PASSWORD,
     }
 
 
 def by_scram(cluster: KafkaCluster, password: str = PASSWORD) -> Client:
     """The mirror's properties for the SASL_SSL listener."""
     return {
-        **by_tls(cluster),
         "bootstrap.servers": cluster.bootstrap_servers_sasl_tls,
         "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(cluster.ca_file),
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.jaas.config": f'{SCRAM} required username="{USER}" password="{password}";',
     }
 
 
+def grant(client: Client, resource: ResourceType, name: str, *operations: AclOperation, prefixed: bool = True) -> None:
+    """Allow the mirror's user to do this."""
+    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+    allow = AclPermissionType.ALLOW
+    bindings = [AclBinding(resource, name, pattern, f"User:{USER}", "*", operation, allow) for operation in operations]
+    admin = AdminClient(dict(client))
+    for done in admin.create_acls(bindings).values():
+        done.result(10)
+
+
+def grant_what_a_source_needs(client: Client, topics: str) -> None:
+    """docs/security.md lists these."""
+    grant(client, TOPIC, topics, AclOperation.READ, AclOperation.DESCRIBE_CONFIGS)
+    grant(client, CLUSTER, "kafka-cluster", AclOperation.DESCRIBE, prefixed=False)
+
+
+def grant_what_a_target_needs(client: Client, source_alias: str) -> None:
+    """docs/security.md lists these."""
+    everything = (AclOperation.CREATE, AclOperation.ALTER, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
+    grant(client, TOPIC, f"{source_alias}.", AclOperation.WRITE, *everything)
+    grant(client, TOPIC, "mm2-", AclOperation.READ, AclOperation.WRITE, *everything)
+    grant(client, TRANSACTION, f"{source_alias}-mm2-", AclOperation.WRITE)
+    grant(client, CLUSTER, "kafka-cluster", AclOperation.DESCRIBE, AclOperation.ALTER, prefixed=False)
+
+
 def test_tls_and_scram_serve_for_reading_and_for_writing(
-    guarded: KafkaCluster, encrypted: KafkaCluster, unique: Callable[[str], str], mirror_once: MirrorOnce
+    guarded: KafkaCluster,
+    encrypted: KafkaCluster,
+    unique: Callable[[str], str],
+    start_mirror: StartMirror,
+    tmp_path: Path,
 ) -> None:
     alias = unique("guarded")
-    there, back = unique("there"), unique("back")
-    plain, other = ({"bootstrap.servers": cluster.bootstrap_servers} for cluster in (guarded, encrypted))
-    for client, topic in ((plain, there), (other, back)):
+    there, back, secret = unique("there"), unique("back"), unique("secret")
+    plain = {"bootstrap.servers": guarded.bootstrap_servers}
+    other = {"bootstrap.servers": encrypted.bootstrap_servers}
+    for client, topic in ((plain, there), (plain, secret), (other, back)):
         make_topics(client, {topic: 2})
         write(client, topic, numbered(0, 2_000, partitions=2, size_bytes=1_000))
+    grant_what_a_source_needs(plain, there)
+    grant(plain, TOPIC, secret, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+    grant_what_a_target_needs(plain, "backup")
     lines = [f"backup->{alias}.enabled = true", f"backup->{alias}.topics = {back}"]
-    ended = mirror_once(flow_file(by_scram(guarded), by_tls(encrypted), alias=alias, topics=there, lines=lines))
-    assert_same(read_topic(plain, there), read_topic(other, f"{alias}.{there}"), there)
-    assert_same(read_topic(other, back), read_topic(plain, f"backup.{back}"), back)
-    assert PASSWORD not in ended.errors + ended.output
+    text = flow_file(
+        by_scram(guarded), by_certificate(encrypted, tmp_path), alias=alias, topics=f"{there}, {secret}", lines=lines
+    )
+    mirror = start_mirror(text)
+    remote, returned = f"{alias}.{there}", f"backup.{back}"
+    mirror.wait_until(lambda: count_records(other, remote) == count_records(plain, returned) == 2_000, "both arrive")
+    mirror.wait_until(lambda: "grant READ on it" in mirror.errors, "what is not permitted is told")
+    # Sessions of two seconds end meanwhile, on every connection.
+    for at in range(2_000, 2_600, 200):
+        write(plain, there, numbered(at, at + 200, partitions=2))
+        write(other, back, numbered(at, at + 200, partitions=2))
+        mirror.wait_until(lambda at=at: count_records(other, remote) >= at + 200, "it goes on")
+    mirror.wait_until(lambda: count_records(other, remote) == count_records(plain, returned) == 2_600, "all arrive")
+    grant(plain, TOPIC, secret, AclOperation.READ)
+    mirror.wait_until(lambda: count_records(other, f"{alias}.{secret}") == 2_000, "a grant helps without a restart")
+    ended = mirror.stop()
+    assert_same(read_topic(plain, there), read_topic(other, remote), there)
+    assert_same(read_topic(other, back), read_topic(plain, returned), back)
+    assert f"{secret}-" in ended.errors and "TOPIC_AUTHORIZATION_FAILED" in ended.errors
+    assert PASSWORD not in ended.errors + ended.output and STORE_PASSWORD not in ended.errors + ended.output
 
 
 def test_a_wrong_password_is_told_in_a_sentence_without_the_password(

@@ -1,6 +1,7 @@
 """Wiring: from a configuration to running queries, and back to a clean stop. Called by `cli.run`."""
 
 import logging
+import re
 import signal
 import tempfile
 import threading
@@ -42,6 +43,7 @@ _TICK_SECONDS = 0.25
 _STOP_SECONDS_MAX = 6.0
 _RESTART_SECONDS = 1.0
 _RESTART_SECONDS_MAX = 30.0
+_RAISED = re.compile(r"[\w.]+(?:Error|Exception): ")
 
 
 def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
@@ -255,8 +257,11 @@ class MirrorRun:
         give_up_at = time.monotonic() + _STOP_SECONDS_MAX
         while time.monotonic() < give_up_at and not all(running.is_quiet for running in active):
             time.sleep(0.05)
-        for running in self._flows:
-            running.end()
+        enders = [threading.Thread(target=running.end, daemon=True) for running in self._flows]
+        for ender in enders:
+            ender.start()
+        for ender in enders:
+            ender.join()
 
     def _verdict(self) -> int:
         """Whether a bounded run reached all its ends; names the partitions that did not."""
@@ -348,9 +353,10 @@ def _end_session(spark: "SparkSession") -> None:
 def _reason(text: str) -> str:
     """The sentence in a Spark exception: the last line of the Python traceback it carries."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    own = [line for line in lines if line.startswith("sparkmirror.errors.")]
-    chosen = own[-1] if own else (lines[0] if lines else "unknown")
-    return chosen.partition(": ")[2] if own else chosen
+    if own := [line for line in lines if line.startswith("sparkmirror.errors.")]:
+        return own[-1].partition(": ")[2]
+    raised = [line for line in lines if _RAISED.match(line)]
+    return raised[-1] if raised else (lines[0] if lines else "unknown")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.kafka.errors import error_name
 from sparkmirror.kafka.wire import FetchedPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.relay.schema import FAULT, GAP, RUN, Row
@@ -17,6 +18,10 @@ INLINE_RESPONSE_BYTES_MAX = 32 << 10
 BACKOFF_SECONDS = 0.3
 SMALL_BATCHES_MAX = 1_000_000
 _OFFSET_OUT_OF_RANGE = 1
+_ADVICE = {
+    2: "; a batch there is damaged (checksum)",
+    29: "; grant READ on it to SparkMirror's principal",
+}
 _MOVED = frozenset({3, 5, 6, 9, 74, 75, 78, 100, 103})
 """Kafka error codes that a metadata look-up mends: unknown topic or id, no leader, not the leader, replica away."""
 
@@ -144,7 +149,8 @@ class Harvest:
             reading.node = None
             reading.not_before = time.monotonic() + BACKOFF_SECONDS / 3
         else:
-            self.rest(reading, f"the source answers error {fetched.error} to fetches of {reading.partition}")
+            advice = _ADVICE.get(fetched.error, "")
+            self.rest(reading, f"the source refuses to give {reading.partition}: {error_name(fetched.error)}{advice}")
 
     def lose(self, reading: Reading, loss: Loss) -> None:
         """The log is not where it was left: say so in a gap row, and go on from where it is (invariant 1)."""
