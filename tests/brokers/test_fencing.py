@@ -10,7 +10,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.errors import RequestRefused
-from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
+from sparkmirror.kafka.fencing import init_producer_ids, transactional_id, used_tasks
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -61,3 +61,10 @@ def test_an_impossible_transaction_timeout_is_refused_with_a_hint(admin: Admin) 
     with pytest.raises(RequestRefused, match="INVALID_TRANSACTION_TIMEOUT") as caught:
         init_producer_ids(admin, [transactional_id("A", 0)], timeout_ms=2**31 - 1)
     assert "transaction.max.timeout.ms" in caught.value.hint
+
+
+def test_the_tasks_that_mirrormaker_had_are_found_by_their_ids(admin: Admin) -> None:
+    alias = f"A{uuid4().hex}"
+    init_producer_ids(admin, [transactional_id(alias, task) for task in (0, 7, 12)])
+    init_producer_ids(admin, [f"{alias}-mm2-MirrorHeartbeatConnector-3", transactional_id(f"{alias}-other", 1)])
+    assert used_tasks(admin, alias) == {0, 7, 12}

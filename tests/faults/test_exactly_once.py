@@ -11,23 +11,10 @@ from tests.faults.numbered import NumberedWriter, end_offsets, wait_until
 from tests.faults.story import Story
 from tests.faults.tree import Run, is_gone
 
-from sparkmirror.testing.kafka import KafkaCluster
-
 EXACTLY_ONCE = ("backup.exactly.once.source.support = enabled",)
 HEAL_SECONDS_MAX = 30
-TRANSACTION_MS = 3000
+SHORT_TRANSACTIONS = (*EXACTLY_ONCE, "backup.producer.transaction.timeout.ms = 3000")
 UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
-
-
-def test_a_bounded_run_in_transactions_copies_each_record_once(story: Story) -> None:
-    writer = story.writer()
-    writer.write(20_000)
-    with story.run("--once", lines=EXACTLY_ONCE) as run:
-        ended = run.finish(90)
-        assert ended.status == 0, ended.errors
-    _assert_once(story, writer)
-    ends = end_offsets(story.target, story.remote_topic, len(writer.produced))
-    assert all(end > count for end, count in zip(ends, writer.produced, strict=True)), "no transaction marker"
 
 
 def test_whatever_is_killed_under_load_and_whoever_takes_over_each_record_comes_once(story: Story) -> None:
@@ -36,44 +23,36 @@ def test_whatever_is_killed_under_load_and_whoever_takes_over_each_record_comes_
             story.wait_until_close(first, writer)
             _kill_a_worker(story, first, writing=True)
             _kill_a_worker(story, first, writing=False)
-            first.kill()
-            wait_until(lambda: not first.processes(), "JVM and Python workers end by themselves", 15)
-        with story.run(lines=EXACTLY_ONCE) as second:
-            story.wait_for_flow(second)
-            with story.run(lines=EXACTLY_ONCE) as third:
-                ended = second.finish(60)
+            with story.run(lines=EXACTLY_ONCE) as second:
+                ended = first.finish(60)
                 assert "taken over" in ended.errors.splitlines()[-2], ended.errors
-                story.wait_for_flow(third)
-                third.jvm().kill()
-                assert third.finish(20).status == 1
-        with story.run(lines=EXACTLY_ONCE) as last:
-            story.wait_for_all(last, writer)
-            last.stop(30)
+                story.wait_for_flow(second)
+                second.jvm().kill()
+                assert second.finish(20).status == 1
+        writer.stop()
+        with story.run("--once", lines=EXACTLY_ONCE) as last:
+            ended = last.finish(90)
+            assert ended.status == 0, ended.errors
     _assert_once(story, writer)
+    ends = end_offsets(story.target, story.remote_topic, len(writer.produced))
+    assert all(end > count for end, count in zip(ends, writer.produced, strict=True)), "no transaction marker"
 
 
-def test_a_writer_that_sleeps_over_its_transactions_time_and_a_target_that_dies_repeat_nothing(
-    breakable_story: Story, breakable_target: KafkaCluster
-) -> None:
-    _sleep_and_break(breakable_story, breakable_target)
-
-
-def test_the_same_holds_with_the_transactions_of_older_targets(
-    first_protocol_story: Story, first_protocol_target: KafkaCluster
-) -> None:
-    _sleep_and_break(first_protocol_story, first_protocol_target)
-
-
-def _sleep_and_break(story: Story, target: KafkaCluster) -> None:
-    lines = (*EXACTLY_ONCE, f"backup.producer.transaction.timeout.ms = {TRANSACTION_MS}")
-    with story.writer() as writer, story.run(lines=lines) as run:
+def test_a_writer_that_sleeps_over_its_transactions_time_repeats_nothing(breakable_story: Story) -> None:
+    story = breakable_story
+    with story.writer() as writer, story.run(lines=SHORT_TRANSACTIONS) as run:
         story.wait_until_close(run, writer)
         _sleep_over_a_transaction(story, run)
         run.wait_until(lambda: "its transaction is aborted and sent again" in run.errors, "the abort is told")
-        story.wait_for_flow(run, HEAL_SECONDS_MAX)
-        target.broker(1).kill()
-        target.broker(1).start()
-        story.wait_for_flow(run, HEAL_SECONDS_MAX)
+        story.wait_for_all(run, writer)
+        run.stop(30)
+    _assert_once(story, writer)
+
+
+def test_a_target_with_the_older_transactions_is_written_once(first_protocol_story: Story) -> None:
+    story = first_protocol_story
+    with story.writer() as writer, story.run(lines=EXACTLY_ONCE) as run:
+        story.wait_until_close(run, writer)
         story.wait_for_all(run, writer)
         run.stop(30)
     _assert_once(story, writer)

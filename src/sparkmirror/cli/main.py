@@ -8,12 +8,12 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from sparkmirror.cli import config, demo, kafka_mirror_maker, lag, plan, run, throttle, version
+from sparkmirror.cli import config, demo, gaps, kafka_mirror_maker, lag, plan, run, throttle, version
 from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 
 INTERRUPTED = 130
 
-_VERBS = (run, plan, config, lag, throttle, demo, version)
+_VERBS = (run, plan, config, lag, gaps, throttle, demo, version)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

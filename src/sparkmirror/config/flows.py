@@ -32,6 +32,7 @@ from sparkmirror.config.transforms import NO_TRANSFORMS, Transforms, read_transf
 from sparkmirror.model import Cluster, FlowName
 from sparkmirror.policy.filters import TopicFilter
 from sparkmirror.policy.loops import Route, find_loops
+from sparkmirror.policy.loss import LossPolicy
 from sparkmirror.policy.naming import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
@@ -68,7 +69,7 @@ class FlowConfig:
     lease_ring_bytes: int
     connections_per_broker: int
     rate_limits: tuple[RateLimit, ...]
-    on_data_loss: str
+    on_data_loss: LossPolicy
     on_send_failure: str
     topic_creation: str
     partitioning: str
@@ -243,7 +244,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         lease_ring_bytes=flow.read(keys.LEASE_RING_BYTES),
         connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),
         rate_limits=_read_rates(flow),
-        on_data_loss=flow.read(keys.ON_DATA_LOSS),
+        on_data_loss=LossPolicy(flow.read(keys.ON_DATA_LOSS), flow.read(keys.ON_DATA_LOSS_TOPICS)),
         on_send_failure=flow.read(keys.ON_SEND_FAILURE),
         topic_creation=flow.read(keys.TOPIC_CREATION),
         partitioning=flow.read(keys.PARTITIONING),

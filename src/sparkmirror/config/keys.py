@@ -9,6 +9,7 @@ from typing import Any
 
 from sparkmirror.config import client_keys, sync_keys, types
 from sparkmirror.config.key import Key, Scope
+from sparkmirror.policy.loss import CONTINUE, LOSS_ACTIONS
 
 DEFAULT_POLICY = "DefaultReplicationPolicy"
 IDENTITY_POLICY = "IdentityReplicationPolicy"
@@ -278,10 +279,20 @@ RATE_LIMIT_TOPICS = Key(
 ON_DATA_LOSS = Key(
     "on.data.loss",
     Scope.FLOW,
-    types.choice("continue", "pause", "fail"),
-    "continue",
-    "What to do with a partition whose source lost records before they were mirrored. The gap is recorded in any case.",
+    types.choice(*LOSS_ACTIONS),
+    CONTINUE,
+    "What to do with a partition whose source lost records before they were mirrored: go on behind them, leave the "
+    "partition where it stands until this says `continue`, or end the mirror. The gap is recorded in any case: "
+    "`sparkmirror gaps`.",
     "goes on in silence",
+)
+ON_DATA_LOSS_TOPICS = Key(
+    "on.data.loss.topics",
+    Scope.FLOW,
+    types.LOSS_RULES,
+    (),
+    "The same for topics by name, as in `payments.*:fail, audit:pause`; the first expression that matches counts.",
+    "no such key",
 )
 ON_SEND_FAILURE = Key(
     "on.send.failure",

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.policy.filters import compile_names
+from sparkmirror.policy.loss import LossRule, parse_rules
 from sparkmirror.policy.rates import RateLimit, parse_rate
 
 T = TypeVar("T")
@@ -129,6 +130,12 @@ def _rates(text: str) -> tuple[RateLimit, ...]:
     return tuple(limits)
 
 
+def _loss_rules(text: str) -> tuple[LossRule, ...]:
+    rules = parse_rules(_distinct(text))
+    _patterns(",".join(rule.pattern for rule in rules))
+    return rules
+
+
 def _hosts(text: str) -> str:
     hosts = split_list(text)
     for host in hosts or ("",):
@@ -149,6 +156,7 @@ BOOLEAN = Type("boolean", _boolean)
 SWITCH = Type("boolean (anything but `true` is false)", _switch)
 LIST = Type("list", _distinct)
 PATTERNS = Type("list of regular expressions", _patterns)
+LOSS_RULES = Type("list of PATTERN:ACTION", _loss_rules)
 RATES = Type("list of PATTERN:RATE", _rates)
 HOSTS = Type("list of host:port", _hosts)
 SEPARATOR = Type("string", _separator)

@@ -26,6 +26,7 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
+from sparkmirror.policy.loss import ENDS_THE_MIRROR
 from sparkmirror.source.commands import Stop, command_record
 from sparkmirror.sync.flow import sync_flow
 from sparkmirror.sync.source_group_job import SourceGroup
@@ -293,8 +294,15 @@ def _refuse_beside_mirrormaker(flow: FlowConfig, target: Admin) -> None:
 
 
 def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:
-    """Where `on.send.failure=fail`: what the target refuses for good ends the mirror, in MirrorMaker 1's way."""
+    """Where `on.send.failure=fail`: what the target refuses for good ends the mirror, in MirrorMaker 1's way.
+
+    And where a partition's reason says that `on.data.loss` does.
+    """
     for watch in watches:
+        for where, reason in watch.board.status().failed.items():
+            if ENDS_THE_MIRROR in reason:
+                hint = "See `sparkmirror gaps`; with on.data.loss=continue it goes on behind the gap."
+                raise SparkMirrorError(f"{watch.flow.name} {where}: {reason}", hint)
         failed = watch.board.status().failed if watch.flow.on_send_failure == "fail" else {}
         for where, reason in failed.items():
             if reason.startswith(NO_TOPIC):

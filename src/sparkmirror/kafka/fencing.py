@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kafka.protocol.admin.transactions import ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
@@ -31,6 +32,26 @@ class ProducerIdentity(NamedTuple):
 def transactional_id(source_alias: str, task: int) -> str:
     """MirrorMaker's id for task `task`, `<group.id>-<connector>-<task>` (`Worker.taskTransactionalId`)."""
     return f"{source_alias}-mm2-MirrorSourceConnector-{task}"
+
+
+def used_tasks(admin: Admin, source_alias: str) -> set[int]:
+    """Tasks whose transactional id the coordinators know: MirrorMaker's, and our own of earlier runs (KIP-664).
+
+    Only those that our principal may describe. Raises ClusterUnreachable when a broker does not answer.
+    """
+    prefix = transactional_id(source_alias, 0)[:-1]
+    found: set[int] = set()
+    for node_id in admin.brokers():
+        doing = "listing transactional ids"
+        answer = admin.connection.ask(_list_request, doing, node_id)
+        names = [state.transactional_id for state in answer.transaction_states]
+        numbers = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        found |= {int(number) for number in numbers if number.isdecimal()}
+    return found
+
+
+def _list_request() -> Any:
+    return ListTransactionsRequest(state_filters=[], producer_id_filters=[], duration_filter=-1, max_version=1)
 
 
 def init_producer_ids(

@@ -32,9 +32,10 @@ class LedgerTopics:
     commands: str
     status: str
     offset_map: str
+    gaps: str
 
     def __iter__(self) -> Iterator[str]:
-        return iter((self.offsets, self.positions, self.commands, self.status, self.offset_map))
+        return iter((self.offsets, self.positions, self.commands, self.status, self.offset_map, self.gaps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ def ledger_topics(source_alias: str, offsets_topic: str = "") -> LedgerTopics:
         commands=f"mm2-sparkmirror-commands.{source_alias}.internal",
         status=f"mm2-sparkmirror-status.{source_alias}.internal",
         offset_map=f"mm2-sparkmirror-offset-map.{source_alias}.internal",
+        gaps=f"mm2-sparkmirror-gaps.{source_alias}.internal",
     )
 
 
@@ -76,6 +78,7 @@ def plan_ledger_topics(
         NewTopic(topics.commands, 1, possible, _command_configs()),
         NewTopic(topics.status, 1, possible, _COMPACT | _SMALL_SEGMENTS),
         NewTopic(topics.offset_map, 1, possible, _COMPACT | _SMALL_SEGMENTS),
+        NewTopic(topics.gaps, 1, possible, _COMPACT | _SMALL_SEGMENTS),
     )
     missing = tuple(topic for topic in wanted if topic.name not in existing)
     warnings = [*_policy_warnings(topics, existing)]

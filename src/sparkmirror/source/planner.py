@@ -16,7 +16,7 @@ from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
-from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids, transactional_id
+from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids, transactional_id, used_tasks
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
@@ -205,10 +205,10 @@ class Planner:
     def _fence(self, target: Admin, ledger: LedgerReader) -> dict[int, ProducerIdentity]:
         """Take the transactional ids of all tasks there have ever been, so that nobody else can still write.
 
-        The ledger has been read: the tasks there have ever been are in it.
+        Ours are in the ledger, which has been read; MirrorMaker's are known to the coordinators.
         """
-        used = max((record.task + 1 for record in ledger.view.records.values()), default=0)
-        return {task: self._identity(target, task) for task in range(max(self._flow.tasks_max, used))}
+        used = {record.task for record in ledger.view.records.values()} | used_tasks(target, self._flow.name.source)
+        return {task: self._identity(target, task) for task in sorted(used | set(range(self._flow.tasks_max)))}
 
     def _identity(self, target: Admin, task: int) -> ProducerIdentity:
         wanted = transactional_id(self._flow.name.source, task)

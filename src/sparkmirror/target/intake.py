@@ -11,6 +11,7 @@ from uuid import UUID
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
+from sparkmirror.policy.loss import CONTINUE, ENDS_THE_MIRROR, FAIL, PAUSE, LossPolicy
 from sparkmirror.relay.lease import RingPeer
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.limits import TargetLimits
@@ -23,13 +24,23 @@ from sparkmirror.target.tally import Tally
 
 log = logging.getLogger(__name__)
 
+CONTINUE_ALWAYS = LossPolicy()
+_DONE = {CONTINUE: "went on", PAUSE: "partition paused", FAIL: "mirror ended"}
+
 
 class Intake:
     """All outboxes of the task by source partition."""
 
     def __init__(
-        self, peer: RingPeer | None, progress: Progress, tally: Tally, limits: TargetLimits, packing: Packing
+        self,
+        peer: RingPeer | None,
+        progress: Progress,
+        tally: Tally,
+        limits: TargetLimits,
+        packing: Packing,
+        on_data_loss: LossPolicy = CONTINUE_ALWAYS,
     ) -> None:
+        self._on_data_loss = on_data_loss
         self._peer = peer
         self._progress = progress
         self._tally = tally
@@ -122,20 +133,28 @@ class Intake:
         if not _leads_on(outbox.position, delivery):
             return None
         told = json.loads(bytes(delivery.payload))
-        self._progress.adopt(outbox.source, UUID(told["id"]))
         lost = max(delivery.next_offset - delivery.first_offset, 0)
+        action = self._on_data_loss.of(outbox.source.topic)
+        found = (told["cause"], delivery.first_offset, delivery.next_offset)
         log.warning(
-            "%s: the source's log was found changed (%s): mirroring goes on from offset %d instead of %d; "
+            "%s: the source's log was found changed (%s): mirroring %s from offset %d instead of %d; "
             "%d offsets are gone.",
             outbox.source,
             told["cause"],
+            "goes on" if action == CONTINUE else "would go on",
             delivery.next_offset,
             delivery.first_offset,
             lost,
         )
-        outbox.has_open_gap = True
+        topic_id = UUID(told["id"])
+        self._progress.record_gap(outbox.source, *found, _DONE[action], topic_id)
         self._tally.gaps += 1
         self._tally.lost_records += lost
+        if action != CONTINUE:
+            outbox.lost_reason = _describe_loss(*found, lost, action)
+            return outbox
+        self._progress.adopt(outbox.source, topic_id)
+        outbox.has_open_gap = True
         outbox.accept(Parcel(memoryview(b""), outbox.position, delivery.next_offset, free_nothing))
         return outbox
 
@@ -170,6 +189,13 @@ class Intake:
                 peer.free_inline(size)
 
         return free
+
+
+def _describe_loss(cause: str, expected: int, resumed: int, lost: int, action: str) -> str:
+    what = (
+        f"the source's log has changed ({cause}): it goes on at offset {resumed} instead of {expected}, {lost} are gone"
+    )
+    return f"{what}; {ENDS_THE_MIRROR if action == FAIL else 'set on.data.loss=continue and start again to go on'}"
 
 
 def _leads_on(position: int, gap: Delivery) -> bool:

@@ -4,6 +4,7 @@ Orders to the reader go over the control page. Without one (no shared memory to 
 partition cannot be ordered back: the task is then begun anew from the ledger. Owned by `target.sender`.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -17,6 +18,8 @@ from sparkmirror.target.tally import Tally
 _RETRY_SECONDS: Final = 5.0
 _RETRY_SECONDS_MAX: Final = 60.0
 _STUCK_SECONDS: Final = 2.0
+_PAST_ALL: Final = 1 << 62
+"""Where a bounded read of a partition that is held is over."""
 
 
 class Isolation:
@@ -40,13 +43,19 @@ class Isolation:
         self._tally.failed[outbox.source] = reason
         self._order(outbox, paused=True)
 
+    def hold(self, outbox: Outbox, reason: str) -> None:
+        """As `fail`, for a cause that no time heals: a later run, told otherwise, goes on."""
+        outbox.is_held = True
+        self.fail(outbox, reason)
+
     def settle(self, outbox: Outbox) -> float:
         """Rewind a failed partition that is quiet; the time of its retry, 0 when it is not to be set now."""
         if outbox.state is not State.FAILED or not outbox.quiet or outbox.retry_at:
             return 0.0
         outbox.rewind()
         self._intake.release_if_idle(outbox)
-        outbox.retry_at = time.monotonic() + min(_RETRY_SECONDS * 2 ** (outbox.failures - 1), _RETRY_SECONDS_MAX)
+        pause = min(_RETRY_SECONDS * 2 ** (outbox.failures - 1), _RETRY_SECONDS_MAX)
+        outbox.retry_at = math.inf if outbox.is_held else time.monotonic() + pause
         return outbox.retry_at
 
     def wake_up(self, outbox: Outbox, now: float) -> None:
@@ -98,5 +107,5 @@ class Isolation:
     def _order(self, outbox: Outbox, *, paused: bool) -> bool:
         if self._peer is None or outbox.slot < 0:
             return False
-        self._peer.order(outbox.slot, paused=paused, offset=outbox.acknowledged)
+        self._peer.order(outbox.slot, paused=paused, offset=_PAST_ALL if outbox.is_held else outbox.acknowledged)
         return True

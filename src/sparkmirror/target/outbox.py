@@ -55,6 +55,8 @@ class Outbox:
         self.leader_epoch = NO_EPOCH
         self.committed = (position, NO_EPOCH)
         self.has_open_gap = False
+        self.is_held = False
+        self.lost_reason = ""
         self.state = State.FLOWING
         self._draining = False
         self.reason = ""
@@ -129,6 +131,8 @@ class Outbox:
         self._draining = False
         self.reason = ""
         self.failures = 0
+        self.is_held = False
+        self.lost_reason = ""
         self.retry_at = 0.0
 
     def take_up(self, first_offset: int) -> bool:

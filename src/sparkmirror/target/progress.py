@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from sparkmirror.batch.records import encode_batch
-from sparkmirror.ledger import connect, map_records, positions
+from sparkmirror.ledger import connect, gaps, map_records, positions
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Position, TopicPartition
@@ -65,6 +66,7 @@ class Progress:
         self._stored: dict[TopicPartition, int] = {}
         self._topic_ids: dict[TopicPartition, UUID] = {}
         self._released: set[TopicPartition] = set()
+        self._gaps: list[Gap] = []
         self._mapping = OffsetMapping()
         self._in_transactions = in_transactions
         self._uncommitted: list[_Entry] = []
@@ -93,6 +95,13 @@ class Progress:
         """Where the records of acknowledged batches went, for the translation of offsets."""
         for batch in batches:
             self._mapping.add(partition, batch)
+
+    def record_gap(
+        self, where: TopicPartition, cause: str, expected: int, resumed: int, action: str, topic_id: UUID
+    ) -> None:
+        """The source's log is not where it was left: stored before any position beyond it (invariant 1)."""
+        at_ms = time.time_ns() // 1_000_000
+        self._gaps.append(Gap(where, cause, expected, resumed, action, at_ms, topic_id, self._run))
 
     @property
     def settled(self) -> bool:
@@ -124,6 +133,11 @@ class Progress:
         """
         self._due_at = time.monotonic() + self._options.flush_seconds
         lots: dict[TopicPartition, list[_Entry]] = {}
+        if self._gaps:
+            self._add_gaps(lots)
+            if not self._in_transactions:
+                self._due_at = 0.0
+                return [self._queue(target, entries) for target, entries in lots.items()]
         for outbox in outboxes:
             where = outbox.source
             offset, epoch = outbox.reach if self._in_transactions else (outbox.acknowledged, outbox.leader_epoch)
@@ -150,6 +164,13 @@ class Progress:
         entry = _Entry(positions.encode_key(options.source_alias, where), value, forget)
         lots.setdefault(TopicPartition(options.topics.positions, 0), []).append(entry)
 
+    def _add_gaps(self, lots: dict[TopicPartition, list[_Entry]]) -> None:
+        home = TopicPartition(self._options.topics.gaps, 0)
+        found, self._gaps = self._gaps, []
+        for gap in found:
+            key, value = gaps.encode_key(self._options.source_alias, gap), gaps.encode_value(gap)
+            lots.setdefault(home, []).append(_Entry(key, value, partial(self._forget_gap, gap)))
+
     def _add_maps(
         self, lots: dict[TopicPartition, list[_Entry]], positions: Mapping[TopicPartition, int], generation: int
     ) -> None:
@@ -175,6 +196,9 @@ class Progress:
             lots.setdefault(TopicPartition(self._options.topics.status, 0), []).append(
                 _Entry(key, value, self._forget_status)
             )
+
+    def _forget_gap(self, gap: Gap) -> None:
+        self._gaps.append(gap)
 
     def _forget_status(self) -> None:
         self._last_status = b""

@@ -21,6 +21,7 @@ from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire import FIRST_TRANSACTIONS, SECOND_TRANSACTIONS, ProducedPartition
 from sparkmirror.model import TopicPartition
+from sparkmirror.policy.loss import LossPolicy
 from sparkmirror.relay.lease import RingPeer
 from sparkmirror.target.answers import LIMITED, Verdict, describe, judge, leaves_doubt
 from sparkmirror.target.brokers import Brokers
@@ -30,7 +31,7 @@ from sparkmirror.target.coordinator import Coordinator
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.dispatch import Dispatch
 from sparkmirror.target.guarantee import AtLeastOnce, Guarantee
-from sparkmirror.target.intake import Intake
+from sparkmirror.target.intake import CONTINUE_ALWAYS, Intake
 from sparkmirror.target.isolation import Isolation
 from sparkmirror.target.limits import TargetLimits
 from sparkmirror.target.outbox import Outbox, State
@@ -63,6 +64,7 @@ class SenderOptions:
     request_seconds: float = 30.0
     transactions: TransactionOptions | None = None
     packing: Packing = PASS_OR_MERGE
+    on_data_loss: LossPolicy = CONTINUE_ALWAYS
 
 
 class Sender:
@@ -92,7 +94,7 @@ class Sender:
             options.progress, plan.task, plan.offsets_partitions, plan.run, in_transactions=in_transactions
         )
         self._limits = TargetLimits(options.target, self._background)
-        self._intake = Intake(peer, self._progress, self.tally, self._limits, options.packing)
+        self._intake = Intake(peer, self._progress, self.tally, self._limits, options.packing, options.on_data_loss)
         self._dispatch = Dispatch(
             self._selector, self._brokers, self._next_batch, self._take_back, int(options.request_seconds * 1000)
         )
@@ -282,6 +284,9 @@ class Sender:
                     touched = self._intake.take_run(delivery)
                 case "gap":
                     touched = self._intake.take_gap(delivery)
+                    if touched is not None and touched.lost_reason:
+                        self._isolation.hold(touched, touched.lost_reason)
+                        self._settle_failed(touched)
                 case "release":
                     touched = self._intake.take_release(delivery)
                 case "plan":

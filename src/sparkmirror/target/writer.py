@@ -61,6 +61,9 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
             return task.finish()
         except FencedError as problem:
             task.fail()
+            if task.is_orphan:  # the next attempt of this very task has taken over: the run goes on
+                _drain(iterator)
+                raise
             self._stop_other_tasks()
             _drain(iterator)
             return Receipt(task.number, fenced=str(problem))
@@ -110,7 +113,13 @@ class WritingTask:
         self._repartition = repartition
         self._peer: RingPeer | None = None
         self._sender: Sender | None = None
+        self._reader_pid = 0
         self.number = -1
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether the reader was killed: Spark then repeats the task, maybe while this end still drains."""
+        return self._reader_pid > 0 and not Path(f"/proc/{self._reader_pid}").exists()
 
     def take(self, batch: pa.RecordBatch) -> None:
         columns = batch.columns
@@ -131,6 +140,7 @@ class WritingTask:
     def _begin(self, payload: bytes) -> None:
         plan = PlanRow.parse(payload)
         self.number = plan.task
+        self._reader_pid = plan.ring.pid
         try:
             self._peer = RingPeer(plan.ring)
         except OSError as problem:
@@ -205,6 +215,7 @@ def sender_options(flow: FlowConfig) -> SenderOptions:
         flow.producer.request_timeout_ms / 1000,
         _transactions(flow) if flow.is_exactly_once else None,
         Packing(_codec(flow.producer.compression_type), flow.clamp_timestamps),
+        flow.on_data_loss,
     )
 
 

@@ -47,7 +47,7 @@ def test_the_smallest_file_gives_one_flow_with_the_documented_defaults() -> None
     assert (flow.refresh_topics_interval_seconds, flow.look_seconds, flow.offset_flush_interval_ms) == (600, 5, 1000)
     assert (flow.offset_storage_topic, flow.offset_storage_partitions) == ("mm2-offsets.A.internal", 25)
     assert (flow.epoch_seconds, flow.lease_ring_bytes, flow.connections_per_broker) == (600, 33554432, 2)
-    assert (flow.on_data_loss, flow.exactly_once_source_support) == ("continue", "disabled")
+    assert (flow.on_data_loss.action, flow.exactly_once_source_support) == ("continue", "disabled")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_smallest_file_gives_one_flow_with_the_documented_defaults() -> None
         ("A.ssl.protocol = TLSv1.2 \n", lambda flow: flow.source.client["ssl.protocol"], "TLSv1.2"),
         (
             "epoch.seconds = 3\nA->B.on.data.loss = FAIL\n",
-            lambda flow: (flow.epoch_seconds, flow.on_data_loss),
+            lambda flow: (flow.epoch_seconds, flow.on_data_loss.action),
             (3, "fail"),
         ),
     ],

@@ -20,6 +20,7 @@ def test_names_are_mirrormakers_and_our_own() -> None:
         "mm2-sparkmirror-commands.A.internal",
         "mm2-sparkmirror-status.A.internal",
         "mm2-sparkmirror-offset-map.A.internal",
+        "mm2-sparkmirror-gaps.A.internal",
     ]
 
 
@@ -33,7 +34,7 @@ def test_connects_topic_is_created_exactly_as_connect_does() -> None:
 
 def test_our_topics_have_one_partition_and_small_segments() -> None:
     ours = [one for one in plan_ledger_topics(NAMES, {}, brokers=3).missing if one.name != NAMES.offsets]
-    assert [one.partitions for one in ours] == [1, 1, 1, 1]
+    assert [one.partitions for one in ours] == [1, 1, 1, 1, 1]
     assert {one.configs["segment.bytes"] for one in ours} == {"1048576"}
     policies = {one.name: one.configs["cleanup.policy"] for one in ours}
     assert policies == {
@@ -41,6 +42,7 @@ def test_our_topics_have_one_partition_and_small_segments() -> None:
         NAMES.commands: "compact,delete",
         NAMES.status: "compact",
         NAMES.offset_map: "compact",
+        NAMES.gaps: "compact",
     }
 
 

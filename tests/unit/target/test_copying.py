@@ -120,6 +120,9 @@ class NoProgress:
     def release(self, *_: Any) -> None:
         """As above."""
 
+    def record_gap(self, *_: Any) -> None:
+        """As above."""
+
 
 class Copying(RuleBasedStateMachine):
     def __init__(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
+from sparkmirror.policy.loss import ENDS_THE_MIRROR, LossPolicy
 from sparkmirror.relay.lease import RingAddress
 from sparkmirror.source.plan import Assigned
 from sparkmirror.target.delivery import Delivery
@@ -45,6 +46,7 @@ class Ledger:
     def __init__(self) -> None:
         self.adopted: list[TopicPartition] = []
         self.released: list[TopicPartition] = []
+        self.gaps: list[tuple[Any, ...]] = []
 
     def adopt(self, partition: TopicPartition, *_: Any) -> None:
         self.adopted.append(partition)
@@ -52,15 +54,22 @@ class Ledger:
     def release(self, partition: TopicPartition) -> None:
         self.released.append(partition)
 
+    def record_gap(self, *gap: Any) -> None:
+        self.gaps.append(gap)
+
 
 class Desk:
     """An intake with one partition, from `start` on, and everything around it in sight."""
 
-    def __init__(self, start: int = 100, restarted_from: int | None = None, leader_epoch: int = 4) -> None:
+    def __init__(
+        self, start: int = 100, restarted_from: int | None = None, leader_epoch: int = 4, on_data_loss: str = "continue"
+    ) -> None:
         self.peer = Peer()
         self.ledger = Ledger()
         self.tally = Tally(plan())
-        self.intake = Intake(self.peer, self.ledger, self.tally, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
+        limits = TargetLimits(None, None)  # type: ignore[arg-type]
+        policy = LossPolicy(on_data_loss)
+        self.intake = Intake(self.peer, self.ledger, self.tally, limits, AS_THEY_ARE, policy)  # type: ignore[arg-type]
         self.assign(start, restarted_from, leader_epoch)
 
     def assign(self, start: int, restarted_from: int | None = None, leader_epoch: int = 4) -> None:
@@ -284,3 +293,25 @@ def test_a_fault_is_remembered_until_the_partition_moves() -> None:
     desk.run(100, 101)
     status = desk.tally.status([desk.outbox], "")
     assert (status["faults"], status["lag_records"]) == ({}, 1)
+
+
+def test_a_gap_is_recorded_with_what_was_done() -> None:
+    desk = Desk(start=100)
+    desk.gap(100, 130)
+    assert desk.ledger.gaps == [(WHERE, "retention", 100, 130, "went on", NEW_LOG)]
+    assert desk.tally.lost_records == 30
+
+
+@pytest.mark.parametrize(
+    ("policy", "done", "words"),
+    [
+        ("pause", "partition paused", "set on.data.loss=continue and start again"),
+        ("fail", "mirror ended", ENDS_THE_MIRROR),
+    ],
+)
+def test_a_partition_that_may_lose_nothing_stays_where_it_stood(policy: str, done: str, words: str) -> None:
+    desk = Desk(start=100, on_data_loss=policy)
+    assert desk.gap(100, 130) is desk.outbox
+    assert words in desk.outbox.lost_reason
+    assert desk.ledger.gaps == [(WHERE, "retention", 100, 130, done, NEW_LOG)]
+    assert desk.outbox.position == 100

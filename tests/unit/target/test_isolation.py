@@ -93,3 +93,14 @@ def test_a_stuck_partition_gives_its_memory_back_only_where_that_helps_another()
     other = ward.outbox(2)
     ward.isolation.evict_stuck([other, idle], other.progressed_at + 60)
     assert ward.flushed == [stuck]
+
+
+def test_a_partition_that_is_held_is_not_tried_again_and_a_bounded_read_of_it_is_over() -> None:
+    ward = Ward()
+    outbox = ward.outbox(3, busy=False)
+    ward.isolation.hold(outbox, "records are gone")
+    assert ward.isolation.settle(outbox) == float("inf")
+    assert ward.tally.failed == {outbox.source: "records are gone"}
+    ((slot, paused, offset),) = ward.reader.orders
+    assert (slot, paused) == (3, True)
+    assert offset > 1 << 60

@@ -1,6 +1,7 @@
 """What the writer stores: Connect's bytes and ours, from what is acknowledged, once, and again when it was lost."""
 
 import json
+import time
 from uuid import UUID
 
 from sparkmirror.batch.header import parse_header
@@ -159,3 +160,26 @@ def test_many_positions_go_in_batches_that_any_topic_takes() -> None:
     assert len({record.key for record in stored}) == len(stored) == 3000
     acknowledge(sent)
     assert progress.settled
+
+
+def test_a_gap_is_stored_before_any_position_beyond_it() -> None:
+    progress = new_progress(ORDERS)
+    outbox = at(ORDERS, 100)
+    progress.record_gap(ORDERS, "retention", 50, 100, "went on", TOPIC_ID)
+    first = records_of(sent := hand_out(progress.compose([outbox], 9, {})))
+    assert {where.topic for where in first} == {TOPICS.gaps}
+    acknowledge(sent)
+    assert progress.due(time.monotonic()), "the position may follow at once"
+    assert POSITIONS in store(progress, outbox)
+
+
+def test_a_gap_that_the_target_did_not_take_is_stored_again() -> None:
+    progress = new_progress(ORDERS)
+    progress.record_gap(ORDERS, "retention", 50, 100, "went on", TOPIC_ID)
+    (ledger,) = progress.compose([at(ORDERS, 100)], 9, {})
+    hand_out([ledger])
+    for batch in list(ledger._in_flight):
+        batch.waiting = False
+    ledger.rewind()
+    again = records_of(hand_out(progress.compose([at(ORDERS, 100)], 9, {})))
+    assert {where.topic for where in again} == {TOPICS.gaps}

@@ -1,0 +1,100 @@
+"""The gap ledger: what a source lost before it was mirrored, record by record; pure.
+
+Written by `target.progress` before any position beyond the gap (invariant 1), read by `cli.gaps`. Each gap has a key of
+its own, so that the compacted topic keeps them all.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Mirroring stood at `expected` and found the source's log to go on at `resumed`.
+
+    `cause` is one of `source.loss`; `lost_records` counts offsets between the two, 0 where the log leads back; `action`
+    says what was done; `at_ms` is wall clock, `topic_id` that of the log that was found.
+    """
+
+    partition: TopicPartition
+    cause: str
+    expected: int
+    resumed: int
+    action: str
+    at_ms: int
+    topic_id: UUID = NO_TOPIC_ID
+    run: str = ""
+
+    @property
+    def lost_records(self) -> int:
+        return max(self.resumed - self.expected, 0)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "cause": self.cause,
+            "expected": self.expected,
+            "resumed": self.resumed,
+            "lost_records": self.lost_records,
+            "action": self.action,
+            "at": datetime.fromtimestamp(self.at_ms / 1000, UTC).isoformat(timespec="seconds"),
+            "run": self.run,
+        }
+
+
+def encode_key(source_alias: str, gap: Gap) -> bytes:
+    """The same gap found again, by a partition that is held where it stands, is the same key."""
+    where = gap.partition
+    return _json([source_alias, where.topic, where.partition, gap.expected, gap.resumed, str(gap.topic_id)])
+
+
+def encode_value(gap: Gap) -> bytes:
+    return _json(
+        {
+            "cause": gap.cause,
+            "expected": gap.expected,
+            "resumed": gap.resumed,
+            "action": gap.action,
+            "at": gap.at_ms,
+            "id": str(gap.topic_id),
+            "run": gap.run,
+        }
+    )
+
+
+def decode(source_alias: str, key: bytes | None, value: bytes | None) -> Gap | None:
+    """The gap; None for what is another flow's, deleted, or of a later version."""
+    try:
+        alias, topic, partition, *_ = json.loads(key or b"")
+        fields = json.loads(value or b"")
+        if alias != source_alias:
+            return None
+        return Gap(
+            TopicPartition(topic, int(partition)),
+            str(fields["cause"]),
+            int(fields["expected"]),
+            int(fields["resumed"]),
+            str(fields["action"]),
+            int(fields["at"]),
+            UUID(fields["id"]),
+            str(fields["run"]),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def list_gaps(source_alias: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> list[Gap]:
+    """All gaps of a flow, in the order in which they were found; of the same key the last counts."""
+    found = (decode(source_alias, key, value) for key, value in dict(records).items())
+    return sorted((gap for gap in found if gap is not None), key=lambda gap: (gap.at_ms, gap.partition))
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,46 @@
+"""Gaps as they are stored and listed."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from sparkmirror.ledger.gaps import Gap, decode, encode_key, encode_value, list_gaps
+from sparkmirror.model import TopicPartition
+
+GAP = Gap(TopicPartition("orders", 3), "retention", 100, 130, "went on", 1_700_000_000_000, UUID(int=7), "run")
+
+
+def test_a_gap_comes_back_as_it_was_stored() -> None:
+    assert decode("A", encode_key("A", GAP), encode_value(GAP)) == GAP
+    assert GAP.lost_records == 30
+    assert GAP.as_json()["at"] == "2023-11-14T22:13:20+00:00"
+
+
+def test_a_log_that_leads_back_lost_nothing_that_could_be_counted() -> None:
+    assert replace(GAP, cause="recreated", resumed=0).lost_records == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (encode_key("B", GAP), encode_value(GAP)),
+        (encode_key("A", GAP), None),
+        (b"[]", encode_value(GAP)),
+        (None, b"{}"),
+        (encode_key("A", GAP), b'{"cause":"of a later version"}'),
+    ],
+)
+def test_what_is_no_gap_of_this_flow_is_passed_by(key: bytes | None, value: bytes | None) -> None:
+    assert decode("A", key, value) is None
+
+
+def test_gaps_are_listed_as_they_were_found_and_each_is_kept() -> None:
+    later = replace(GAP, expected=200, resumed=210, at_ms=GAP.at_ms + 1)
+    assert list_gaps("A", [(encode_key("A", gap), encode_value(gap)) for gap in (later, GAP)]) == [GAP, later]
+
+
+def test_a_gap_that_is_found_again_is_the_same_gap_and_a_topic_made_anew_twice_has_two() -> None:
+    again, another = replace(GAP, at_ms=GAP.at_ms + 1), replace(GAP, topic_id=UUID(int=8))
+    records = [(encode_key("A", gap), encode_value(gap)) for gap in (GAP, again, another)]
+    assert list_gaps("A", records) == [another, again]
