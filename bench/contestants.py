@@ -26,6 +26,7 @@ class Job:
     """One run: copy `topic` under the source alias `alias`; `codec` is what the source's batches have.
 
     `far` is `source` or `target` where that side is reached over the long link.
+    `settings` are lines for SparkMirror alone.
     """
 
     source: KafkaCluster
@@ -35,6 +36,7 @@ class Job:
     codec: str = "none"
     tls: bool = False
     far: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def target_topic(self) -> str:
@@ -133,7 +135,9 @@ def _bare(job: Job, _directory: Path) -> list[str]:
 
 def _spark(job: Job, directory: Path, extra: Mapping[str, object] | None = None) -> list[str]:
     file = directory / f"{job.alias}.properties"
-    file.write_text(render_properties({**common_properties(job), "tasks.max": SPARK_TASKS, **(extra or {})}))
+    file.write_text(
+        render_properties({**common_properties(job), "tasks.max": SPARK_TASKS, **dict(job.settings), **(extra or {})})
+    )
     return [str(Path(sys.executable).with_name("sparkmirror")), "run", str(file)]
 
 

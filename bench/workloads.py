@@ -28,6 +28,7 @@ class Workload:
     """`records` values of `value_bytes` each, in batches of `batch_records`, over `partitions` partitions.
 
     `far` names the side that is reached over LINK, if one is.
+    `settings` are lines of the flow that SparkMirror alone is given.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Workload:
     goal: Goal | None = None
     partitions: int = PARTITIONS
     far: Literal["", "source", "target"] = ""
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def megabytes(self) -> float:
@@ -61,6 +63,15 @@ WORKLOADS = {
         Workload("f", "1 KB, 160 KB batches, source far", 500_000, 1000, "none", 160, None, 1, "source"),
         Workload("g", "1 KB, 160 KB batches, target far", 150_000, 1000, "none", 160, None, 1, "target"),
         Workload("h", "1 KB, lz4, 11 KB batches, target far", 60_000, 1000, "lz4", 15, None, 1, "target"),
+        Workload(
+            "transform",
+            "1 KB, uncompressed, 160 KB batches; SparkMirror decodes, filters by Spark SQL and encodes each record",
+            1_000_000,
+            1000,
+            "none",
+            160,
+            settings=(("transforms.where", "offset >= 0"),),
+        ),
     )
 }
 WARM_UP = Workload("warm-up", "1 KB, lz4, 11 KB batches", 300_000, 1000, "lz4", 15)

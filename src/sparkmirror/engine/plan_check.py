@@ -4,16 +4,34 @@ Called by `engine.records_flow` and `engine.user_function`. Records of a partiti
 and dropped ones be accounted for, so a plan may hold projections and filters alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from sparkmirror.config.transforms import Source
 from sparkmirror.errors import ConfigError
+from sparkmirror.relay.record_schema import HEADERS_DDL
 
+TYPES: Final[Mapping[str, str]] = {
+    "target_topic": "string",
+    "target_partition": "int",
+    "timestamp": "timestamp",
+    "key": "binary",
+    "value": "binary",
+    "headers": HEADERS_DDL,
+}
+"""The columns of a record that a step may set, and their types."""
+_FITTING = {
+    "target_topic": ("string",),
+    "target_partition": ("tinyint", "smallint", "int", "bigint", "void"),
+    "timestamp": ("timestamp", "void"),
+    "key": ("binary", "string", "void"),
+    "value": ("binary", "string", "void"),
+    "headers": ("array", "void"),
+}
 _ALLOWED = frozenset({"Project", "Filter", "SubqueryAlias"})
 _LEAVES = frozenset({"StreamingRelationV2", "LocalRelation", "LogicalRDD"})
 
@@ -36,6 +54,20 @@ def quote_first_line(problem: PySparkException) -> str:
     lines = [line.strip() for line in str(problem).splitlines()]
     first = next((line for line in lines if line), type(problem).__name__)
     return first.partition(" SQLSTATE:")[0]
+
+
+def check_type(column: str, kind: str, source: Source) -> None:
+    """Raises ConfigError when `kind`, a Spark type, does not fit the column."""
+    if not kind.startswith(_FITTING[column]):
+        wanted = " or ".join(name for name in _FITTING[column] if name != "void")
+        raise refuse(source, f"gives {kind}, where {wanted} is wanted", "put a cast around it")
+
+
+def column_ids(frame: DataFrame) -> dict[str, str]:
+    """What Spark knows columns by, by name: an id is the same as long as its column only passes through."""
+    output = frame._jdf.queryExecution().analyzed().output()
+    attributes = [output.apply(at) for at in range(output.size())]
+    return {str(attribute.name()): str(attribute.exprId().toString()) for attribute in attributes}
 
 
 def check_shape(frame: DataFrame, source: Source) -> None:

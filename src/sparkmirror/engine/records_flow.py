@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.config.transforms import CallFunction, DeadLetter, Keep, SetColumns, Source
 from sparkmirror.engine.flow import OBSERVATION, decided_name, is_heartbeats
-from sparkmirror.engine.plan_check import check_shape, explain, refuse
+from sparkmirror.engine.plan_check import TYPES, check_shape, check_type, column_ids, explain, refuse
 from sparkmirror.engine.user_function import apply_function
-from sparkmirror.relay.record_schema import DEAD, HEADERS_DDL, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
+from sparkmirror.relay.record_schema import DEAD, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -23,22 +23,6 @@ if TYPE_CHECKING:
 VIEW = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "target_topic", "target_partition")
 _SEEN = ("topic", "partition", "offset", "key", "value", "headers")
 _HIDDEN = tuple(name for name in RECORD_SCHEMA.names if name not in _SEEN)
-_TYPES = {
-    "target_topic": "string",
-    "target_partition": "int",
-    "timestamp": "timestamp",
-    "key": "binary",
-    "value": "binary",
-    "headers": HEADERS_DDL,
-}
-_FITTING = {
-    "target_topic": ("string",),
-    "target_partition": ("tinyint", "smallint", "int", "bigint", "void"),
-    "timestamp": ("timestamp", "void"),
-    "key": ("binary", "string", "void"),
-    "value": ("binary", "string", "void"),
-    "headers": ("array", "void"),
-}
 _TIMESTAMP_MS_MAX = 1 << 52
 """Beyond it Spark's timestamps, in microseconds, do not reach; the record's own is kept as it is."""
 
@@ -72,8 +56,8 @@ def transform(rows: DataFrame, flow: FlowConfig) -> DataFrame:
             case SetColumns():
                 frame = _set_columns(frame, step)
             case CallFunction():
-                frame = _settle_types(apply_function(frame, step, VIEW), step.source)
-    is_retimed = column_id(frame, "timestamp") != column_id(begin, "timestamp")
+                frame = apply_function(frame, step, VIEW)
+    is_retimed = column_ids(frame)["timestamp"] != column_ids(begin)["timestamp"]
     return _finish(frame, is_retimed=is_retimed)
 
 
@@ -139,40 +123,11 @@ def _set_columns(frame: DataFrame, step: SetColumns) -> DataFrame:
     for setting in step.columns:
         with explain(setting.source):
             kind = frame.select(F.expr(setting.expression).alias("x")).schema["x"].dataType.simpleString()
-            _check_type(setting.column, kind, setting.source)
-            value = F.expr(setting.expression).cast(_TYPES[setting.column])
+            check_type(setting.column, kind, setting.source)
+            value = F.expr(setting.expression).cast(TYPES[setting.column])
             changed[setting.column] = F.when(F.col("__active"), value).otherwise(F.col(setting.column))
             check_shape(frame.select(changed[setting.column]), setting.source)
     return frame.select(*(changed[name].alias(name) if name in changed else F.col(name) for name in frame.columns))
-
-
-def _check_type(column: str, kind: str, source: Source) -> None:
-    if not kind.startswith(_FITTING[column]):
-        wanted = " or ".join(name for name in _FITTING[column] if name != "void")
-        raise refuse(source, f"gives {kind}, where {wanted} is wanted", "put a cast around it")
-
-
-def _settle_types(frame: DataFrame, source: Source) -> DataFrame:
-    """What a function made of the columns, in the types of records."""
-    kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    for column in _TYPES:
-        _check_type(column, kinds[column], source)
-    with explain(source):
-        return frame.select(
-            *(
-                F.col(name).cast(_TYPES[name]).alias(name)
-                if name in _TYPES and kinds[name] != _TYPES[name]
-                else F.col(name)
-                for name in frame.columns
-            )
-        )
-
-
-def column_id(frame: DataFrame, name: str) -> str:
-    """What Spark knows a column by: the same as long as it only passes through."""
-    output = frame._jdf.queryExecution().analyzed().output()
-    ids = {output.apply(at).name(): output.apply(at).exprId().toString() for at in range(output.size())}
-    return str(ids[name])
 
 
 def _finish(frame: DataFrame, *, is_retimed: bool) -> DataFrame:

@@ -14,7 +14,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sparkmirror.config.transforms import CallFunction, Source
-from sparkmirror.engine.plan_check import chain, check_shape, explain, quote_first_line, refuse
+from sparkmirror.engine.plan_check import (
+    TYPES,
+    chain,
+    check_shape,
+    check_type,
+    column_ids,
+    explain,
+    quote_first_line,
+    refuse,
+)
 
 _KEPT = ("topic", "partition", "offset")
 _SAVED = "__saved_"
@@ -47,11 +56,19 @@ def apply_function(frame: DataFrame, step: CallFunction, view: Sequence[str]) ->
         check_shape(made, step.source)
         _check_columns(made, given, step.source, view)
         done = _redo(saved, _steps_of(made, given, step.source), [*hidden, *(f"{_SAVED}{name}" for name in view)])
-        attributes = {attribute.name(): _column(done, attribute) for attribute in _output(made)}
-        columns = {name: attributes.get(name, F.col(f"{_SAVED}{name}")) for name in view}
-        return done.select(
-            *hidden, *(column.alias(name) if name not in attributes else column for name, column in columns.items())
-        )
+        return done.select(*hidden, *(_settle(done, made, given, name, step.source) for name in view))
+
+
+def _settle(done: DataFrame, made: DataFrame, given: DataFrame, name: str, source: Source) -> Column:
+    """A column as the function made it, in its type, for the rows that are the function's business."""
+    saved = F.col(f"{_SAVED}{name}")
+    found = next((attribute for attribute in _output(made) if attribute.name() == name), None)
+    if found is None:
+        return saved.alias(name)
+    if found.exprId().toString() == column_ids(given)[name]:
+        return _column(done, found)
+    check_type(name, made.schema[name].dataType.simpleString(), source)
+    return F.when(F.col("__active"), _column(done, found).cast(TYPES[name])).otherwise(saved).alias(name)
 
 
 def _call(function: Callable[[DataFrame], object], given: DataFrame, step: CallFunction) -> DataFrame:
@@ -72,8 +89,7 @@ def _output(frame: DataFrame) -> list[Any]:
 
 
 def _check_columns(made: DataFrame, given: DataFrame, source: Source, view: Sequence[str]) -> None:
-    before = {attribute.name(): attribute.exprId().toString() for attribute in _output(given)}
-    after = {attribute.name(): attribute.exprId().toString() for attribute in _output(made)}
+    before, after = column_ids(given), column_ids(made)
     for name in _KEPT:
         if after.get(name) != before[name]:
             what = "changes" if name in after else "leaves out"

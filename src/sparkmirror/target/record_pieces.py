@@ -45,9 +45,9 @@ def make_pieces(rows: Sequence[pa.RecordBatch], origin: Origin, sizes: Sizes) ->
 
     Raises Unroutable for a topic that cannot be, and what `sizes` raises.
     """
-    table = pa.Table.from_batches(rows).combine_chunks()
-    if not table.num_rows:
+    if not any(batch.num_rows for batch in rows):
         return []
+    table = pa.Table.from_batches(rows).combine_chunks()
     (whole,) = table.to_batches()
     columns = _columns(whole)
     pieces: list[tuple[TopicPartition, Piece]] = []

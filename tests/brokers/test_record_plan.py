@@ -1,0 +1,217 @@
+"""Transforms in Spark itself: what expressions and functions do to rows, and what is refused in Spark's own words.
+
+No broker takes part; the JVM is why these stand here.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sparkmirror.config.flows import FlowConfig, parse_config
+from sparkmirror.config.properties import parse_properties
+from sparkmirror.engine.records_flow import transform
+from sparkmirror.engine.spark import launch_context, open_record_session, open_session
+from sparkmirror.errors import ConfigError
+from sparkmirror.relay.record_schema import RECORD_DDL, RECORD_SCHEMA
+
+SMALLEST = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+HERE = __name__
+LONG_AGO = 1_000_000_000_123
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    context: SparkContext = launch_context(1, tmp_path_factory.mktemp("spark"))
+    try:
+        yield open_record_session(open_session(context))
+    finally:
+        context.stop()
+
+
+def flow_of(lines: str) -> FlowConfig:
+    return parse_config(parse_properties((SMALLEST + lines).encode(), "mm2")).flows[0]
+
+
+def row(kind: str, **values: Any) -> tuple[Any, ...]:
+    usual = {
+        "kind": kind,
+        "topic": "orders",
+        "partition": 1,
+        "records": 1,
+        "bytes": 9,
+        "max_timestamp": 1,
+        "fetched_at": 3,
+    }
+    record = {"offset": 5, "timestamp": LONG_AGO, "key": b"k", "value": b"v", "headers": []} if kind == "record" else {}
+    given = usual | record | values
+    return tuple(given.get(name) for name in RECORD_SCHEMA.names)
+
+
+def outcome(spark: SparkSession, lines: str, *rows: tuple[Any, ...]) -> list[Any]:
+    return transform(spark.createDataFrame(list(rows), RECORD_DDL), flow_of(lines)).collect()
+
+
+def kept_offsets(rows: list[Any]) -> list[int]:
+    return [row.offset for row in rows if row.kind == "record"]
+
+
+def clean(records: DataFrame) -> DataFrame:
+    big = records.filter("offset > 5").withColumn("key", F.upper(F.col("value").cast("string")))
+    return (
+        big.where(F.col("key") != "DROP").withColumn("target_topic", F.concat("topic", F.lit("-clean"))).drop("headers")
+    )
+
+
+def lose_offset(records: DataFrame) -> DataFrame:
+    return records.drop("offset")
+
+
+def fake_offset(records: DataFrame) -> DataFrame:
+    return records.withColumn("offset", F.col("offset") + 1)
+
+
+def add_column(records: DataFrame) -> DataFrame:
+    return records.withColumn("extra", F.lit(1))
+
+
+def count_up(records: DataFrame) -> DataFrame:
+    return records.groupBy("topic", "partition", "offset").count()
+
+
+def give_numbers(records: DataFrame) -> DataFrame:
+    return records.withColumn("value", F.lit(5))
+
+
+def misspell(records: DataFrame) -> DataFrame:
+    return records.where("offst > 5")
+
+
+def give_nothing(records: DataFrame) -> None:
+    del records
+
+
+def start_anew(records: DataFrame) -> DataFrame:
+    return records.sparkSession.range(3).select(*(F.lit(None).alias(name) for name in records.columns))
+
+
+def test_rows_that_are_no_records_pass_every_step_untouched(spark: SparkSession) -> None:
+    lines = "transforms.where = false\ntransforms.set.value = 'x'\ntransforms.set.topic = 'y'\n"
+    lines += f"transforms.function = {HERE}:clean\n"
+    plain = [row("run", first_offset=0, next_offset=9, codec=3), row("plan", payload=b"{}"), row("flush", topic=None)]
+    found = outcome(spark, lines, row("record"), *plain)
+    assert [one.kind for one in found] == ["run", "plan", "flush"]
+    assert (found[0].first_offset, found[0].next_offset, found[0].codec, found[0].topic) == (0, 9, 3, "orders")
+    assert found[1].payload == b"{}"
+    assert all(one.value is None and one.target_topic is None for one in found)
+
+
+def test_a_function_does_not_see_to_dead_letters(spark: SparkSession) -> None:
+    lines = (
+        f"transforms.deadletter.when = true\ntransforms.deadletter.topic = dead\ntransforms.function = {HERE}:clean\n"
+    )
+    (found,) = outcome(spark, lines, row("record", offset=1))
+    assert (found.kind, found.key, found.target_topic) == ("dead", b"k", "dead")
+
+
+def test_a_record_that_nobody_touches_is_as_it_was(spark: SparkSession) -> None:
+    odd = {"timestamp": 1 << 62, "key": None, "value": b"\xff", "headers": [("a", None), ("a", b"")]}
+    (found,) = outcome(spark, "transforms.where = true\n", row("record", **odd))
+    assert (found.timestamp, found.key, found.value) == (1 << 62, None, b"\xff")
+    assert [tuple(header) for header in found.headers] == [("a", None), ("a", b"")]
+    assert (found.target_topic, found.target_partition) == ("A.orders", 1)
+
+
+def test_where_is_as_in_sql_null_is_not_true(spark: SparkSession) -> None:
+    rows = [row("record", offset=at, value=value) for at, value in enumerate((b"7", b"x", None, b"3"))]
+    assert kept_offsets(outcome(spark, "transforms.where = cast(string(value) AS int) > 5\n", *rows)) == [0]
+
+
+def test_settings_see_the_record_as_it_was(spark: SparkSession) -> None:
+    lines = "transforms.set.key = value\ntransforms.set.value = key\n"
+    lines += "transforms.set.timestamp = timestamp + interval 1 hour\n"
+    (found,) = outcome(spark, lines, row("record"))
+    assert (found.key, found.value, found.timestamp) == (b"v", b"k", LONG_AGO + 3_600_000)
+
+
+def test_dead_letters_are_marked_and_left_alone_by_later_steps(spark: SparkSession) -> None:
+    lines = (
+        "transforms.deadletter.when = value = 'bad'\ntransforms.deadletter.topic = dead\ntransforms.set.value = 'x'\n"
+    )
+    good, bad = outcome(spark, lines, row("record"), row("record", value=b"bad", timestamp=1 << 60))
+    assert (good.kind, good.value, good.target_topic) == ("record", b"x", "A.orders")
+    assert (bad.kind, bad.value, bad.target_topic, bad.timestamp) == ("dead", b"bad", "dead", 1 << 60)
+    assert [tuple(header) for header in bad.headers] == [
+        ("__connect.errors.topic", b"orders"),
+        ("__connect.errors.partition", b"1"),
+        ("__connect.errors.offset", b"5"),
+    ]
+
+
+def test_heartbeats_are_left_alone(spark: SparkSession) -> None:
+    found = outcome(spark, "transforms.where = false\n", row("record", topic="heartbeats"))
+    assert [one.target_topic for one in found] == ["A.heartbeats"]
+
+
+def test_connect_s_steps_do_in_order_what_they_do_there(spark: SparkSession) -> None:
+    names = "org.apache.kafka.connect.transforms"
+    lines = (
+        "transforms = route, stamp, drop, quiet\n"
+        f"transforms.route.type = {names}.RegexRouter\ntransforms.route.regex = A\\\\.(or)(.*)\n"
+        "transforms.route.replacement = eu-$2-$1\n"
+        f"transforms.stamp.type = {names}.InsertHeader\ntransforms.stamp.header = h\n"
+        "transforms.stamp.value.literal = 1\n"
+        f"transforms.drop.type = {names}.DropHeaders\ntransforms.drop.headers = a\n"
+        f"transforms.quiet.type = {names}.Filter\ntransforms.quiet.predicate = p\ntransforms.quiet.negate = true\n"
+        f"predicates = p\npredicates.p.type = {names}.predicates.TopicNameMatches\npredicates.p.pattern = eu-.*\n"
+    )
+    (found,) = outcome(spark, lines, row("record", headers=[("a", b"x"), ("b", None)]), row("record", topic="other"))
+    assert found.target_topic == "eu-ders-or"
+    assert [tuple(header) for header in found.headers] == [("b", None), ("h", b"1")]
+
+
+def test_a_function_filters_and_changes_records(spark: SparkSession) -> None:
+    values = (b"a", b"drop", b"c")
+    rows = [row("record", offset=5 + at, value=value, headers=[("a", b"")]) for at, value in enumerate(values)]
+    (found,) = outcome(spark, f"transforms.function = {HERE}:clean\n", *rows)
+    assert (found.offset, found.key, found.value, found.target_topic) == (7, b"C", b"c", "orders-clean")
+    assert [tuple(header) for header in found.headers] == [("a", b"")], "what it leaves out is as it was"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            "transforms.where = offst > 5\n",
+            r"mm2:5: `transforms.where` is refused by Spark: \[UNRESOLVED_COLUMN.WITH_SUGGESTION\] A column.* `offst`",
+        ),
+        ("transforms.where = offset >\n", r"is refused by Spark: \[PARSE_SYNTAX_ERROR\]"),
+        (
+            "transforms.set.value = nosuch(value)\n",
+            r"`transforms.set.value` is refused by Spark: \[UNRESOLVED_ROUTINE\]",
+        ),
+        ("transforms.where = offset + 1\n", "gives bigint, where true or false is wanted"),
+        ("transforms.set.value = offset\n", "`transforms.set.value` gives bigint, where binary or string is wanted"),
+        ("transforms.set.headers = array(1)\n", r"`transforms.set.headers` is refused by Spark: \[DATATYPE_MISMATCH"),
+        ("transforms.set.value = string(row_number() over (order by offset))\n", "makes Spark plan `Window`"),
+        ("transforms.where = offset > (select 5)\n", "holds a subquery"),
+        ("transforms.function = no_such_module:f\n", "cannot be loaded: ModuleNotFoundError"),
+        (f"transforms.function = {HERE}:nothing\n", "cannot be loaded: AttributeError"),
+        (f"transforms.function = {HERE}:lose_offset\n", "leaves out the column offset"),
+        (f"transforms.function = {HERE}:fake_offset\n", "changes the column offset"),
+        (f"transforms.function = {HERE}:add_column\n", "adds the column extra"),
+        (f"transforms.function = {HERE}:count_up\n", "makes Spark plan `Aggregate`"),
+        (f"transforms.function = {HERE}:give_numbers\n", "gives int, where binary or string is wanted"),
+        (f"transforms.function = {HERE}:misspell\n", r"fails in .*:misspell: \[UNRESOLVED_COLUMN"),
+        (f"transforms.function = {HERE}:give_nothing\n", "got NoneType"),
+        (f"transforms.function = {HERE}:start_anew\n", "Range|another one"),
+    ],
+)
+def test_what_does_not_work_on_one_record_at_a_time_is_refused(spark: SparkSession, lines: str, message: str) -> None:
+    frame = spark.createDataFrame([row("record")], RECORD_DDL)
+    with pytest.raises(ConfigError, match=message) as caught:
+        transform(frame, flow_of(lines))
+    assert caught.value.line == 5

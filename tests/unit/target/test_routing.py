@@ -1,0 +1,183 @@
+"""Progress of a source partition waits for every target partition that its records went to."""
+
+from typing import Any
+
+from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.records import Record, encode_batch
+from sparkmirror.batch.span import Span
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.target.bundle import Bundle
+from sparkmirror.target.delivery import Delivery
+from sparkmirror.target.intake import Intake
+from sparkmirror.target.outbox import Batch, Outbox, State
+from sparkmirror.target.progress import Progress, ProgressOptions
+from sparkmirror.target.routing import Routing
+
+SOURCE = TopicPartition("orders", 0)
+HOME = TopicPartition("A.orders", 0)
+AUDIT = TopicPartition("audit", 3)
+
+
+class Tally:
+    """What the routing counts."""
+
+    def __init__(self) -> None:
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.faults: dict[TopicPartition, str] = {}
+        self.duplicates = self.refused_gaps = self.records = 0
+
+    def sent(self, records: int, size: int) -> None:
+        assert size > 0
+        self.records += records
+
+
+class Peer:
+    """Counts what the reader gets back."""
+
+    def __init__(self) -> None:
+        self.freed_bytes = 0
+        self.orders: list[int] = []
+
+    def free_inline(self, size: int) -> None:
+        self.freed_bytes += size
+
+    def order(self, slot: int, *, paused: bool, offset: int) -> None:
+        assert slot == 0 and not paused
+        self.orders.append(offset)
+
+
+class Story:
+    """One source partition at offset 0, and a broker that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.tally, self.peer = Tally(), Peer()
+        progress = Progress(ProgressOptions("A", ledger_topics("A"), 1.0), 0, 25)
+        tally: Any = self.tally
+        peer: Any = self.peer
+        intake = Intake(peer, progress, tally)
+        self.source = intake.outboxes[SOURCE] = Outbox(SOURCE, None, 0, 0)
+        self.failed: list[str] = []
+        self.mapped: list[tuple[Span, ...]] = []
+        self.routing = Routing(peer, intake, tally, self._fail, self._close)
+
+    def _fail(self, outbox: Outbox, reason: str) -> None:
+        assert outbox is self.source
+        self.failed.append(reason)
+        outbox.state = State.FAILED
+        outbox.rewind()
+
+    def _close(self, outbox: Outbox, mapped: list[Batch]) -> None:
+        assert outbox is self.source
+        self.mapped += [batch.spans for batch in mapped]
+
+    def bring(self, first: int, following: int, *targets: TopicPartition, problem: str = "") -> list[Outbox]:
+        """A range of 100 bytes, with one record for each of `targets`."""
+        delivery = Delivery(
+            "run", SOURCE, HOME.topic, first, following, following - first, following, 0, memoryview(b""), None
+        )
+        pieces = tuple((target, piece_of(first + at)) for at, target in enumerate(targets))
+        return self.routing.take(Bundle(delivery, 100, 7, pieces, problem))
+
+    def send(self, target: TopicPartition) -> Batch:
+        batch = self.routing.lanes[target].next_batch(1, 0)
+        assert batch is not None
+        return batch
+
+    def answer(self, target: TopicPartition, batch: Batch) -> None:
+        lane = self.routing.lanes[target]
+        self.routing.acknowledge(lane, lane.succeed(batch, 50))
+
+
+def piece_of(offset: int) -> Piece:
+    return Piece(bytearray(encode_batch([Record(0, 0, None, b"v")])), (Span(offset, 1),), 1)
+
+
+def test_the_position_moves_when_the_last_target_has_answered() -> None:
+    story = Story()
+    lanes = story.bring(0, 5, HOME, AUDIT)
+    assert [lane.target for lane in lanes] == [HOME, AUDIT]
+    home, audit = story.send(HOME), story.send(AUDIT)
+    story.answer(HOME, home)
+    assert (story.source.acknowledged, story.peer.freed_bytes) == (0, 0)
+    story.answer(AUDIT, audit)
+    assert (story.source.acknowledged, story.peer.freed_bytes, story.source.leader_epoch) == (5, 100, 7)
+    assert story.source.idle and story.tally.records == 2
+
+
+def test_a_range_that_was_dropped_as_a_whole_moves_the_position_behind_those_before_it() -> None:
+    story = Story()
+    story.bring(0, 5, AUDIT)
+    assert story.bring(5, 9) == []
+    assert story.source.acknowledged == 0
+    story.answer(AUDIT, story.send(AUDIT))
+    assert story.source.acknowledged == 9
+
+
+def test_later_ranges_wait_for_earlier_ones() -> None:
+    story = Story()
+    story.bring(0, 5, AUDIT)
+    story.bring(5, 6, HOME)
+    story.answer(HOME, story.send(HOME))
+    assert story.source.acknowledged == 0
+    story.answer(AUDIT, story.send(AUDIT))
+    assert story.source.acknowledged == 6
+
+
+def test_only_records_of_the_mirrored_partition_are_mapped_in_their_order() -> None:
+    story = Story()
+    story.bring(0, 3, HOME, AUDIT, HOME)
+    first, second = story.send(HOME), story.send(HOME)
+    story.answer(HOME, first)
+    story.answer(HOME, second)
+    assert story.mapped == []
+    story.answer(AUDIT, story.send(AUDIT))
+    assert story.mapped == [(Span(0, 1),), (Span(2, 1),)]
+
+
+def test_duplicates_are_dropped_and_their_bytes_given_back() -> None:
+    story = Story()
+    story.bring(0, 5)
+    assert story.bring(0, 5, HOME) == []
+    assert (story.tally.duplicates, story.peer.freed_bytes) == (5, 200)
+
+
+def test_a_range_that_cannot_be_the_next_is_ordered_again_from_the_position() -> None:
+    for first, following in ((7, 9), (3, 9)):
+        story = Story()
+        story.bring(0, 5)
+        assert story.bring(first, following, HOME) == []
+        assert (story.peer.orders, story.source.state) == ([5], State.REWINDING)
+        story.bring(5, 9)
+        assert (story.source.acknowledged, story.source.state) == (9, State.FLOWING)
+
+
+def test_what_a_refusing_target_gives_up_fails_its_sources_once() -> None:
+    story = Story()
+    story.bring(0, 5, AUDIT)
+    story.bring(5, 6, AUDIT)
+    home_waits = story.bring(6, 8, HOME)
+    assert home_waits
+    lane = story.routing.lanes[AUDIT]
+    story.send(AUDIT).waiting = False
+    lane.reason = "record too large"
+    lane.rewind()
+    assert story.failed == ["its records for audit-3 are refused: record too large"]
+    assert (story.source.position, story.source.acknowledged) == (0, 0)
+    story.answer(HOME, story.send(HOME))
+    assert story.source.acknowledged == 0, "what was on its way is read again"
+
+
+def test_a_range_that_cannot_be_routed_fails_its_source() -> None:
+    story = Story()
+    assert story.bring(0, 5, problem="no topic") == []
+    assert (story.failed, story.source.acknowledged, story.peer.freed_bytes) == (["no topic"], 0, 100)
+
+
+def test_a_lane_is_told_from_a_source_of_the_same_name() -> None:
+    story = Story()
+    story.bring(0, 5, SOURCE)
+    lane = story.routing.lanes[SOURCE]
+    assert story.routing.is_lane(lane) and lane.source != SOURCE
+    other = Outbox(SOURCE, SOURCE, 0, 0)
+    assert not story.routing.is_lane(other)
