@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from tests.oracle import Client, Seen, assert_same, list_topics, read_messages, read_topic
 from tests.scenarios.data import Note, make_topics, write
-from tests.scenarios.mirror import MirrorOnce, flow_file
+from tests.scenarios.mirror import MirrorOnce, StartMirror, flow_file
 
 LONG_AGO_MS = 1_000_000_000_000
 HEADERS: tuple[tuple[str, bytes | None], ...] = (("trace", b"1"), ("trace", None), ("secret", b"\x00\xff"))
@@ -110,3 +110,41 @@ def newest_positions(target: Client, alias: str) -> dict[str, int]:
             where = json.loads(message.key())[1]
             newest[f"{where['topic']}-{where['partition']}"] = json.loads(message.value())["offset"]
     return newest
+
+
+def test_a_running_flow_passes_each_record_within_moments_and_says_what_is_wrong_with_one(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
+) -> None:
+    story, alias = unique("live"), unique("east")
+    make_topics(source, {story: 2})
+    lines = [
+        "transforms.where = cast(value AS string) LIKE '%7'",
+        f"transforms.set.topic = if(key = 'lost', '{story} ', target_topic)",
+        "offset.flush.interval.ms = 200",
+    ]
+    mirror = start_mirror(flow_file(source, target, alias=alias, topics=story, lines=lines))
+    remote = f"{alias}.{story}"
+    for first in (0, 100, 200):
+        write(source, story, [Note(b"%d" % at, b"k", partition=0) for at in range(first, first + 100)])
+        wanted = [b"%d" % at for at in range(first + 100) if at % 10 == 7]
+        mirror.wait_until(lambda wanted=wanted: values_of(target, remote) == wanted, f"{first + 100} records are there")
+    mirror.wait_until(
+        lambda: newest_positions(target, alias).get(f"{story}-0") == 299, "what was dropped at the end counts"
+    )
+    write(source, story, [Note(b"7", b"lost", partition=1), Note(b"17", b"k", partition=1)])
+    write(source, story, [Note(b"1007", b"k", partition=0)])
+    mirror.wait_until(lambda: b"1007" in values_of(target, remote), "the other partition goes on")
+    mirror.wait_until(lambda: "cannot be a topic for data" in statuses(target, alias), "the status says what is wrong")
+    assert newest_positions(target, alias).get(f"{story}-1", -1) == -1
+    mirror.stop()
+
+
+def values_of(target: Client, topic: str) -> list[bytes | None]:
+    """The values of partition 0."""
+    return [record.value for record in read_topic(target, topic)[0]] if topic in list_topics(target) else []
+
+
+def statuses(target: Client, alias: str) -> str:
+    """All that the tasks have said so far."""
+    topic = f"mm2-sparkmirror-status.{alias}.internal"
+    return " ".join((message.value() or b"").decode() for _, log in read_messages(target, topic) for message in log)
