@@ -154,7 +154,9 @@ class Benchmark:
         self.runs += 1
         alias = f"{contestant.name}-{self.runs}"
         codec, far = (workload.codec, workload.far) if workload else ("none", "")
-        return Job(self.source, target or self.target, alias, topic, codec, tls, far, workload.settings if workload else ())
+        return Job(
+            self.source, target or self.target, alias, topic, codec, tls, far, workload.settings if workload else ()
+        )
 
     def _copy(self, contestant: Contestant, workload: Workload, variant: str, job: Job) -> None:
         outcome = self._try(partial(measure_copy, contestant, job, workload, self.directory, self.guard))

@@ -98,6 +98,11 @@ def start_anew(records: DataFrame) -> DataFrame:
     return records.sparkSession.range(3).select(*(F.lit(None).alias(name) for name in records.columns))
 
 
+def shout(records: DataFrame) -> DataFrame:
+    upper = F.udf(lambda value: None if value is None else bytes(value).upper(), "binary")
+    return records.withColumn("value", upper("value"))
+
+
 def test_rows_that_are_no_records_pass_every_step_untouched(spark: SparkSession) -> None:
     lines = "transforms.where = false\ntransforms.set.value = 'x'\ntransforms.set.topic = 'y'\n"
     lines += f"transforms.function = {HERE}:clean\n"
@@ -179,6 +184,17 @@ def test_a_function_filters_and_changes_records(spark: SparkSession) -> None:
     (found,) = outcome(spark, f"transforms.function = {HERE}:clean\n", *rows)
     assert (found.offset, found.key, found.value, found.target_topic) == (7, b"C", b"c", "orders-clean")
     assert [tuple(header) for header in found.headers] == [("a", b"")], "what it leaves out is as it was"
+
+
+def test_a_function_may_use_python_udfs_which_see_nulls_for_rows_that_are_no_records(spark: SparkSession) -> None:
+    found = outcome(spark, f"transforms.function = {HERE}:shout\n", row("record"), row("run"))
+    assert [one.value for one in found] == [b"V", None]
+
+
+def test_topics_by_the_day_of_a_record(spark: SparkSession) -> None:
+    lines = "transforms = t\ntransforms.t.type = org.apache.kafka.connect.transforms.TimestampRouter\n"
+    (found,) = outcome(spark, lines + "transforms.t.timestamp.format = yyyyMMdd\n", row("record"))
+    assert found.target_topic == "A.orders-20010909"
 
 
 @pytest.mark.parametrize(

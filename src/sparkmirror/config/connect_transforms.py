@@ -69,9 +69,9 @@ class Table(Generic[T]):
 
 
 def literal(text: str) -> str:
-    """`text` as a string of Spark SQL."""
+    """`text` as a string of Spark SQL, which would put variables in place of `${…}`."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
-    return f"'{escaped}'"
+    return "'" + escaped.replace("${", "\\u0024{") + "'"
 
 
 def _whole(pattern: str) -> str:
@@ -119,7 +119,8 @@ def _timestamp_router(given: Given) -> Setting:
     if not _DATE_PATTERN.fullmatch(pattern):
         raise Unusable(f"has the timestamp.format `{pattern}`; only the letters y, M, d, H, m, s and S are translated")
     date = f"date_format(timestamp, {literal(pattern)})"
-    return "target_topic", f"replace(replace({literal(shape)}, '${{topic}}', target_topic), '${{timestamp}}', {date})"
+    named = f"replace({literal(shape)}, {literal('${topic}')}, target_topic)"
+    return "target_topic", f"replace({named}, {literal('${timestamp}')}, {date})"
 
 
 _VALUE_TO_KEY = (

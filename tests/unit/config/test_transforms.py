@@ -70,7 +70,7 @@ def test_a_flow_s_own_line_wins_over_the_top_level() -> None:
         (
             "type = {c}.TimestampRouter|timestamp.format = yyyy-MM",
             "target_topic",
-            "replace(replace('${topic}-${timestamp}', '${topic}', target_topic), '${timestamp}', "
+            r"replace(replace('\u0024{topic}-\u0024{timestamp}', '\u0024{topic}', target_topic), '\u0024{timestamp}', "
             "date_format(timestamp, 'yyyy-MM'))",
         ),
     ],
