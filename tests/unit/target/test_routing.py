@@ -10,7 +10,9 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.intake import Intake
+from sparkmirror.target.limits import TargetLimits
 from sparkmirror.target.outbox import Batch, Outbox, State
+from sparkmirror.target.packing import AS_THEY_ARE
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.routing import Routing
 
@@ -55,7 +57,8 @@ class Story:
         progress = Progress(ProgressOptions("A", ledger_topics("A"), 1.0), 0, 25)
         tally: Any = self.tally
         peer: Any = self.peer
-        intake = Intake(peer, progress, tally)
+        nowhere: Any = None
+        intake = Intake(peer, progress, tally, TargetLimits(nowhere, nowhere), AS_THEY_ARE)
         self.source = intake.outboxes[SOURCE] = Outbox(SOURCE, None, 0, 0)
         self.failed: list[str] = []
         self.mapped: list[tuple[Span, ...]] = []
