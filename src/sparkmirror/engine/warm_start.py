@@ -187,3 +187,4 @@ if __name__ == "__main__":
         _run_query(sys.argv[1])
     else:
         archive_options()
+        import sparkmirror.batch.kernels  # noqa: F401  # compiled once, into the user's cache

@@ -44,6 +44,9 @@ from sparkmirror.target.tally import Tally
 from sparkmirror.target.transaction import ExactlyOnce, Hooks, TransactionOptions
 
 DRAIN_SECONDS_MAX: Final = 2.0
+_JOIN_SECONDS_MAX: Final = 60.0
+"""The loop ends by itself in twice the time to drain; only kernels that are compiled meanwhile hold it up longer."""
+_MAKING_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 0.1
 _TEND_SECONDS: Final = 0.02
 """How often timers are looked at while data flows: tens of thousands of turns a second need it no oftener."""
@@ -143,7 +146,7 @@ class Sender:
         """Drain for at most two seconds, store the last positions, and end. Raises what ended the loop early."""
         self._finish_by = time.monotonic() + DRAIN_SECONDS_MAX
         self._wake()
-        self._thread.join(3 * DRAIN_SECONDS_MAX)
+        self._thread.join(_JOIN_SECONDS_MAX)
         if self.error is not None:
             raise self.error
 
@@ -309,6 +312,7 @@ class Sender:
             return outbox.next_batch(*guarantee.identity, guarantee.transactional)
         if not guarantee.admits(outbox):
             return None
+        began = time.monotonic()
         try:
             batch = outbox.next_batch(*guarantee.identity, guarantee.transactional)
         except RecordTooLarge as problem:
@@ -318,11 +322,18 @@ class Sender:
         except ProtocolError as problem:
             self._fail(outbox, str(problem))
             return None
+        finally:
+            self._wait_longer(time.monotonic() - began)
         if batch is not None:
             guarantee.sent(outbox, batch)
         elif outbox.idle:  # what was left had no record to send
             self._isolation.after_progress(outbox)
         return batch
+
+    def _wait_longer(self, seconds: float) -> None:
+        """The first batch that is made anew waits for the kernels: that must not count as a target's silence."""
+        if seconds > _MAKING_SECONDS and self._finish_by:
+            self._finish_by = time.monotonic() + DRAIN_SECONDS_MAX
 
     # Answers.
 
