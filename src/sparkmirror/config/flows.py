@@ -13,6 +13,7 @@ from sparkmirror.config import client_keys, keys
 from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_consumer, read_producer
 from sparkmirror.config.files import read_mirror_file
 from sparkmirror.config.key import Scope
+from sparkmirror.config.offsets import HeartbeatSettings, OffsetSettings, read_heartbeats, read_offsets
 from sparkmirror.config.precedence import (
     FlowLayers,
     admin_properties,
@@ -58,6 +59,7 @@ class FlowConfig:
     refresh_topics_enabled: bool
     refresh_topics_interval_seconds: int
     sync: SyncSettings
+    offsets: OffsetSettings
     offset_storage_topic: str
     offset_storage_partitions: int
     offset_storage_replication_factor: int
@@ -115,6 +117,7 @@ class MirrorConfig:
     warnings: tuple[str, ...]
     file: str
     text: str = field(default="", repr=False)
+    heartbeats: tuple[HeartbeatSettings, ...] = ()
 
 
 def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
@@ -144,7 +147,9 @@ def examine(
     enabled = tuple(_read_flow(properties, name, problems) for name in _enabled_pairs(properties, aliases, problems))
     _refuse_loops(properties, enabled, problems)
     chosen = _choose(enabled, aliases, targets, flows, problems)
-    config = MirrorConfig(clusters, chosen, problems.warnings(), properties.file, write_properties(properties))
+    heartbeats = _read_heartbeats(properties, clusters, targets, flows, problems)
+    text = write_properties(properties)
+    config = MirrorConfig(clusters, chosen, problems.warnings(), properties.file, text, heartbeats)
     return config, problems
 
 
@@ -216,6 +221,24 @@ def _emits_heartbeats(properties: Properties, pair: FlowName) -> bool:
     return entry is None or entry.value.lower() == "true"
 
 
+def _read_heartbeats(
+    properties: Properties,
+    clusters: Mapping[str, Cluster],
+    targets: Sequence[str],
+    flows: Sequence[str],
+    problems: Problems,
+) -> tuple[HeartbeatSettings, ...]:
+    """Of every ordered pair of clusters, mirrored or not, as in MirrorMaker; but only of what was asked for."""
+    pairs = [FlowName(source, target) for source, target in permutations(clusters, 2)]
+    return tuple(
+        read_heartbeats(pair, clusters[pair.target], Reader(connector_properties(properties, pair), problems))
+        for pair in pairs
+        if _emits_heartbeats(properties, pair)
+        and (not targets or pair.target in targets)
+        and (not flows or str(pair) in flows)
+    )
+
+
 def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> FlowConfig:
     layers = flow_layers(properties, name)
     _check(layers, problems)
@@ -233,6 +256,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         refresh_topics_enabled=flow.read(keys.REFRESH_TOPICS_ENABLED),
         refresh_topics_interval_seconds=flow.read(keys.REFRESH_TOPICS_INTERVAL),
         sync=read_sync(flow, _own_properties(flow, name)),
+        offsets=read_offsets(flow),
         offset_storage_topic=own_topic or f"mm2-offsets.{name.source}.internal",
         offset_storage_partitions=storage.read(keys.OFFSET_STORAGE_PARTITIONS),
         offset_storage_replication_factor=storage.read(keys.OFFSET_STORAGE_REPLICATION),

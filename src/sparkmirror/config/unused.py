@@ -26,13 +26,7 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
     (
         _NOT_YET,
         (Scope.FLOW,),
-        """
-        checkpoints.topic.replication.factor emit.checkpoints.enabled emit.checkpoints.interval.seconds
-        emit.heartbeats.enabled emit.heartbeats.interval.seconds emit.offset-syncs.enabled group.filter.class groups
-        groups.exclude heartbeats.topic.replication.factor offset-syncs.topic.location
-        offset-syncs.topic.replication.factor offset.lag.max refresh.groups.enabled refresh.groups.interval.seconds
-        sync.group.offsets.enabled sync.group.offsets.interval.seconds
-        """,
+        "group.filter.class",
     ),
     (
         "the status tells it: a partition that the target refuses is paused and tried again, the others go on",

@@ -10,12 +10,15 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 
-from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.syncing import LOOK_SECONDS
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.sync.change import Round, Sync
 from sparkmirror.sync.flow import flow_syncs, run_round
+from sparkmirror.sync.heartbeat_job import HeartbeatJob
+from sparkmirror.sync.offset_job import LOOK_SECONDS as OFFSETS_LOOK_SECONDS
+from sparkmirror.sync.offset_job import OffsetJob
 
 log = logging.getLogger(__name__)
 
@@ -23,17 +26,29 @@ _COST_SHARE = 0.02
 _CHANGES_TOLD_MAX = 5
 
 
-def pause_seconds(cost_seconds: float, seconds_max: float) -> float:
+def pause_seconds(
+    cost_seconds: float, seconds_max: float, look_seconds: float = LOOK_SECONDS, cost_share: float = _COST_SHARE
+) -> float:
     """How long to wait after a round that took `cost_seconds`: 5 s, or more, so that rounds take 2 % of the time."""
-    return min(seconds_max, max(LOOK_SECONDS, cost_seconds / _COST_SHARE))
+    return min(seconds_max, max(look_seconds, cost_seconds / cost_share))
 
 
 class Job:
     """Runs `work` until stopped, at least every `seconds_max`; a failure is told once and tried again."""
 
-    def __init__(self, name: str, seconds_max: float, work: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        seconds_max: float,
+        work: Callable[[], None],
+        *,
+        look_seconds: float = LOOK_SECONDS,
+        cost_share: float = _COST_SHARE,
+    ) -> None:
         self._name = name
         self._seconds_max = seconds_max
+        self._look_seconds = look_seconds
+        self._cost_share = cost_share
         self._work = work
         self._stopping = threading.Event()
         self._told = ""
@@ -48,16 +63,23 @@ class Job:
 
     def _run(self) -> None:
         cost_seconds = 0.0
-        while not self._stopping.wait(pause_seconds(cost_seconds, self._seconds_max)):
+        while not self._stopping.wait(
+            pause_seconds(cost_seconds, self._seconds_max, self._look_seconds, self._cost_share)
+        ):
             began, cost_seconds = time.monotonic(), 0.0
             try:
                 self._work()
                 cost_seconds = time.monotonic() - began
                 self._told = ""
             except SparkMirrorError as problem:
-                if str(problem) != self._told:
-                    self._told = str(problem)
-                    log.warning("%s: %s", self._name, problem)
+                self._tell(str(problem))
+            except Exception as problem:  # A job that died in silence would be missed too late.
+                self._tell(f"unexpected {type(problem).__name__}: {problem}")
+
+    def _tell(self, sentence: str) -> None:
+        if sentence != self._told:
+            self._told = sentence
+            log.warning("%s: %s", self._name, sentence)
 
 
 class FlowSync:
@@ -103,6 +125,45 @@ class FlowSync:
         source = self._connections.enter_context(open_admin(self._flow.source, "sync"))
         target = self._connections.enter_context(open_admin(self._flow.target, "sync"))
         self._syncs = flow_syncs(self._flow, source, target, first=False)
+
+
+def offset_jobs(config: MirrorConfig) -> list[Job]:
+    """Checkpoints, group offsets and offset syncs of every flow, heartbeats of every pair of clusters."""
+    offsets = [
+        (flow, OffsetJob(flow)) for flow in config.flows if flow.offsets.emit_checkpoints or flow.offsets.emit_syncs
+    ]
+    beats = [(settings, HeartbeatJob(settings)) for settings in config.heartbeats]
+    return [
+        *(
+            Job(f"{flow.name} offsets", job.seconds_max, job, look_seconds=OFFSETS_LOOK_SECONDS, cost_share=0.5)
+            for flow, job in offsets
+        ),
+        *(
+            Job(f"{settings.flow} heartbeats", settings.interval_seconds, job, look_seconds=settings.interval_seconds)
+            for settings, job in beats
+        ),
+    ]
+
+
+def finish_offsets(flows: Sequence[FlowConfig], seconds_max: float = 3.0) -> None:
+    """A last round after the last record, so that groups can move at once; a cluster that is away holds nothing up."""
+    wanted = [flow for flow in flows if flow.offsets.emit_checkpoints or flow.offsets.emit_syncs]
+    threads = [threading.Thread(target=_last_round, args=(flow,), daemon=True) for flow in wanted]
+    for thread in threads:
+        thread.start()
+    ends_at = time.monotonic() + seconds_max
+    for thread in threads:
+        thread.join(max(ends_at - time.monotonic(), 0))
+
+
+def _last_round(flow: FlowConfig) -> None:
+    job = OffsetJob(flow)
+    try:
+        job()
+    except SparkMirrorError as problem:
+        log.warning("%s: the last round of offsets failed: %s", flow.name, problem)
+    finally:
+        job.close()
 
 
 def tell_changes(flow: FlowConfig, rounds: Sequence[Round], before: Collection[str] = ()) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.options import RunOptions
-from sparkmirror.engine.jobs import FlowSync, Job
+from sparkmirror.engine.jobs import FlowSync, Job, finish_offsets, offset_jobs
 from sparkmirror.engine.progress import FlowWatch, ProgressDisplay
 from sparkmirror.engine.speech import speak_as_driver
 from sparkmirror.errors import FencedError, SparkMirrorError
@@ -174,6 +174,7 @@ class MirrorRun:
                 self._end_flows()
                 for group in self._groups.values():
                     group.end()
+                finish_offsets(self._config.flows)
         return self._verdict()
 
     def _prepare(self, flow: FlowConfig) -> int | None:
@@ -228,6 +229,7 @@ class MirrorRun:
             for running in self._flows
             if (group := self._groups.get(running.flow.name))
         ]
+        jobs += offset_jobs(self._config)
         for job in jobs:
             job.start()
         return jobs

@@ -1,20 +1,214 @@
-"""Groups on a cluster: whether somebody is a member. Called by `engine.run` before it starts a flow."""
+"""Groups on a cluster: which there are, who is active, what they committed, and committing for them.
 
+Called by the offset job, the CLI, and `engine.run` before it starts a flow. Requests go to each group's coordinator,
+many groups in one where the brokers know that (OffsetFetch v8, FindCoordinator v4: KIP-709, KIP-699). States come from
+ListGroups v5, since kafka-python describes a live KIP-848 group as dead.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.errors import translate
+from sparkmirror.kafka.errors import NO_ERROR, refusal
+from sparkmirror.kafka.group_answers import Committed, GroupListing, GroupOffsets
+from sparkmirror.model import TopicPartition
 
-_LIVE_STATES = frozenset({"stable", "preparingrebalance", "completingrebalance", "assigning", "reconciling"})
+_GROUP = 0
+_FIND_COORDINATOR, _OFFSET_FETCH = 10, 9
+_GROUPS_PER_REQUEST = 200
+_ATTEMPTS = 4
+_PAUSE_SECONDS = 0.1
+UNKNOWN_MEMBER_ID = 25
+# 14 COORDINATOR_LOAD_IN_PROGRESS, 15 COORDINATOR_NOT_AVAILABLE, 16 NOT_COORDINATOR
+_PASSING = frozenset({14, 15, 16})
+_NO_GROUP = frozenset({69})  # GROUP_ID_NOT_FOUND: nothing committed
+
+
+class GroupIsActive(ClusterError):
+    """The group has members: only they commit its offsets."""
 
 
 def has_members(admin: Admin, group: str) -> bool:
-    """Whether the group has live members, by ListGroups: unlike a describe, it wakes no coordinator up.
+    """Whether the group has live members. Raises ClusterError."""
+    found = list_groups(admin).get(group)
+    return found is not None and found.is_active
 
-    Raises ClusterError.
-    """
-    try:
-        groups = admin.connection.client.list_groups()
-    except Exception as error:
-        raise translate(error, admin.connection.settings, f"looking for group {group}") from error
-    return any(
-        found["group_id"] == group and str(found.get("group_state", "")).lower() in _LIVE_STATES for found in groups
+
+def list_groups(admin: Admin) -> dict[str, GroupListing]:
+    """All groups of the cluster, as their coordinators have them now. Raises ClusterError."""
+    groups: dict[str, GroupListing] = {}
+    for node_id in admin.brokers():
+        answer = admin.connection.ask(lambda: ListGroupsRequest(max_version=5), "listing groups", node_id)
+        if answer.error_code not in _PASSING | {NO_ERROR}:
+            raise refusal(answer.error_code, admin.alias, "listing groups")
+        for group in answer.groups:
+            groups[group.group_id] = GroupListing(
+                group.group_id, group.protocol_type or "", group.group_state or "", group.group_type or ""
+            )
+    return groups
+
+
+class GroupOffsetsClient:
+    """Reads and commits offsets of groups; remembers their coordinators. May be used by several threads."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._coordinators: dict[str, int] = {}
+        versions = admin.api_versions()
+        self._groups_per_fetch = _GROUPS_PER_REQUEST if versions[_OFFSET_FETCH][1] >= 8 else 1
+        self._groups_per_search = _GROUPS_PER_REQUEST if versions[_FIND_COORDINATOR][1] >= 4 else 1
+
+    def committed(self, groups: Iterable[str]) -> tuple[dict[str, GroupOffsets], dict[str, SparkMirrorError]]:
+        """Committed offsets per group ({} where there are none), and what kept us from reading the others."""
+        waiting = sorted(set(groups))
+        found: dict[str, GroupOffsets] = {}
+        failed: dict[str, SparkMirrorError] = {}
+        for attempt in range(_ATTEMPTS):
+            if not waiting or (attempt and self._admin.connection.wait(_PAUSE_SECONDS)):
+                break
+            failed.update(self._find_coordinators(waiting))
+            waiting = [group for group in waiting if group not in failed]
+            again: list[str] = []
+            for node_id, some in self._by_coordinator(waiting):
+                for group, code, offsets in self._fetch(node_id, some):
+                    if code in _PASSING:
+                        self._coordinators.pop(group, None)
+                        again.append(group)
+                    elif code in _NO_GROUP or code == NO_ERROR:
+                        found[group] = offsets
+                    else:
+                        failed[group] = refusal(code, self._admin.alias, f"reading the offsets of group {group}")
+            waiting = again + [group for group in waiting if group not in self._coordinators and group not in again]
+        for group in waiting:
+            failed.setdefault(group, refusal(15, self._admin.alias, f"reading the offsets of group {group}"))
+        return found, failed
+
+    def commit(self, group: str, offsets: GroupOffsets) -> dict[TopicPartition, SparkMirrorError]:
+        """Commits as nobody's member, which brokers allow while the group has none; what was refused, per partition.
+
+        Raises GroupIsActive, and ClusterError for the whole.
+        """
+        doing = f"committing offsets of group {group}"
+        code = NO_ERROR
+        for attempt in range(_ATTEMPTS):
+            if attempt and self._admin.connection.wait(_PAUSE_SECONDS):
+                break
+            for problem in self._find_coordinators([group]).values():
+                raise problem
+            if group not in self._coordinators:
+                code = 15
+                continue
+            answer = self._admin.connection.ask(
+                partial(_commit_request, group, offsets), doing, self._coordinators[group]
+            )
+            codes = dict(_codes(answer))
+            if not set(codes.values()) & _PASSING:
+                return self._refusals(group, codes, doing)
+            code = next(iter(set(codes.values()) & _PASSING))
+            self._coordinators.pop(group, None)
+        raise refusal(code, self._admin.alias, doing)
+
+    def _refusals(
+        self, group: str, codes: Mapping[TopicPartition, int], doing: str
+    ) -> dict[TopicPartition, SparkMirrorError]:
+        if UNKNOWN_MEMBER_ID in codes.values():
+            raise GroupIsActive(f"Group {group} is active on {self._admin.alias}: its offsets are its members' alone.")
+        return {
+            partition: refusal(code, self._admin.alias, f"{doing} ({partition})")
+            for partition, code in codes.items()
+            if code != NO_ERROR
+        }
+
+    def _find_coordinators(self, groups: Sequence[str]) -> dict[str, SparkMirrorError]:
+        """Fills in what is not known yet; a coordinator that is only not there now is left for the next attempt."""
+        unknown = [group for group in groups if group not in self._coordinators]
+        failed: dict[str, SparkMirrorError] = {}
+        for start in range(0, len(unknown), self._groups_per_search):
+            some = unknown[start : start + self._groups_per_search]
+            answer = self._admin.connection.ask(partial(_search_request, some), "looking for coordinators")
+            for group, found in zip(some, answer.coordinators or [answer], strict=False):
+                name = getattr(found, "key", None) or group
+                if found.error_code == NO_ERROR:
+                    self._coordinators[name] = found.node_id
+                elif found.error_code not in _PASSING:
+                    doing = f"looking for the coordinator of group {name}"
+                    failed[name] = refusal(found.error_code, self._admin.alias, doing, found.error_message)
+        return failed
+
+    def _by_coordinator(self, groups: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+        homes: dict[int, list[str]] = defaultdict(list)
+        for group in groups:
+            if group in self._coordinators:
+                homes[self._coordinators[group]].append(group)
+        for node_id, some in homes.items():
+            for start in range(0, len(some), self._groups_per_fetch):
+                yield node_id, some[start : start + self._groups_per_fetch]
+
+    def _fetch(self, node_id: int, groups: list[str]) -> Iterator[tuple[str, int, dict[TopicPartition, Committed]]]:
+        answer = self._admin.connection.ask(partial(_fetch_request, groups), "reading groups' offsets", node_id)
+        if not answer.groups:
+            yield groups[0], answer.error_code or NO_ERROR, _offsets(answer.topics)
+        for group in answer.groups or ():
+            yield group.group_id, group.error_code, _offsets(group.topics)
+
+
+def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, Committed]:
+    """Offsets that a foreign client reset to -1 are none."""
+    return {
+        TopicPartition(topic.name, one.partition_index): Committed(one.committed_offset, one.metadata or "")
+        for topic in topics or ()
+        for one in topic.partitions
+        if one.error_code == NO_ERROR and one.committed_offset >= 0
+    }
+
+
+def _search_request(groups: Sequence[str]) -> Any:
+    # Up to version 3 one key stands alone, from 4 on they are a list (KIP-699); each version ignores the other field.
+    return FindCoordinatorRequest(key=groups[0], key_type=_GROUP, coordinator_keys=list(groups), max_version=5)
+
+
+def _fetch_request(groups: Sequence[str]) -> Any:
+    # Version 10 would ask by topic id.
+    wanted = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(
+        group_id=groups[0],
+        topics=None,
+        groups=[wanted(group_id=group, topics=None) for group in groups],
+        require_stable=False,
+        max_version=9,
     )
+
+
+def _commit_request(group: str, offsets: GroupOffsets) -> Any:
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = topic.OffsetCommitRequestPartition
+    by_topic: dict[str, list[Any]] = defaultdict(list)
+    for where, committed in offsets.items():
+        by_topic[where.topic].append(
+            partition(
+                partition_index=where.partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=-1,
+                committed_metadata=committed.metadata,
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[topic(name=name, partitions=some) for name, some in by_topic.items()],
+        max_version=9,
+    )
+
+
+def _codes(answer: Any) -> Iterator[tuple[TopicPartition, int]]:
+    for topic in answer.topics:
+        for one in topic.partitions:
+            yield TopicPartition(topic.name, one.partition_index), one.error_code

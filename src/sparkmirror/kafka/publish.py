@@ -1,10 +1,11 @@
-"""Writes a few small records to internal topics: commands, notes, and positions that a group gives a flow.
-
+"""Writes a few small records to internal topics: commands, notes, positions, heartbeats, offset syncs, checkpoints.
 
 Called by `source.planner`, `engine` and `sync`.
 """
 
+import time
 from collections.abc import Callable, Iterable
+from typing import Self
 
 from kafka import KafkaProducer
 
@@ -14,6 +15,62 @@ from sparkmirror.model import Cluster
 
 Record = tuple[bytes, bytes | None]
 """Key and value; None is a tombstone."""
+
+_BOOTSTRAP_SECONDS_MAX = 10.0
+
+
+class Publisher:
+    """Writes to a cluster's internal topics, over connections that stay open. A context manager."""
+
+    def __init__(self, cluster: Cluster, role: str, seconds_max: float = 30.0) -> None:
+        """Connects. Raises ClusterError; neither this nor a `write` takes longer than `seconds_max`."""
+        quiet_client_logging()
+        self._settings = client_settings(cluster, role)
+        self._seconds_max = seconds_max
+        try:
+            self._producer = KafkaProducer(
+                acks="all",
+                enable_idempotence=False,
+                max_block_ms=int(seconds_max * 1000),
+                bootstrap_timeout_ms=int(min(seconds_max, _BOOTSTRAP_SECONDS_MAX) * 1000),
+                **self._settings.client_arguments(),
+            )
+        except Exception as error:
+            raise translate(error, self._settings, "connecting") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._producer.close(timeout=1.0)
+
+    def write(
+        self,
+        topic: str,
+        records: Iterable[Record],
+        timestamp_ms: int | None = None,
+        *,
+        place: Callable[[bytes], int] | None = None,
+    ) -> None:
+        """Writes all records and waits for them; their time is `timestamp_ms` or now. Raises ClusterError.
+
+        They go to partition 0, or where `place` puts a key.
+        """
+        ends_at = time.monotonic() + self._seconds_max
+        try:
+            sent = [
+                self._producer.send(
+                    topic, key=key, value=value, partition=place(key) if place else 0, timestamp_ms=timestamp_ms
+                )
+                for key, value in records
+            ]
+            for future in sent:
+                future.get(timeout=max(ends_at - time.monotonic(), 0.1))
+        except Exception as error:
+            raise translate(error, self._settings, f"writing to topic {topic}") from error
 
 
 def publish(
@@ -28,25 +85,5 @@ def publish(
 
     Raises ClusterError.
     """
-    quiet_client_logging()
-    settings = client_settings(cluster, "commands")
-    try:
-        producer = KafkaProducer(
-            acks="all",
-            enable_idempotence=False,
-            max_block_ms=int(seconds_max * 1000),
-            bootstrap_timeout_ms=int(seconds_max * 1000),
-            **settings.client_arguments(),
-        )
-    except Exception as error:
-        raise translate(error, settings, f"writing to topic {topic}") from error
-    try:
-        sent = [
-            producer.send(topic, key=key, value=value, partition=place(key) if place else 0) for key, value in records
-        ]
-        for future in sent:
-            future.get(timeout=seconds_max)
-    except Exception as error:
-        raise translate(error, settings, f"writing to topic {topic}") from error
-    finally:
-        producer.close(timeout=1.0)
+    with Publisher(cluster, "commands", seconds_max) as publisher:
+        publisher.write(topic, records, place=place)

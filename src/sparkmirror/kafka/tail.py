@@ -53,6 +53,10 @@ class TopicTail:
     def close(self) -> None:
         self._consumer.close()
 
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on from `offset` instead of the beginning."""
+        self._consumer.seek(ClientPartition(partition.topic, partition.partition), offset)
+
     def poll(self, timeout_seconds: float) -> list[TailRecord]:
         """Records that arrive within the time; returns with the first ones. Raises AuthorizationFailed."""
         try:
@@ -94,6 +98,15 @@ class TopicTail:
     @property
     def _topics(self) -> str:
         return "topic " + ", ".join(sorted({one.topic for one in self._partitions}))
+
+
+def read_range(
+    settings: ClientSettings, partition: TopicPartition, first: int, end: int, seconds_max: float = 10.0
+) -> list[TailRecord]:
+    """The committed records of one partition from `first` up to `end`. Raises what `TopicTail` raises."""
+    with TopicTail(settings, [partition]) as tail:
+        tail.seek(partition, first)
+        return [record for record in tail.read_to_end(seconds_max) if record.offset < end]
 
 
 def _open_consumer(settings: ClientSettings) -> Any:

@@ -1,0 +1,139 @@
+"""The log of commits that a cluster keeps, `__consumer_offsets`: whether a group committed more than we overwrote.
+
+Kafka's OffsetCommit knows no compare-and-set, so between reading a group's offset and committing a higher one, a
+consumer may have committed one that is higher still. Only the log of commits still shows it. Used by `sync.group_sync`.
+Record formats: OffsetCommitKey.json and OffsetCommitValue.json of Apache Kafka 4.3.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from struct import Struct
+from struct import error as StructError
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.group_answers import Committed, GroupOffsets
+from sparkmirror.kafka.tail import TailRecord, read_range
+from sparkmirror.model import TopicPartition
+
+Commit = tuple[str, TopicPartition, Committed]
+"""Group, what it consumes, where it stands."""
+
+log = logging.getLogger(__name__)
+
+COMMITS_TOPIC = "__consumer_offsets"
+_KEY_VERSIONS = (0, 1)
+_EPOCH_VERSION = 3
+_COMPACT_VERSION = 4
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
+_INT32_MASK = 0xFFFFFFFF
+
+
+class CommitLog:
+    """Of one cluster. Without the permission to read the topic, nothing is found, and that is said once."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._told = False
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where the log ends now, to be taken before the groups' offsets are read. Raises ClusterError."""
+        found = self._admin.list_topics([COMMITS_TOPIC]).get(COMMITS_TOPIC)
+        return self._admin.latest_offsets(
+            TopicPartition(COMMITS_TOPIC, number) for number in range(found.partitions if found else 0)
+        )
+
+    def overtaken(
+        self, before: Mapping[TopicPartition, int], written: Mapping[str, GroupOffsets]
+    ) -> dict[str, GroupOffsets]:
+        """Higher offsets that groups committed since `before` and that `written`, our own commits, took the place of.
+
+        A partition of the log that only our own commits have made longer is not read. Raises ClusterError.
+        """
+        ends = self.ends()
+        ours: dict[TopicPartition, int] = defaultdict(int)
+        for group, offsets in written.items():
+            ours[TopicPartition(COMMITS_TOPIC, commits_partition(group, len(ends)))] += len(offsets)
+        found: dict[str, GroupOffsets] = {}
+        for partition, count in ours.items():
+            first, end = before.get(partition, 0), ends.get(partition, 0)
+            if end - first > count:
+                found |= overwritten(self._commits(partition, first, end), written)
+        return found
+
+    def _commits(self, partition: TopicPartition, first: int, end: int) -> list[Commit]:
+        try:
+            records = read_range(self._admin.connection.settings, partition, first, end)
+        except SparkMirrorError as problem:
+            if not self._told:
+                self._told = True
+                log.warning("A commit that crosses ours on %s cannot be restored: %s", self._admin.alias, problem)
+            return []
+        return [commit for record in records if (commit := parse_commit(record)) is not None]
+
+
+def overwritten(commits: Iterable[Commit], written: Mapping[str, GroupOffsets]) -> dict[str, GroupOffsets]:
+    """From commits in the log's order: the highest foreign one before ours, unless somebody commits again after it."""
+    lost: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
+    foreign: dict[tuple[str, TopicPartition], Committed] = {}
+    for group, partition, committed in commits:
+        own = written.get(group, {}).get(partition)
+        if own is None:
+            continue
+        if committed != own:
+            lost[group].pop(partition, None)
+            foreign[group, partition] = max(committed, foreign.get((group, partition), committed))
+        elif (higher := foreign.get((group, partition))) is not None and higher.offset > own.offset:
+            lost[group][partition] = higher
+    return {group: offsets for group, offsets in lost.items() if offsets}
+
+
+def commits_partition(group: str, partitions: int) -> int:
+    """`GroupCoordinator.partitionFor`: Java's hash of the group's name."""
+    hashed = 0
+    units = group.encode("utf-16-be")
+    for at in range(0, len(units), 2):
+        hashed = (hashed * 31 + int.from_bytes(units[at : at + 2], "big")) & _INT32_MASK
+    # Utils.abs: the smallest integer counts as 0.
+    number = hashed - (1 << 32) if hashed >> 31 else hashed
+    return 0 if number == -(1 << 31) else abs(number) % partitions
+
+
+def parse_commit(record: TailRecord) -> Commit | None:
+    """The commit; None for tombstones and for records of other kinds."""
+    if record.key is None or record.value is None:
+        return None
+    try:
+        if _INT16.unpack_from(record.key)[0] not in _KEY_VERSIONS:
+            return None
+        group, at = _string(record.key, 2)
+        topic, at = _string(record.key, at)
+        number = _INT32.unpack_from(record.key, at)[0]
+        version, offset = _INT16.unpack_from(record.value)[0], _INT64.unpack_from(record.value, 2)[0]
+        metadata = _metadata(version, record.value)
+    except (StructError, ValueError, IndexError):
+        return None
+    return group, TopicPartition(topic, number), Committed(offset, metadata)
+
+
+def _metadata(version: int, value: bytes) -> str:
+    """Behind version and offset, from version 3 on behind the leader epoch too, and compact from version 4 on."""
+    if version < _COMPACT_VERSION:
+        return _string(value, 14 if version == _EPOCH_VERSION else 10)[0]
+    size, at, shift = 0, 14, 0
+    while True:
+        size |= (value[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if value[at - 1] < 0x80:
+            return value[at : at + size - 1].decode(errors="replace")
+
+
+def _string(data: bytes, at: int) -> tuple[str, int]:
+    size = _INT16.unpack_from(data, at)[0]
+    end = at + 2 + size
+    if size < 0 or end > len(data):
+        raise ValueError("short string")
+    return data[at + 2 : end].decode(errors="replace"), end

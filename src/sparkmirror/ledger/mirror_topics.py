@@ -1,0 +1,45 @@
+"""MirrorMaker's internal topics for offsets and heartbeats: where they are, and creating what is missing.
+
+As `MirrorUtils.createSinglePartitionCompactedTopic` does: one partition, `cleanup.policy=compact` and nothing else. An
+existing topic is taken as it is. Called by `sync.offset_job`, `sync.heartbeat_job` and the CLI.
+"""
+
+from dataclasses import dataclass
+
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import NewTopic, TopicExists
+from sparkmirror.model import FlowName
+from sparkmirror.policy.naming import ReplicationPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorTopics:
+    """Names of a flow's topics. `syncs` is on the source if `syncs_on_source`, all else is on the target."""
+
+    syncs: str
+    syncs_on_source: bool
+    checkpoints: str
+    heartbeats: str
+
+
+def mirror_topics(flow: FlowName, policy: ReplicationPolicy, syncs_location: str) -> MirrorTopics:
+    """The syncs topic is called after the other cluster than the one it is on (KIP-716)."""
+    on_source = syncs_location == "source"
+    return MirrorTopics(
+        policy.offset_syncs_topic(flow.target if on_source else flow.source),
+        on_source,
+        policy.checkpoints_topic(flow.source),
+        policy.heartbeats_topic(),
+    )
+
+
+def ensure_compacted_topic(admin: Admin, name: str, replication_factor: int) -> bool:
+    """Creates the topic unless it is there; whether it was made. With fewer brokers than replicas wanted there are as
+    many replicas as brokers. Raises AuthorizationFailed and the like."""
+    if admin.list_topics([name]):
+        return False
+    replicas = min(replication_factor, len(admin.brokers())) if replication_factor > 0 else replication_factor
+    outcome = admin.create_topics([NewTopic(name, 1, replicas, {"cleanup.policy": "compact"})])[name]
+    if outcome is not None and not isinstance(outcome, TopicExists):
+        raise outcome
+    return outcome is None

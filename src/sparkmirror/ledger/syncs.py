@@ -1,0 +1,93 @@
+"""Which offset syncs to write, by MirrorMaker's rules; pure. Asked by `sync.offset_job`.
+
+`OffsetSyncWriter` of connect-mirror 4.3 judges record by record; here whole stretches of constant distance are judged
+at once, which gives the same syncs. What it sends late or drops while ten syncs are unanswered is dropped here too.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from sparkmirror.ledger.mirror_records import OffsetSync
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.model import TopicPartition
+
+PENDING_MAX: Final = 10
+"""Of one partition in one round; the newest stay."""
+
+
+@dataclass(slots=True)
+class _Emission:
+    """One partition: the last record seen, the last one that was due, what is due, and what waits for a flush."""
+
+    upstream: int = -1
+    downstream: int = -1
+    synced_downstream: int = -1
+    pending: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=PENDING_MAX))
+    delayed: tuple[int, int] | None = None
+
+
+class SyncEmitter:
+    """Decides for one flow. `lag_max` is `offset.lag.max`: at 0 every record is due."""
+
+    def __init__(self, lag_max: int) -> None:
+        self._lag_max = lag_max
+        self._emissions: dict[TopicPartition, _Emission] = {}
+        self._seen: dict[TopicPartition, int] = {}
+
+    def resume(self, partition: TopicPartition, upstream: int) -> None:
+        """A sync for `upstream` is in the topic already: records up to it are not looked at again."""
+        self._seen[partition] = max(upstream + 1, self._seen.get(partition, 0))
+
+    def add(self, partition: TopicPartition, first: int, records: int, downstream: int) -> None:
+        """Consecutive records from `first` on, written from `downstream` on, were acknowledged."""
+        state = self._emissions.setdefault(partition, _Emission())
+        starts = state.synced_downstream == -1 or first - state.upstream != 1 or downstream < state.downstream
+        due = downstream if starts else max(downstream, state.synced_downstream + 1 + self._lag_max)
+        end = downstream + records
+        dues = range(due, end, self._lag_max + 1)
+        for at in dues[-PENDING_MAX:]:
+            state.pending.append((first + at - downstream, at))
+            state.synced_downstream = at
+        state.upstream, state.downstream = first + records - 1, end - 1
+        last = (state.upstream, state.downstream)
+        state.delayed = None if state.synced_downstream == end - 1 else last
+
+    def follow(self, partition: TopicPartition, found: OffsetMap) -> None:
+        """All records that the map has learned of since the last call, or since the last sync there was."""
+        seen = self._seen.get(partition, 0)
+        if found.end_source < seen:
+            seen = 0  # The source's offsets began anew.
+        for first, records, downstream in _stretches(found, seen):
+            self.add(partition, first, records, downstream)
+        self._seen[partition] = found.end_source
+
+    def take(self, *, flushed: bool) -> list[OffsetSync]:
+        """The syncs to write now; after a flush of positions the last record of each partition is among them."""
+        found: list[OffsetSync] = []
+        for partition, state in self._emissions.items():
+            if flushed and state.delayed is not None:
+                state.pending.append(state.delayed)
+                state.delayed = None
+            found += [OffsetSync(partition, upstream, downstream) for upstream, downstream in state.pending]
+            state.pending.clear()
+        return found
+
+
+def _stretches(found: OffsetMap, seen: int) -> Iterator[tuple[int, int, int]]:
+    """(first source offset, records, first target offset) of each exact segment, from `seen` on.
+
+    Where a segment's place is not certain there is nothing to say: a sync names one record's place.
+    """
+    bounds = [
+        *((segment.first, segment.target) for segment in found.segments[1:]),
+        (found.end_source, found.end_target),
+    ]
+    for segment, (next_first, next_target) in zip(found.segments, bounds, strict=True):
+        if not segment.exact or next_first <= seen:
+            continue
+        first = max(segment.first, segment.target - segment.delta, seen)
+        end = min(next_first, next_target - segment.delta)
+        if first < end:
+            yield first, end - first, first + segment.delta

@@ -1,0 +1,148 @@
+"""Offsets of one flow: offset syncs, checkpoints, and group offsets on the target; observe, plan, apply.
+
+Run by `engine.jobs` every second or so. The data plane only stores the offset map; all that MirrorMaker's formats ask
+for is made here from it, so nothing of it is in the way of records.
+"""
+
+import logging
+import time
+from contextlib import ExitStack
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.publish import Publisher
+from sparkmirror.ledger.mirror_topics import ensure_compacted_topic, mirror_topics
+from sparkmirror.ledger.syncs import SyncEmitter
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.sync.group_sync import GroupRound
+from sparkmirror.sync.offset_state import OffsetState
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+_COMPACTION_SECONDS = 600.0
+
+
+class OffsetJob:
+    """One round a call. What it opens stays open between rounds and is made anew after a failure."""
+
+    def __init__(self, flow: FlowConfig) -> None:
+        self._flow = flow
+        self._names = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location)
+        self._connections = ExitStack()
+        self._open: _Opened | None = None
+        self._may_sync = flow.offsets.emit_syncs
+
+    @property
+    def seconds_max(self) -> float:
+        """The shortest of the intervals in the file."""
+        settings = self._flow.offsets
+        seconds = [settings.emit_checkpoints_interval_seconds]
+        if settings.sync_groups:
+            seconds.append(settings.sync_groups_interval_seconds)
+        return float(min(seconds))
+
+    def __call__(self) -> None:
+        """Raises ClusterError if a cluster does not answer."""
+        try:
+            if self._open is None:
+                self._open = _Opened(self._flow, self._connections)
+                self._ensure_topics(self._open)
+            self._round(self._open)
+        except Exception:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._connections.close()
+        self._open = None
+
+    def _ensure_topics(self, opened: "_Opened") -> None:
+        settings = self._flow.offsets
+        if settings.emit_checkpoints:
+            ensure_compacted_topic(opened.target, self._names.checkpoints, settings.checkpoints_replication_factor)
+        if not self._may_sync:
+            return
+        try:
+            ensure_compacted_topic(opened.syncs_at, self._names.syncs, settings.syncs_replication_factor)
+        except AuthorizationFailed as problem:
+            self._give_up_syncs(problem)
+
+    def _give_up_syncs(self, problem: SparkMirrorError) -> None:
+        self._may_sync = False
+        log.warning(
+            "%s: no offset syncs are written, which only MirrorMaker would miss: %s "
+            "Or set offset-syncs.topic.location=target, or emit.offset-syncs.enabled=false.",
+            self._flow.name,
+            problem,
+        )
+
+    def _round(self, opened: "_Opened") -> None:
+        changed = opened.state.follow()
+        if self._may_sync:
+            self._sync(opened, changed)
+        if self._flow.offsets.emit_checkpoints:
+            self._checkpoint(opened)
+        opened.compact_maps(self._flow)
+
+    def _sync(self, opened: "_Opened", changed: set[TopicPartition]) -> None:
+        for partition in changed:
+            if (found := opened.state.maps.map_of(partition)) is not None:
+                opened.emitter.follow(partition, found)
+        syncs = opened.emitter.take(flushed=True)
+        if not syncs:
+            return
+        try:
+            opened.syncs_publisher.write(self._names.syncs, [(sync.key(), sync.value()) for sync in syncs])
+        except AuthorizationFailed as problem:
+            self._give_up_syncs(problem)
+
+    def _checkpoint(self, opened: "_Opened") -> None:
+        settings = self._flow.offsets
+        if settings.refresh_groups or not opened.has_looked:
+            opened.groups.find_groups()
+            opened.has_looked = True
+        fetched_ms = time.time_ns() // 1_000_000
+        checkpoints = opened.groups.checkpoint(opened.state.translator)
+        if checkpoints:
+            records = [(checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints]
+            opened.publisher.write(self._names.checkpoints, records, fetched_ms)
+        if settings.sync_groups:
+            opened.groups.commit()
+
+
+class _Opened:
+    """What lives between two failures."""
+
+    def __init__(self, flow: FlowConfig, connections: ExitStack) -> None:
+        source: Admin = connections.enter_context(open_admin(flow.source, "offsets"))
+        self.target: Admin = connections.enter_context(open_admin(flow.target, "offsets"))
+        on_source = flow.offsets.syncs_location == "source"
+        self.syncs_at = source if on_source else self.target
+        self.state = connections.enter_context(OffsetState(flow, source, self.target))
+        self.groups = GroupRound(flow, source, self.target, self.state.checkpoints)
+        self.publisher = connections.enter_context(Publisher(flow.target, "offsets"))
+        needs_own = on_source and flow.offsets.emit_syncs
+        self.syncs_publisher = (
+            connections.enter_context(Publisher(flow.source, "offsets")) if needs_own else self.publisher
+        )
+        self.emitter = SyncEmitter(flow.offsets.lag_max)
+        for sync in self.state.last_syncs.values():
+            self.emitter.resume(sync.partition, sync.upstream)
+        self.has_looked = False
+        self._source = source
+        self._compacted_at = time.monotonic()
+
+    def compact_maps(self, flow: FlowConfig) -> None:
+        """Now and then joins the pieces of offset maps, so that they stay few."""
+        if time.monotonic() - self._compacted_at < _COMPACTION_SECONDS:
+            return
+        self._compacted_at = time.monotonic()
+        starts = self._source.earliest_offsets(self.state.maps.partitions)
+        records = self.state.maps.plan_compaction(starts)
+        if records:
+            topic = ledger_topics(flow.name.source).offset_map
+            self.publisher.write(topic, [(record.key, record.value) for record in records])

@@ -1,0 +1,122 @@
+"""What is known of a flow's offsets: its maps, the opposite flow's, syncs and checkpoints as their topics have them.
+
+Read once and then followed, by `sync.offset_job` and the CLI. `ledger.translate` turns it into answers.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Self
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.kafka.tail import TailRecord, TopicTail
+from sparkmirror.ledger.checkpoints import Checkpoints
+from sparkmirror.ledger.map_records import MapView
+from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
+from sparkmirror.ledger.mirror_topics import mirror_topics
+from sparkmirror.ledger.sync_store import OffsetSyncStore
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.ledger.translate import Translator
+from sparkmirror.model import Cluster, TopicPartition
+
+_DRAIN_SECONDS = 0.05
+
+
+class OffsetState:
+    """Follows the topics of one flow. The admins are the caller's; a context manager, for one thread."""
+
+    def __init__(self, flow: FlowConfig, source: Admin, target: Admin) -> None:
+        """Reads what there is. Raises ClusterError; a topic that is not there yet is looked for again."""
+        self._flow = flow
+        self._source = source
+        self._target = target
+        self._open = ExitStack()
+        self._names = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location)
+        self.maps = MapView(flow.name.source)
+        self.opposite = MapView(flow.name.target)
+        self.syncs = OffsetSyncStore()
+        self.last_syncs: dict[TopicPartition, OffsetSync] = {}
+        self.checkpoints: Checkpoints = {}
+        self.translator = Translator(flow.name, flow.policy, self.maps, self.syncs, self.opposite)
+        self._maps = _Follower(flow.target, target, ledger_topics(flow.name.source).offset_map)
+        self._opposite = _Follower(flow.source, source, ledger_topics(flow.name.target).offset_map)
+        self._open.callback(self._maps.close)
+        self._open.callback(self._opposite.close)
+        self._read_once()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._open.close()
+
+    def follow(self) -> set[TopicPartition]:
+        """Takes in what is new; the source partitions whose maps changed. Raises ClusterError."""
+        for record in self._opposite.read():
+            self.opposite.take(record.key, record.value)
+        changed = (self.maps.take(record.key, record.value) for record in self._maps.read())
+        return {partition for partition in changed if partition is not None}
+
+    def _read_once(self) -> None:
+        """Checkpoints and syncs are our own to write from here on, so they need not be followed."""
+        syncs_at = (
+            (self._flow.source, self._source) if self._names.syncs_on_source else (self._flow.target, self._target)
+        )
+        for record in _read_all(*syncs_at, self._names.syncs):
+            self._take_sync(record)
+        for record in _read_all(self._flow.target, self._target, self._names.checkpoints):
+            self._take_checkpoint(record)
+
+    def _take_sync(self, record: TailRecord) -> None:
+        try:
+            sync = OffsetSync.parse(record.key, record.value)
+        except ProtocolError:
+            return  # As MirrorMaker does: others may have written there.
+        self.syncs.add(sync)
+        self.last_syncs[sync.partition] = sync
+
+    def _take_checkpoint(self, record: TailRecord) -> None:
+        try:
+            checkpoint = Checkpoint.parse(record.key, record.value)
+        except ProtocolError:
+            return  # As above (`CheckpointStore`).
+        self.checkpoints[checkpoint.group, checkpoint.partition] = checkpoint
+
+
+class _Follower:
+    """Tails partition 0 of a topic that may come into being later."""
+
+    def __init__(self, cluster: Cluster, admin: Admin, topic: str) -> None:
+        self._cluster = cluster
+        self._admin = admin
+        self._topic = topic
+        self._open = ExitStack()
+        self._tail: TopicTail | None = None
+
+    def close(self) -> None:
+        self._open.close()
+
+    def read(self) -> Sequence[TailRecord]:
+        """At first all there is, later what is new."""
+        if self._tail is None:
+            if not self._admin.list_topics([self._topic]):
+                return ()
+            opened = open_tail(self._cluster, "offsets", [TopicPartition(self._topic, 0)])
+            self._tail = self._open.enter_context(opened)
+            return self._tail.read_to_end()
+        found: list[TailRecord] = []
+        while some := self._tail.poll(_DRAIN_SECONDS):
+            found += some
+        return found
+
+
+def _read_all(cluster: Cluster, admin: Admin, topic: str) -> Sequence[TailRecord]:
+    if not admin.list_topics([topic]):
+        return ()
+    with open_tail(cluster, "offsets", [TopicPartition(topic, 0)]) as tail:
+        return tail.read_to_end()

@@ -1,0 +1,97 @@
+"""One flow between two clusters without a mirror: the offset map is written by hand, the jobs are those of a run."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from tests.oracle import Client
+from tests.scenarios.data import make_topics, numbered, write
+
+from sparkmirror.config.flows import FlowConfig, MirrorConfig, parse_config
+from sparkmirror.config.properties import parse_properties
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.kafka.groups import GroupOffsetsClient
+from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger.map_records import ChunkName, encode_chunk, encode_key
+from sparkmirror.ledger.mirror_records import Checkpoint
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.ledger.setup import ensure_ledger_topics
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.sync.offset_job import OffsetJob
+
+
+class Story:
+    """One flow between the shared clusters, with names of its own, and what the test does on either side."""
+
+    def __init__(self, source: Client, target: Client, alias: str, lines: tuple[str, ...] = ()) -> None:
+        self.config = _config(source, target, alias, lines)
+        self.flow: FlowConfig = self.config.flows[0]
+        self.source_client, self.target_client = source, target
+        self.source: Admin = open_admin(self.flow.source, "test")
+        self.target: Admin = open_admin(self.flow.target, "test")
+        self.source_groups, self.target_groups = GroupOffsetsClient(self.source), GroupOffsetsClient(self.target)
+        self.topics = ledger_topics(alias)
+        ensure_ledger_topics(self.target, self.topics)
+        self.job = OffsetJob(self.flow)
+        self._numbers = 0
+
+    def close(self) -> None:
+        self.job.close()
+        self.source.close()
+        self.target.close()
+
+    def make_topic(self, name: str, partitions: int = 1) -> None:
+        for client, topic in ((self.source_client, name), (self.target_client, self.flow.remote_topic(name))):
+            make_topics(client, {topic: partitions})
+            write(client, topic, numbered(0, 300, partitions=partitions))
+
+    def map(self, partition: TopicPartition, *spans: tuple[int, int, int]) -> None:
+        found = OffsetMap(spans[0][0])
+        for span in spans:
+            found.append(*span)
+        self._numbers += 1
+        key = encode_key(self.flow.name.source, partition, ChunkName(1, 1, self._numbers))
+        publish(self.flow.target, self.topics.offset_map, [(key, encode_chunk(found.as_chunk()))])
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+        assert self.source_groups.commit(group, offsets) == {}
+
+    def on_target(self, group: str) -> dict[TopicPartition, Committed]:
+        found, failed = self.target_groups.committed([group])
+        assert failed == {}
+        return dict(found[group])
+
+    def checkpoints(self, group: str) -> list[Checkpoint]:
+        with open_tail(
+            self.flow.target, "test", [TopicPartition(f"{self.flow.name.source}.checkpoints.internal", 0)]
+        ) as tail:
+            found = [Checkpoint.parse(record.key, record.value) for record in tail.read_to_end(10)]
+        return [checkpoint for checkpoint in found if checkpoint.group == group]
+
+
+def _config(source: Client, target: Client, alias: str, lines: tuple[str, ...]) -> MirrorConfig:
+    text = "\n".join(
+        [
+            f"clusters = {alias}, backup",
+            f"{alias}.bootstrap.servers = {source['bootstrap.servers']}",
+            f"backup.bootstrap.servers = {target['bootstrap.servers']}",
+            f"{alias}->backup.enabled = true",
+            f"topics = .*{alias}",
+            f"groups = .*{alias}",
+            "sync.group.offsets.enabled = true",
+            *lines,
+        ]
+    )
+    return parse_config(parse_properties(text.encode(), "test.properties"))
+
+
+@contextmanager
+def told(source: Client, target: Client, alias: str, *lines: str) -> Iterator[Story]:
+    """A story that closes what it opens."""
+    found = Story(source, target, alias, lines)
+    try:
+        yield found
+    finally:
+        found.close()

@@ -1,0 +1,112 @@
+"""The offset job on real brokers, without a mirror: the offset map is written by hand, all else is as in a run."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from tests.brokers.offset_story import Story, told
+
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.kafka.groups import GroupOffsetsClient
+from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
+from sparkmirror.model import TopicPartition
+from sparkmirror.testing.kafka import KafkaCluster
+
+
+@pytest.fixture
+def story(source_cluster: KafkaCluster, target_cluster: KafkaCluster, unique: Callable[[str], str]) -> Iterator[Story]:
+    clients = [{"bootstrap.servers": cluster.bootstrap_servers} for cluster in (source_cluster, target_cluster)]
+    with told(clients[0], clients[1], unique("east")) as found:
+        yield found
+
+
+def test_a_group_is_translated_and_moved_forward_and_only_forward(story: Story) -> None:
+    alias = story.flow.name.source
+    topic, group = f"orders-{alias}", f"billing-{alias}"
+    story.make_topic(topic, 2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    remote = [TopicPartition(story.flow.remote_topic(topic), number) for number in range(2)]
+    story.map(first, (0, 100, 0), (101, 100, 100))  # a transaction marker at 100
+    story.commit(group, {first: Committed(150, "by hand"), second: Committed(7)})
+    story.job()
+    assert story.checkpoints(group) == [Checkpoint(group, remote[0], 150, 149, "by hand")]
+    assert story.on_target(group) == {remote[0]: Committed(149, "by hand")}
+
+    story.job()
+    assert len(story.checkpoints(group)) == 1, "nothing moved, nothing is written"
+    story.map(second, (0, 100, 0))
+    story.job()
+    assert story.on_target(group) == {remote[0]: Committed(149, "by hand"), remote[1]: Committed(7)}
+
+    # The group rewinds on the source: the checkpoint says so, the group on the target is left where it is.
+    story.commit(group, {first: Committed(20)})
+    story.job()
+    assert story.checkpoints(group)[-1] == Checkpoint(group, remote[0], 20, 20)
+    assert story.on_target(group)[remote[0]] == Committed(149, "by hand")
+    story.job.close()
+    story.job()
+    assert len(story.checkpoints(group)) == 3, "a restart repeats no checkpoint"
+
+
+def test_offset_syncs_lie_on_the_source_as_mirrormaker_writes_them(story: Story) -> None:
+    alias = story.flow.name.source
+    topic = f"orders-{alias}"
+    partition = TopicPartition(topic, 0)
+    story.map(partition, (0, 150, 1000), (151, 10, 1150))
+    story.job()
+    found = _syncs(story, partition)
+    assert found == [(0, 1000), (101, 1101), (151, 1150), (160, 1159)]
+    story.job.close()
+    story.map(partition, (161, 10, 1160))
+    story.job()
+    assert _syncs(story, partition)[4:] == [(161, 1160), (170, 1169)], "a restart goes on behind the last sync"
+
+
+def _syncs(story: Story, partition: TopicPartition) -> list[tuple[int, int]]:
+    with open_tail(story.flow.source, "test", [TopicPartition("mm2-offset-syncs.backup.internal", 0)]) as tail:
+        found = [OffsetSync.parse(record.key, record.value) for record in tail.read_to_end(10)]
+    return [(sync.upstream, sync.downstream) for sync in found if sync.partition == partition]
+
+
+def test_a_commit_that_crosses_ours_is_restored(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    alias = story.flow.name.source
+    topic, group = f"orders-{alias}", f"billing-{alias}"
+    story.make_topic(topic)
+    partition, remote = TopicPartition(topic, 0), TopicPartition(story.flow.remote_topic(topic), 0)
+    story.map(partition, (0, 300, 0))
+    story.commit(group, {partition: Committed(100)})
+    honest = GroupOffsetsClient.commit
+    crossing = [True]
+
+    def commit_late(client: GroupOffsetsClient, name: str, offsets: Mapping[TopicPartition, Committed]) -> object:
+        """Between our look and our commit a consumer commits 200."""
+        if crossing.pop() if crossing else False:
+            honest(story.target_groups, group, {remote: Committed(200, "its own")})
+        return honest(client, name, offsets)
+
+    monkeypatch.setattr(GroupOffsetsClient, "commit", commit_late)
+    story.job()
+    assert story.on_target(group) == {remote: Committed(200, "its own")}
+
+
+def test_a_thousand_groups_of_fifty_partitions_are_refreshed_within_ten_seconds(story: Story) -> None:
+    alias = story.flow.name.source
+    topic = f"orders-{alias}"
+    story.make_topic(topic, 50)
+    partitions = [TopicPartition(topic, number) for number in range(50)]
+    for partition in partitions:
+        story.map(partition, (0, 300, 0))
+    groups = [f"group-{number}-{alias}" for number in range(1000)]
+    for group in groups:
+        story.commit(group, dict.fromkeys(partitions, Committed(5)))
+    began = time.monotonic()
+    story.job()
+    first = time.monotonic() - began
+    began = time.monotonic()
+    story.job()
+    idle = time.monotonic() - began
+    print(f"1,000 groups x 50 partitions: first round {first:.1f} s, without changes {idle:.1f} s")
+    assert first < 10
+    remote = TopicPartition(story.flow.remote_topic(topic), 49)
+    assert story.on_target(groups[-1])[remote] == Committed(5)

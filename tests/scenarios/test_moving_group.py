@@ -1,0 +1,143 @@
+"""A consumer group that moves from A to B in mid-stream and back again; checkpoints, syncs, heartbeats on the way."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, TopicPartition
+from tests.oracle import Client, list_topics
+from tests.scenarios.data import make_topics, numbered, write
+from tests.scenarios.mirror import StartMirror
+
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.ledger.mirror_records import Checkpoint, Heartbeat, OffsetSync
+from sparkmirror.model import Cluster
+from sparkmirror.model import TopicPartition as Partition
+
+PARTITIONS = 3
+SYNC_SECONDS_MAX = 20.0
+
+
+def consumer(client: Client, group: str) -> Consumer:
+    return Consumer(
+        {**client, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False,
+         "session.timeout.ms": 6000}
+    )  # fmt: skip
+
+
+def read_some(client: Client, group: str, topic: str, records: int) -> list[int]:
+    """The next records that the group reads, committed; it leaves at once."""
+    member = consumer(client, group)
+    member.subscribe([topic])
+    seen: list[int] = []
+    ends_at = time.monotonic() + 30
+    while len(seen) < records:
+        assert time.monotonic() < ends_at, f"{group} read {len(seen)} of {records} from {topic}"
+        for message in member.consume(min(50, records - len(seen)), 0.1):
+            assert not message.error(), message.error()
+            seen.append(int(message.value() or b""))
+    member.commit(asynchronous=False)
+    member.close()
+    return seen
+
+
+def committed(client: Client, group: str, topic: str) -> dict[int, int]:
+    asker = consumer(client, group)
+    found = asker.committed([TopicPartition(topic, number) for number in range(PARTITIONS)], timeout=10)
+    asker.close()
+    return {one.partition: one.offset for one in found if one.offset >= 0}
+
+
+@contextmanager
+def stream(client: Client, topic: str) -> Iterator[list[int]]:
+    """Records that go on and on; the list holds how many were written."""
+    written = [0]
+    ending = threading.Event()
+
+    def produce() -> None:
+        while not ending.wait(0.05):
+            write(client, topic, numbered(written[0], written[0] + 20, partitions=PARTITIONS), linger_ms=0)
+            written[0] += 20
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        yield written
+    finally:
+        ending.set()
+        thread.join()
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds_max: float = SYNC_SECONDS_MAX) -> float:
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds_max, f"not in {seconds_max:g} s: {what}"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def records_of(client: Client, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    with open_tail(Cluster("x", client), "test", [Partition(topic, 0)]) as tail:
+        return [(record.key, record.value) for record in tail.read_to_end(10)]
+
+
+def test_a_group_that_moves_and_comes_back_sees_every_record(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
+) -> None:
+    topic, group, a, b = unique("orders"), unique("billing"), unique("east"), unique("west")
+    clients = {a: source, b: target}
+    make_topics(source, {topic: PARTITIONS})
+    lines = [
+        f"clusters = {a}, {b}",
+        *(f"{name}.{key} = {value}" for name, client in clients.items() for key, value in client.items()),
+        f"{a}->{b}.enabled = true",
+        f"{b}->{a}.enabled = true",
+        f"topics = {topic}",
+        f"groups = {group}",
+        "sync.group.offsets.enabled = true",
+        "replication.factor = 1",
+        "offset.storage.replication.factor = 1",
+        "offset.lag.max = 10",
+        "",
+    ]
+    mirror = start_mirror("\n".join(lines))
+    remote = f"{a}.{topic}"
+    seen: list[int] = []
+    with stream(source, topic) as written:
+        seen += read_some(source, group, topic, 150)
+        left_at = committed(source, group, topic)
+        # Exactly where it left, though records keep coming: the map knows every offset.
+        mirror.wait_until(lambda: committed(target, group, remote) == left_at, f"the group stands at {left_at} on B")
+
+        again = read_some(source, group, topic, 30)
+        seen += again
+        moved_to = committed(source, group, topic)
+        seconds = wait_for(lambda: committed(target, group, remote) == moved_to, "a commit reaches B", 10)
+        assert seconds < 4, f"{seconds:.1f} s from a commit on A to its translation on B"
+
+        moved = read_some(target, group, remote, 200)
+        assert not set(moved) & set(seen), "the group went on exactly where it had left"
+        seen += moved
+        stands = committed(target, group, remote)
+        wait_for(lambda: committed(source, group, topic) == stands, f"the group stands at {stands} back on A")
+        seen += read_some(source, group, topic, 100)
+        count = written[0]
+    while len(set(seen)) < count:
+        seen += read_some(source, group, topic, 1)
+    repeated = [number for number, times in Counter(seen).items() if times > 1]
+    assert sorted(set(seen))[:count] == list(range(count)), "every record was seen"
+    assert repeated == []
+
+    checkpoints = [Checkpoint.parse(*record) for record in records_of(target, f"{a}.checkpoints.internal")]
+    assert {one.partition.topic for one in checkpoints if one.group == group} == {remote}
+    homeward = [Checkpoint.parse(*record) for record in records_of(source, f"{b}.checkpoints.internal")]
+    assert {one.partition.topic for one in homeward if one.group == group} == {topic}
+    syncs = [OffsetSync.parse(*record) for record in records_of(source, f"mm2-offset-syncs.{b}.internal")]
+    assert all(sync.upstream == sync.downstream for sync in syncs if sync.partition.topic == topic)
+    assert {sync.partition for sync in syncs} >= {Partition(topic, number) for number in range(PARTITIONS)}
+    beats = [Heartbeat.parse(*record) for record in records_of(target, "heartbeats")]
+    assert {a, b} <= {alias for beat in beats for alias in (beat.flow.source, beat.flow.target)}
+    assert f"{a}.heartbeats" in list_topics(target)
+    mirror.stop(20)

@@ -1,0 +1,71 @@
+"""The log of commits: where a group's are, what a record says, and which commits were overwritten."""
+
+import pytest
+
+from sparkmirror.kafka.commit_log import Commit, commits_partition, overwritten, parse_commit
+from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.model import TopicPartition
+
+ORDERS = TopicPartition("orders", 3)
+LOG = TopicPartition("__consumer_offsets", 0)
+KEY = bytes.fromhex("0001000267 310006" + b"orders".hex() + "00000003")
+OFFSET = "000000000000002a"
+OURS = {"g": {ORDERS: Committed(100)}}
+
+
+def record(key: bytes | None, value: bytes | None) -> TailRecord:
+    return TailRecord(LOG, 7, 0, key, value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "0000" + OFFSET + "00026d64" + "00" * 8,
+        "0001" + OFFSET + "00026d64" + "00" * 16,
+        "0003" + OFFSET + "00000005" + "00026d64" + "00" * 8,
+        "0004" + OFFSET + "00000005" + "036d64" + "00" * 9,
+    ],
+)
+def test_every_version_of_a_commit_is_read(value: str) -> None:
+    assert parse_commit(record(KEY, bytes.fromhex(value))) == ("g1", ORDERS, Committed(42, "md"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b""),
+        (KEY, None),
+        (b"\0\2\0\2g1", b"\0\3"),
+        (KEY[:-2], b"\0\3"),
+        (KEY, b"\0\3\0"),
+        (KEY, b"\0\4" + b"\0" * 12),
+    ],
+)
+def test_other_records_are_passed_by(key: bytes | None, value: bytes | None) -> None:
+    assert parse_commit(record(key, value)) is None
+
+
+@pytest.mark.parametrize(("group", "partition"), [("g1", 42), ("", 0), ("billing", 9), ("polygenelubricants", 0)])
+def test_a_groups_commits_are_where_javas_hash_says(group: str, partition: int) -> None:
+    assert commits_partition(group, 50) == partition
+
+
+def commit(offset: int) -> Commit:
+    return "g", ORDERS, Committed(offset)
+
+
+def test_a_higher_commit_before_ours_was_overwritten() -> None:
+    assert overwritten([commit(120), commit(150), commit(100)], OURS) == {"g": {ORDERS: Committed(150)}}
+
+
+@pytest.mark.parametrize(
+    "log",
+    [[], [100], [50, 100], [100, 150], [150, 100, 90], [100, 90]],
+)
+def test_lower_ones_and_what_came_after_ours_stand(log: list[int]) -> None:
+    assert overwritten([commit(offset) for offset in log], OURS) == {}
+
+
+def test_other_groups_are_not_ours_to_restore() -> None:
+    assert overwritten([("h", ORDERS, Committed(150)), commit(100)], OURS) == {}
