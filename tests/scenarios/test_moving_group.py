@@ -123,7 +123,7 @@ def test_a_group_that_moves_and_comes_back_sees_every_record(
         stands = committed(target, group, remote)
         wait_for(lambda: committed(source, group, topic) == stands, f"the group stands at {stands} back on A")
         seen += read_some(source, group, topic, 100)
-        count = written[0]
+    count = written[0]
     seen += read_some(source, group, topic, count - len(set(seen)))
     repeated = [number for number, times in Counter(seen).items() if times > 1]
     assert sorted(set(seen)) == list(range(count)), "every record was seen"
