@@ -145,7 +145,7 @@ def offset_jobs(config: MirrorConfig) -> list[Job]:
     ]
 
 
-def finish_offsets(flows: Sequence[FlowConfig], seconds_max: float = 3.0) -> None:
+def finish_offsets(flows: Sequence[FlowConfig], seconds_max: float) -> None:
     """A last round after the last record, so that groups can move at once; a cluster that is away holds nothing up."""
     wanted = [flow for flow in flows if flow.offsets.emit_checkpoints or flow.offsets.emit_syncs]
     threads = [threading.Thread(target=_last_round, args=(flow,), daemon=True) for flow in wanted]

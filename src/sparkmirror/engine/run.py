@@ -174,7 +174,7 @@ class MirrorRun:
                 self._end_flows()
                 for group in self._groups.values():
                     group.end()
-                finish_offsets(self._config.flows)
+                finish_offsets(self._config.flows, 10.0 if self._options.once else 1.0)
         return self._verdict()
 
     def _prepare(self, flow: FlowConfig) -> int | None:
