@@ -1,0 +1,128 @@
+"""What cannot pass through arrives all the same: every kind of batch that a broker may hold, record for record."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from tests.oracle import Client, Log, assert_same, count_records, read_topic
+from tests.scenarios.data import Note, make_topics, write
+from tests.scenarios.mirror import MirrorOnce, StartMirror, flow_file
+from tests.scenarios.odd_logs import (
+    OLD_KINDS,
+    compacted_log,
+    horizon_log,
+    java_batch,
+    lay_logs,
+    stamped_log,
+    timeless_log,
+)
+
+from sparkmirror.batch.header import BatchHeader, Codec, iterate_headers
+from sparkmirror.testing.kafka import KafkaCluster
+
+LOGS = {
+    "compacted-0": compacted_log(),
+    "horizon-0": horizon_log(),
+    "stamped-0": stamped_log(),
+    "timeless-0": timeless_log(),
+    **{f"old-{number}": java_batch(kind) for number, kind in enumerate(OLD_KINDS)},
+}
+TOPICS = ("compacted", "horizon", "stamped", "timeless", "old", "heavy")
+MEGABYTE = 1_000_000
+HOUR_MS = 3_600_000
+NO_SYNC = "sync.topic.configs.enabled = false"  # target topics have limits of their own here
+
+
+@pytest.fixture(scope="module")
+def odd_source() -> Iterator[Client]:
+    """A broker whose logs hold what no client of today would write."""
+    with KafkaCluster(name="odd", config={"log.cleaner.enable": "false"}) as cluster:
+        client = {"bootstrap.servers": cluster.bootstrap_servers}
+        make_topics(client, {"compacted": 1, "horizon": 1, "stamped": 1, "timeless": 1, "old": len(OLD_KINDS)})
+        make_topics(client, {"heavy": 1, "large": 1}, {"max.message.bytes": str(8 * MEGABYTE)})
+        make_topics(client, {"future": 1}, {"message.timestamp.after.max.ms": str(10**15)})
+        lay_logs(cluster, LOGS)
+        write_large_ones(client)
+        write_from_the_future(client)
+        yield client
+
+
+def write_from_the_future(client: Client) -> None:
+    now_ms = int(time.time() * 1000)
+    days = [0, 100, -1, 2, 0]
+    write(client, "future", [Note(b"day %d" % day, timestamp_ms=now_ms + day * 24 * HOUR_MS - HOUR_MS) for day in days])
+
+
+def write_large_ones(client: Client) -> None:
+    heavy = [Note(bytes([at]) * (5 * MEGABYTE), b"k%d" % at) for at in range(3)]
+    write(client, "heavy", heavy, message_max_bytes=8 * MEGABYTE, compression_type="none")
+    values = [b"order %d of many, " % (at * at) * 20 for at in range(6000)]
+    for codec in ("none", "lz4", "zstd"):
+        write(client, "large", [Note(value, codec.encode()) for value in values], compression_type=codec,
+              batch_size=2 * MEGABYTE, batch_num_messages=6000, linger_ms=500)  # fmt: skip
+
+
+def test_every_odd_batch_arrives_record_for_record(
+    odd_source: Client,
+    target: Client,
+    target_cluster: KafkaCluster,
+    unique: Callable[[str], str],
+    mirror_once: MirrorOnce,
+) -> None:
+    alias, packed = unique("odd"), unique("packed")
+    make_topics(target, {f"{alias}.heavy": 1}, {"max.message.bytes": str(6 * MEGABYTE)})
+    make_topics(target, {f"{alias}.stamped": 1}, {"compression.type": "gzip"})
+    make_topics(target, {f"{alias}.old": len(OLD_KINDS)}, {"message.timestamp.after.max.ms": str(10**15)})
+    mirror_once(flow_file(odd_source, target, alias=alias, topics=",".join(TOPICS), lines=[NO_SYNC]))
+    for topic in TOPICS:
+        assert_same(seen(odd_source, topic), seen(target, f"{alias}.{topic}"), topic)
+
+    make_topics(target, {f"{packed}.future": 1})
+    lines = [NO_SYNC, "backup.producer.compression.type = zstd", "timestamps.clamp = true"]
+    topics = ("compacted", "old", "future")
+    mirror_once(flow_file(odd_source, target, alias=packed, topics=",".join(topics), lines=lines))
+    latest_ms = int(time.time() * 1000) + HOUR_MS
+    for topic in topics:
+        assert_same(seen(odd_source, topic, latest_ms), seen(target, f"{packed}.{topic}", latest_ms), topic)
+        assert {header.codec for header in headers_of(target_cluster, f"{packed}.{topic}")} == {Codec.ZSTD}
+
+
+def test_what_is_too_large_is_split_and_what_is_too_far_in_the_future_fails_alone_and_says_so(
+    odd_source: Client,
+    target: Client,
+    target_cluster: KafkaCluster,
+    unique: Callable[[str], str],
+    start_mirror: StartMirror,
+) -> None:
+    alias = unique("early")
+    make_topics(target, {f"{alias}.future": 1})
+    make_topics(target, {f"{alias}.large": 1}, {"max.message.bytes": "20000"})
+    mirror = start_mirror(flow_file(odd_source, target, alias=alias, topics="future,large", lines=[NO_SYNC]))
+    mirror.wait_until(lambda: "1 FAILED (future-0: " in mirror.errors, "the failure is told")
+    assert "message.timestamp" in mirror.errors
+    mirror.wait_until(lambda: count_records(target, f"{alias}.large") >= 18_000, "the other topic arrives")
+    mirror.stop()
+    assert_same(seen(odd_source, "large"), seen(target, f"{alias}.large"), "large")
+    assert max(header.total_bytes for header in headers_of(target_cluster, f"{alias}.large")) <= 20_000
+
+
+def seen(client: Client, topic: str, latest_ms: int = 1 << 62) -> Log:
+    """The records with their time, but not its kind: an append time of the source is a record's own on the target.
+
+    Times from near `latest_ms` on count as that: which exactly a record got that was clamped depends on when it came.
+    """
+    log = read_topic(client, topic)
+    return {number: [replace(record, timestamp=(0, _rounded(record.timestamp[1], latest_ms))) for record in records]
+            for number, records in log.items()}  # fmt: skip
+
+
+def _rounded(time_ms: int, latest_ms: int) -> int:
+    return latest_ms if time_ms > latest_ms - HOUR_MS else max(time_ms, 0)
+
+
+def headers_of(cluster: KafkaCluster, topic: str) -> list[BatchHeader]:
+    """Of all batches in the broker's own files."""
+    (broker,) = cluster.brokers
+    files = sorted(broker.data_directory.glob(f"{topic}-[0-9]*/*.log"))
+    return [header for file in files for _, header in iterate_headers(file.read_bytes(), 0, file.stat().st_size)]
