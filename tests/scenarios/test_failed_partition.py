@@ -24,7 +24,9 @@ def test_a_topic_that_refuses_large_records_fails_alone_and_heals_when_its_limit
     def has_failed() -> bool:
         return "1 FAILED" in mirror.errors and f"{large}-0" in mirror.errors
 
-    mirror = start_mirror(flow_file(source, target, alias=alias, topics=rf"{story}\\..*"))
+    mirror = start_mirror(
+        flow_file(source, target, alias=alias, topics=rf"{story}\\..*", lines=["sync.topic.configs.enabled = false"])
+    )
     mirror.wait_until(lambda: count_records(target, f"{alias}.{small}") == 100, "the other topic arrives")
     mirror.wait_until(lambda: count_records(target, f"{alias}.{large}") >= 50, "the other partition arrives")
     mirror.wait_until(has_failed, "the failure is told", 30)
