@@ -24,8 +24,9 @@ _DONE = frozenset({0, 46})  # 46 DUPLICATE_SEQUENCE: written before, base offset
 _RETRY = frozenset({7, 13, 14, 19, 20, 51, 56, 89})
 _IN_DOUBT = frozenset({-1, 7, 13, 20})
 _MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 80, 100, 103})
-LIMITED = frozenset({10, 32})
-"""MESSAGE_TOO_LARGE, INVALID_TIMESTAMP: refusals by limits of the target topic, which can be asked for."""
+MESSAGE_TOO_LARGE = 10
+LIMITED = frozenset({MESSAGE_TOO_LARGE, 32})
+"""With INVALID_TIMESTAMP: refusals by limits of the target topic, which can be asked for."""
 _FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 # INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE
 _RESTART = frozenset({48, 49, 59, 120})

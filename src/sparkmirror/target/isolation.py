@@ -32,6 +32,7 @@ class Isolation:
         self._intake = intake
         self._tally = tally
         self._before_evict = before_evict
+        self._resting: list[tuple[float, Outbox]] = []
 
     def fail(self, outbox: Outbox, reason: str) -> None:
         """Pause one partition at the reader and tell why; it is rewound once all its answers are in."""
@@ -42,21 +43,44 @@ class Isolation:
         outbox.failures += 1
         self._tally.failed[outbox.source] = reason
         self._order(outbox, paused=True)
+        self.settle(outbox)
 
     def hold(self, outbox: Outbox, reason: str) -> None:
         """As `fail`, for a cause that no time heals: a later run, told otherwise, goes on."""
         outbox.is_held = True
         self.fail(outbox, reason)
 
-    def settle(self, outbox: Outbox) -> float:
-        """Rewind a failed partition that is quiet; the time of its retry, 0 when it is not to be set now."""
+    def settle(self, outbox: Outbox) -> None:
+        """Rewind a failed partition once it is quiet, and set the time of its retry."""
         if outbox.state is not State.FAILED or not outbox.quiet or outbox.retry_at:
-            return 0.0
+            return
         outbox.rewind()
         self._intake.release_if_idle(outbox)
         pause = min(_RETRY_SECONDS * 2 ** (outbox.failures - 1), _RETRY_SECONDS_MAX)
         outbox.retry_at = math.inf if outbox.is_held else time.monotonic() + pause
-        return outbox.retry_at
+        self.rest(outbox, outbox.retry_at)
+
+    def rest(self, outbox: Outbox, until: float) -> None:
+        """Look at it again then."""
+        self._resting.append((until, outbox))
+
+    @property
+    def wake_at(self) -> float:
+        """When the first of those that rest is due."""
+        return min((until for until, _ in self._resting), default=math.inf)
+
+    def due(self, now: float) -> list[Outbox]:
+        """Those that have rested long enough, once each."""
+        due = [outbox for until, outbox in self._resting if until <= now]
+        if due:
+            self._resting = [(until, outbox) for until, outbox in self._resting if until > now]
+        return due
+
+    def retry_now(self, outbox: Outbox, now: float) -> None:
+        """The cause of a failure may be gone."""
+        if outbox.retry_at and not outbox.is_held:
+            outbox.retry_at = now
+            self.rest(outbox, now)
 
     def wake_up(self, outbox: Outbox, now: float) -> None:
         """Let a failed partition flow again when its time has come. Raises when the reader cannot be told."""

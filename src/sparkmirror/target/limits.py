@@ -56,8 +56,8 @@ class TargetLimits:
         work = partial(look_up_topic_configs, self._settings, topic, (MAX_MESSAGE_BYTES_KEY, TIMESTAMP_AFTER_KEY))
         self._background.submit(("limits", topic), work)
 
-    def take(self, outcome: Outcome) -> str | None:
-        """The topic whose limits turned out to be others than thought; None if nothing is new."""
+    def take(self, outcome: Outcome) -> tuple[str, bool] | None:
+        """The topic that was asked for, and whether its limits are others than thought; None for other work."""
         match outcome.key:
             case ("limits", str(topic)):
                 known = self.of(topic)
@@ -65,5 +65,5 @@ class TargetLimits:
                 configs = outcome.result if outcome.error is None else _UNTOLD
                 known.max_message_bytes = int(configs.get(MAX_MESSAGE_BYTES_KEY, MAX_MESSAGE_BYTES))
                 known.timestamp_after_max_ms = int(configs.get(TIMESTAMP_AFTER_KEY, TIMESTAMP_AFTER_MAX_MS))
-                return None if known == before else topic
+                return topic, known != before
         return None

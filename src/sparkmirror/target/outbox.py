@@ -66,6 +66,7 @@ class Outbox:
         self.retry_at = 0.0
         self.progressed_at = 0.0
         self.limits = TopicLimits()
+        self.awaits_limits = False
         self.queued_bytes = 0
         self._packing = packing
         self._round_trip_seconds = 0.0
@@ -151,10 +152,10 @@ class Outbox:
 
     @property
     def sendable(self) -> bool:
-        if self.state is State.FAILED:
+        if self.state is State.FAILED or self.awaits_limits:
             return False
         if self._recovering:
-            return bool(self._resend)
+            return bool(self._resend) and sum(batch.waiting for batch in self._in_flight) < IN_FLIGHT_MAX
         return bool(self._queue) and len(self._in_flight) < IN_FLIGHT_MAX
 
     @property
@@ -172,6 +173,8 @@ class Outbox:
         Raises ProtocolError for what is damaged, RecordTooLarge for what the target does not take.
         """
         if self._resend:
+            if self._resend[0].is_refused:
+                self._refit(producer_id, producer_epoch, transactional)
             again = self._resend.popleft()
             again.waiting = True
             again.sent_at = time.monotonic()
@@ -211,6 +214,21 @@ class Outbox:
         parcel.open_batches += 1
         self._in_flight.append(batch)
         return batch
+
+    def _refit(self, producer_id: int, producer_epoch: int, transactional: bool) -> None:
+        """Replace the refused batch at the head by batches within the limits; they take its place in the sequence."""
+        refused = self._resend[0]
+        fresh = self._packing.refit(refused, self.limits)
+        for batch in fresh:
+            batch.is_refused = batch.waiting = False
+            batch.sequence &= _SEQUENCE_MASK
+            if batch is not refused:
+                header = parse_header(batch.data, 0)
+                stamp(batch.data, 0, header, producer_id, producer_epoch, batch.sequence, transactional)
+        self._resend.popleft()
+        self._in_flight.remove(refused)
+        self._resend.extendleft(reversed(fresh))
+        self._in_flight.extendleft(reversed(fresh))
 
     def _traffic(self) -> Traffic:
         return Traffic(len(self._in_flight), self._round_trip_seconds, self.limits.merged_bytes)
@@ -270,6 +288,12 @@ class Outbox:
             self.failures = 0
         self._recover_if_quiet()
         return moved
+
+    def await_limits(self, batch: Batch) -> None:
+        """The oldest batch is more than the target's topic takes: nothing goes out until `limits` are known."""
+        batch.is_refused = self.awaits_limits = True
+        batch.refusals += 1
+        self.retry(batch)
 
     def retry(self, batch: Batch) -> None:
         """The batch was not taken, or nobody knows: send it again once all answers of this partition are in."""
@@ -338,7 +362,7 @@ class Outbox:
             self._in_flight.popleft().parcel.settle()
         self._drop_queue()
         self._resend.clear()
-        self._recovering = self._draining = False
+        self._recovering = self._draining = self.awaits_limits = False
 
     def evict(self) -> None:
         """Free the reader's memory while the target does not answer: in-flight batches are copied, the rest dropped.

@@ -15,8 +15,9 @@ from sparkmirror.batch.header import BatchHeader, Codec, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.errors import ProtocolError
+from sparkmirror.model import NO_EPOCH
 from sparkmirror.target.limits import TopicLimits
-from sparkmirror.target.parcel import Parcel, fuse
+from sparkmirror.target.parcel import Batch, Parcel, fuse, slice_spans
 
 _UNLIMITED_BYTES: Final = 1 << 30
 _PASS_BATCHES: Final = 16
@@ -45,6 +46,29 @@ class Packing:
             parcel = _fuse_head(queue, traffic.merged_bytes_max)
             self._merge(parcel, header, limits, traffic)
         return parcel
+
+    def refit(self, batch: Batch, limits: TopicLimits) -> list[Batch]:
+        """A batch that the target's limits refused, as batches within them. Raises RecordTooLarge."""
+        if len(batch.data) <= limits.merged_bytes and not self.clamp_timestamps:
+            return [batch]
+        fresh: list[Batch] = []
+        first = 0
+        for piece in rewrite(batch.data, 0, self._wanted(limits)):
+            spans = slice_spans(batch.spans, first, piece.records)
+            last = spans[-1]
+            reached = last.first_offset + last.records
+            data = memoryview(piece.data)
+            fresh.append(Batch(data, batch.sequence + first, spans, piece.records, reached, NO_EPOCH, batch.parcel))
+            first += piece.records
+        fresh[-1].next_offset, fresh[-1].leader_epoch = batch.next_offset, batch.leader_epoch
+        for one in fresh:
+            one.refusals = batch.refusals
+        batch.parcel.open_batches += len(fresh) - 1
+        return fresh
+
+    def _wanted(self, limits: TopicLimits) -> Limits:
+        clamp_to_ms = self._latest_ms(limits) if self.clamp_timestamps else None
+        return Limits(limits.merged_bytes, self.codec, clamp_to_ms)
 
     def _must_rewrite(self, header: BatchHeader, parcel: Parcel, limits: TopicLimits) -> bool:
         if header.base_offset < parcel.first_offset:
@@ -84,9 +108,7 @@ class Packing:
             return False
         last = headers.table[count - 1]
         end = int(last[POSITION] + last[TOTAL_BYTES])
-        clamp_to_ms = self._latest_ms(limits) if self.clamp_timestamps else None
-        wanted = Limits(traffic.max_batch_bytes, self.codec, clamp_to_ms)
-        pieces = rewrite(parcel.data[parcel.at : end], parcel.first_offset, wanted)
+        pieces = rewrite(parcel.data[parcel.at : end], parcel.first_offset, self._wanted(limits))
         parcel.rewrite(end, int(last[NEXT_OFFSET]), int(last[LEADER_EPOCH]), pieces)
         return True
 

@@ -186,3 +186,18 @@ class Batch:
     base_offset: int = -1
     in_doubt: bool = False
     """Whether the target may have it although it did not say so."""
+    is_refused: bool = False
+    """Whether the target did not take it for its limits: it goes out again as batches within them."""
+    refusals: int = 0
+
+
+def slice_spans(spans: tuple[Span, ...], first: int, records: int) -> tuple[Span, ...]:
+    """The source offsets of the records `first` … of a batch with these spans."""
+    found: list[Span] = []
+    at = 0
+    for span in spans:
+        begin, end = max(first, at), min(first + records, at + span.records)
+        if begin < end:
+            found.append(Span(span.first_offset + begin - at, end - begin))
+        at += span.records
+    return tuple(found)

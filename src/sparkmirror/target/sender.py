@@ -23,7 +23,7 @@ from sparkmirror.kafka.wire import FIRST_TRANSACTIONS, SECOND_TRANSACTIONS, Prod
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.loss import LossPolicy
 from sparkmirror.relay.lease import RingPeer
-from sparkmirror.target.answers import LIMITED, Verdict, describe, judge, leaves_doubt
+from sparkmirror.target.answers import LIMITED, MESSAGE_TOO_LARGE, Verdict, describe, judge, leaves_doubt
 from sparkmirror.target.brokers import Brokers
 from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.connection import Dialect, ProduceConnection
@@ -102,8 +102,7 @@ class Sender:
             self._selector, self._brokers, self._next_batch, self._take_back, int(options.request_seconds * 1000)
         )
         self._isolation = Isolation(peer, self._intake, self.tally, self._dispatch.flush_socket_of)
-        self._routing = Routing(peer, self._intake, self.tally, self._fail, self._close_range)
-        self._resting: list[tuple[float, Outbox]] = []
+        self._routing = Routing(peer, self._intake, self.tally, self._isolation.fail, self._close_range)
         self._finish_by = 0.0
         self._tend_at = 0.0
         self.error: Exception | None = None
@@ -241,7 +240,7 @@ class Sender:
     def _timeout(self, now: float) -> float:
         if self._inbox:
             return 0.0
-        soonest = min((at for at, _ in self._resting), default=now + 0.25)
+        soonest = min(self._isolation.wake_at, now + 0.25)
         soonest = min(soonest, self._guarantee.wake_at)
         if self._dispatch.homeless:
             soonest = min(soonest, now + 0.05)
@@ -289,7 +288,6 @@ class Sender:
                     touched = self._intake.take_gap(delivery)
                     if touched is not None and touched.lost_reason:
                         self._isolation.hold(touched, touched.lost_reason)
-                        self._settle_failed(touched)
                 case "release":
                     touched = self._intake.take_release(delivery)
                 case "plan":
@@ -308,24 +306,24 @@ class Sender:
         guarantee = self._guarantee
         if not outbox.sendable:
             return None
-        if outbox.is_resending:
-            return outbox.next_batch(*guarantee.identity, guarantee.transactional)
-        if not guarantee.admits(outbox):
+        is_again = outbox.is_resending
+        if not is_again and not guarantee.admits(outbox):
             return None
         began = time.monotonic()
         try:
             batch = outbox.next_batch(*guarantee.identity, guarantee.transactional)
         except RecordTooLarge as problem:
             self._limits.ask(outbox.target.topic)
-            self._fail(outbox, str(problem))
+            self._isolation.fail(outbox, str(problem))
             return None
         except ProtocolError as problem:
-            self._fail(outbox, str(problem))
+            self._isolation.fail(outbox, str(problem))
             return None
         finally:
             self._wait_longer(time.monotonic() - began)
         if batch is not None:
-            guarantee.sent(outbox, batch)
+            if not is_again:
+                guarantee.sent(outbox, batch)
         elif outbox.idle:  # what was left had no record to send
             self._isolation.after_progress(outbox)
         return batch
@@ -353,7 +351,7 @@ class Sender:
                 self._brokers.forget([outbox.target])
             batch.in_doubt |= leaves_doubt(produced.error)
             outbox.retry(batch)
-            self._resting.append((now + _RETRY_SECONDS, outbox))
+            self._isolation.rest(outbox, now + _RETRY_SECONDS)
         elif verdict is Verdict.FENCED:
             self._guarantee.fenced(outbox)
         elif verdict is Verdict.RESTART:
@@ -362,13 +360,23 @@ class Sender:
             batch.waiting = False
             if batch.in_doubt or leaves_doubt(produced.error):
                 self._guarantee.refused_in_doubt(outbox)
-            if produced.error in LIMITED:
-                self._limits.ask(outbox.target.topic)
-            self._fail(outbox, describe(produced))
+            self._refuse(outbox, batch, produced)
         if outbox.state is State.FAILED:
-            self._settle_failed(outbox)
+            self._isolation.settle(outbox)
         else:
             self._dispatch.offer(outbox)
+
+    def _refuse(self, outbox: Outbox, batch: Batch, produced: ProducedPartition) -> None:
+        """The target does not take the batch. If its limits were not known, it may be taken in smaller ones."""
+        if produced.error in LIMITED:
+            self._limits.ask(outbox.target.topic)
+            is_size = produced.error == MESSAGE_TOO_LARGE
+            may_fit = batch.records > 1 if is_size else self._options.packing.clamp_timestamps
+            is_own = not outbox.is_ledger and not self._routing.is_lane(outbox)
+            if may_fit and is_own and not batch.refusals:
+                outbox.await_limits(batch)
+                return
+        self._isolation.fail(outbox, describe(produced))
 
     def _close_range(self, outbox: Outbox, mapped: list[Batch]) -> None:
         """All records of a range have arrived, wherever they went."""
@@ -381,37 +389,29 @@ class Sender:
         batch.in_doubt = True
         outbox.retry(batch)
         if outbox.state is State.FAILED:
-            self._settle_failed(outbox)
+            self._isolation.settle(outbox)
 
-    # Partitions in trouble.
+    # Timers and limits.
 
-    def _fail(self, outbox: Outbox, reason: str) -> None:
-        """Isolate one partition: paused at the reader, tried again after a while; all others go on."""
-        self._isolation.fail(outbox, reason)
-        self._settle_failed(outbox)
-
-    def _settle_failed(self, outbox: Outbox) -> None:
-        retry_at = self._isolation.settle(outbox)
-        if retry_at:
-            self._resting.append((retry_at, outbox))
-
-    def _heed_limits(self, topic: str | None) -> None:
+    def _heed_limits(self, answered: tuple[str, bool] | None) -> None:
         """What was refused because a limit was not known is sent again at once, within it."""
-        if topic is None:
+        if answered is None:
             return
+        topic, has_changed = answered
         now = time.monotonic()
         for outbox in self._intake.outboxes.values():
-            if outbox.is_aimed_at_topic(topic) and outbox.retry_at:
-                outbox.retry_at = now
-                self._resting.append((now, outbox))
+            if not outbox.is_aimed_at_topic(topic):
+                continue
+            if outbox.awaits_limits:
+                outbox.awaits_limits = False
+                self._dispatch.offer(outbox)
+            elif has_changed:
+                self._isolation.retry_now(outbox, now)
 
     def _tend_timers(self, now: float) -> None:
-        due = [outbox for at, outbox in self._resting if at <= now]
-        if due:
-            self._resting = [(at, outbox) for at, outbox in self._resting if at > now]
-            for outbox in due:
-                self._isolation.wake_up(outbox, now)
-                self._dispatch.offer(outbox)
+        for outbox in self._isolation.due(now):
+            self._isolation.wake_up(outbox, now)
+            self._dispatch.offer(outbox)
         self._dispatch.house_homeless()
         self._dispatch.lose_silent(now)
         self._isolation.evict_stuck(self._intake.outboxes.values(), now)
@@ -439,9 +439,9 @@ class Sender:
         self._progress.roll_back()
         for outbox in self._intake.outboxes.values():
             self._isolation.roll_back(outbox)
-            self._settle_failed(outbox)
+            self._isolation.settle(outbox)
 
     def _refuse_target(self, where: TopicPartition, reason: str) -> None:
         for outbox in self._intake.outboxes.values():
             if outbox.is_aimed_at(where):
-                self._fail(outbox, reason)
+                self._isolation.fail(outbox, reason)

@@ -22,7 +22,7 @@ from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.limits import TargetLimits
 from sparkmirror.target.outbox import Outbox, State
-from sparkmirror.target.packing import PASS_OR_MERGE
+from sparkmirror.target.packing import AS_THEY_ARE
 from sparkmirror.target.parcel import Batch
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.tally import Tally
@@ -142,7 +142,7 @@ class Copying(RuleBasedStateMachine):
     def begin(self, start: int, first_sequence: int) -> None:
         self.source.grow([3, 2])
         plan = PlanRow(0, "run", 1, 1, *PRODUCER, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, start), 5),))
-        self.intake = Intake(self.ring, NoProgress(), Tally(plan), TargetLimits(None, None), PASS_OR_MERGE)  # type: ignore[arg-type]
+        self.intake = Intake(self.ring, NoProgress(), Tally(plan), TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
         self.intake.take_plan(plan)
         self.outbox: Outbox = self.intake.outboxes[WHERE]
         self.outbox._identity, self.outbox._sequence = PRODUCER, first_sequence

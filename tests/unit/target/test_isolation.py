@@ -56,11 +56,13 @@ def test_a_failed_partition_is_paused_told_of_and_comes_back_in_time() -> None:
     outbox = ward.outbox(3)
     ward.isolation.fail(outbox, "too large")
     assert ward.tally.failed == {outbox.source: "too large"}
-    assert ward.isolation.settle(outbox) == 0.0, "its answer is still to come"
+    assert not outbox.retry_at, "its answer is still to come"
     assert outbox.head is not None
     outbox.head.waiting = False
-    retry_at = ward.isolation.settle(outbox)
-    assert retry_at > 0
+    ward.isolation.settle(outbox)
+    retry_at = ward.isolation.wake_at
+    assert ward.isolation.due(retry_at - 0.1) == []
+    assert ward.isolation.due(retry_at) == [outbox]
     ward.isolation.wake_up(outbox, retry_at - 0.1)
     assert outbox.state is State.FAILED
     ward.isolation.wake_up(outbox, retry_at)
@@ -74,7 +76,8 @@ def test_without_a_control_page_the_task_is_begun_anew_when_the_retry_is_due() -
     ward.isolation.fail(outbox, "too large")
     assert outbox.head is not None
     outbox.head.waiting = False
-    retry_at = ward.isolation.settle(outbox)
+    ward.isolation.settle(outbox)
+    retry_at = outbox.retry_at
     with pytest.raises(SparkMirrorError, match="too large"):
         ward.isolation.wake_up(outbox, retry_at)
 
@@ -99,7 +102,7 @@ def test_a_partition_that_is_held_is_not_tried_again_and_a_bounded_read_of_it_is
     ward = Ward()
     outbox = ward.outbox(3, busy=False)
     ward.isolation.hold(outbox, "records are gone")
-    assert ward.isolation.settle(outbox) == float("inf")
+    assert outbox.retry_at == float("inf")
     assert ward.tally.failed == {outbox.source: "records are gone"}
     ((slot, paused, offset),) = ward.reader.orders
     assert (slot, paused) == (3, True)

@@ -16,7 +16,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.outbox import IN_FLIGHT_MAX, Outbox
 from sparkmirror.target.packing import Packing
-from sparkmirror.target.parcel import Batch, Parcel
+from sparkmirror.target.parcel import Batch, Parcel, slice_spans
 
 WHERE = TopicPartition("orders", 0)
 TARGET = TopicPartition("A.orders", 0)
@@ -262,3 +262,37 @@ def test_control_batches_among_small_ones_vanish() -> None:
 
 def with_base(data: bytes, offset: int) -> bytes:
     return offset.to_bytes(8, "big") + data[8:]
+
+
+def test_a_refused_batch_is_split_where_it_stands_and_what_follows_keeps_its_sequence() -> None:
+    """Without reading it again: a bounded read may be over by then."""
+    limits = TopicLimits()
+    outbox = new_outbox(Packing(), limits=limits)
+    accept(outbox, 12, batch(0, [b"x" * 400] * 10), batch(10, [b"y"] * 2))
+    first, second = (outbox.next_batch(1000, 7) for _ in range(2))
+    assert first is not None and second is not None
+    outbox.await_limits(first)
+    outbox.retry(second)
+    assert not outbox.sendable, "nobody knows yet how large it may be"
+    limits.max_message_bytes = 1000
+    outbox.awaits_limits = False
+    sent = []
+    while outbox.sendable and (again := outbox.next_batch(1000, 7)) is not None:
+        sent.append(again)
+    assert len(sent) == IN_FLIGHT_MAX, "no more than may be on their way"
+    for one in sent:
+        outbox.succeed(one)
+    rest = outbox.next_batch(1000, 7)
+    assert rest is second
+    outbox.succeed(rest)
+    assert [parse_header(one.data, 0).base_sequence for one in [*sent, rest]] == [0, 2, 4, 6, 8, 10]
+    assert [one.spans for one in sent] == [(Span(first, 2),) for first in range(0, 10, 2)]
+    assert values_of(sent) == [b"x" * 400] * 10
+    assert (outbox.acknowledged, outbox.idle) == (12, True)
+
+
+def test_the_spans_of_a_part_are_those_of_its_records() -> None:
+    spans = (Span(2, 3), Span(9, 1), Span(20, 4))
+    assert slice_spans(spans, 0, 8) == spans
+    assert slice_spans(spans, 1, 4) == (Span(3, 2), Span(9, 1), Span(20, 1))
+    assert slice_spans(spans, 4, 2) == (Span(20, 2),)
