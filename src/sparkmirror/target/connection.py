@@ -51,7 +51,6 @@ class ProduceConnection:
         self.by_id = self.version >= wire.TOPIC_ID_PRODUCE
         self.unanswered: deque[tuple[float, Sent]] = deque()
         self.not_before = 0.0
-        self.throttled_ms = 0
         self.is_watched_for_room = False
         self._request_seconds_max = request_seconds_max
         self._out: deque[memoryview] = deque()
@@ -170,7 +169,6 @@ class ProduceConnection:
         self.unanswered.popleft()
         self.link.note_answer(time.monotonic() - sent_at)
         if response.throttle_ms:
-            self.throttled_ms += response.throttle_ms
             self.not_before = time.monotonic() + response.throttle_ms / 1000
         return sent, response
 

@@ -67,7 +67,6 @@ class Outbox:
         self.progressed_at = 0.0
         self.limits = TopicLimits()
         self.awaits_limits = False
-        self.queued_bytes = 0
         self._packing = packing
         self._round_trip_seconds = 0.0
         self._queue: deque[Parcel] = deque()
@@ -106,7 +105,6 @@ class Outbox:
         if self.idle:
             self.progressed_at = time.monotonic()
         self._queue.append(parcel)
-        self.queued_bytes += len(parcel.data)
         self.position = parcel.next_offset
         self._tidy_queue()
 
@@ -252,7 +250,6 @@ class Outbox:
 
     def _leave_queue(self, parcel: Parcel) -> None:
         self._queue.popleft()
-        self.queued_bytes -= len(parcel.data)
         parcel.handed_out = True
 
     def _finish_parcel(self) -> None:
@@ -380,7 +377,6 @@ class Outbox:
         self._drop_queue()
         if kept is not None:
             self._queue.append(kept)
-            self.queued_bytes += len(kept.data)
             self.position = kept.next_offset
         else:
             self.position = self._in_flight[-1].next_offset if self._in_flight else self.acknowledged

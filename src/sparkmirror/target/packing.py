@@ -119,25 +119,14 @@ AS_THEY_ARE: Final = Packing(merging=False)
 
 
 def _fuse_head(queue: deque[Parcel], bytes_max: int) -> Parcel:
-    """Replace whole runs at the queue's head by one of them all, as long as they fit together."""
-    taken: list[Parcel] = []
-    size = 0
-    for parcel in queue:
-        size += len(parcel.data)
-        if (taken and size > bytes_max) or not _is_fusable(parcel):
-            break
-        taken.append(parcel)
-    if len(taken) < 2:
+    """Replace what is next of several runs by one of it all, where the head alone would make a small batch."""
+    try:
+        fused = fuse(queue, bytes_max)
+    except ProtocolError:
+        return queue[0]  # Met again when its turn comes.
+    if fused is None:
         return queue[0]
-    for _ in taken:
+    while queue and queue[0].handed_out:
         queue.popleft()
-    fused = fuse(taken)
     queue.appendleft(fused)
     return fused
-
-
-def _is_fusable(parcel: Parcel) -> bool:
-    try:
-        return parcel.seek_batch() and parcel.is_whole
-    except ProtocolError:
-        return False

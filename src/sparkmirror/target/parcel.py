@@ -92,9 +92,9 @@ class Parcel:
         return len(self.data) - self.at
 
     @property
-    def is_whole(self) -> bool:
-        """Whether nothing of it was handed out, and nothing of it is to be cut."""
-        if self.open_batches or self.rewriting is not None:
+    def is_uncut(self) -> bool:
+        """Whether what is left of it are whole batches, none of them to be cut."""
+        if self.rewriting is not None:
             return False
         return self.header is not None and self.header.base_offset >= self.first_offset
 
@@ -114,6 +114,22 @@ class Parcel:
             else:
                 self.pass_by(header)
         return self.header is not None
+
+    def fits(self, room_bytes: int) -> bool:
+        return self.header is not None and self.header.total_bytes <= room_bytes
+
+    def take(self, room_bytes: int) -> memoryview:
+        """Its next batches, as many as fit, for `fuse`: they count as one batch under way."""
+        start = self.at
+        while self.seek_batch() and self.header is not None and self.at + self.header.total_bytes - start <= room_bytes:
+            self.pass_by(self.header)
+        self.open_batches += 1
+        return self.data[start : self.at]
+
+    @property
+    def taken_to(self) -> int:
+        """The source offset that what was taken reaches."""
+        return self.next_offset if self.header is None else self.header.base_offset
 
     def pass_by(self, header: BatchHeader) -> None:
         self.at += header.total_bytes
@@ -149,16 +165,35 @@ class Parcel:
         return Parcel(data, self.first_offset, next_offset, free_nothing)
 
 
-def fuse(parcels: list[Parcel]) -> Parcel:
-    """Whole parcels that continue each other as one, in memory of its own; theirs is free once all of it is."""
-    frees = [parcel.on_free for parcel in parcels]
+def fuse(parcels: Iterable[Parcel], bytes_max: int) -> Parcel | None:
+    """The next batches of parcels that continue each other as one parcel, in memory of its own, up to so many bytes.
+
+    The last may be taken in part. Their own memory follows the new one's. None, and nothing is taken, where all that
+    fits is one parcel's. Raises ProtocolError.
+    """
+    taken: list[Parcel] = []
+    pieces: list[memoryview] = []
+    room_bytes = bytes_max
+    for parcel in parcels:
+        if not parcel.seek_batch() or not parcel.is_uncut or not parcel.fits(room_bytes):
+            break
+        if not taken and parcel.left_bytes >= room_bytes:
+            return None
+        first_offset = taken[0].first_offset if taken else parcel.first_offset
+        pieces.append(parcel.take(room_bytes))
+        taken.append(parcel)
+        room_bytes -= len(pieces[-1])
+        if parcel.left_bytes:
+            break
+        parcel.handed_out = True
+    if not taken:
+        return None
 
     def free_all() -> None:
-        for free in frees:
-            free()
+        for parcel in taken:
+            parcel.settle()
 
-    data = memoryview(bytearray().join(parcel.data[parcel.at :] for parcel in parcels))
-    return Parcel(data, parcels[0].first_offset, parcels[-1].next_offset, free_all)
+    return Parcel(memoryview(bytearray().join(pieces)), first_offset, taken[-1].taken_to, free_all)
 
 
 def free_nothing() -> None:

@@ -296,3 +296,23 @@ def test_the_spans_of_a_part_are_those_of_its_records() -> None:
     assert slice_spans(spans, 0, 8) == spans
     assert slice_spans(spans, 1, 4) == (Span(3, 2), Span(9, 1), Span(20, 1))
     assert slice_spans(spans, 4, 2) == (Span(20, 2),)
+
+
+def test_what_is_left_of_a_run_is_merged_with_the_runs_behind_it() -> None:
+    """Or each run would end in a small batch, which costs far targets their rate."""
+    outbox = new_outbox(Packing())
+    freed: list[int] = []
+    outbox._round_trip_seconds = 0.2
+    for run in range(3):
+        batches = [batch(run * 8 + at, [b"x" * 160_000]) for at in range(8)]
+        accept(outbox, run * 8 + 8, *batches, freed=freed)
+    accept(outbox, 30)  # a gap
+    sent = [outbox.next_batch(1000, 7) for _ in range(5)]
+    whole = [one for one in sent if one is not None]
+    assert [one.spans for one in whole] == [(Span(first, 6),) for first in range(0, 24, 6)]
+    reached = []
+    for one in whole:
+        outbox.succeed(one)
+        reached.append((outbox.acknowledged, list(freed)))
+    assert reached == [(6, []), (12, [8]), (18, [8, 16]), (30, [8, 16, 24])]
+    assert outbox.idle
