@@ -30,7 +30,7 @@ $(READY): requirements.lock pyproject.toml
 test: $(READY) ## ruff, mypy and all tests; two workers, one of them for the tests that need brokers
 	@status=0; \
 	$(MAKE) --no-print-directory lint || { status=1; echo "make lint failed, see above; the tests follow." >&2; }; \
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS) || status=1; \
+	$(BIN)/python -m pytest -n 2 $(ARGS) || status=1; \
 	exit $$status
 
 lint: $(READY) ## ruff (rules and format) and mypy

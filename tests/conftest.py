@@ -1,36 +1,35 @@
 """Fixtures of all tests. Brokers start once a session (a worker, under xdist): tests keep apart by topic names."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from sparkmirror.testing.kafka import KafkaCluster
 from sparkmirror.testing.proxy import LongLink
 
 FAR = LongLink(round_trip_seconds=0.06, window_bytes=1 << 20)
-UNIT = Path(__file__).parent / "unit"
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("mirror", deadline=None)
 settings.load_profile("mirror")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under xdist's loadgroup: unit tests spread by file, all others run one after another on one worker.
+class OneWorkerForClusters(LoadScopeScheduling):
+    """Unit tests spread by file, all others run one after another on one worker.
 
     Tests with brokers and Spark would fight for the same cores, and would each start the session's clusters.
     """
-    for item in items:
-        alone = item.path.is_relative_to(UNIT) and not {"source_cluster", "target_cluster"} & set(_fixtures(item))
-        item.add_marker(pytest.mark.xdist_group(str(item.path) if alone else "clusters"))
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("::")[0] if nodeid.startswith("tests/unit/") else "clusters"
 
 
-def _fixtures(item: pytest.Item) -> list[str]:
-    return item.fixturenames if isinstance(item, pytest.Function) else []
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerForClusters:
+    return OneWorkerForClusters(config, log)
 
 
 @pytest.fixture(scope="session")
