@@ -256,7 +256,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         refresh_topics_enabled=flow.read(keys.REFRESH_TOPICS_ENABLED),
         refresh_topics_interval_seconds=flow.read(keys.REFRESH_TOPICS_INTERVAL),
         sync=read_sync(flow, _own_properties(flow, name)),
-        offsets=read_offsets(flow),
+        offsets=read_offsets(flow, _own_properties(flow, name)),
         offset_storage_topic=own_topic or f"mm2-offsets.{name.source}.internal",
         offset_storage_partitions=storage.read(keys.OFFSET_STORAGE_PARTITIONS),
         offset_storage_replication_factor=storage.read(keys.OFFSET_STORAGE_REPLICATION),

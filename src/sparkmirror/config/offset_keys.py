@@ -44,6 +44,14 @@ GROUPS_EXCLUDE = Key(
     ("console-consumer-.*", "connect-.*", "__.*"),
     "Groups to leave out, whatever `groups` says.",
 )
+GROUP_FILTER_CLASS = Key(
+    "group.filter.class",
+    Scope.FLOW,
+    types.own_class({"org.apache.kafka.connect.mirror.DefaultGroupFilter": ""}),
+    "",
+    "A Python class, `module:Class`, that says which groups take part in place of `groups` and `groups.exclude`.",
+    "any Java class",
+)
 REFRESH_GROUPS_ENABLED = Key(
     "refresh.groups.enabled", Scope.FLOW, types.BOOLEAN, True, "Whether to look for new groups after the start."
 )

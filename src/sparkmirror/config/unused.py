@@ -12,7 +12,6 @@ from sparkmirror.config.key import Scope, Unused
 _NO_WORKER = "there is no Kafka Connect worker; Spark runs the tasks"
 _NO_REST = "processes find each other through Kafka; nothing listens"
 _NO_CONVERTER = "keys and values are copied as they are, without a converter"
-_NOT_YET = "this version does not do that"
 _OWN_SIZES = "batches keep the size that they have on the source; small ones are merged where that pays"
 _JMX = "there is no JMX; figures are on the status topic"
 _RETRY = "what can be retried is retried until it succeeds"
@@ -23,11 +22,6 @@ _WHOLE_BATCHES = "batches are passed on whole, without a serializer"
 _ALWAYS = "always so: partitions keep their order, and lost answers repeat nothing"
 
 _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
-    (
-        _NOT_YET,
-        (Scope.FLOW,),
-        "group.filter.class",
-    ),
     (
         "the status tells it: a partition that the target refuses is paused and tried again, the others go on",
         (Scope.FLOW,),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from sparkmirror.policy.filters import TopicFilter
+from sparkmirror.policy.filters import NameFilter, TopicFilter
 from sparkmirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 
 
@@ -54,6 +54,16 @@ class OwnTopicFilter(TopicFilter):
         return self.own is not None and bool(self.own.should_replicate_topic(name))
 
 
+@dataclass(frozen=True, slots=True)
+class OwnGroupFilter(NameFilter):
+    """A flow's consumer groups as a class of the user's decides."""
+
+    own: OwnGroups | None = None
+
+    def accepts(self, name: str) -> bool:
+        return self.own is not None and bool(self.own.should_replicate_group(name))
+
+
 def load_policy(spec: str, properties: Mapping[str, str]) -> ReplicationPolicy:
     """The naming `spec`. One derived from a built-in policy gets the separator. Raises ValueError with a phrase."""
     separator = properties.get("replication.policy.separator", ".")
@@ -77,9 +87,9 @@ def load_configs(spec: str, properties: Mapping[str, str]) -> OwnConfigs:
     return cast(OwnConfigs, _made(spec, _find(spec), (), properties, _CONFIGS))
 
 
-def load_groups(spec: str, properties: Mapping[str, str]) -> OwnGroups:
+def load_groups(spec: str, properties: Mapping[str, str]) -> OwnGroupFilter:
     """The group filter `spec`. Raises ValueError with a phrase."""
-    return cast(OwnGroups, _made(spec, _find(spec), (), properties, _GROUPS))
+    return OwnGroupFilter(own=cast(OwnGroups, _made(spec, _find(spec), (), properties, _GROUPS)))
 
 
 def _find(spec: str) -> Any:

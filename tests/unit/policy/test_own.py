@@ -10,7 +10,6 @@ from sparkmirror.config.flows import FlowConfig, parse_config
 from sparkmirror.config.properties import parse_properties
 from sparkmirror.errors import ConfigError
 from sparkmirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
-from sparkmirror.policy.own import load_groups
 from sparkmirror.sync.flow import config_rules
 
 FILE = """clusters = A, B
@@ -96,7 +95,8 @@ def test_a_circle_of_flows_that_keep_names_is_refused_for_a_class_of_ones_own_to
 
 def test_filters_of_ones_own_are_configured_and_asked() -> None:
     name = "own_classes:Sampled"
-    lines = [f"topic.filter.class = {name}", f"config.property.filter.class = {name}", "A->B.my.word = sample"]
+    kinds = ("topic", "config.property", "group")
+    lines = [*(f"{kind}.filter.class = {name}" for kind in kinds), "A->B.my.word = sample"]
     found = flow(*lines)
     assert found.has_own_classes
     wanted = {
@@ -106,13 +106,14 @@ def test_filters_of_ones_own_are_configured_and_asked() -> None:
     rules = config_rules(found.sync)
     assert [key for key in ("retention.ms", "segment.ms") if rules.is_copied(key)] == ["retention.ms"]
     assert (rules.copies_default("retention.ms"), rules.copies_default("retention.bytes")) == (True, False)
-    assert load_groups(name, {"my.word": "app"}).should_replicate_group("app-1")
+    assert [group for group in ("sample-1", "other") if found.offsets.groups.accepts(group)] == ["sample-1"]
 
 
 def test_the_built_in_classes_may_be_named_as_in_java() -> None:
     mirror = "org.apache.kafka.connect.mirror"
     found = flow(
         f"topic.filter.class = {mirror}.DefaultTopicFilter",
+        f"group.filter.class = {mirror}.DefaultGroupFilter",
         f"config.property.filter.class = {mirror}.DefaultConfigPropertyFilter",
         f"replication.policy.class = {mirror}.DefaultReplicationPolicy",
     )
