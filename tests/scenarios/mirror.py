@@ -44,6 +44,7 @@ def flow_file(
             f"topics = {topics}",
             f"replication.factor = {replicas}",
             f"offset.storage.replication.factor = {replicas}",
+            "heartbeats.replication.enabled = false",  # clusters are shared: other tests' are not ours
             *lines,
             "",
         ]
