@@ -14,7 +14,6 @@ from sparkmirror.batch.deep import Limits, rewrite
 from sparkmirror.batch.header import BatchHeader, Codec, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
 from sparkmirror.batch.loading import kernels_ready
-from sparkmirror.errors import ProtocolError
 from sparkmirror.model import NO_EPOCH
 from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.parcel import Batch, Parcel, fuse, slice_spans
@@ -120,10 +119,7 @@ AS_THEY_ARE: Final = Packing(merging=False)
 
 def _fuse_head(queue: deque[Parcel], bytes_max: int) -> Parcel:
     """Replace what is next of several runs by one of it all, where the head alone would make a small batch."""
-    try:
-        fused = fuse(queue, bytes_max)
-    except ProtocolError:
-        return queue[0]  # Met again when its turn comes.
+    fused = fuse(queue, bytes_max)
     if fused is None:
         return queue[0]
     while queue and queue[0].handed_out:

@@ -115,21 +115,23 @@ class Parcel:
                 self.pass_by(header)
         return self.header is not None
 
-    def fits(self, room_bytes: int) -> bool:
-        return self.header is not None and self.header.total_bytes <= room_bytes
+    def can_give(self, room_bytes: int) -> bool:
+        """Whether its next batch may be taken by `fuse`; a damaged one is met again when its turn comes."""
+        try:
+            return self.seek_batch() and self.is_uncut and self.header.total_bytes <= room_bytes  # type: ignore[union-attr]
+        except ProtocolError:
+            return False
 
-    def take(self, room_bytes: int) -> memoryview:
-        """Its next batches, as many as fit, for `fuse`: they count as one batch under way."""
+    def take(self, room_bytes: int) -> tuple[memoryview, int]:
+        """Its next batches, as many as fit, and the source offset that they reach: one batch under way, for `fuse`."""
         start = self.at
-        while self.seek_batch() and self.header is not None and self.at + self.header.total_bytes - start <= room_bytes:
+        reached = self.first_offset
+        while self.header is not None and self.can_give(room_bytes - (self.at - start)):
+            reached = self.header.next_offset
             self.pass_by(self.header)
+            self.can_give(0)
         self.open_batches += 1
-        return self.data[start : self.at]
-
-    @property
-    def taken_to(self) -> int:
-        """The source offset that what was taken reaches."""
-        return self.next_offset if self.header is None else self.header.base_offset
+        return self.data[start : self.at], reached if self.left_bytes else self.next_offset
 
     def pass_by(self, header: BatchHeader) -> None:
         self.at += header.total_bytes
@@ -169,20 +171,18 @@ def fuse(parcels: Iterable[Parcel], bytes_max: int) -> Parcel | None:
     """The next batches of parcels that continue each other as one parcel, in memory of its own, up to so many bytes.
 
     The last may be taken in part. Their own memory follows the new one's. None, and nothing is taken, where all that
-    fits is one parcel's. Raises ProtocolError.
+    fits is one parcel's.
     """
     taken: list[Parcel] = []
     pieces: list[memoryview] = []
     room_bytes = bytes_max
     for parcel in parcels:
-        if not parcel.seek_batch() or not parcel.is_uncut or not parcel.fits(room_bytes):
+        if not parcel.can_give(room_bytes) or (not taken and parcel.left_bytes >= room_bytes):
             break
-        if not taken and parcel.left_bytes >= room_bytes:
-            return None
-        first_offset = taken[0].first_offset if taken else parcel.first_offset
-        pieces.append(parcel.take(room_bytes))
+        data, reached = parcel.take(room_bytes)
+        pieces.append(data)
         taken.append(parcel)
-        room_bytes -= len(pieces[-1])
+        room_bytes -= len(data)
         if parcel.left_bytes:
             break
         parcel.handed_out = True
@@ -193,7 +193,7 @@ def fuse(parcels: Iterable[Parcel], bytes_max: int) -> Parcel | None:
         for parcel in taken:
             parcel.settle()
 
-    return Parcel(memoryview(bytearray().join(pieces)), first_offset, taken[-1].taken_to, free_all)
+    return Parcel(memoryview(bytearray().join(pieces)), taken[0].first_offset, reached, free_all)
 
 
 def free_nothing() -> None:

@@ -316,3 +316,25 @@ def test_what_is_left_of_a_run_is_merged_with_the_runs_behind_it() -> None:
         reached.append((outbox.acknowledged, list(freed)))
     assert reached == [(6, []), (12, [8]), (18, [8, 16]), (30, [8, 16, 24])]
     assert outbox.idle
+
+
+def test_a_damaged_header_behind_runs_that_are_merged_loses_none_of_them() -> None:
+    """The batches before it go out; it fails its partition when its turn comes."""
+    for spoilt_run in (1, 2):
+        outbox = new_outbox(Packing())
+        outbox._round_trip_seconds = 0.2
+        for run in range(1, 4):
+            batches = [batch(run * 20 + at, [b"v"]) for at in range(20)]
+            if run == spoilt_run:
+                batches[10] = b"\x07" * 100
+            outbox.position = run * 20 if run == 1 else outbox.position
+            outbox.acknowledged = outbox.acknowledged or 20
+            accept(outbox, run * 20 + 20, *batches)
+        sent = []
+        with pytest.raises(ProtocolError):
+            for one in send_all(outbox):
+                sent.append(one)
+        records = spoilt_run * 20 - 20 + 10
+        assert sent[0].spans[0].first_offset == 20
+        assert sum(one.records for one in sent) == records
+        assert outbox.acknowledged == 20 + records
