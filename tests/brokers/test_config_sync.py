@@ -1,6 +1,5 @@
 """The settings job between two real clusters."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from uuid import uuid4
 
@@ -8,27 +7,12 @@ import pytest
 
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
-from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.topic_settings import Settings, alter_topics
-from sparkmirror.model import Cluster
 from sparkmirror.sync.change import Plan, sync_once
 from sparkmirror.sync.config_job import ConfigSync
 from sparkmirror.sync.configs import ConfigRules, ResetConfig, SetConfig
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import TopicRules
-from sparkmirror.testing.kafka import KafkaCluster
-
-
-@pytest.fixture
-def source(source_cluster: KafkaCluster) -> Iterator[Admin]:
-    with open_admin(Cluster("A", {"bootstrap.servers": source_cluster.bootstrap_servers}), "test") as opened:
-        yield opened
-
-
-@pytest.fixture
-def target(target_cluster: KafkaCluster) -> Iterator[Admin]:
-    with open_admin(Cluster("B", {"bootstrap.servers": target_cluster.bootstrap_servers}), "test") as opened:
-        yield opened
 
 
 @pytest.fixture

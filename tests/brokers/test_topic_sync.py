@@ -1,6 +1,5 @@
 """The topic job between two real clusters."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from uuid import uuid4
 
@@ -8,25 +7,10 @@ import pytest
 
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
-from sparkmirror.kafka.clients import open_admin
-from sparkmirror.model import Cluster
 from sparkmirror.sync.change import Plan, sync_once
 from sparkmirror.sync.configs import ConfigRules
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import TopicRules
-from sparkmirror.testing.kafka import KafkaCluster
-
-
-@pytest.fixture
-def source(source_cluster: KafkaCluster) -> Iterator[Admin]:
-    with open_admin(Cluster("A", {"bootstrap.servers": source_cluster.bootstrap_servers}), "test") as opened:
-        yield opened
-
-
-@pytest.fixture
-def target(target_cluster: KafkaCluster) -> Iterator[Admin]:
-    with open_admin(Cluster("B", {"bootstrap.servers": target_cluster.bootstrap_servers}), "test") as opened:
-        yield opened
 
 
 @pytest.fixture
