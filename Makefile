@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test lint demo bench lock clean
+.PHONY: help setup test faults lint demo bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,8 +30,11 @@ $(READY): requirements.lock pyproject.toml
 test: $(READY) ## ruff, mypy and all tests; two workers, one of them for the tests that need brokers
 	@status=0; \
 	$(MAKE) --no-print-directory lint || { status=1; echo "make lint failed, see above; the tests follow." >&2; }; \
-	$(BIN)/python -m pytest -n 2 $(ARGS) || status=1; \
+	$(BIN)/python -m pytest -n 2 -m "not long" $(ARGS) || status=1; \
 	exit $$status
+
+faults: $(READY) ## the tests that take too long for `make test`; ARGS="-k name" for some of them
+	$(BIN)/python -m pytest -m long --timeout 1800 $(ARGS)
 
 lint: $(READY) ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .
