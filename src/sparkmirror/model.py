@@ -7,6 +7,7 @@ record, and `ledger.connect` converts there and nowhere else.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
 from uuid import UUID
 
 NO_EPOCH = -1
@@ -48,6 +49,23 @@ class Cluster:
     @property
     def bootstrap_servers(self) -> str:
         return self.client["bootstrap.servers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """MirrorMaker's source connector as Kafka Connect on the target knows it.
+
+    Positions are kept under its name; transactional ids are made of the name and of the workers' group.
+    """
+
+    source_alias: str
+    group: str
+    name: str
+
+    @classmethod
+    def of_dedicated_mode(cls, source_alias: str) -> Self:
+        """As MirrorMaker names them when it runs by itself, without `group.id` in its file."""
+        return cls(source_alias, f"{source_alias}-mm2", "MirrorSourceConnector")
 
 
 @dataclass(frozen=True, slots=True)

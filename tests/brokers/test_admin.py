@@ -15,7 +15,7 @@ from sparkmirror.kafka.answers import ConfigSource, NewTopic, TopicExists
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
-from sparkmirror.model import NO_TOPIC_ID, Cluster, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Cluster, Connector, TopicPartition
 from sparkmirror.testing.kafka import KafkaCluster
 
 GONE = "was-never-there"
@@ -223,7 +223,7 @@ def test_a_secured_cluster_lets_in_who_may_and_says_why_not() -> None:
             refused = alice.create_topics([NewTopic("orders", 1, 1)])["orders"]
             assert isinstance(refused, AuthorizationFailed)
             with pytest.raises(AuthorizationFailed, match="taking over the transactional id A-mm2") as denied:
-                init_producer_ids(alice, [transactional_id("A", 0)])
+                init_producer_ids(alice, [transactional_id(Connector.of_dedicated_mode("A"), 0)])
             assert "transactional id" in denied.value.hint
         started = time.monotonic()
         wrong = client | {"sasl.jaas.config": f'{PLAIN} required username="alice" password="hunter2";'}

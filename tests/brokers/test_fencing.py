@@ -11,7 +11,7 @@ from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id, used_tasks
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.model import Cluster, Connector, TopicPartition
 from sparkmirror.testing.kafka import KafkaCluster
 
 
@@ -23,7 +23,7 @@ def admin(target_cluster: KafkaCluster) -> Iterator[Admin]:
 
 def test_each_id_gets_an_identity_of_its_own(admin: Admin) -> None:
     alias = f"A{uuid4().hex}"
-    ids = [transactional_id(alias, task) for task in range(3)]
+    ids = [transactional_id(Connector.of_dedicated_mode(alias), task) for task in range(3)]
     found = init_producer_ids(admin, [*ids, None])
     assert list(found) == [*ids, None]
     assert len({identity.producer_id for identity in found.values()}) == 4
@@ -31,14 +31,14 @@ def test_each_id_gets_an_identity_of_its_own(admin: Admin) -> None:
 
 
 def test_taking_over_again_raises_the_epoch_and_keeps_the_producer_id(admin: Admin) -> None:
-    name = transactional_id(f"A{uuid4().hex}", 0)
+    name = transactional_id(Connector.of_dedicated_mode(f"A{uuid4().hex}"), 0)
     first = init_producer_ids(admin, [name])[name]
     second = init_producer_ids(admin, [name])[name]
     assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)
 
 
 def test_a_live_holder_is_fenced_and_its_open_transaction_aborted(admin: Admin, target_cluster: KafkaCluster) -> None:
-    topic, name = f"fencing-{uuid4().hex}", transactional_id(f"A{uuid4().hex}", 0)
+    topic, name = f"fencing-{uuid4().hex}", transactional_id(Connector.of_dedicated_mode(f"A{uuid4().hex}"), 0)
     partition = TopicPartition(topic, 0)
     admin.create_topics([NewTopic(topic, 1, 1)])
     zombie = Producer({"bootstrap.servers": target_cluster.bootstrap_servers, "transactional.id": name})
@@ -59,12 +59,15 @@ def test_a_live_holder_is_fenced_and_its_open_transaction_aborted(admin: Admin, 
 
 def test_an_impossible_transaction_timeout_is_refused_with_a_hint(admin: Admin) -> None:
     with pytest.raises(RequestRefused, match="INVALID_TRANSACTION_TIMEOUT") as caught:
-        init_producer_ids(admin, [transactional_id("A", 0)], timeout_ms=2**31 - 1)
+        init_producer_ids(admin, [transactional_id(Connector.of_dedicated_mode("A"), 0)], timeout_ms=2**31 - 1)
     assert "transaction.max.timeout.ms" in caught.value.hint
 
 
 def test_the_tasks_that_mirrormaker_had_are_found_by_their_ids(admin: Admin) -> None:
     alias = f"A{uuid4().hex}"
-    init_producer_ids(admin, [transactional_id(alias, task) for task in (0, 7, 12)])
-    init_producer_ids(admin, [f"{alias}-mm2-MirrorHeartbeatConnector-3", transactional_id(f"{alias}-other", 1)])
-    assert used_tasks(admin, alias) == {0, 7, 12}
+    init_producer_ids(admin, [transactional_id(Connector.of_dedicated_mode(alias), task) for task in (0, 7, 12)])
+    init_producer_ids(
+        admin,
+        [f"{alias}-mm2-MirrorHeartbeatConnector-3", transactional_id(Connector.of_dedicated_mode(f"{alias}-other"), 1)],
+    )
+    assert used_tasks(admin, Connector.of_dedicated_mode(alias)) == {0, 7, 12}

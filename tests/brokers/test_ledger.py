@@ -16,7 +16,7 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
-from sparkmirror.model import Cluster, Position, TopicPartition
+from sparkmirror.model import Cluster, Connector, Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -44,7 +44,7 @@ def topics(target: Cluster, alias: str) -> LedgerTopics:
 
 @pytest.fixture
 def reader(target: Cluster, topics: LedgerTopics, alias: str) -> Iterator[LedgerReader]:
-    with LedgerReader(target, topics, alias) as opened:
+    with LedgerReader(target, topics, Connector.of_dedicated_mode(alias)) as opened:
         yield opened
 
 
@@ -55,7 +55,11 @@ def producer(target: Cluster, **more: str) -> Producer:
 
 
 def store(writer: Producer, topics: LedgerTopics, alias: str, partition: TopicPartition, next_offset: int) -> None:
-    writer.produce(topics.offsets, key=connect.encode_key(alias, partition), value=connect.encode_value(next_offset))
+    writer.produce(
+        topics.offsets,
+        key=connect.encode_key(Connector.of_dedicated_mode(alias), partition),
+        value=connect.encode_value(next_offset),
+    )
 
 
 def changes_until(reader: LedgerReader, partition: TopicPartition, wanted: Position | None) -> None:
@@ -91,7 +95,7 @@ def test_positions_written_as_connect_does_are_read_and_lie_where_we_would_put_t
     for number in range(40):
         writer.produce(
             topics.offsets,
-            key=connect.encode_key(alias, TopicPartition("orders", number)),
+            key=connect.encode_key(Connector.of_dedicated_mode(alias), TopicPartition("orders", number)),
             value=connect.encode_value(number + 1),
             on_delivery=lambda _, message: placed.update({message.key(): message.partition()}),
         )
@@ -129,7 +133,7 @@ def test_new_positions_and_deletions_are_tailed(
     store(writer, topics, alias, OTHER, 5)
     assert writer.flush(30) == 0
     changes_until(reader, OTHER, Position(5))
-    writer.produce(topics.offsets, key=connect.encode_key(alias, ORDERS), value=None)
+    writer.produce(topics.offsets, key=connect.encode_key(Connector.of_dedicated_mode(alias), ORDERS), value=None)
     assert writer.flush(30) == 0
     changes_until(reader, ORDERS, None)
     assert reader.view.positions == {OTHER: Position(5)}
@@ -154,7 +158,7 @@ def test_only_committed_positions_count_and_markers_at_the_end_do_not_hold_the_r
     writer.begin_transaction()
     store(writer, topics, alias, ORDERS, 30)
     assert writer.flush(30) == 0
-    with LedgerReader(target, topics, alias) as second:
+    with LedgerReader(target, topics, Connector.of_dedicated_mode(alias)) as second:
         assert second.read_to_end() == {ORDERS: Position(10)}
     writer.commit_transaction(30)
     changes_until(reader, ORDERS, Position(30))
@@ -162,7 +166,7 @@ def test_only_committed_positions_count_and_markers_at_the_end_do_not_hold_the_r
 
 def test_a_flow_that_never_ran_is_said(target: Cluster) -> None:
     with pytest.raises(ClusterError, match=r"has no topic mm2-offsets\.never\.internal"):
-        LedgerReader(target, ledger_topics("never"), "never")
+        LedgerReader(target, ledger_topics("never"), Connector.of_dedicated_mode("never"))
 
 
 def test_positions_behind_another_tasks_open_transaction_are_waited_for(
@@ -188,4 +192,4 @@ def test_positions_behind_another_tasks_open_transaction_are_waited_for(
 
 
 def home_of(alias: str, partition: TopicPartition) -> int:
-    return murmur2_partition(connect.encode_key(alias, partition), 25)
+    return murmur2_partition(connect.encode_key(Connector.of_dedicated_mode(alias), partition), 25)

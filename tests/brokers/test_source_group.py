@@ -38,7 +38,7 @@ def flow(
 
 def stands_at(flow: FlowConfig) -> dict[int, Position]:
     topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
-    with LedgerReader(flow.target, topics, flow.name.source) as ledger:
+    with LedgerReader(flow.target, topics, flow.connector) as ledger:
         return {where.partition: position for where, position in ledger.read_to_end().items()}
 
 

@@ -11,7 +11,7 @@ from tests.scenarios.mirror import flow_file
 
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.model import Cluster, Connector, TopicPartition
 
 PARTITIONS = 2
 PER_SECOND = 1000
@@ -108,7 +108,7 @@ class Story:
 
     def ledger(self) -> LedgerReader:
         """The flow's ledger, to be closed."""
-        return LedgerReader(self.cluster(), ledger_topics(self.alias), self.alias)
+        return LedgerReader(self.cluster(), ledger_topics(self.alias), Connector.of_dedicated_mode(self.alias))
 
     def target_has_ledger(self) -> bool:
         return set(ledger_topics(self.alias)) <= list_topics({"bootstrap.servers": self.target})

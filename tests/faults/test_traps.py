@@ -9,6 +9,7 @@ from tests.faults.story import PARTITIONS, Story
 from tests.faults.tree import Run
 
 from sparkmirror.kafka.fencing import transactional_id
+from sparkmirror.model import Connector
 from sparkmirror.testing.kafka import KafkaCluster
 
 RING_BYTES = 8 << 20
@@ -39,7 +40,11 @@ def test_a_writer_that_is_refused_in_mid_epoch_ends_its_reader_at_once_and_the_r
 def _take_transactional_id(story: Story, task: int) -> None:
     """As a newer producer would: its first batches on the partitions refuse the older epoch. They are aborted."""
     producer = Producer(
-        {"bootstrap.servers": story.target, "transactional.id": transactional_id(story.alias, task), "log_level": 0}
+        {
+            "bootstrap.servers": story.target,
+            "transactional.id": transactional_id(Connector.of_dedicated_mode(story.alias), task),
+            "log_level": 0,
+        }
     )
     producer.init_transactions(30)
     producer.begin_transaction()

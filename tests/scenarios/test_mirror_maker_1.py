@@ -1,6 +1,7 @@
 """MirrorMaker 1's command: a chain of two over three clusters, as its manual builds them, and what operators do."""
 
 import json
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -151,7 +152,7 @@ def test_a_chain_of_two_mirror_makers_over_three_clusters(
         (at, 100, 100, 0) for at in range(3)
     ]
 
-    write(source, orders, [Note(b"x" * 50_000)], compression_type="none")
+    write(source, orders, [Note(random.Random(1).randbytes(50_000))])
     ended = two.finish(60)
     assert ended.status == 1, "--abort.on.send.failure is on by default"
     assert f"{orders}-0: " in ended.errors.splitlines()[-2], ended.errors

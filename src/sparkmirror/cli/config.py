@@ -88,7 +88,7 @@ def execute_convert(args: argparse.Namespace) -> int:
     properties = read_input(args)
     config = parse_config(properties)
     properties = tidy(properties, Problems(properties.file))
-    text, notes = to_properties(properties) if args.to == "properties" else to_strimzi(properties, config)
+    text, notes = to_properties(properties, config) if args.to == "properties" else to_strimzi(properties, config)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     print(text, end="")

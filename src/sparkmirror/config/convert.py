@@ -5,7 +5,7 @@ what to put there.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import javaproperties
@@ -16,8 +16,9 @@ from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.precedence import connector_properties
 from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.secrets import is_secret
-from sparkmirror.config.strimzi import GROUP
+from sparkmirror.config.strimzi import GROUP, TARGET_DEFAULTS, strimzi_connector
 from sparkmirror.kafka.jaas import parse_jaas
+from sparkmirror.model import Connector
 
 _API_VERSION = f"{GROUP}/v1"
 _PATTERNS = {
@@ -38,10 +39,16 @@ _CHECKPOINT_KEYS = re.compile(
 )
 
 
-def to_properties(properties: Properties) -> tuple[str, list[str]]:
-    """The text of a properties file, and no notes. References to config providers stay references."""
+def to_properties(properties: Properties, config: MirrorConfig) -> tuple[str, list[str]]:
+    """The text of a properties file, and notes. References to config providers stay references."""
     lines = {key: entry.value for key, entry in properties.entries.items()}
-    return str(javaproperties.dumps(lines, timestamp=None, sort_keys=False)), []
+    notes = [
+        f"MirrorMaker 2 keeps positions as `{native.name}` and would begin {flow.name} anew; SparkMirror goes on "
+        f"from those of `{flow.connector.name}`, by the line `{flow.name}.progress.connector`"
+        for flow in config.flows
+        if flow.connector.name != (native := Connector.of_dedicated_mode(flow.name.source)).name
+    ]
+    return str(javaproperties.dumps(lines, timestamp=None, sort_keys=False)), notes
 
 
 def to_strimzi(properties: Properties, config: MirrorConfig) -> tuple[str, list[str]]:
@@ -61,9 +68,12 @@ class _Writer:
         self.notes: list[str] = []
         self._properties = properties
 
-    def resource(self, target: str, flows: Iterable[FlowConfig]) -> dict[str, Any]:
+    def resource(self, target: str, flows: Sequence[FlowConfig]) -> dict[str, Any]:
         """One resource: a target and all that is mirrored into it."""
-        spec = {"replicas": 1, "target": self._target(target), "mirrors": [self._mirror(flow) for flow in flows]}
+        written = self._target(target)
+        spec = {"replicas": 1, "target": written, "mirrors": [self._mirror(flow) for flow in flows]}
+        for flow in flows:
+            self._note_positions(flow, str(written["offsetStorageTopic"]))
         return {
             "apiVersion": _API_VERSION,
             "kind": "KafkaMirrorMaker2",
@@ -71,13 +81,21 @@ class _Writer:
             "spec": spec,
         }
 
+    def _note_positions(self, flow: FlowConfig, topic: str) -> None:
+        there, here = strimzi_connector(flow.name), flow.connector.name
+        if (there, topic) != (here, flow.offset_storage_topic):
+            self.notes.append(
+                f"`{flow.name}` begins anew there: the resource keeps positions as `{there}` in `{topic}`, "
+                f"this file as `{here}` in `{flow.offset_storage_topic}`"
+            )
+
     def _target(self, alias: str) -> dict[str, Any]:
         cluster = self._cluster(alias, self._worker_keys())
         storage = {
-            "groupId": "mirrormaker2-cluster",
+            "groupId": TARGET_DEFAULTS["group.id"],
             "configStorageTopic": "mirrormaker2-cluster-configs",
             "statusStorageTopic": "mirrormaker2-cluster-status",
-            "offsetStorageTopic": "mirrormaker2-cluster-offsets",
+            "offsetStorageTopic": TARGET_DEFAULTS["offset.storage.topic"],
         }
         for key, field in _STORAGE.items():
             if value := cluster.get("config", {}).pop(key, None):
@@ -165,7 +183,9 @@ class _Writer:
 _SAID_ELSEWHERE = frozenset(
     name for name in CLIENT_COMMON if not name.startswith(("ssl.endpoint", "ssl.protocol", "ssl.enabled", "ssl.cipher"))
 )
-_NOT_SOURCE = frozenset(("enabled", "tasks.max", "emit.checkpoints.enabled", "emit.heartbeats.enabled", *_PATTERNS))
+_NOT_SOURCE = frozenset(
+    ("enabled", "tasks.max", "progress.connector", "emit.checkpoints.enabled", "emit.heartbeats.enabled", *_PATTERNS)
+)
 
 
 def _value(settings: Mapping[str, Entry], name: str, default: str) -> str:

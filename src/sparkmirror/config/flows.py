@@ -30,7 +30,7 @@ from sparkmirror.config.recognise import aliases_alike, recognise
 from sparkmirror.config.syncing import LOOK_SECONDS, SyncSettings, read_sync
 from sparkmirror.config.tidy import tidy
 from sparkmirror.config.transforms import NO_TRANSFORMS, Transforms, read_transforms
-from sparkmirror.model import Cluster, FlowName
+from sparkmirror.model import Cluster, Connector, FlowName
 from sparkmirror.policy.filters import TopicFilter
 from sparkmirror.policy.loops import Route, find_loops
 from sparkmirror.policy.loss import LossPolicy
@@ -60,6 +60,7 @@ class FlowConfig:
     refresh_topics_interval_seconds: int
     sync: SyncSettings
     offsets: OffsetSettings
+    connector: Connector
     offset_storage_topic: str
     offset_storage_partitions: int
     offset_storage_replication_factor: int
@@ -146,6 +147,7 @@ def examine(
     clusters = {alias: _read_cluster(properties, alias, problems) for alias in aliases}
     enabled = tuple(_read_flow(properties, name, problems) for name in _enabled_pairs(properties, aliases, problems))
     _refuse_loops(properties, enabled, problems)
+    _refuse_shared_connectors(properties, enabled, problems)
     chosen = _choose(enabled, aliases, targets, flows, problems)
     heartbeats = _read_heartbeats(properties, clusters, targets, flows, problems)
     text = write_properties(properties)
@@ -257,6 +259,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         refresh_topics_interval_seconds=flow.read(keys.REFRESH_TOPICS_INTERVAL),
         sync=read_sync(flow, _own_properties(flow, name)),
         offsets=read_offsets(flow, _own_properties(flow, name)),
+        connector=_read_connector(flow, storage, name),
         offset_storage_topic=own_topic or f"mm2-offsets.{name.source}.internal",
         offset_storage_partitions=storage.read(keys.OFFSET_STORAGE_PARTITIONS),
         offset_storage_replication_factor=storage.read(keys.OFFSET_STORAGE_REPLICATION),
@@ -278,6 +281,12 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         producer=read_producer(Reader(layers.producer, problems)),
         transforms=_read_transforms(layers, name, problems),
     )
+
+
+def _read_connector(flow: Reader, worker: Reader, name: FlowName) -> Connector:
+    default = Connector.of_dedicated_mode(name.source)
+    group, own_name = worker.read(keys.GROUP_ID), flow.read(keys.PROGRESS_CONNECTOR)
+    return Connector(name.source, group or default.group, own_name or default.name)
 
 
 def _read_rates(flow: Reader) -> tuple[RateLimit, ...]:
@@ -340,6 +349,22 @@ def _refuse_loops(properties: Properties, flows: Sequence[FlowConfig], problems:
             "give the flows `topics` lists that share nothing, or use DefaultReplicationPolicy",
             connector_properties(properties, loop[0]).get(keys.POLICY_CLASS.name),
         )
+
+
+def _refuse_shared_connectors(properties: Properties, flows: Sequence[FlowConfig], problems: Problems) -> None:
+    """Their tasks would have the same transactional ids, and fence each other for ever."""
+    first: dict[tuple[str, str, str], FlowName] = {}
+    for flow in flows:
+        target, group = flow.name.target, flow.connector.group
+        other = first.setdefault((target, group, flow.connector.name), flow.name)
+        if other != flow.name:
+            entry = properties.get(f"{target}.group.id") or properties.get(f"{flow.name}.progress.connector")
+            problems.error(
+                f"{other} and {flow.name} would both be the connector `{flow.connector.name}` of the group `{group}` "
+                f"on {target}, and fence each other",
+                f"leave `{target}.group.id` out, or give each flow a `progress.connector` of its own",
+                entry,
+            )
 
 
 def _choose(

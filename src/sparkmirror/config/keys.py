@@ -170,6 +170,23 @@ TRANSACTION_INTERVAL = Key(
     "`offset.flush.interval.ms`",
 )
 
+GROUP_ID = Key(
+    "group.id",
+    Scope.WORKER,
+    types.STRING,
+    "",
+    "The Connect group of the MirrorMaker that is taken over; `S-mm2` when not set. While it has members, nothing "
+    "starts; and transactional ids are named by it, `GROUP-CONNECTOR-TASK`.",
+)
+PROGRESS_CONNECTOR = Key(
+    "progress.connector",
+    Scope.FLOW_ONLY,
+    types.STRING,
+    "",
+    "The connector under whose name positions are kept and taken over; `MirrorSourceConnector` when not set. Where "
+    "Strimzi runs MirrorMaker, it is `S->T.MirrorSourceConnector`, which a Strimzi resource sets by itself.",
+    _NO_KEY,
+)
 OFFSETS_STORAGE_TOPIC = Key(
     "offsets.storage.topic",
     Scope.FLOW_ONLY,

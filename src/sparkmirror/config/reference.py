@@ -85,8 +85,13 @@ pods (`replicas`, `image`, `resources` and so on) mean nothing here. Other kinds
 There is no Kubernetes here: key K of the secret N is the file `DIR/N/K`, as a pod mounts it, where `DIR` is given by
 `--secrets-dir` and is `secrets` beside FILE by default. `kubectl get secret N -o json` has the keys, base64-encoded.
 
-Positions are not taken over from a MirrorMaker that Strimzi ran: its connectors are called `S->T.MirrorSourceConnector`
-and not `MirrorSourceConnector`. The first run copies from the beginning (`auto.offset.reset`).
+A MirrorMaker that Strimzi ran is taken over: its positions are those of the connector `S->T.MirrorSourceConnector` in
+`offsetStorageTopic` (or `offset.storage.topic`; `mirrormaker2-cluster-offsets` without either), and its workers are the
+group `groupId` (`group.id`; `mirrormaker2-cluster`). Stop it first: while that group has members, nothing starts.
+Positions go on being kept there, as Connect does, so that it can go on from them in turn.
+
+`config convert` does not move positions: a file that was converted to a resource, or back, says in a note where the
+other form keeps them. `progress.connector`, `T.offset.storage.topic` and `T.group.id` name the place in a file.
 """
 
 _SECTIONS: tuple[tuple[str, tuple[Scope, ...]], ...] = (

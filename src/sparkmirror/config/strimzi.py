@@ -14,6 +14,7 @@ from sparkmirror.config.spelling import did_you_mean
 from sparkmirror.config.strimzi_login import SECRETS, login_entries, trust_entries
 from sparkmirror.config.yaml_lines import Branch, read_documents
 from sparkmirror.errors import ConfigError
+from sparkmirror.model import FlowName
 
 KIND = "KafkaMirrorMaker2"
 GROUP = "kafka.strimzi.io"
@@ -28,9 +29,16 @@ _MIRROR_FIELDS = {
     "groupsExcludePattern": "groups.exclude",
     "groupsBlacklistPattern": "groups.exclude",
 }
-# groupId, configStorageTopic and statusStorageTopic are demanded by v1 and mean nothing here.
-_TARGET_FIELDS = {"offsetStorageTopic": "offset.storage.topic"}
+# configStorageTopic and statusStorageTopic are demanded by v1 and mean nothing here.
+_TARGET_FIELDS = {"offsetStorageTopic": "offset.storage.topic", "groupId": "group.id"}
+# `KafkaMirrorMaker2Configuration` of the operator; v1 has no defaults.
+TARGET_DEFAULTS = {"offset.storage.topic": "mirrormaker2-cluster-offsets", "group.id": "mirrormaker2-cluster"}
 _CONNECTORS = ("sourceConnector", "checkpointConnector", "heartbeatConnector")
+
+
+def strimzi_connector(flow: FlowName) -> str:
+    """How the operator calls the connector of a flow, under whose name positions are kept."""
+    return f"{flow}.MirrorSourceConnector"
 
 
 def is_resource(text: str) -> bool:
@@ -133,6 +141,7 @@ class _Translation:
         yield from login_entries(alias, login, tls is not None, self._reference, self._file)
         if alias == self._connect:
             yield from _renamed(cluster, _TARGET_FIELDS, alias)
+            yield from (Entry(f"{alias}.{key}", value, cluster.line) for key, value in TARGET_DEFAULTS.items())
 
     def _mirror(self, mirror: Branch, clusters: Collection[str]) -> Iterator[Entry]:
         source = mirror.text_at("source", "alias") or mirror.text_at("sourceCluster")
@@ -141,11 +150,11 @@ class _Translation:
             if alias not in clusters:
                 message = f"a mirror names `{field}: {alias}`, which `clusters` does not list"
                 raise ConfigError(message, did_you_mean(alias, clusters), line=mirror.line, file=self._file)
-        flow = f"{source}->{target}"
+        flow = FlowName(source, target)
         connector = mirror.get("sourceConnector")
         runs = "sourceConnector" in mirror.fields and _is_running(connector)
         yield Entry(f"{flow}.enabled", str(runs).lower(), connector.line if connector else mirror.line)
-        yield from _renamed(mirror, _MIRROR_FIELDS, flow)
+        yield from _renamed(mirror, _MIRROR_FIELDS, str(flow))
         if connector and (tasks := connector.get("tasksMax")):
             yield Entry(f"{flow}.tasks.max", tasks.text, tasks.line)
         for name in _CONNECTORS:
@@ -154,6 +163,7 @@ class _Translation:
         for name, key in (("checkpointConnector", "emit.checkpoints"), ("heartbeatConnector", "emit.heartbeats")):
             there = name in mirror.fields and _is_running(mirror.get(name))
             yield Entry(f"{flow}.{key}.enabled", str(there).lower(), mirror.line)
+        yield Entry(f"{flow}.progress.connector", strimzi_connector(flow), mirror.line)
 
     def _config(self, part: Branch | None) -> Iterator[tuple[str, Branch]]:
         config = part.get("config") if part is not None else None

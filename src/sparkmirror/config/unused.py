@@ -80,7 +80,7 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
         _NO_WORKER,
         (Scope.WORKER,),
         """
-        connect.protocol connector.client.config.override.policy group.id heartbeat.interval.ms
+        connect.protocol connector.client.config.override.policy heartbeat.interval.ms
         offset.flush.timeout.ms plugin.discovery plugin.path rebalance.timeout.ms scheduled.rebalance.max.delay.ms
         session.timeout.ms topic.creation.enable topic.tracking.allow.reset topic.tracking.enable client.id
         request.timeout.ms receive.buffer.bytes send.buffer.bytes

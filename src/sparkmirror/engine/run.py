@@ -197,7 +197,7 @@ class MirrorRun:
         self._syncs.append(FlowSync(flow, rounds))
         if not self._options.once:
             return None
-        with open_admin(flow.source, "ends") as source, LedgerReader(flow.target, topics, flow.name.source) as ledger:
+        with open_admin(flow.source, "ends") as source, LedgerReader(flow.target, topics, flow.connector) as ledger:
             return self._measure(flow, source, ledger)
 
     def _measure(self, flow: FlowConfig, source: Admin, ledger: LedgerReader) -> int:
@@ -274,7 +274,7 @@ class MirrorRun:
         for running in self._flows:
             flow = running.flow
             topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
-            with LedgerReader(flow.target, topics, flow.name.source) as ledger:
+            with LedgerReader(flow.target, topics, flow.connector) as ledger:
                 positions = ledger.read_to_end()
             for tp, end in sorted(self._ends[str(flow.name)].items()):
                 offset = positions[tp].offset if tp in positions else 0
@@ -286,8 +286,8 @@ class MirrorRun:
 
 
 def _refuse_beside_mirrormaker(flow: FlowConfig, target: Admin) -> None:
-    """MirrorMaker 2 keeps its flow's workers in the Connect group `<source>-mm2` on the target."""
-    group = f"{flow.name.source}-mm2"
+    """MirrorMaker 2 keeps its flow's workers in a Connect group on the target, `<source>-mm2` by default."""
+    group = flow.connector.group
     if has_members(target, group):
         raise SparkMirrorError(
             f"{flow.name}: a MirrorMaker 2 mirrors this flow now: group {group} on {flow.target.alias} has members.",

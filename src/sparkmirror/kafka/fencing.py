@@ -14,6 +14,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import NO_ERROR, refusal
+from sparkmirror.model import Connector
 
 _TRANSACTION = 1
 # 14 COORDINATOR_LOAD_IN_PROGRESS, 15 COORDINATOR_NOT_AVAILABLE, 16 NOT_COORDINATOR, 51 CONCURRENT_TRANSACTIONS
@@ -29,17 +30,17 @@ class ProducerIdentity(NamedTuple):
     epoch: int
 
 
-def transactional_id(source_alias: str, task: int) -> str:
+def transactional_id(connector: Connector, task: int) -> str:
     """MirrorMaker's id for task `task`, `<group.id>-<connector>-<task>` (`Worker.taskTransactionalId`)."""
-    return f"{source_alias}-mm2-MirrorSourceConnector-{task}"
+    return f"{connector.group}-{connector.name}-{task}"
 
 
-def used_tasks(admin: Admin, source_alias: str) -> set[int]:
+def used_tasks(admin: Admin, connector: Connector) -> set[int]:
     """Tasks whose transactional id the coordinators know: MirrorMaker's, and our own of earlier runs (KIP-664).
 
     Only those that our principal may describe. Raises ClusterUnreachable when a broker does not answer.
     """
-    prefix = transactional_id(source_alias, 0)[:-1]
+    prefix = transactional_id(connector, 0)[:-1]
     found: set[int] = set()
     for node_id in admin.brokers():
         doing = "listing transactional ids"

@@ -9,9 +9,8 @@ import json
 import re
 
 from sparkmirror.errors import ProtocolError
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Connector, TopicPartition
 
-SOURCE_CONNECTOR = "MirrorSourceConnector"
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPED = re.compile(r'["\\\x00-\x1f]|[\U00010000-\U0010ffff]')
 
@@ -21,26 +20,25 @@ def jackson_string(text: str) -> str:
     return '"' + _ESCAPED.sub(lambda match: _escape(match[0]), text) + '"'
 
 
-def encode_key(source_alias: str, partition: TopicPartition, connector: str = SOURCE_CONNECTOR) -> bytes:
-    """The record key of one source partition; `connector` differs where a user renamed it."""
-    cluster, topic = jackson_string(source_alias), jackson_string(partition.topic)
+def encode_key(connector: Connector, partition: TopicPartition) -> bytes:
+    """The record key under which the connector stores the position of one source partition."""
+    cluster, topic = jackson_string(connector.source_alias), jackson_string(partition.topic)
     members = f'"cluster":{cluster},"partition":{partition.partition},"topic":{topic}'
-    return f"[{jackson_string(connector)},{{{members}}}]".encode()
+    return f"[{jackson_string(connector.name)},{{{members}}}]".encode()
 
 
-def decode_key(key: bytes | None, connector: str = SOURCE_CONNECTOR) -> tuple[str, TopicPartition] | None:
-    """The source alias and partition of a key; None for other connectors' keys and for any that Connect would not find.
+def decode_key(key: bytes | None, connector: Connector) -> TopicPartition | None:
+    """The partition of a key of the connector; None for others' keys and for any that Connect would not find.
 
     A key that differs in a single byte from what `encode_key` writes is another key to Connect, so it is to us.
     """
     try:
-        name, partition_map = json.loads(key or b"")
-        alias, partition = partition_map["cluster"], partition_map["partition"]
-        found = TopicPartition(partition_map["topic"], partition)
-        exact = name == connector and encode_key(alias, found, connector) == key
+        _, members = json.loads(key or b"")
+        found = TopicPartition(members["topic"], members["partition"])
+        exact = encode_key(connector, found) == key
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return (alias, found) if exact and type(partition) is int else None
+    return found if exact and type(found.partition) is int else None
 
 
 def encode_value(next_offset: int) -> bytes:

@@ -7,10 +7,9 @@ from sparkmirror.errors import ClusterError, ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.tail import TailRecord
-from sparkmirror.ledger.connect import SOURCE_CONNECTOR
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import Cluster, Position, TopicPartition
+from sparkmirror.model import Cluster, Connector, Position, TopicPartition
 
 
 class LedgerReader:
@@ -20,11 +19,9 @@ class LedgerReader:
     `offsets_partitions` is how many partitions the offsets topic really has, which decides where each key lives.
     """
 
-    def __init__(
-        self, target: Cluster, topics: LedgerTopics, source_alias: str, connector: str = SOURCE_CONNECTOR
-    ) -> None:
+    def __init__(self, target: Cluster, topics: LedgerTopics, connector: Connector) -> None:
         """Connects; the topics must exist (`ensure_ledger_topics`). Raises what `open_admin` raises."""
-        self.view = LedgerView(source_alias, connector)
+        self.view = LedgerView(connector)
         self._topics = topics
         self._partitions = _partitions(target, topics)
         self.offsets_partitions = sum(partition.topic == topics.offsets for partition in self._partitions)

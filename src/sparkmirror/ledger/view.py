@@ -3,14 +3,13 @@
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.positions import PositionRecord, authoritative
-from sparkmirror.model import Position, TopicPartition
+from sparkmirror.model import Connector, Position, TopicPartition
 
 
 class LedgerView:
-    """The last value of each key wins, tombstones delete. Holds one flow's source alias only."""
+    """The last value of each key wins, tombstones delete. Holds one flow's connector and source alias only."""
 
-    def __init__(self, source_alias: str, connector: str = connect.SOURCE_CONNECTOR) -> None:
-        self._source_alias = source_alias
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._offsets: dict[TopicPartition, int] = {}
         self.records: dict[TopicPartition, PositionRecord] = {}
@@ -30,16 +29,15 @@ class LedgerView:
 
     def take_connect(self, key: bytes | None, value: bytes | None) -> TopicPartition | None:
         """Folds in a record of Connect's offsets topic; returns the partition it is about, if it is this flow's."""
-        match connect.decode_key(key, self._connector):
-            case (self._source_alias, partition):
-                self._take_offset(partition, value)
-                return partition
-        return None
+        partition = connect.decode_key(key, self._connector)
+        if partition is not None:
+            self._take_offset(partition, value)
+        return partition
 
     def take_ours(self, key: bytes | None, value: bytes | None) -> TopicPartition | None:
         """Folds in a record of the positions topic; one that cannot be read counts as absent, Connect's still holds."""
         match positions.decode_key(key):
-            case (self._source_alias, partition):
+            case (self._connector.source_alias, partition):
                 self._take_record(partition, value)
                 return partition
         return None

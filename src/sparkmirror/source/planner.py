@@ -184,9 +184,7 @@ class Planner:
                 offsets_partitions=self._flow.offset_storage_partitions,
             ):
                 log.warning("%s: %s", self._flow.name, warning)
-            self._ledger = self._open.enter_context(
-                LedgerReader(self._flow.target, self._topics, self._flow.name.source)
-            )
+            self._ledger = self._open.enter_context(LedgerReader(self._flow.target, self._topics, self._flow.connector))
         return self._source, self._target, self._ledger
 
     def _forget_clients(self) -> None:
@@ -207,11 +205,11 @@ class Planner:
 
         Ours are in the ledger, which has been read; MirrorMaker's are known to the coordinators.
         """
-        used = {record.task for record in ledger.view.records.values()} | used_tasks(target, self._flow.name.source)
+        used = {record.task for record in ledger.view.records.values()} | used_tasks(target, self._flow.connector)
         return {task: self._identity(target, task) for task in sorted(used | set(range(self._flow.tasks_max)))}
 
     def _identity(self, target: Admin, task: int) -> ProducerIdentity:
-        wanted = transactional_id(self._flow.name.source, task)
+        wanted = transactional_id(self._flow.connector, task)
         try:
             return init_producer_ids(target, [wanted], self._flow.producer.transaction_timeout_ms)[wanted]
         except AuthorizationFailed as refused:

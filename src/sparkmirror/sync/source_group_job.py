@@ -125,7 +125,7 @@ class SourceGroup:
             return
         partitions = target.list_topics([self._topics.offsets])[self._topics.offsets].partitions
         records = [
-            (connect.encode_key(self._flow.name.source, where), connect.encode_value(offset))
+            (connect.encode_key(self._flow.connector, where), connect.encode_value(offset))
             for where, offset in sorted(positions.items())
         ]
         publish(self._flow.target, self._topics.offsets, records, place=lambda key: murmur2_partition(key, partitions))
@@ -145,7 +145,7 @@ class SourceGroup:
         if self._source is None:
             self._source = open_admin(self._flow.source, "group")
         if self._ledger is None:
-            self._ledger = LedgerReader(self._flow.target, self._topics, self._flow.name.source)
+            self._ledger = LedgerReader(self._flow.target, self._topics, self._flow.connector)
         return self._source, self._ledger
 
     def _close(self) -> None:

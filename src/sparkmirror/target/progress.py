@@ -19,7 +19,7 @@ from sparkmirror.ledger import connect, gaps, map_records, positions
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
-from sparkmirror.model import Position, TopicPartition
+from sparkmirror.model import Connector, Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.target.mapping import OffsetMapping
 from sparkmirror.target.outbox import Outbox
@@ -33,7 +33,7 @@ _RECORD_OVERHEAD_BYTES_MAX: Final = 32
 class ProgressOptions:
     """Where positions and status go: the flow's internal topics on the target."""
 
-    source_alias: str
+    connector: Connector
     topics: LedgerTopics
     flush_seconds: float
 
@@ -156,19 +156,19 @@ class Progress:
         options = self._options
         released = where in self._released
         forget = partial(self._forget_position, where, released)
-        key = connect.encode_key(options.source_alias, where)
+        key = connect.encode_key(options.connector, where)
         home = TopicPartition(options.topics.offsets, murmur2_partition(key, self._offsets_partitions))
         lots.setdefault(home, []).append(_Entry(key, connect.encode_value(offset), forget))
         position = Position(offset, epoch, self._topic_ids[where])
         value = positions.encode_value(PositionRecord(position, generation, self._task, released, self._run))
-        entry = _Entry(positions.encode_key(options.source_alias, where), value, forget)
+        entry = _Entry(positions.encode_key(options.connector.source_alias, where), value, forget)
         lots.setdefault(TopicPartition(options.topics.positions, 0), []).append(entry)
 
     def _add_gaps(self, lots: dict[TopicPartition, list[_Entry]]) -> None:
         home = TopicPartition(self._options.topics.gaps, 0)
         found, self._gaps = self._gaps, []
         for gap in found:
-            key, value = gaps.encode_key(self._options.source_alias, gap), gaps.encode_value(gap)
+            key, value = gaps.encode_key(self._options.connector.source_alias, gap), gaps.encode_value(gap)
             lots.setdefault(home, []).append(_Entry(key, value, partial(self._forget_gap, gap)))
 
     def _add_maps(
@@ -176,7 +176,7 @@ class Progress:
     ) -> None:
         home = TopicPartition(self._options.topics.offset_map, 0)
         for where, chunk, name in self._mapping.changed(positions, generation):
-            key = map_records.encode_key(self._options.source_alias, where, name)
+            key = map_records.encode_key(self._options.connector.source_alias, where, name)
             value = map_records.encode_chunk(chunk.map.as_chunk())
             forget = partial(self._mapping.store_again, where, chunk)
             lots.setdefault(home, []).append(_Entry(key, value, forget))
@@ -192,7 +192,7 @@ class Progress:
         value = json.dumps(status, separators=(",", ":")).encode()
         if value != self._last_status:
             self._last_status = value
-            key = json.dumps(["task", self._options.source_alias, self._task], separators=(",", ":")).encode()
+            key = json.dumps(["task", self._options.connector.source_alias, self._task], separators=(",", ":")).encode()
             lots.setdefault(TopicPartition(self._options.topics.status, 0), []).append(
                 _Entry(key, value, self._forget_status)
             )

@@ -76,7 +76,7 @@ class Sender:
     def __init__(self, options: SenderOptions, plan: PlanRow, peer: RingPeer | None) -> None:
         self._options = options
         self._plan = plan
-        self._transactional_id = transactional_id(options.progress.source_alias, plan.task)
+        self._transactional_id = transactional_id(options.progress.connector, plan.task)
         self._peer = peer
         self._inbox: deque[Delivery | Bundle] = deque()
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -18,7 +18,7 @@ from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.coordinator import AddPartitions, Answer, Describe, EndTransaction, Initialize
 from sparkmirror.kafka.errors import NO_ERROR, error_name, refusal
 from sparkmirror.kafka.fencing import ProducerIdentity, transactional_id
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.target.coordinator import KEY, Coordinator
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch
@@ -51,7 +51,7 @@ class Phase(Enum):
 class TransactionOptions:
     """`interval_seconds` between two commits while data flows, `status_seconds` between two status records."""
 
-    source_alias: str
+    connector: Connector
     timeout_ms: int
     interval_seconds: float
     status_seconds: float
@@ -85,7 +85,7 @@ class ExactlyOnce:
         self.phase = Phase.STARTING
         self._options = options
         self._task = plan.task
-        self._transactional_id = transactional_id(options.source_alias, plan.task)
+        self._transactional_id = transactional_id(options.connector, plan.task)
         self._coordinator = coordinator
         self._progress = progress
         self._hooks = hooks

@@ -203,7 +203,7 @@ class WritingTask:
 
 def sender_options(flow: FlowConfig) -> SenderOptions:
     progress = ProgressOptions(
-        flow.name.source,
+        flow.connector,
         ledger_topics(flow.name.source, flow.offset_storage_topic),
         flow.offset_flush_interval_ms / 1000,
     )
@@ -225,7 +225,7 @@ def _codec(name: str) -> Codec | None:
 
 def _transactions(flow: FlowConfig) -> TransactionOptions:
     return TransactionOptions(
-        flow.name.source,
+        flow.connector,
         flow.producer.transaction_timeout_ms,
         flow.transaction_interval_ms / 1000,
         flow.offset_flush_interval_ms / 1000,

@@ -80,6 +80,11 @@ a->b.topics = orders\\\\..*, invoices
 a->b.topics.exclude = tmp.*
 a->b.emit.checkpoints.enabled = false
 """
+STRIMZI = """\
+b.offset.storage.topic = mirrormaker2-cluster-offsets
+b.group.id = mirrormaker2-cluster
+a->b.progress.connector = a->b.MirrorSourceConnector
+"""
 OLD = CLUSTERS.replace("VERSION", "v1beta2").replace("EXCLUDE", "topicsExcludePattern")
 
 
@@ -97,7 +102,7 @@ def flow_of(text: str) -> FlowConfig:
     [("v1alpha1", "topicsBlacklistPattern"), ("v1beta2", "topicsExcludePattern")],
 )
 def test_a_resource_of_the_past_is_the_flow_of_the_properties(version: str, exclude: str) -> None:
-    (wanted,) = parse_config(parse_properties((PROPERTIES + HEARTBEATS).encode())).flows
+    (wanted,) = parse_config(parse_properties((PROPERTIES + STRIMZI + HEARTBEATS).encode())).flows
     same = {"security.protocol": "PLAINTEXT"}
     found = flow_of(CLUSTERS.replace("VERSION", version).replace("EXCLUDE", exclude))
     assert dict(found.source.client) == dict(wanted.source.client) | same
@@ -113,7 +118,8 @@ def without_clients(flow: FlowConfig) -> list[str]:
 
 
 def test_a_resource_of_today_is_the_same_flow_with_positions_in_its_own_topic() -> None:
-    lines = PROPERTIES + HEARTBEATS + "b.offset.storage.topic = my-offsets\n"
+    own = STRIMZI.replace("mirrormaker2-cluster-offsets", "my-offsets").replace("= mirrormaker2-cluster\n", "= g\n")
+    lines = PROPERTIES + HEARTBEATS + own
     (wanted,) = parse_config(parse_properties(lines.encode())).flows
     assert without_clients(flow_of(TARGET)) == without_clients(wanted)
 
@@ -147,8 +153,9 @@ def test_secrets_are_files_below_a_directory(tmp_path: Path) -> None:
     assert source["ssl.truststore.certificates"].split() == ["NEW", "OLD"]
     assert (target["security.protocol"], target["ssl.keystore.type"]) == ("SSL", "PEM")
     assert (target["ssl.keystore.certificate.chain"], target["ssl.keystore.key"]) == ("CHAIN", "KEY")
-    converted, _ = to_properties(parse_strimzi(text, "mm2.yaml", tmp_path))
-    assert "hunter" not in converted
+    converted, notes = to_properties(parse_strimzi(text, "mm2.yaml", tmp_path), parse(text, tmp_path))
+    assert "hunter" not in converted + "".join(notes)
+    assert "would begin a->b anew; SparkMirror goes on from those of `a->b.MirrorSourceConnector`" in notes[0]
     assert parse_config(parse_properties(converted.encode("latin-1"))).flows == (flow,)
 
 
@@ -237,6 +244,10 @@ def test_properties_become_a_resource_for_each_target_and_back(tmp_path: Path) -
     config = parse_config(parse_properties(both.encode()))
     text, notes = to_strimzi(parse_properties(both.encode()), config)
     assert "hunter" not in text + "".join(notes)
+    assert (
+        "`b->a` begins anew there: the resource keeps positions as `b->a.MirrorSourceConnector` in "
+        "`mirrormaker2-cluster-offsets`, this file as `MirrorSourceConnector` in `mm2-offsets.b.internal`"
+    ) in notes
     assert "put the password of `b` into the secret `b-login`, as `password`" in notes
     (tmp_path / "b-login").mkdir()
     (tmp_path / "b-login" / "password").write_text("hunter2")

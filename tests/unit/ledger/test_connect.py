@@ -14,15 +14,16 @@ from sparkmirror.ledger.connect import (
     encode_value,
     jackson_string,
 )
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
 
+MM2 = Connector.of_dedicated_mode("A")
 ORDERS_3 = b'["MirrorSourceConnector",{"cluster":"A","partition":3,"topic":"orders"}]'
 
 
 def test_a_key_is_written_as_connect_writes_it() -> None:
-    assert encode_key("A", TopicPartition("orders", 3)) == ORDERS_3
-    assert decode_key(ORDERS_3) == ("A", TopicPartition("orders", 3))
+    assert encode_key(MM2, TopicPartition("orders", 3)) == ORDERS_3
+    assert decode_key(ORDERS_3, MM2) == TopicPartition("orders", 3)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_a_key_is_written_as_connect_writes_it() -> None:
     ],
 )
 def test_keys_live_where_a_live_mirrormaker_put_them(topic: str, partition: int, stored_in: int) -> None:
-    assert murmur2_partition(encode_key("A", TopicPartition(topic, partition)), 25) == stored_in
+    assert murmur2_partition(encode_key(MM2, TopicPartition(topic, partition)), 25) == stored_in
 
 
 @pytest.mark.parametrize(
@@ -62,8 +63,9 @@ def test_strings_are_escaped_as_jackson_does(text: str, written: str) -> None:
 
 @given(st.text(st.characters(codec="utf-8"), max_size=30), st.integers(0, 100_000))
 def test_any_alias_survives_the_round_trip(alias: str, partition: int) -> None:
-    key = encode_key(alias, TopicPartition("orders", partition))
-    assert decode_key(key) == (alias, TopicPartition("orders", partition))
+    connector = Connector.of_dedicated_mode(alias)
+    key = encode_key(connector, TopicPartition("orders", partition))
+    assert decode_key(key, connector) == TopicPartition("orders", partition)
     assert json.loads(key)[1] == {"cluster": alias, "partition": partition, "topic": "orders"}
 
 
@@ -82,13 +84,15 @@ def test_any_alias_survives_the_round_trip(alias: str, partition: int) -> None:
     ],
 )
 def test_a_key_that_connect_would_not_find_is_not_ours_either(key: bytes | None) -> None:
-    assert decode_key(key) is None
+    assert decode_key(key, MM2) is None
 
 
 def test_a_renamed_connector_has_keys_of_its_own() -> None:
-    key = encode_key("A", TopicPartition("orders", 3), connector="mirror-a")
-    assert decode_key(key, connector="mirror-a") == ("A", TopicPartition("orders", 3))
-    assert decode_key(key) is None
+    strimzi = Connector("A", "mirrormaker2-cluster", "A->B.MirrorSourceConnector")
+    key = encode_key(strimzi, TopicPartition("orders", 3))
+    assert key == b'["A->B.MirrorSourceConnector",{"cluster":"A","partition":3,"topic":"orders"}]'
+    assert decode_key(key, strimzi) == TopicPartition("orders", 3)
+    assert decode_key(key, MM2) is None
 
 
 def test_the_stored_offset_is_the_last_mirrored_one() -> None:

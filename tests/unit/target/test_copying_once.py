@@ -20,7 +20,7 @@ from sparkmirror.kafka.coordinator import Answer, EndTransaction, Initialize, Qu
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.ledger import connect
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.relay.lease import RingAddress
 from sparkmirror.source.plan import Assigned
 from sparkmirror.target.answers import Verdict, judge, leaves_doubt
@@ -38,6 +38,7 @@ from sparkmirror.target.transaction import ExactlyOnce, Hooks, TransactionOption
 
 PRODUCER = 1000
 REMOTE = TopicPartition("A.orders", 3)
+MM2 = Connector.of_dedicated_mode("A")
 TOPICS = ledger_topics("A")
 
 
@@ -85,7 +86,7 @@ class Target:
         if where == REMOTE:
             self.log.append(int(value or b""))
         elif where.topic == TOPICS.offsets:
-            assert connect.decode_key(key) == ("A", WHERE)
+            assert connect.decode_key(key, MM2) == WHERE
             self.position = connect.decode_value(value) or 0
 
     def abort(self) -> None:
@@ -140,11 +141,11 @@ class CopyingOnce(RuleBasedStateMachine):
         self.source.grow([3, 2])
         plan = PlanRow(0, "run", 1, 1, PRODUCER, 0, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, 0), 5),))
         tally = Tally(plan)
-        self.progress = Progress(ProgressOptions("A", TOPICS, 1.0), 0, 25, in_transactions=True)
+        self.progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 0, 25, in_transactions=True)
         self.intake = Intake(self.ring, self.progress, tally, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
         self.isolation = Isolation(self.ring, self.intake, tally, lambda _: None)  # type: ignore[arg-type]
         hooks = Hooks(lambda _: None, lambda _: None, self._store, self._commit, self._roll_back, lambda *_: None)
-        options = TransactionOptions("A", 60_000, 0.2, 1.0)
+        options = TransactionOptions(MM2, 60_000, 0.2, 1.0)
         self.once = ExactlyOnce(options, plan, self.coordinator, self.progress, hooks)  # type: ignore[arg-type]
         self.intake.take_plan(plan)
         self.outbox = self.intake.outboxes[WHERE]

@@ -5,7 +5,7 @@ import pytest
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.relay.lease import RingAddress
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.isolation import Isolation
@@ -36,7 +36,7 @@ class Ward:
         peer = self.reader if shared_memory else None
         plan = PlanRow(0, "run", 1, 1, 7, 0, RingAddress(0, 0, 0, 0), 25, ())
         self.tally = Tally(plan)
-        progress = Progress(ProgressOptions("A", ledger_topics("A"), 1.0), 0, 25)
+        progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
         self.intake = Intake(peer, progress, self.tally, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
         self.flushed: list[Outbox] = []
         self.isolation = Isolation(peer, self.intake, self.tally, self.flushed.append)  # type: ignore[arg-type]

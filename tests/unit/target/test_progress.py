@@ -9,12 +9,13 @@ from sparkmirror.batch.records import Record, decode_records
 from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import Position, TopicPartition
+from sparkmirror.model import Connector, Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch
 from sparkmirror.target.progress import Progress, ProgressOptions
 
+MM2 = Connector.of_dedicated_mode("A")
 TOPICS = ledger_topics("A")
 TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
 ORDERS = TopicPartition("orders", 3)
@@ -23,7 +24,7 @@ STATUS = TopicPartition(TOPICS.status, 0)
 
 
 def new_progress(*partitions: TopicPartition) -> Progress:
-    progress = Progress(ProgressOptions("A", TOPICS, 1.0), task=2, offsets_partitions=25)
+    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), task=2, offsets_partitions=25)
     for partition in partitions:
         progress.adopt(partition, TOPIC_ID)
     return progress
@@ -65,7 +66,7 @@ def store(progress: Progress, outbox: Outbox) -> dict[TopicPartition, list[Recor
 def test_a_position_is_stored_as_connect_does_and_with_what_recognises_its_log() -> None:
     progress = new_progress(ORDERS)
     stored = store(progress, at(ORDERS, 42))
-    key = connect.encode_key("A", ORDERS)
+    key = connect.encode_key(MM2, ORDERS)
     home = TopicPartition("mm2-offsets.A.internal", murmur2_partition(key, 25))
     assert stored.keys() == {home, POSITIONS}
     (theirs,) = stored[home]

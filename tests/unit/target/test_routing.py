@@ -6,7 +6,7 @@ from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.batch.span import Span
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.intake import Intake
@@ -54,7 +54,7 @@ class Story:
 
     def __init__(self) -> None:
         self.tally, self.peer = Tally(), Peer()
-        progress = Progress(ProgressOptions("A", ledger_topics("A"), 1.0), 0, 25)
+        progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
         tally: Any = self.tally
         peer: Any = self.peer
         nowhere: Any = None

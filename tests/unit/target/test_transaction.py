@@ -11,7 +11,7 @@ from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.coordinator import AddPartitions, Answer, Describe, EndTransaction, Initialize, Question
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Connector, TopicPartition
 from sparkmirror.relay.lease import RingAddress
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch, Parcel
@@ -60,7 +60,9 @@ class Desk:
     def __init__(self, *, second: bool = True) -> None:
         plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0), 25, ())
         self.broker = Broker(second)
-        self.progress = Progress(ProgressOptions("A", TOPICS, 1.0), 0, 25, in_transactions=True)
+        self.progress = Progress(
+            ProgressOptions(Connector.of_dedicated_mode("A"), TOPICS, 1.0), 0, 25, in_transactions=True
+        )
         self.outboxes = {where: Outbox(where, where, 0, -1) for where in (ORDERS, BILLS)}
         for where in self.outboxes:
             self.progress.adopt(where, NO_TOPIC_ID)
@@ -68,7 +70,7 @@ class Desk:
         self.rolled_back = 0
         self.refused: list[TopicPartition] = []
         hooks = Hooks(self._speak, self.offered.append, self._store, self._commit, self._roll_back, self._refuse)
-        options = TransactionOptions("A", 60_000, INTERVAL, 3600.0)
+        options = TransactionOptions(Connector.of_dedicated_mode("A"), 60_000, INTERVAL, 3600.0)
         self.transaction = ExactlyOnce(options, plan, self.broker, self.progress, hooks)  # type: ignore[arg-type]
         self.now = time.monotonic()
         self.spoken: list[bool] = []
