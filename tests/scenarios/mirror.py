@@ -23,6 +23,7 @@ STOP_SECONDS_MAX = 10.0
 _VANISH_SECONDS_MAX = 8.0
 _POLL_SECONDS = 0.05
 _MARK = "SPARKMIRROR_SCENARIO"
+_TELL_STACKS = {"PYTHONFAULTHANDLER": "1"}
 
 
 def flow_file(
@@ -84,7 +85,7 @@ class Mirror:
             self._child = subprocess.Popen(
                 [*(program or (str(COMMAND), "run", str(file))), *arguments],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
-                env={**(os.environ if environment is None else environment), _MARK: self._mark},
+                env={**(os.environ if environment is None else environment), _MARK: self._mark, **_TELL_STACKS},
                 cwd=directory, start_new_session=True, preexec_fn=before_start,
             )  # fmt: skip
 
@@ -144,6 +145,8 @@ class Mirror:
         try:
             status = self._child.wait(seconds_max)
         except subprocess.TimeoutExpired:
+            self._child.send_signal(signal.SIGABRT)  # faulthandler writes where its threads stand
+            self._child.wait()
             raise AssertionError(f"the mirror did not end in {seconds_max:g} s. It said:\n{self.errors}") from None
         output = self._output.read_text(errors="replace")
         return Ended(status, time.monotonic() - since, output, self.errors)

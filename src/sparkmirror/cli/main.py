@@ -8,12 +8,26 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from sparkmirror.cli import config, demo, gaps, kafka_mirror_maker, lag, plan, run, throttle, version
+from sparkmirror.cli import (
+    config,
+    demo,
+    gaps,
+    kafka_mirror_maker,
+    lag,
+    pause,
+    plan,
+    restart,
+    resume,
+    retry,
+    run,
+    throttle,
+    version,
+)
 from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 
 INTERRUPTED = 130
 
-_VERBS = (run, plan, config, lag, gaps, throttle, demo, version)
+_VERBS = (run, plan, config, lag, gaps, pause, resume, retry, restart, throttle, demo, version)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

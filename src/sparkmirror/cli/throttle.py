@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from sparkmirror.cli.order import latest_status, publish_order
 from sparkmirror.errors import ConfigError, SparkMirrorError
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ DESCRIPTION = (
     "It holds until the mirror is started anew; write rate.limit.… into the file to keep it."
 )
 _EPILOG = "RATE: 500000, 500kB, 10MB (units of 1,000), `none` for no limit, `file` for what the file says again."
-_READ_SECONDS_MAX = 10.0
 
 
 def add_parser(verbs: Any) -> None:
@@ -46,23 +46,15 @@ def execute(args: argparse.Namespace) -> int:
 
 def order(flow: "FlowConfig", pattern: str, bytes_per_second: int | None) -> None:
     """Tell the tasks of the flow's latest run; 0 is no limit, None what the file says."""
-    from sparkmirror.kafka.clients import open_tail
-    from sparkmirror.kafka.publish import publish
-    from sparkmirror.ledger.topics import ledger_topics
-    from sparkmirror.model import TopicPartition
-    from sparkmirror.source.commands import Throttle, command_record
-    from sparkmirror.status.board import latest_run
+    from sparkmirror.source.commands import Throttle
 
-    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
-    with open_tail(flow.target, "throttle", [TopicPartition(topics.status, 0)]) as tail:
-        records = [(record.key, record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
-    run = latest_run(records, flow.name.source)
-    if run is None:
+    found = latest_status(flow)
+    if found is None:
         raise SparkMirrorError(
-            f"{flow.name}: no run of this flow has reported on topic {topics.status} of {flow.target.alias}.",
+            f"{flow.name}: no run of this flow has reported on {flow.target.alias}.",
             "Start the mirror first, or write the limit into its file: rate.limit.bytes.per.second.",
         )
-    publish(flow.target, topics.commands, [command_record(Throttle(run, pattern, bytes_per_second))])
+    publish_order(flow, Throttle(found[0], pattern, bytes_per_second))
 
 
 def _read_rate(text: str) -> int | None:

@@ -96,9 +96,11 @@ def describe(watch: FlowWatch, status: FlowStatus) -> str:
         f"{status.partitions} partitions",
     ]
     if status.failed:
-        parts.append(f"{len(status.failed)} FAILED ({_first(status.failed)})")
+        parts.append(f"{len(status.failed)} FAILED ({_first_failed(status)})")
     if status.faults:
         parts.append(f"{len(status.faults)} waiting ({_first(status.faults)})")
+    if status.paused:
+        parts.append(f"{len(status.paused)} paused ({status.paused[0]})")
     if status.gaps:
         parts.append(f"{status.gaps} gaps, {status.lost_records:,} offsets gone")
     parts += _pauses(status)
@@ -136,13 +138,24 @@ def _table(statuses: Sequence[tuple[FlowWatch, FlowStatus]]) -> Table:
 
 def _remark(watch: FlowWatch, status: FlowStatus) -> str:
     if status.failed:
-        return f"[red]{len(status.failed)} FAILED: {_first(status.failed)}[/red]"
+        return f"[red]{len(status.failed)} FAILED: {_first_failed(status)}[/red]"
     if status.faults:
         return f"[yellow]{_first(status.faults)}[/yellow]"
+    if status.paused:
+        return f"[yellow]{len(status.paused)} paused: {status.paused[0]}[/yellow]"
     if watch.total:
         done = min(status.records / watch.total, 1.0)
         return f"[green]{'━' * int(done * _BAR_WIDTH)}[/green]{'╌' * (_BAR_WIDTH - int(done * _BAR_WIDTH))} {done:.0%}"
     return status.problem.splitlines()[0] if status.problem else ", ".join(_pauses(status))
+
+
+def _first_failed(status: FlowStatus) -> str:
+    """One of them: where, why, and when it is tried again."""
+    told = _first(status.failed)
+    at_ms = status.retry_at_ms.get(next(iter(status.failed)))
+    return (
+        told if at_ms is None else f"{told}; tried again at {time.strftime('%H:%M:%S', time.localtime(at_ms / 1000))}"
+    )
 
 
 def _first(reasons: object) -> str:

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import signal
 import tempfile
 import threading
 import time
@@ -17,6 +16,7 @@ from sparkmirror.config.options import RunOptions
 from sparkmirror.engine.jobs import FlowSync, Job, finish_offsets, offset_jobs
 from sparkmirror.engine.progress import FlowWatch, ProgressDisplay
 from sparkmirror.engine.speech import speak_as_driver
+from sparkmirror.engine.stop_request import StopRequest, stop_signals
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.25
 _STOP_SECONDS_MAX = 6.0
+_END_SECONDS_MAX = 10.0
 _RESTART_SECONDS = 1.0
 _RESTART_SECONDS_MAX = 30.0
 _RAISED = re.compile(r"[\w.]+(?:Error|Exception): ")
@@ -53,7 +54,7 @@ def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
     Raises SparkMirrorError when the mirror cannot start.
     """
     speak_as_driver()
-    with _stop_signals() as stop, tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
+    with stop_signals() as stop, tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
         return MirrorRun(config, options, stop, Path(scratch)).run()
 
 
@@ -136,7 +137,7 @@ class RunningFlow:
 class MirrorRun:
     """All flows of a file in one process and one Spark session."""
 
-    def __init__(self, config: MirrorConfig, options: RunOptions, stop: threading.Event, scratch: Path) -> None:
+    def __init__(self, config: MirrorConfig, options: RunOptions, stop: StopRequest, scratch: Path) -> None:
         self._config = config
         self._options = options
         self._stop = stop
@@ -263,8 +264,9 @@ class MirrorRun:
         enders = [threading.Thread(target=running.end, daemon=True) for running in self._flows]
         for ender in enders:
             ender.start()
+        give_up_at = time.monotonic() + _END_SECONDS_MAX
         for ender in enders:
-            ender.join()
+            ender.join(max(give_up_at - time.monotonic(), 0.0))
 
     def _verdict(self) -> int:
         """Whether a bounded run reached all its ends; names the partitions that did not."""
@@ -332,7 +334,7 @@ class Launch:
         except BaseException as problem:
             self._problem = problem
 
-    def wait(self, stop: threading.Event) -> "SparkContext | None":
+    def wait(self, stop: StopRequest) -> "SparkContext | None":
         """None when told to stop meanwhile. Raises what the launch raised."""
         while self._thread.is_alive():
             if stop.is_set():
@@ -356,8 +358,15 @@ def _jvm_expected() -> Iterator[None]:
 
 
 def _end_session(spark: "SparkSession") -> None:
-    with suppress(Exception):
-        spark.stop()
+    """A JVM that does not answer is left behind: it ends when our end of its standard input is closed."""
+
+    def end() -> None:
+        with suppress(Exception):
+            spark.stop()
+
+    ender = threading.Thread(target=end, daemon=True)
+    ender.start()
+    ender.join(_END_SECONDS_MAX)
 
 
 def _reason(text: str) -> str:
@@ -367,22 +376,3 @@ def _reason(text: str) -> str:
         return own[-1].partition(": ")[2]
     raised = [line for line in lines if _RAISED.match(line)]
     return raised[-1] if raised else (lines[0] if lines else "unknown")
-
-
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """SIGTERM and SIGINT set the event; a second SIGINT interrupts."""
-    stop = threading.Event()
-
-    def on_signal(number: int, _: object) -> None:
-        if stop.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        stop.set()
-
-    numbers: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, on_signal) for number in numbers]
-    try:
-        yield stop
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)

@@ -2,7 +2,7 @@
 
 One row per *run*: the contiguous record batches of one topic-partition in one fetch response. Columns, in order:
 
-    kind            plan | run | gap | fault | release | flush
+    kind            plan | run | gap | fault | order | release | flush
     topic           source topic; null on plan and flush rows
     partition       partition number, the same on both sides
     first_offset    source offset from which the row accounts for everything …
@@ -13,14 +13,16 @@ One row per *run*: the contiguous record batches of one topic-partition in one f
     max_timestamp   largest record timestamp, ms since the epoch; -1 when unknown
     high_watermark  of the source partition when it was fetched
     fetched_at      wall clock of the fetch, ms since the epoch
-    payload         the run itself when inline; JSON on plan and gap rows; a sentence on fault rows
+    payload         the run itself when inline; JSON on plan and gap rows; a sentence on fault rows; on order rows
+                    one word: pause, resume or retry
     lease           position of the run in the reader's ring when leased, else null; see `relay.lease`
     proposed_topic  the target topic as classes of the user's say, null when they leave the topic out or there are none
     target_topic    added by the flow's plan; null on all rows but runs
 
 A *plan* row opens each task's stream and comes again whenever partitions are added; a *release* row says that no row of
-this partition follows; *fault* explains why a partition does not move; *flush* rows carry nothing: Spark holds one row
-back at each hop, and two of them push the real rows out at once (measured: p50 3 ms with two, 43 ms with one).
+this partition follows; *fault* explains why a partition does not move, *order* is what the operator ordered of it;
+*flush* rows carry nothing: Spark holds one row back at each hop, and two of them push the real rows out at once
+(measured: p50 3 ms with two, 43 ms with one).
 """
 
 import builtins
@@ -40,8 +42,13 @@ PLAN: Final = "plan"
 RUN: Final = "run"
 GAP: Final = "gap"
 FAULT: Final = "fault"
+ORDER: Final = "order"
 RELEASE: Final = "release"
 FLUSH: Final = "flush"
+
+ORDERED_PAUSE: Final = b"pause"
+ORDERED_RESUME: Final = b"resume"
+ORDERED_RETRY: Final = b"retry"
 
 _ARROW_TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary()}
 ROW_SCHEMA: Final = pa.schema(

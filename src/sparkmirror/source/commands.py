@@ -11,7 +11,11 @@ from typing import Any
 from uuid import UUID
 
 from sparkmirror.model import TopicPartition
+from sparkmirror.policy.filters import compile_names
 from sparkmirror.source.plan import Assigned
+
+ALL_TOPICS = ""
+"""The pattern that selects every topic; an expression cannot be empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,59 @@ class Throttle:
     bytes_per_second: int | None
 
 
-Command = Assign | Stop | Throttle
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Partitions that an order is for: of topics whose whole name matches `pattern`, one number or all."""
+
+    pattern: str = ALL_TOPICS
+    partition: int | None = None
+
+    def covers(self, where: TopicPartition) -> bool:
+        if self.partition is not None and where.partition != self.partition:
+            return False
+        if self.pattern == ALL_TOPICS:
+            return True
+        compiled = compile_names([self.pattern])
+        return compiled is not None and compiled.fullmatch(where.topic) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The selected partitions are not read until a Resume covers them, or the run ends."""
+
+    run: str
+    selection: Selection
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """The selected partitions are read again, whatever Pause held them."""
+
+    run: str
+    selection: Selection
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The selected partitions that failed are tried again now, not when their pause is over."""
+
+    run: str
+    selection: Selection
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """All tasks of the run end their epoch, and the next begins at once: planned, fenced and read from the ledger."""
+
+    run: str
+    at_ms: int
+
+
+Command = Assign | Stop | Throttle | Pause | Resume | Retry | Restart
+_SELECTING: dict[str, type[Pause] | type[Resume] | type[Retry]] = {"pause": Pause, "resume": Resume, "retry": Retry}
 
 
 def encode_command(command: Command) -> bytes:
@@ -57,6 +113,11 @@ def encode_command(command: Command) -> bytes:
     if isinstance(command, Throttle):
         fields = {"pattern": command.pattern, "bytes_per_second": command.bytes_per_second}
         return json.dumps({"kind": "throttle", "run": command.run, **fields}).encode()
+    if isinstance(command, Restart):
+        return json.dumps({"kind": "restart", "run": command.run, "at_ms": command.at_ms}).encode()
+    if isinstance(command, Pause | Resume | Retry):
+        chosen = {"pattern": command.selection.pattern, "partition": command.selection.partition}
+        return json.dumps({"kind": _kind(command), "run": command.run, "at_ms": command.at_ms, **chosen}).encode()
     return json.dumps(
         {
             "kind": "assign",
@@ -77,12 +138,21 @@ def command_key(command: Command) -> bytes:
         parts = ["assign", command.run, command.generation, command.task]
     elif isinstance(command, Throttle):
         parts = ["throttle", command.run, command.pattern]
+    elif isinstance(command, Restart):
+        parts = ["restart", command.run, command.at_ms]
+    elif isinstance(command, Pause | Resume | Retry):  # all stay: later epochs need them
+        chosen = command.selection
+        parts = [_kind(command), command.run, command.at_ms, chosen.pattern, str(chosen.partition)]
     return json.dumps(parts, separators=(",", ":")).encode()
 
 
 def command_record(command: Command) -> tuple[bytes, bytes]:
     """Key and value as they are published."""
     return command_key(command), encode_command(command)
+
+
+def _kind(command: Pause | Resume | Retry) -> str:
+    return type(command).__name__.lower()
 
 
 def decode_command(value: bytes | None) -> Command | None:
@@ -103,6 +173,12 @@ def decode_command(value: bytes | None) -> Command | None:
         if fields["kind"] == "throttle":
             rate = fields["bytes_per_second"]
             return Throttle(fields["run"], fields["pattern"], None if rate is None else int(rate))
+        if fields["kind"] == "restart":
+            return Restart(fields["run"], int(fields["at_ms"]))
+        if (kind := _SELECTING.get(fields["kind"])) is not None:
+            number = fields["partition"]
+            selection = Selection(fields["pattern"], None if number is None else int(number))
+            return kind(fields["run"], selection, int(fields["at_ms"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return None

@@ -54,7 +54,9 @@ class Harvest:
             self._nothing_left = all(fetched.start == fetched.stop for fetched in response.partitions)
             for fetched in response.partitions:
                 reading = readings.get((fetched.topic_key, fetched.partition))
-                if reading is not None and not reading.is_chased and connection.asked(fetched, reading.offset):
+                if reading is None or reading.is_chased or reading.held_by_order:
+                    continue
+                if connection.asked(fetched, reading.offset):
                     region = None if inline else frame.region
                     self._take_partition(reading, fetched, frame.buffer, region, leases, fetched_at)
         finally:

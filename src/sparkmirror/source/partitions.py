@@ -35,7 +35,8 @@ class Reading:
     end: int | None
     slot: int
     node: int | None = None
-    paused: bool = False
+    held_by_writer: bool = False
+    held_by_order: bool = False
     not_before: float = 0.0
     fault: str = ""
     readable: int = 0
@@ -48,6 +49,11 @@ class Reading:
     def stop(self) -> int:
         """The offset up to which there is something to read, as far as is known."""
         return self.readable if self.end is None else min(self.readable, self.end)
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is to be asked of it: its target has trouble, or the operator said so."""
+        return self.held_by_writer or self.held_by_order
 
     def may_read(self, now: float) -> bool:
         """Whether it is neither done nor paused, resting or held back by a rate limit."""

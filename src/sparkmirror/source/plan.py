@@ -6,10 +6,14 @@ Also the two nouns that travel to the tasks: `Assigned`, a partition with its st
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import fsum
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
 from sparkmirror.policy.rates import RateLimit
+
+if TYPE_CHECKING:
+    from sparkmirror.source.commands import Pause, Resume
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class TaskPlan:
     `brokers` and `leaders` spare the task its first look-up; `commands_from` is the offset of the command topic from
     which it listens; `offsets_partitions` is the real size of the target's offsets topic; `seconds` is how long the
     epoch lasts, 0 for as long as bounded partitions have not ended. `limits` are the flow's rates, and `topics` its
-    partitions by topic, by which tasks share them.
+    partitions by topic, by which tasks share them; `orders` are the operator's pauses and resumes so far.
     """
 
     task: int
@@ -50,6 +54,7 @@ class TaskPlan:
     commands_from: int
     offsets_partitions: int
     limits: tuple[RateLimit, ...] = ()
+    orders: "tuple[Pause | Resume, ...]" = ()
     topics: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -23,7 +23,7 @@ from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
 from sparkmirror.policy.rates import RateLimit, lay_over
-from sparkmirror.source.commands import Assign, Command, Stop, Throttle, command_record, decode_command
+from sparkmirror.source.commands import Assign, Command, Pause, Resume, Stop, Throttle, command_record, decode_command
 from sparkmirror.source.plan import Assigned, Assignment, Move, TaskPlan, plan_assignment, plan_moves, rebalance
 
 log = logging.getLogger(__name__)
@@ -48,6 +48,7 @@ class Planner:
         self._generation = 0
         self._counts: dict[str, int] = {}
         self._throttles: dict[str, int | None] = {}
+        self._orders: dict[Pause | Resume, None] = {}
         self._watcher: threading.Thread | None = None
         self._stopping = threading.Event()
 
@@ -75,7 +76,8 @@ class Planner:
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
         commands = TopicPartition(self._topics.commands, 0)
         commands_from = target.latest_offsets([commands]).get(commands, 0)
-        limits = self._limits() if commands_from else self._flow.rate_limits
+        if commands_from:
+            self._note_orders()
         counts = self._counts = {name: topic.partitions for name, topic in wanted.items()}
         plans = [
             TaskPlan(
@@ -90,7 +92,8 @@ class Planner:
                 brokers=source.brokers(),
                 leaders={tp: leaders[tp] for tp in members if tp in leaders},
                 commands_from=commands_from,
-                limits=limits,
+                limits=self._limits(),
+                orders=tuple(self._orders),
                 topics=counts,
                 offsets_partitions=ledger.offsets_partitions,
             )
@@ -132,11 +135,16 @@ class Planner:
             commands = [decode_command(record.value) for record in tail.read_to_end(10.0)]
         return [command for command in commands if command is not None and command.run == self._run]
 
-    def _limits(self) -> tuple[RateLimit, ...]:
-        """The file's rates, with those over them that were ordered; they outlive the command topic's retention."""
+    def _note_orders(self) -> None:
+        """What the operator has ordered of this run; it outlives the command topic's retention."""
         for command in self._commands():
             if isinstance(command, Throttle):
                 self._throttles[command.pattern] = command.bytes_per_second
+            elif isinstance(command, Pause | Resume):
+                self._orders[command] = None
+
+    def _limits(self) -> tuple[RateLimit, ...]:
+        """The file's rates, with those over them that were ordered."""
         ordered = [RateLimit(pattern, rate) for pattern, rate in self._throttles.items() if rate is not None]
         return lay_over(self._flow.rate_limits, ordered)
 
@@ -163,6 +171,7 @@ class Planner:
             leaders={},
             commands_from=plan.commands_from,
             limits=plan.limits,
+            orders=plan.orders,
             topics=plan.topics,
             offsets_partitions=ledger.offsets_partitions,
         )

@@ -26,12 +26,13 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.relay.schema import FLUSH_BATCH, RELEASE, Row, propose_targets, to_arrow
 from sparkmirror.source.command_tail import DIAL_KEY, CommandTail
-from sparkmirror.source.commands import Command, Stop
+from sparkmirror.source.commands import Assign, Command, Restart, Stop
 from sparkmirror.source.commands import Throttle as RateOrder
 from sparkmirror.source.fetch import FetchConnection, FetchLimits
 from sparkmirror.source.harvest import BACKOFF_SECONDS, Harvest
 from sparkmirror.source.lanes import Lane, Lanes
 from sparkmirror.source.loss import Loss, judge_out_of_range, judge_recreated
+from sparkmirror.source.orders import Orders
 from sparkmirror.source.partitions import Partitions, Reading, plan_row
 from sparkmirror.source.plan import Assigned, TaskPlan
 from sparkmirror.source.throttle import Throttle
@@ -98,6 +99,7 @@ class TaskReader:
             self._has_credit,
         )
         self._throttle = Throttle(plan.limits, plan.topics)
+        self._orders = Orders(plan.orders)
         self._turned_at = time.monotonic()
         self._stopped = False
         self._peer_gone = False
@@ -140,7 +142,7 @@ class TaskReader:
         for order in self._ring.slot_orders(self._partitions.slots):
             reading = self._partitions.in_slot(order.slot)
             if reading is not None:
-                reading.paused = order.paused
+                reading.held_by_writer = order.paused
                 reading.offset = order.offset
                 reading.leader_epoch = -1
         for outcome in self._background.collect():
@@ -354,10 +356,12 @@ class TaskReader:
     def _obey(self, command: Command) -> None:
         if command.run != self._plan.run:
             return
-        if isinstance(command, Stop):
+        if isinstance(command, Stop | Restart):
             self._stopped = True
         elif isinstance(command, RateOrder):
             self._throttle.order(command.pattern, command.bytes_per_second)
+        elif not isinstance(command, Assign):
+            self._harvest.rows += self._orders.take(command, self._partitions)
         elif command.task == self._plan.task:
             self._throttle.note_topics(command.topics)
             self._take_on(command.add, command.generation)
@@ -369,6 +373,7 @@ class TaskReader:
         readings = [self._partitions.add(item, self._leaders.get(item.partition)) for item in fresh]
         slots = [(item, reading.slot) for item, reading in zip(fresh, readings, strict=True)]
         self._harvest.rows.append(plan_row(self._plan, generation, slots, self._ring.address))
+        self._harvest.rows += self._orders.apply(readings)
         for item, reading in zip(fresh, readings, strict=True):
             if item.restarted_from is not None:
                 self._harvest.lose(reading, Loss("recreated", item.restarted_from, item.offset))

@@ -14,6 +14,9 @@ _SUMMED = (
 class FlowStatus:
     """Sums over the tasks of one run. `failed` and `faults` give a reason for each partition that does not move.
 
+    `retry_at_ms` says when a failed one is tried again (ms since the epoch); those held for good are not in it.
+    `paused` are the partitions that the operator holds.
+
     Pauses in ms: `throttled_ms` by the target's quotas, `source_throttled_ms` by the source's, `limited_ms` by the
     flow's own rate limits.
     """
@@ -29,7 +32,9 @@ class FlowStatus:
     source_throttled_ms: int = 0
     limited_ms: int = 0
     failed: Mapping[str, str] = field(default_factory=dict)
+    retry_at_ms: Mapping[str, int] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
+    paused: tuple[str, ...] = ()
     problem: str = ""
 
 
@@ -75,10 +80,17 @@ class StatusBoard:
             throttled_ms=total("throttled_ms"),
             source_throttled_ms=total("source_throttled_ms"),
             limited_ms=total("limited_ms"),
-            failed={name: reason for report in reports for name, reason in report["failed"].items()},
-            faults={name: reason for report in reports for name, reason in report["faults"].items()},
+            failed=_merged(reports, "failed"),
+            retry_at_ms=_merged(reports, "retry_at_ms"),
+            faults=_merged(reports, "faults"),
+            paused=tuple(sorted(name for report in reports for name in report.get("paused", ()))),
             problem=next((report["problem"] for report in reports if report["problem"]), ""),
         )
+
+
+def _merged(reports: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """A column of all tasks; a task of an older version may not have it."""
+    return {partition: told for report in reports for partition, told in report.get(name, {}).items()}
 
 
 def latest_run(records: Iterable[tuple[bytes | None, bytes | None]], source_alias: str) -> str | None:

@@ -13,6 +13,7 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.loss import CONTINUE, ENDS_THE_MIRROR, FAIL, PAUSE, LossPolicy
 from sparkmirror.relay.lease import RingPeer
+from sparkmirror.relay.schema import ORDERED_PAUSE, ORDERED_RESUME, ORDERED_RETRY
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.limits import TargetLimits
 from sparkmirror.target.outbox import Outbox, State
@@ -170,7 +171,19 @@ class Intake:
         if self._releasing and outbox.source in self._releasing and outbox.idle:
             self._releasing.discard(outbox.source)
             self._tally.high_watermarks.pop(outbox.source, None)
+            self._tally.paused.discard(outbox.source)
             self._progress.release(outbox.source)
+
+    def take_order(self, delivery: Delivery) -> Outbox | None:
+        """The operator's word about a partition; its outbox where it is to be tried again at once."""
+        where, word = delivery.partition, bytes(delivery.payload)
+        if where is None:
+            return None
+        if word == ORDERED_PAUSE:
+            self._tally.paused.add(where)
+        elif word == ORDERED_RESUME:
+            self._tally.paused.discard(where)
+        return self.outboxes.get(where) if word == ORDERED_RETRY else None
 
     def take_fault(self, delivery: Delivery) -> None:
         if delivery.partition is not None:

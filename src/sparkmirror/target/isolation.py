@@ -58,6 +58,8 @@ class Isolation:
         self._intake.release_if_idle(outbox)
         pause = min(_RETRY_SECONDS * 2 ** (outbox.failures - 1), _RETRY_SECONDS_MAX)
         outbox.retry_at = math.inf if outbox.is_held else time.monotonic() + pause
+        if not outbox.is_held:
+            self._tally.retry_at_ms[outbox.source] = round((time.time() + pause) * 1000)
         self.rest(outbox, outbox.retry_at)
 
     def rest(self, outbox: Outbox, until: float) -> None:
@@ -81,6 +83,11 @@ class Isolation:
         if outbox.retry_at and not outbox.is_held:
             outbox.retry_at = now
             self.rest(outbox, now)
+
+    def force(self, outbox: Outbox, now: float) -> None:
+        """The operator wants it tried again; if it fails, the pauses begin anew with the shortest."""
+        outbox.failures = 0
+        self.retry_now(outbox, now)
 
     def wake_up(self, outbox: Outbox, now: float) -> None:
         """Let a failed partition flow again when its time has come. Raises when the reader cannot be told."""

@@ -288,6 +288,10 @@ class Sender:
                     touched = self._intake.take_gap(delivery)
                     if touched is not None and touched.lost_reason:
                         self._isolation.hold(touched, touched.lost_reason)
+                case "order":
+                    touched = self._intake.take_order(delivery)
+                    if touched is not None:
+                        self._isolation.force(touched, time.monotonic())
                 case "release":
                     touched = self._intake.take_release(delivery)
                 case "plan":

@@ -1,6 +1,6 @@
 """What a task has done since it started, for its status record. Filled by `target.sender` and `target.intake`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sparkmirror.model import TopicPartition
@@ -30,6 +30,8 @@ class Tally:
         self.source_throttled_ms = 0
         self.limited_ms = 0
         self.failed: dict[TopicPartition, str] = {}
+        self.retry_at_ms: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
         self.faults: dict[TopicPartition, str] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
 
@@ -57,10 +59,12 @@ class Tally:
             "source_throttled_ms": self.source_throttled_ms,
             "limited_ms": self.limited_ms,
             "failed": _named(self.failed),
+            "retry_at_ms": _named({tp: self.retry_at_ms[tp] for tp in self.failed if tp in self.retry_at_ms}),
+            "paused": [str(partition) for partition in sorted(self.paused)[:_NAMED_MAX]],
             "faults": _named(self.faults),
             "problem": problem,
         }
 
 
-def _named(reasons: dict[TopicPartition, str]) -> dict[str, str]:
-    return {str(partition): reason for partition, reason in sorted(reasons.items())[:_NAMED_MAX]}
+def _named(told: Mapping[TopicPartition, str] | Mapping[TopicPartition, int]) -> dict[str, str | int]:
+    return {str(partition): told[partition] for partition in sorted(told)[:_NAMED_MAX]}

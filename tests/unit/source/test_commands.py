@@ -8,7 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.source.commands import Assign, Command, Stop, Throttle, decode_command, encode_command
+from sparkmirror.source.commands import (
+    Assign,
+    Command,
+    Pause,
+    Restart,
+    Resume,
+    Retry,
+    Selection,
+    Stop,
+    Throttle,
+    command_key,
+    decode_command,
+    encode_command,
+)
 from sparkmirror.source.plan import Assigned
 
 offsets = st.integers(0, (1 << 63) - 1)
@@ -17,9 +30,13 @@ assigned = st.builds(
     Assigned, where, offsets, st.integers(-1, 1 << 30), st.uuids(), st.none() | offsets, st.none() | offsets
 )
 throttles = st.builds(Throttle, st.text(max_size=10), st.text(max_size=10), st.none() | offsets)
+selections = st.builds(Selection, st.text(max_size=10), st.none() | st.integers(0, 1 << 20))
+orders = st.one_of(*(st.builds(kind, st.text(max_size=10), selections, offsets) for kind in (Pause, Resume, Retry)))
 commands = (
     st.builds(Stop, st.text(max_size=10))
     | throttles
+    | orders
+    | st.builds(Restart, st.text(max_size=10), offsets)
     | st.builds(
         Assign,
         st.text(max_size=10),
@@ -58,6 +75,8 @@ def changed(**fields: object) -> bytes:
         b"{}",
         b'{"kind":"stop"}',
         b'{"kind":"throttle","run":"run"}',
+        b'{"kind":"pause","run":"run","pattern":"","partition":"all","at_ms":1}',
+        b'{"kind":"retry","run":"run","pattern":""}',
         b'{"kind":"assign","run":"run","generation":1,"task":0,"add":[],"release":[["orders"]],"topics":{}}',
         b'{"kind":"assign","run":"run","generation":1,"task":0,"add":[7],"release":[],"topics":{}}',
         b"[" * 100_000,
@@ -74,3 +93,25 @@ def test_members_that_a_later_version_adds_are_ignored() -> None:
     stored = json.loads(encode_command(ASSIGN)) | {"reason": "why not"}
     stored["add"][0]["priority"] = 1
     assert decode_command(json.dumps(stored).encode()) == ASSIGN
+
+
+def test_a_selection_is_by_whole_topic_name_and_number() -> None:
+    orders, audit = TopicPartition("orders", 3), TopicPartition("orders.audit", 3)
+    assert Selection().covers(orders)
+    assert [Selection("orders").covers(where) for where in (orders, audit)] == [True, False]
+    assert [Selection("orders.*", 3).covers(where) for where in (orders, audit)] == [True, True]
+    assert not Selection("orders", 4).covers(orders)
+
+
+def test_no_order_displaces_another_of_its_run_in_the_compacted_topic() -> None:
+    some = [
+        Pause("run", Selection(), 1),
+        Pause("run", Selection("a"), 1),
+        Pause("run", Selection("a", 1), 1),
+        Resume("run", Selection(), 1),
+        Pause("run", Selection(), 2),
+        Retry("run", Selection(), 1),
+        Restart("run", 1),
+        Restart("run", 2),
+    ]
+    assert len({command_key(command) for command in some}) == len(some)

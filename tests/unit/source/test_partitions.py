@@ -16,7 +16,7 @@ def reading(partitions: Partitions, number: int, *, topic_id: UUID = TOPIC, end:
 def test_a_broker_is_asked_for_what_it_leads_and_what_moves() -> None:
     partitions = Partitions(bytes_max=1 << 20)
     flowing, paused, resting, done, elsewhere = (reading(partitions, n, end=200) for n in range(5))
-    paused.paused = True
+    paused.held_by_writer = True
     resting.not_before = 50.0
     done.offset = 200
     elsewhere.node = 2
@@ -56,7 +56,7 @@ def test_partitions_without_a_broker_are_looked_up_unless_they_rest() -> None:
     homeless, paused, resting = (reading(partitions, n) for n in range(3))
     for each in (homeless, paused, resting):
         each.node = None
-    paused.paused = True
+    paused.held_by_writer = True
     resting.not_before = 10.0
     assert partitions.homeless(5.0) == [homeless]
     assert partitions.homeless(10.0) == [homeless, resting]

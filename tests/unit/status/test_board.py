@@ -36,3 +36,13 @@ def test_the_latest_run_is_the_one_that_reported_last() -> None:
     strange = [(b"", None), (b"[1]", b"{}"), (json.dumps(["task", "A", 0]).encode(), None), (None, b"x")]
     assert latest_run(strange, "A") is None
     assert latest_run([report("r1"), report("r2"), report("r3", alias="B"), *strange], "A") == "r2"
+
+
+def test_what_stands_still_is_named_with_its_reason_and_its_next_try_by_all_tasks() -> None:
+    board = StatusBoard("A", "r1")
+    failed = {"orders-1": "too large"}
+    board.take(*report(failed=failed, retry_at_ms={"orders-1": 17}, paused=["orders-0"]))
+    board.take(*report(task=1, paused=["audit-0"]))
+    status = board.status()
+    assert (status.failed, status.retry_at_ms) == (failed, {"orders-1": 17})
+    assert status.paused == ("audit-0", "orders-0")

@@ -1,5 +1,7 @@
 """One partition in trouble does not become everybody's trouble."""
 
+import time
+
 import pytest
 
 from sparkmirror.batch.records import encode_batch
@@ -68,6 +70,36 @@ def test_a_failed_partition_is_paused_told_of_and_comes_back_in_time() -> None:
     ward.isolation.wake_up(outbox, retry_at)
     assert ward.reader.orders == [(3, True, 0), (3, False, 0)]
     assert ward.tally.failed == {}
+
+
+def test_a_retry_by_order_comes_before_its_time_and_begins_the_pauses_anew() -> None:
+    ward = Ward()
+    outbox = ward.outbox(3)
+    outbox.failures = 4
+    ward.isolation.fail(outbox, "too large")
+    assert outbox.head is not None
+    outbox.head.waiting = False
+    ward.isolation.settle(outbox)
+    told = ward.tally.status([outbox], "")
+    assert told["retry_at_ms"].keys() == told["failed"].keys() == {"orders-3"}
+    now = time.monotonic()
+    assert ward.isolation.wake_at > now + 50
+    ward.isolation.force(outbox, now)
+    assert ward.isolation.due(now) == [outbox]
+    ward.isolation.wake_up(outbox, now)
+    assert outbox.failures == 0
+    assert ward.reader.orders[-1] == (3, False, 0)
+    assert ward.tally.status([outbox], "")["retry_at_ms"] == {}
+
+
+def test_a_retry_by_order_leaves_alone_what_only_another_run_may_go_on_with() -> None:
+    ward = Ward()
+    outbox = ward.outbox(3, busy=False)
+    ward.isolation.hold(outbox, "the source's log has changed")
+    ward.isolation.force(outbox, time.monotonic())
+    ward.isolation.wake_up(outbox, time.monotonic())
+    assert outbox.state is State.FAILED
+    assert ward.tally.status([outbox], "")["retry_at_ms"] == {}
 
 
 def test_without_a_control_page_the_task_is_begun_anew_when_the_retry_is_due() -> None:

@@ -1,0 +1,101 @@
+"""Orders to running flows, over the command topic of their target: what `pause`, `resume`, `retry`, `restart` and
+`throttle` share. Called by these verbs.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sparkmirror.cli.file import add_file_arguments, read_file
+from sparkmirror.errors import SparkMirrorError
+
+if TYPE_CHECKING:
+    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.source.commands import Command, Selection
+    from sparkmirror.status.board import FlowStatus
+
+_READ_SECONDS_MAX = 10.0
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """FILE, which flows, and which of their partitions."""
+    add_file_arguments(parser)
+    parser.add_argument("--topic", metavar="REGEX", default="", help="only topics whose whole source name matches")
+    parser.add_argument("--partition", metavar="N", type=int, help="only this partition number")
+
+
+def order_selected(
+    args: argparse.Namespace,
+    make: "Callable[[str, Selection, int], Command]",
+    describe: "Callable[[FlowStatus, Selection], str]",
+) -> int:
+    """Give the order to the latest run of each flow that the arguments choose, and say so.
+
+    `make` gets the run, the partitions and the time. Raises ConfigError, ClusterError, and SparkMirrorError where no
+    flow has a run.
+    """
+    from sparkmirror.policy.filters import compile_names
+    from sparkmirror.source.commands import Selection
+
+    if args.topic:
+        compile_names([args.topic])
+    chosen = Selection(args.topic, args.partition)
+    return order_flows(args, lambda run, at_ms: make(run, chosen, at_ms), lambda status: describe(status, chosen))
+
+
+def order_flows(
+    args: argparse.Namespace, make: "Callable[[str, int], Command]", describe: "Callable[[FlowStatus], str]"
+) -> int:
+    """As `order_selected`, for orders to whole flows."""
+    flows = read_file(args).flows
+    at_ms = time.time_ns() // 1_000_000
+    without_run = 0
+    for flow in flows:
+        found = latest_status(flow)
+        if found is None:
+            without_run += 1
+            print(f"{flow.name}: no run has reported; nothing is ordered", file=sys.stderr)
+            continue
+        run, status = found
+        publish_order(flow, make(run, at_ms))
+        print(f"{flow.name}: {describe(status)}", file=sys.stderr)
+    if without_run == len(flows):
+        raise SparkMirrorError("None of the flows has a run that could obey.", "Start the mirror first.")
+    return 0
+
+
+def latest_status(flow: "FlowConfig") -> "tuple[str, FlowStatus] | None":
+    """The flow's latest run and what its tasks reported last; None when none ever did. Raises ClusterError."""
+    from sparkmirror.kafka.clients import open_tail
+    from sparkmirror.ledger.topics import ledger_topics
+    from sparkmirror.model import TopicPartition
+    from sparkmirror.status.board import StatusBoard, latest_run
+
+    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    with open_tail(flow.target, "order", [TopicPartition(topics.status, 0)]) as tail:
+        records = [(record.key, record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
+    run = latest_run(records, flow.name.source)
+    if run is None:
+        return None
+    board = StatusBoard(flow.name.source, run)
+    for key, value in records:
+        board.take(key, value)
+    return run, board.status()
+
+
+def publish_order(flow: "FlowConfig", command: "Command") -> None:
+    """Write one order to the flow's command topic. Raises ClusterError."""
+    from sparkmirror.kafka.publish import publish
+    from sparkmirror.ledger.topics import ledger_topics
+    from sparkmirror.source.commands import command_record
+
+    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    publish(flow.target, topics.commands, [command_record(command)])
+
+
+def say_selected(chosen: "Selection") -> str:
+    """The selected partitions in words."""
+    what = f"topics that match {chosen.pattern}" if chosen.pattern else "all topics"
+    return what if chosen.partition is None else f"partition {chosen.partition} of {what}"

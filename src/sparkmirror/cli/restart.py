@@ -1,0 +1,26 @@
+"""`sparkmirror restart FILE`: the tasks of running flows begin anew from the ledger, the process stays."""
+
+import argparse
+from typing import Any
+
+from sparkmirror.cli.file import add_file_arguments
+from sparkmirror.cli.order import order_flows
+
+_DESCRIPTION = (
+    "End the tasks of running flows and begin them anew at once: partitions are listed and handed out again, "
+    "predecessors fenced, positions read from the ledger. The process, its options and its file stay as they are."
+)
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to argparse's subparsers."""
+    parser = verbs.add_parser("restart", help="begin the tasks of a running mirror anew", description=_DESCRIPTION)
+    add_file_arguments(parser)
+    parser.set_defaults(command=execute, takes_rest=False)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Orders the restart. Raises as `order_flows`."""
+    from sparkmirror.source.commands import Restart
+
+    return order_flows(args, Restart, lambda _: "all tasks are to begin anew")

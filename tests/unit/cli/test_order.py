@@ -1,0 +1,92 @@
+"""Orders to running flows: which runs they go to, what they select, and what is said."""
+
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.cli import order
+from sparkmirror.cli.main import main
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.source.commands import Command, Pause, Restart, Resume, Retry, Selection
+from sparkmirror.status.board import FlowStatus
+
+FILE = """\
+clusters = A, B
+A.bootstrap.servers = a:1
+B.bootstrap.servers = b:1
+A->B.enabled = true
+B->A.enabled = true
+"""
+FAILED = FlowStatus(failed={"orders-3": "too large"})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE)
+    return str(path)
+
+
+@pytest.fixture
+def ordered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Command]]:
+    """What is published, by flow. A->B runs, with a failed partition; B->A never did."""
+    given: list[tuple[str, Command]] = []
+
+    def latest_status(flow: FlowConfig) -> tuple[str, FlowStatus] | None:
+        return ("run-1", FAILED) if str(flow.name) == "A->B" else None
+
+    monkeypatch.setattr(order, "latest_status", latest_status)
+    monkeypatch.setattr(order, "publish_order", lambda flow, command: given.append((str(flow.name), command)))
+    return given
+
+
+@pytest.mark.parametrize(
+    ("arguments", "selection"),
+    [
+        ([], Selection()),
+        (["--topic", "ord.*"], Selection("ord.*")),
+        (["--topic", "orders", "--partition", "3"], Selection("orders", 3)),
+    ],
+)
+@pytest.mark.parametrize(("verb", "kind"), [("pause", Pause), ("resume", Resume), ("retry", Retry)])
+def test_an_order_goes_to_the_latest_run_of_each_flow_that_has_one(
+    file: str,
+    ordered: list[tuple[str, Command]],
+    verb: str,
+    kind: type[Pause] | type[Resume] | type[Retry],
+    arguments: list[str],
+    selection: Selection,
+) -> None:
+    assert main([verb, file, *arguments]) == 0
+    ((flow, command),) = ordered
+    assert flow == "A->B"
+    assert isinstance(command, kind)
+    assert (command.run, command.selection) == ("run-1", selection)
+    assert command.at_ms > 1_600_000_000_000
+
+
+def test_restart_is_for_whole_flows(file: str, ordered: list[tuple[str, Command]]) -> None:
+    assert main(["restart", file, "--flow", "A->B"]) == 0
+    assert isinstance(ordered[0][1], Restart)
+
+
+def test_a_retry_names_what_had_failed(
+    file: str, ordered: list[tuple[str, Command]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["retry", file, "--flow", "A->B"]) == 0
+    said = capsys.readouterr().err
+    assert "A->B: all topics are tried again; 1 partition(s) had FAILED" in said
+    assert "orders-3: too large" in said
+
+
+def test_without_a_run_that_could_obey_it_is_an_error(
+    file: str, ordered: list[tuple[str, Command]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pause", file, "--flow", "B->A"]) == 1
+    assert ordered == []
+    assert "None of the flows has a run" in capsys.readouterr().err
+
+
+def test_an_expression_that_is_none_orders_nothing(file: str, ordered: list[tuple[str, Command]]) -> None:
+    assert main(["retry", file, "--topic", "a["]) == 2
+    assert ordered == []
