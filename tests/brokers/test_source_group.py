@@ -11,7 +11,8 @@ from sparkmirror.config.mm1 import MirrorMaker1, translate_mm1
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.group_offsets import GroupOffset, commit_group_offsets, read_group_offsets
+from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.kafka.groups import commit_group_offsets, read_group_offsets
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
@@ -47,18 +48,18 @@ def test_offsets_of_the_group_go_into_the_ledger_and_come_back_under_our_mark(fl
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with open_admin(flow.source, "test") as source, open_admin(flow.target, "test") as target:
         assert read_group_offsets(source, flow.progress_group) == {}
-        left = {first: GroupOffset(10), TopicPartition("of-somebody-else", 0): GroupOffset(3)}
+        left = {first: Committed(10), TopicPartition("of-somebody-else", 0): Committed(3)}
         commit_group_offsets(source, flow.progress_group, left)
         SourceGroup(flow).begin(target)
         assert stands_at(flow) == {0: Position(10)}
         marked = read_group_offsets(source, flow.progress_group)
-        assert marked[first] == GroupOffset(10, mark_of(flow.name.source))
+        assert marked[first] == Committed(10, mark_of(flow.name.source))
 
         # An operator resets one partition while the mirror runs, and sets one that the mirror has not reached.
         group = SourceGroup(flow)
-        commit_group_offsets(source, flow.progress_group, {first: GroupOffset(2), second: GroupOffset(5)})
+        commit_group_offsets(source, flow.progress_group, {first: Committed(2), second: Committed(5)})
         group.end()
-        assert read_group_offsets(source, flow.progress_group)[first] == GroupOffset(2)
+        assert read_group_offsets(source, flow.progress_group)[first] == Committed(2)
         SourceGroup(flow).begin(target)
         assert stands_at(flow) == {0: Position(2), 1: Position(5)}
         group = SourceGroup(flow)
@@ -76,7 +77,7 @@ def test_lag_asks_the_clusters_of_a_mirrormaker_2_file(
     lines = [f"{alias}.bootstrap.servers = {servers}" for alias, servers in addresses.items()]
     file.write_text("\n".join(["clusters = A, B", "A->B.enabled = true", *lines]))
     with open_admin(flow.source, "test") as source:
-        commit_group_offsets(source, flow.progress_group, {TopicPartition(topic, 1): GroupOffset(0)})
+        commit_group_offsets(source, flow.progress_group, {TopicPartition(topic, 1): Committed(0)})
     assert main(["lag", str(file), "--group", flow.progress_group, "--topic", topic, "--cluster", "A"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows == [

@@ -58,7 +58,7 @@ def _clusters(file: str, alias: str | None, group: str | None) -> tuple[list[Clu
 
 def _ask(cluster: Cluster, group: str, topic: str | None) -> list[PartitionLag]:
     from sparkmirror.kafka.clients import open_admin
-    from sparkmirror.kafka.group_offsets import read_group_offsets
+    from sparkmirror.kafka.groups import read_group_offsets
 
     with open_admin(cluster, "lag") as admin:
         stored = read_group_offsets(admin, group)

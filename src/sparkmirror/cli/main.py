@@ -14,6 +14,7 @@ from sparkmirror.cli import (
     gaps,
     kafka_mirror_maker,
     lag,
+    offsets,
     pause,
     plan,
     restart,
@@ -27,7 +28,7 @@ from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 
 INTERRUPTED = 130
 
-_VERBS = (run, plan, config, lag, gaps, pause, resume, retry, restart, throttle, demo, version)
+_VERBS = (run, plan, config, lag, offsets, gaps, pause, resume, retry, restart, throttle, demo, version)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -145,10 +145,6 @@ class ClusterConnection:
         """Pauses between two attempts; True if `close` cut the pause short and the caller should give up."""
         return self._closed.wait(seconds)
 
-    def forget_coordinators(self) -> None:
-        """Lets the next request about a group ask for its coordinator anew: the client keeps the one it found first."""
-        self._manager.cluster._coordinators.clear()
-
     def close(self) -> None:
         """Ends the I/O thread and all connections. Idempotent."""
         if not self._closed.is_set():

@@ -4,17 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_EPOCH, TopicPartition
 
 _IDLE_STATES = frozenset({"empty", "dead", ""})
 
 
 class Committed(NamedTuple):
-    """A committed offset, the next to read, with the consumer's own note. The leader epoch is not kept: it would be
-    another cluster's."""
+    """A committed offset, the next to read, with the consumer's own note. A leader epoch holds on this cluster only: it
+    is never carried to another one."""
 
     offset: int
     metadata: str = ""
+    leader_epoch: int = NO_EPOCH
 
 
 GroupOffsets = Mapping[TopicPartition, Committed]

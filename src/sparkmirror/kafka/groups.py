@@ -1,10 +1,11 @@
 """Groups on a cluster: which there are, who is active, what they committed, and committing for them.
 
-Called by the offset job, the CLI, and `engine.run` before it starts a flow. Requests go to each group's coordinator,
-many groups in one where the brokers know that (OffsetFetch v8, FindCoordinator v4: KIP-709, KIP-699). States come from
-ListGroups v5, since kafka-python describes a live KIP-848 group as dead.
+Called by the offset job, `sync.source_group_job`, the CLI, and `engine.run` before it starts a flow. Requests go to
+each group's coordinator, many groups in one where the brokers know that (OffsetFetch v8, FindCoordinator v4: KIP-709,
+KIP-699). States come from ListGroups v5, since kafka-python describes a live KIP-848 group as dead.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,12 +19,12 @@ from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import NO_ERROR, refusal
 from sparkmirror.kafka.group_answers import Committed, GroupListing, GroupOffsets
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_EPOCH, TopicPartition
 
 _GROUP = 0
 _FIND_COORDINATOR, _OFFSET_FETCH = 10, 9
 _GROUPS_PER_REQUEST = 200
-_ATTEMPTS = 4
+_PATIENCE_SECONDS = 0.4
 _PAUSE_SECONDS = 0.1
 UNKNOWN_MEMBER_ID = 25
 # 14 COORDINATOR_LOAD_IN_PROGRESS, 15 COORDINATOR_NOT_AVAILABLE, 16 NOT_COORDINATOR
@@ -55,11 +56,31 @@ def list_groups(admin: Admin) -> dict[str, GroupListing]:
     return groups
 
 
+def read_group_offsets(admin: Admin, group: str) -> GroupOffsets:
+    """All that `group` has committed; empty for a group that nobody knows. Raises ClusterError.
+
+    A cluster's first group takes a moment: the topic of all groups' offsets is created then.
+    """
+    found, failed = GroupOffsetsClient(admin, admin.connection.settings.request_timeout_seconds).committed([group])
+    for problem in failed.values():
+        raise problem
+    return found[group]
+
+
+def commit_group_offsets(admin: Admin, group: str, offsets: GroupOffsets) -> dict[TopicPartition, SparkMirrorError]:
+    """Commits all of `offsets`; what was refused, per partition. Raises GroupIsActive and ClusterError."""
+    if not offsets:
+        return {}
+    return GroupOffsetsClient(admin, admin.connection.settings.request_timeout_seconds).commit(group, offsets)
+
+
 class GroupOffsetsClient:
     """Reads and commits offsets of groups; remembers their coordinators. May be used by several threads."""
 
-    def __init__(self, admin: Admin) -> None:
+    def __init__(self, admin: Admin, patience_seconds: float = _PATIENCE_SECONDS) -> None:
+        """A coordinator that is on its way is waited for so long. A round of many groups better comes again."""
         self._admin = admin
+        self._patience_seconds = patience_seconds
         self._coordinators: dict[str, int] = {}
         versions = admin.api_versions()
         self._groups_per_fetch = _GROUPS_PER_REQUEST if versions[_OFFSET_FETCH][1] >= 8 else 1
@@ -70,9 +91,7 @@ class GroupOffsetsClient:
         waiting = sorted(set(groups))
         found: dict[str, GroupOffsets] = {}
         failed: dict[str, SparkMirrorError] = {}
-        for attempt in range(_ATTEMPTS):
-            if not waiting or (attempt and self._admin.connection.wait(_PAUSE_SECONDS)):
-                break
+        for _ in self._attempts() if waiting else ():
             failed.update(self._find_coordinators(waiting))
             waiting = [group for group in waiting if group not in failed]
             again: list[str] = []
@@ -86,6 +105,8 @@ class GroupOffsetsClient:
                     else:
                         failed[group] = refusal(code, self._admin.alias, f"reading the offsets of group {group}")
             waiting = again + [group for group in waiting if group not in self._coordinators and group not in again]
+            if not waiting:
+                break
         for group in waiting:
             failed.setdefault(group, refusal(15, self._admin.alias, f"reading the offsets of group {group}"))
         return found, failed
@@ -97,9 +118,7 @@ class GroupOffsetsClient:
         """
         doing = f"committing offsets of group {group}"
         code = NO_ERROR
-        for attempt in range(_ATTEMPTS):
-            if attempt and self._admin.connection.wait(_PAUSE_SECONDS):
-                break
+        for _ in self._attempts():
             for problem in self._find_coordinators([group]).values():
                 raise problem
             if group not in self._coordinators:
@@ -114,6 +133,12 @@ class GroupOffsetsClient:
             code = next(iter(set(codes.values()) & _PASSING))
             self._coordinators.pop(group, None)
         raise refusal(code, self._admin.alias, doing)
+
+    def _attempts(self) -> Iterator[None]:
+        ends_at = time.monotonic() + self._patience_seconds
+        yield
+        while time.monotonic() + _PAUSE_SECONDS <= ends_at and not self._admin.connection.wait(_PAUSE_SECONDS):
+            yield
 
     def _refusals(
         self, group: str, codes: Mapping[TopicPartition, int], doing: str
@@ -162,7 +187,11 @@ class GroupOffsetsClient:
 def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, Committed]:
     """Offsets that a foreign client reset to -1 are none."""
     return {
-        TopicPartition(topic.name, one.partition_index): Committed(one.committed_offset, one.metadata or "")
+        TopicPartition(topic.name, one.partition_index): Committed(
+            one.committed_offset,
+            one.metadata or "",
+            NO_EPOCH if one.committed_leader_epoch is None else one.committed_leader_epoch,
+        )
         for topic in topics or ()
         for one in topic.partitions
         if one.error_code == NO_ERROR and one.committed_offset >= 0
@@ -195,7 +224,7 @@ def _commit_request(group: str, offsets: GroupOffsets) -> Any:
             partition(
                 partition_index=where.partition,
                 committed_offset=committed.offset,
-                committed_leader_epoch=-1,
+                committed_leader_epoch=committed.leader_epoch,
                 committed_metadata=committed.metadata,
             )
         )

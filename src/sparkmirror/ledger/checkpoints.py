@@ -33,11 +33,12 @@ def plan_checkpoints(
     """
     plan: list[Checkpoint] = []
     for group, offsets in committed.items():
-        for partition, (offset, metadata) in offsets.items():
+        for partition, committed_here in offsets.items():
+            offset = committed_here.offset
             translated = translate(partition, offset) if offset >= 0 else None
             if translated is None:
                 continue
-            found = Checkpoint(group, translated.partition, offset, translated.offset, metadata)
+            found = Checkpoint(group, translated.partition, offset, translated.offset, committed_here.metadata)
             before = last.get((group, translated.partition))
             if before is None or offset < before.upstream or translated.offset > before.downstream:
                 plan.append(found)

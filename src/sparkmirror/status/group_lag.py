@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sparkmirror.model import TopicPartition
+from sparkmirror.status.table import render_table
 
 _TITLES = ("Group", "Topic", "Pid", "Offset", "logSize", "Lag")
 _UNKNOWN = "unknown"
@@ -50,10 +51,10 @@ def list_lags(
 def render_lags(lags: Sequence[PartitionLag]) -> list[str]:
     """A table as lines; with a column for the cluster where there are several."""
     several = len({lag.cluster for lag in lags}) > 1
-    rows = [(*(("Cluster",) if several else ()), *_TITLES)]
+    titles = (*(("Cluster",) if several else ()), *_TITLES)
+    rows = []
     for lag in lags:
         numbers = (lag.offset, lag.log_size, lag.lag_records)
-        cells = (lag.group, lag.topic, str(lag.partition), *(_UNKNOWN if one is None else str(one) for one in numbers))
+        cells = (lag.group, lag.topic, lag.partition, *(_UNKNOWN if one is None else one for one in numbers))
         rows.append((*((lag.cluster,) if several else ()), *cells))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return render_table(titles, rows)

@@ -27,8 +27,11 @@ _DRAIN_SECONDS = 0.05
 class OffsetState:
     """Follows the topics of one flow. The admins are the caller's; a context manager, for one thread."""
 
-    def __init__(self, flow: FlowConfig, source: Admin, target: Admin) -> None:
-        """Reads what there is. Raises ClusterError; a topic that is not there yet is looked for again."""
+    def __init__(self, flow: FlowConfig, source: Admin | None, target: Admin) -> None:
+        """Reads what there is. Raises ClusterError; a topic that is not there yet is looked for again.
+
+        Without a `source` that answers, what lies on the target must do: the map and the checkpoints.
+        """
         self._flow = flow
         self._source = source
         self._target = target
@@ -41,9 +44,12 @@ class OffsetState:
         self.checkpoints: Checkpoints = {}
         self.translator = Translator(flow.name, flow.policy, self.maps, self.syncs, self.opposite)
         self._maps = _Follower(flow.target, target, ledger_topics(flow.name.source).offset_map)
-        self._opposite = _Follower(flow.source, source, ledger_topics(flow.name.target).offset_map)
+        self._opposite = (
+            None if source is None else _Follower(flow.source, source, ledger_topics(flow.name.target).offset_map)
+        )
         self._open.callback(self._maps.close)
-        self._open.callback(self._opposite.close)
+        if self._opposite is not None:
+            self._open.callback(self._opposite.close)
         self._read_once()
 
     def __enter__(self) -> Self:
@@ -57,7 +63,7 @@ class OffsetState:
 
     def follow(self) -> set[TopicPartition]:
         """Takes in what is new; the source partitions whose maps changed. Raises ClusterError."""
-        for record in self._opposite.read():
+        for record in self._opposite.read() if self._opposite is not None else ():
             self.opposite.take(record.key, record.value)
         changed = (self.maps.take(record.key, record.value) for record in self._maps.read())
         return {partition for partition in changed if partition is not None}
@@ -67,7 +73,8 @@ class OffsetState:
         syncs_at = (
             (self._flow.source, self._source) if self._names.syncs_on_source else (self._flow.target, self._target)
         )
-        for record in _read_all(*syncs_at, self._names.syncs):
+        cluster, admin = syncs_at
+        for record in _read_all(cluster, admin, self._names.syncs) if admin is not None else ():
             self._take_sync(record)
         for record in _read_all(self._flow.target, self._target, self._names.checkpoints):
             self._take_checkpoint(record)

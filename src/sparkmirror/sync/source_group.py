@@ -8,7 +8,7 @@ itself or by an operator with Kafka's tools, and the next start begins there. Ca
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkmirror.kafka.group_offsets import GroupOffset
+from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.model import Position, TopicPartition
 
 
@@ -16,7 +16,7 @@ from sparkmirror.model import Position, TopicPartition
 class CommitPlan:
     """What to commit, and the partitions whose offset somebody else has set: that stands until the next start."""
 
-    commits: Mapping[TopicPartition, GroupOffset]
+    commits: Mapping[TopicPartition, Committed]
     set_by_others: tuple[TopicPartition, ...] = ()
 
 
@@ -26,7 +26,7 @@ def mark_of(source_alias: str) -> str:
 
 
 def plan_adoption(
-    group: Mapping[TopicPartition, GroupOffset], ledger: Mapping[TopicPartition, Position], mark: str
+    group: Mapping[TopicPartition, Committed], ledger: Mapping[TopicPartition, Position], mark: str
 ) -> dict[TopicPartition, int]:
     """The positions that the group's offsets give at a start; all other partitions go on from the ledger.
 
@@ -41,7 +41,7 @@ def plan_adoption(
 
 
 def plan_commit(
-    group: Mapping[TopicPartition, GroupOffset],
+    group: Mapping[TopicPartition, Committed],
     ledger: Mapping[TopicPartition, Position],
     mark: str,
     *,
@@ -50,21 +50,21 @@ def plan_commit(
     """What brings the group in step with the ledger: what moved, or all of it to `renew` what brokers let expire."""
     others = tuple(sorted(where for where in ledger if where in group and group[where].metadata != mark))
     commits = {
-        where: GroupOffset(position.offset, mark, position.leader_epoch)
+        where: Committed(position.offset, mark, position.leader_epoch)
         for where, position in ledger.items()
         if where not in others and (renew or where not in group or group[where].offset != position.offset)
     }
     return CommitPlan(commits, others)
 
 
-def plan_mark(group: Mapping[TopicPartition, GroupOffset], mark: str) -> dict[TopicPartition, GroupOffset]:
+def plan_mark(group: Mapping[TopicPartition, Committed], mark: str) -> dict[TopicPartition, Committed]:
     """The group's own offsets once more, under our mark: from here on a foreign one was set while the mirror ran."""
     return {
-        where: GroupOffset(stored.offset, mark, stored.leader_epoch)
+        where: Committed(stored.offset, mark, stored.leader_epoch)
         for where, stored in group.items()
         if stored.metadata != mark
     }
 
 
-def _differs(stored: GroupOffset, position: Position | None) -> bool:
+def _differs(stored: Committed, position: Position | None) -> bool:
     return position is None or position.offset != stored.offset

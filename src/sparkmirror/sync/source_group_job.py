@@ -14,8 +14,8 @@ from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.group_offsets import GroupOffset, commit_group_offsets, read_group_offsets
-from sparkmirror.kafka.groups import has_members
+from sparkmirror.kafka.group_answers import GroupOffsets
+from sparkmirror.kafka.groups import commit_group_offsets, has_members, read_group_offsets
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect
 from sparkmirror.ledger.reader import LedgerReader
@@ -114,10 +114,9 @@ class SourceGroup:
             )
         self._told = set(plan.set_by_others)
 
-    def _commit(self, source: Admin, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
+    def _commit(self, source: Admin, offsets: GroupOffsets) -> None:
         for problem in commit_group_offsets(source, self._group, offsets).values():
-            if problem is not None:
-                raise problem
+            raise problem
 
     def _store(self, positions: Mapping[TopicPartition, int], target: Admin) -> None:
         """As Connect's own tools alter offsets; our record beside it then no longer agrees, and is not believed."""

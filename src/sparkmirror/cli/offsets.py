@@ -1,0 +1,219 @@
+"""`sparkmirror offsets at|reset|translate FILE`: offsets by time, by checkpoint and from one cluster to the other."""
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.cli.file import add_input_arguments, read_file
+from sparkmirror.cli.moment import parse_moment, show_moment
+from sparkmirror.errors import ConfigError, SparkMirrorError
+from sparkmirror.model import TopicPartition
+from sparkmirror.status.table import render_table
+
+if TYPE_CHECKING:
+    from sparkmirror.config.flows import FlowConfig, MirrorConfig
+    from sparkmirror.kafka.group_answers import GroupOffsets
+    from sparkmirror.sync.offset_reset import ResetPlan
+    from sparkmirror.sync.offset_reset_job import Reset
+    from sparkmirror.sync.translation import Answer
+
+_AT = "Print, for mirrored topics on either cluster, the offset of the first record at or after a point in time."
+_RESET = (
+    "Set where a consumer group goes on. Only a group without members can be moved. Partitions are those that it has "
+    "committed, or all of the topics named."
+)
+_TRANSLATE = "Print where offsets of a flow's source lie on its target, by the mirror's offset map."
+_UNKNOWN = "unknown"
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to argparse's subparsers."""
+    parser = verbs.add_parser("offsets", help="find, set and translate offsets of consumer groups")
+    kinds = parser.add_subparsers(metavar="KIND", required=True)
+    at = _kind(kinds, "at", "offsets at a point in time", _AT, _execute_at)
+    at.add_argument(
+        "--time", metavar="T", type=parse_moment, required=True, help="2026-11-20T11:00; UTC without a zone"
+    )
+    _add_cluster(at, "only this cluster (default: all of the flows)")
+    _add_topics(at, "only this topic; may be repeated")
+    reset = _kind(kinds, "reset", "set where a consumer group goes on", _RESET, _execute_reset)
+    reset.add_argument("--group", metavar="G", required=True, help="the consumer group")
+    _add_cluster(reset, "the cluster that the group is on", required=True)
+    _add_topics(reset, "only this topic, all its partitions; may be repeated")
+    _add_goals(reset)
+    reset.add_argument("--dry-run", action="store_true", help="only print what would be set")
+    translate = _kind(kinds, "translate", "offsets of the source on the target", _TRANSLATE, _execute_translate)
+    what = translate.add_mutually_exclusive_group(required=True)
+    what.add_argument("--group", metavar="G", help="where this group stands on the source")
+    what.add_argument(
+        "--offset",
+        metavar="TOPIC:PARTITION:OFFSET",
+        action="append",
+        type=parse_place,
+        help="this one; may be repeated",
+    )
+
+
+def parse_place(text: str) -> tuple[TopicPartition, int]:
+    """`orders:3:1000`. Raises argparse.ArgumentTypeError."""
+    topic, _, rest = text.partition(":")
+    partition, _, offset = rest.partition(":")
+    if not (topic and partition.isdecimal() and offset.isdecimal()):
+        raise argparse.ArgumentTypeError(f"`{text}` is not TOPIC:PARTITION:OFFSET, as in orders:3:1000")
+    return TopicPartition(topic, int(partition)), int(offset)
+
+
+def _kind(kinds: Any, name: str, summary: str, description: str, command: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = kinds.add_parser(name, help=summary, description=description)
+    add_input_arguments(parser)
+    parser.add_argument("--flow", metavar="S->T", nargs="+", default=[], help="only these flows, as in 'A->B'")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
+    parser.set_defaults(command=command, takes_rest=False, clusters=[])
+    return parser
+
+
+def _add_cluster(parser: argparse.ArgumentParser, words: str, *, required: bool = False) -> None:
+    parser.add_argument("--cluster", metavar="ALIAS", required=required, help=words)
+
+
+def _add_topics(parser: argparse.ArgumentParser, words: str) -> None:
+    parser.add_argument("--topic", metavar="T", action="append", default=[], help=words)
+
+
+def _add_goals(parser: argparse.ArgumentParser) -> None:
+    goals = parser.add_mutually_exclusive_group(required=True)
+    goals.add_argument("--to-time", metavar="T", type=parse_moment, help="to the first record at or after this time")
+    goals.add_argument("--to-checkpoint", action="store_true", help="to where the mirror translated it to")
+    goals.add_argument("--to-earliest", action="store_true", help="to the beginning of the log")
+    goals.add_argument("--to-latest", action="store_true", help="to the end of the log")
+
+
+def _execute_at(args: argparse.Namespace) -> int:
+    """Asks the clusters and prints. Raises ConfigError and ClusterError."""
+    config = read_file(args)
+    if args.cluster is not None:
+        _check_cluster(config, args.cluster)
+    rows = [row for flow in config.flows for row in _offsets_at(flow, args)]
+    rows = list(dict.fromkeys(rows))
+    if not rows:
+        raise SparkMirrorError("No mirrored topic was found.", "Compare `sparkmirror plan`, and --topic and --cluster.")
+    names = ("cluster", "topic", "partition", "offset", "end", "records")
+    if args.format == "json":
+        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
+    else:
+        print(f"The first records at or after {show_moment(args.time)}:")
+        print("\n".join(render_table([name.capitalize() for name in names], rows)))
+    return 0
+
+
+def _offsets_at(flow: "FlowConfig", args: argparse.Namespace) -> list[tuple[str, str, int, int, int, int]]:
+    """Cluster, topic, partition, offset, the log's end, and how many offsets lie between."""
+    from sparkmirror.kafka.clients import open_admin
+    from sparkmirror.sync.flow import mirrored_topics
+    from sparkmirror.sync.offset_reset_job import offsets_at
+
+    mirrored = [(name, flow.remote_topic(name)) for name in mirrored_topics(flow)]
+    rows = []
+    for side, cluster in enumerate((flow.source, flow.target)):
+        if args.cluster not in (None, cluster.alias):
+            continue
+        names = [pair[side] for pair in mirrored if not args.topic or set(pair) & set(args.topic)]
+        with open_admin(cluster, "offsets") as admin:
+            partitions = [
+                TopicPartition(name, number)
+                for name, topic in sorted(admin.list_topics(names).items())
+                for number in range(topic.partitions)
+            ]
+            found, ends = offsets_at(admin, partitions, args.time), admin.latest_offsets(partitions)
+        for where in partitions:
+            if where in found and where in ends:
+                offset, end = found[where], ends[where]
+                rows.append((cluster.alias, where.topic, where.partition, offset, end, end - offset))
+    return rows
+
+
+def _execute_reset(args: argparse.Namespace) -> int:
+    """Observes, prints the plan and commits it. Raises ConfigError, GroupIsActive, ClusterError, SparkMirrorError."""
+    from sparkmirror.kafka.clients import open_admin
+    from sparkmirror.sync.offset_reset_job import Reset, apply_reset, observe_reset, refuse_active
+
+    config = read_file(args)
+    _check_cluster(config, args.cluster)
+    reset = Reset(args.group, _goal(args), args.topic)
+    with open_admin(config.clusters[args.cluster], "offsets") as admin:
+        refuse_active(admin, args.group)
+        plan = observe_reset(admin, reset, _checkpoints(config, args, reset))
+        for warning in plan.warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        moved = 0 if args.dry_run else apply_reset(admin, args.group, plan)
+    _print_reset(args, plan)
+    done = "Nothing was set (--dry-run)." if args.dry_run else f"{moved} offsets of {args.group} were set."
+    print(done, file=sys.stderr)
+    return 0
+
+
+def _goal(args: argparse.Namespace) -> Any:
+    from sparkmirror.sync.offset_reset_job import Goal
+
+    if args.to_time is not None:
+        return args.to_time
+    return Goal.CHECKPOINT if args.to_checkpoint else Goal.EARLIEST if args.to_earliest else Goal.LATEST
+
+
+def _checkpoints(config: "MirrorConfig", args: argparse.Namespace, reset: "Reset") -> "GroupOffsets":
+    """What all flows into the cluster translated the group to."""
+    from sparkmirror.client import MirrorClient
+    from sparkmirror.sync.offset_reset_job import Goal
+
+    found: dict[TopicPartition, Any] = {}
+    if reset.goal is not Goal.CHECKPOINT:
+        return found
+    for flow in config.flows:
+        if flow.name.target == args.cluster:
+            with MirrorClient(flow.target.client, flow.policy) as client:
+                found |= client.remote_consumer_offsets(reset.group, flow.name.source)
+    return found
+
+
+def _print_reset(args: argparse.Namespace, plan: "ResetPlan") -> None:
+    if args.format == "json":
+        moves = [move.as_json() for move in plan.moves]
+        print(json.dumps({"group": args.group, "cluster": args.cluster, "moves": moves}, indent=2))
+        return
+    rows = [
+        (move.partition, "none" if move.before is None else move.before, move.after, move.effect) for move in plan.moves
+    ]
+    print("\n".join(render_table(("Partition", "Stands", "New", "Effect"), rows)))
+
+
+def _execute_translate(args: argparse.Namespace) -> int:
+    """Asks each flow and prints. Raises ConfigError, ClusterError, and SparkMirrorError if nobody knows."""
+    from sparkmirror.sync.translation import translate_group, translate_offsets
+
+    answers: list[Answer] = []
+    for flow in read_file(args).flows:
+        answers += translate_group(flow, args.group) if args.group else translate_offsets(flow, args.offset)
+    known = [answer for answer in answers if answer.found is not None]
+    shown = answers if args.group else known
+    if not known:
+        what = f"group {args.group}" if args.group else "these offsets"
+        raise SparkMirrorError(f"No flow of the file knows where {what} would be.", "Is it mirrored, and has it begun?")
+    if args.format == "json":
+        print(json.dumps([answer.as_json() for answer in shown], indent=2))
+    else:
+        rows = [_translated(answer) for answer in shown]
+        print("\n".join(render_table(("Flow", "Source", "Offset", "Target", "Offset", "Exact"), rows)))
+    return 0
+
+
+def _translated(answer: "Answer") -> tuple[object, ...]:
+    found = answer.found
+    where = (found.partition, found.offset, "yes" if found.exact else "not beyond") if found else (_UNKNOWN,) * 3
+    return (answer.flow, answer.partition, answer.offset, *where)
+
+
+def _check_cluster(config: "MirrorConfig", alias: str) -> None:
+    if alias not in config.clusters:
+        known = ", ".join(config.clusters)
+        raise ConfigError(f"`--cluster {alias}`: the file has no such cluster", f"known are {known}", file=config.file)

@@ -1,0 +1,34 @@
+"""Points in time, as people write them on the command line."""
+
+from argparse import ArgumentTypeError
+
+import pytest
+
+from sparkmirror.cli.moment import parse_moment, show_moment
+
+
+@pytest.mark.parametrize(
+    ("text", "moment_ms"),
+    [
+        ("1970-01-01T00:00", 0),
+        ("2026-11-20T11:00", 1_795_172_400_000),
+        ("2026-11-20T11:00:00Z", 1_795_172_400_000),
+        ("2026-11-20T12:00:00+01:00", 1_795_172_400_000),
+        ("2026-11-20T11:00:00.250", 1_795_172_400_250),
+        ("2026-11-20", 1_795_132_800_000),
+        ("1795172400000", 1_795_172_400_000),
+    ],
+)
+def test_a_time_without_a_zone_is_utc(text: str, moment_ms: int) -> None:
+    assert parse_moment(text) == moment_ms
+
+
+@pytest.mark.parametrize("text", ["yesterday", "", "11:00", "2026-13-01T00:00", "-5"])
+def test_what_is_no_time_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="2026-11-20T11:00"):
+        parse_moment(text)
+
+
+def test_a_time_is_shown_as_it_can_be_written() -> None:
+    assert show_moment(1_795_172_400_000) == "2026-11-20T11:00:00+00:00"
+    assert parse_moment(show_moment(1_795_172_400_250)) == 1_795_172_400_250
