@@ -10,16 +10,18 @@ themselves. Works against SparkMirror and MirrorMaker 2 alike: it only reads one
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Self
 
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.group_answers import Committed
-from sparkmirror.ledger.mirror_records import Checkpoint
+from sparkmirror.ledger.mirror_records import Checkpoint, Heartbeat
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.policy.naming import DefaultReplicationPolicy, ReplicationPolicy
 
 NO_HOPS = -1
+_HEARTBEATS_MAX = 50_000
 
 
 def hops_of(topic: str, source: str, policy: ReplicationPolicy) -> int:
@@ -79,6 +81,25 @@ class MirrorClient:
     def heartbeat_topics(self) -> set[str]:
         """`heartbeats` and its remote topics."""
         return self._topics(self.policy.is_heartbeats_topic)
+
+    def heartbeats(self, seconds_max: float = 30.0) -> dict[tuple[str, ...], list[Heartbeat]]:
+        """The last heartbeats by the way they came: () for this cluster's own topic, ("A", "Z") for `A.Z.heartbeats`.
+
+        Beyond Java's client. Reads at most the last 50,000 of each topic. Raises ClusterUnreachable when that takes
+        longer than `seconds_max`.
+        """
+        ways = {TopicPartition(topic, 0): tuple(sources_of(topic, self.policy)) for topic in self.heartbeat_topics()}
+        ends = self._admin.latest_offsets(ways)
+        found: dict[tuple[str, ...], list[Heartbeat]] = {way: [] for way in ways.values()}
+        if not ends:
+            return found
+        with open_tail(self._cluster, "mirror-client", sorted(ends)) as tail:
+            for partition, end in ends.items():
+                tail.seek(partition, max(end - _HEARTBEATS_MAX, 0))
+            for record in tail.read_to_end(seconds_max):
+                with suppress(ProtocolError):  # Others may have written there.
+                    found[ways[record.partition]].append(Heartbeat.parse(record.key, record.value))
+        return found
 
     def checkpoint_topics(self) -> set[str]:
         """The checkpoints topics of all sources."""

@@ -1,16 +1,20 @@
 """A consumer group that moves from A to B in mid-stream and back again; checkpoints, syncs, heartbeats on the way."""
 
+import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 from tests.oracle import Client, list_topics
 from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror
 
+from sparkmirror.cli.main import main
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.mirror_records import Checkpoint, Heartbeat, OffsetSync
 from sparkmirror.model import Cluster
@@ -84,7 +88,12 @@ def records_of(client: Client, topic: str) -> list[tuple[bytes | None, bytes | N
 
 
 def test_a_group_that_moves_and_comes_back_sees_every_record(
-    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
+    source: Client,
+    target: Client,
+    unique: Callable[[str], str],
+    start_mirror: StartMirror,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     topic, group, a, b = unique("orders"), unique("billing"), unique("east"), unique("west")
     clients = {a: source, b: target}
@@ -139,4 +148,10 @@ def test_a_group_that_moves_and_comes_back_sees_every_record(
     beats = [Heartbeat.parse(*record) for record in records_of(target, "heartbeats")]
     assert {a, b} <= {alias for beat in beats for alias in (beat.flow.source, beat.flow.target)}
     assert f"{a}.heartbeats" in list_topics(target)
+    file = tmp_path / "two-ways.properties"
+    file.write_text("\n".join(lines))
+    assert main(["topology", str(file), "--cluster", b, "--format", "json"]) == 0
+    feeds = {(feed["source"], feed["target"]): feed for feed in json.loads(capsys.readouterr().out)["feeds"]}
+    assert (feeds[a, b]["hops"], feeds[a, b]["silent"]) == (1, False)
+    assert (feeds[b, a]["records_arrive"], feeds[b, a]["silent"]) == (False, False), "announced by A's own heartbeats"
     mirror.stop(20)

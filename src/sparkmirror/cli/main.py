@@ -22,13 +22,14 @@ from sparkmirror.cli import (
     retry,
     run,
     throttle,
+    topology,
     version,
 )
 from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 
 INTERRUPTED = 130
 
-_VERBS = (run, plan, config, lag, offsets, gaps, pause, resume, retry, restart, throttle, demo, version)
+_VERBS = (run, plan, config, lag, offsets, gaps, topology, pause, resume, retry, restart, throttle, demo, version)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_input_arguments, read_file
-from sparkmirror.cli.moment import parse_moment, show_moment
+from sparkmirror.clock import parse_moment, show_moment
 from sparkmirror.errors import ConfigError, SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.table import render_table
@@ -32,9 +32,7 @@ def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser("offsets", help="find, set and translate offsets of consumer groups")
     kinds = parser.add_subparsers(metavar="KIND", required=True)
     at = _kind(kinds, "at", "offsets at a point in time", _AT, _execute_at)
-    at.add_argument(
-        "--time", metavar="T", type=parse_moment, required=True, help="2026-11-20T11:00; UTC without a zone"
-    )
+    at.add_argument("--time", metavar="T", type=_moment, required=True, help="2026-11-20T11:00; UTC without a zone")
     _add_cluster(at, "only this cluster (default: all of the flows)")
     _add_topics(at, "only this topic; may be repeated")
     reset = _kind(kinds, "reset", "set where a consumer group goes on", _RESET, _execute_reset)
@@ -64,6 +62,13 @@ def parse_place(text: str) -> tuple[TopicPartition, int]:
     return TopicPartition(topic, int(partition)), int(offset)
 
 
+def _moment(text: str) -> int:
+    try:
+        return parse_moment(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
 def _kind(kinds: Any, name: str, summary: str, description: str, command: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = kinds.add_parser(name, help=summary, description=description)
     add_input_arguments(parser)
@@ -83,7 +88,7 @@ def _add_topics(parser: argparse.ArgumentParser, words: str) -> None:
 
 def _add_goals(parser: argparse.ArgumentParser) -> None:
     goals = parser.add_mutually_exclusive_group(required=True)
-    goals.add_argument("--to-time", metavar="T", type=parse_moment, help="to the first record at or after this time")
+    goals.add_argument("--to-time", metavar="T", type=_moment, help="to the first record at or after this time")
     goals.add_argument("--to-checkpoint", action="store_true", help="to where the mirror translated it to")
     goals.add_argument("--to-earliest", action="store_true", help="to the beginning of the log")
     goals.add_argument("--to-latest", action="store_true", help="to the end of the log")

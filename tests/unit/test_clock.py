@@ -1,10 +1,8 @@
-"""Points in time, as people write them on the command line."""
-
-from argparse import ArgumentTypeError
+"""Points in time and ages, as people write and read them."""
 
 import pytest
 
-from sparkmirror.cli.moment import parse_moment, show_moment
+from sparkmirror.clock import parse_moment, show_age, show_moment
 
 
 @pytest.mark.parametrize(
@@ -25,10 +23,18 @@ def test_a_time_without_a_zone_is_utc(text: str, moment_ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["yesterday", "", "11:00", "2026-13-01T00:00", "-5"])
 def test_what_is_no_time_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ArgumentTypeError, match="2026-11-20T11:00"):
+    with pytest.raises(ValueError, match="2026-11-20T11:00"):
         parse_moment(text)
 
 
 def test_a_time_is_shown_as_it_can_be_written() -> None:
     assert show_moment(1_795_172_400_000) == "2026-11-20T11:00:00+00:00"
     assert parse_moment(show_moment(1_795_172_400_250)) == 1_795_172_400_250
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (150, "2 min"), (10_000, "3 h"), (200_000, "2 d")],
+)
+def test_an_age_has_one_unit(seconds: float, shown: str) -> None:
+    assert show_age(seconds) == shown
