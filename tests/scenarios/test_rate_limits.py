@@ -2,61 +2,19 @@
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import COMMAND, StartMirror, flow_file
-
-from sparkmirror.kafka.clients import open_tail
-from sparkmirror.kafka.dial import dial
-from sparkmirror.kafka.settings import client_settings
-from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.status.board import FlowStatus, StatusBoard, latest_run
+from tests.scenarios.quotas import quota
+from tests.scenarios.status import status_of
 
 RECORDS, RECORD_BYTES = 3000, 1000
 LIMIT = 300_000
 BURST_BYTES = 400_000
 COPY_SECONDS_MAX = 60.0
-
-
-def status_of(target: Client, alias: str) -> FlowStatus:
-    """What the flow's latest run has reported."""
-    topic = TopicPartition(ledger_topics(alias).status, 0)
-    with open_tail(Cluster("backup", dict(target)), "test", [topic]) as tail:
-        records = [(record.key, record.value) for record in tail.read_to_end(10.0)]
-    board = StatusBoard(alias, latest_run(records, alias) or "")
-    for key, value in records:
-        board.take(key, value)
-    return board.status()
-
-
-def alter_quota(client: Client, client_id: str, key: str, bytes_per_second: float | None) -> None:
-    """Set a broker's quota for a client id, or remove it."""
-    host, _, port = client["bootstrap.servers"].rpartition(":")
-    entry = AlterClientQuotasRequest.EntryData
-    link = dial(host, int(port), client_settings(Cluster("quota", dict(client)), "test"))
-    try:
-        change = entry.OpData(key=key, value=bytes_per_second or 0.0, remove=bytes_per_second is None)
-        who = entry.EntityData(entity_type="client-id", entity_name=client_id)
-        request = AlterClientQuotasRequest(entries=[entry(entity=[who], ops=[change])], validate_only=False)
-        answer = link.ask(request, AlterClientQuotasResponse, 1)
-        assert not answer.entries[0].error_code, answer.entries[0].error_message
-    finally:
-        link.close()
-
-
-@contextmanager
-def quota(client: Client, client_id: str, key: str, bytes_per_second: float) -> Iterator[None]:
-    alter_quota(client, client_id, key, bytes_per_second)
-    try:
-        yield
-    finally:
-        alter_quota(client, client_id, key, None)
 
 
 def test_a_limit_is_kept_to_until_an_order_lifts_it(

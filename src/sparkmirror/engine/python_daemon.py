@@ -8,6 +8,7 @@ import gc
 import importlib
 import os
 import sys
+from pathlib import Path
 
 # Loaded only in the daemon that forks the tasks; the other kinds fork one process each.
 _TASK_MODULES = (
@@ -25,6 +26,8 @@ def preload(worker_module: str) -> None:
     if worker_module == "pyspark.worker":
         for module in _TASK_MODULES:
             importlib.import_module(module)
+        if directory := os.environ.get("SPARKMIRROR_KILL_POINTS"):
+            importlib.import_module("sparkmirror.testing.kill_points").install(Path(directory))
     gc.collect()
     gc.freeze()
 

@@ -68,6 +68,10 @@ class LinkProxy:
         """Half-open connections: the server has lost them, the client is not told. New ones are refused."""
         self._order("halve", routes)
 
+    def delay(self, round_trip_seconds: float, *routes: int) -> None:
+        """Another length of the link, for what is sent from now on; it stays until the next."""
+        self._order("delay", routes, seconds=round_trip_seconds / 2)
+
     def heal(self, *routes: int) -> None:
         """End the fault: frozen connections go on, half-open ones are reset, new ones are taken."""
         self._order("heal", routes)
@@ -85,9 +89,9 @@ class LinkProxy:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _order(self, verb: str, routes: Sequence[int]) -> None:
+    def _order(self, verb: str, routes: Sequence[int], **details: float) -> None:
         assert self._child.stdin is not None
-        order = {"do": verb, "routes": list(routes) or list(range(len(self.ports)))}
+        order = {"do": verb, "routes": list(routes) or list(range(len(self.ports))), **details}
         self._child.stdin.write(json.dumps(order).encode() + b"\n")
         self._child.stdin.flush()
         self._hear()

@@ -304,11 +304,13 @@ class ProxyLoop:
         for line in lines:
             order = json.loads(line)
             for at in order["routes"]:
-                self._obey(order["do"], self._routes[at])
+                self._obey(order["do"], self._routes[at], order.get("seconds", 0.0))
             self._answer({})
 
-    def _obey(self, verb: str, route: Route) -> None:
-        if verb == "heal":
+    def _obey(self, verb: str, route: Route, seconds: float) -> None:
+        if verb == "delay":
+            route.forth.delay_seconds = route.back.delay_seconds = seconds
+        elif verb == "heal":
             route.is_frozen = False
             self._drop_orphans()
             self._open(route)

@@ -133,3 +133,12 @@ def test_a_server_that_is_away_resets_its_clients() -> None:
         port = listener.getsockname()[1]
     with LinkProxy(LongLink(0.0), [port]) as proxy, pytest.raises(ConnectionResetError):
         socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=5).recv(1)
+
+
+def test_the_delay_may_change_while_connections_are_open(dial: Dial) -> None:
+    proxy, client, server = dial(LongLink(0.0))
+    proxy.delay(0.2)
+    started = time.monotonic()
+    client.sendall(b"question")
+    assert server.recv(100) == b"question"
+    assert time.monotonic() - started >= 0.1

@@ -1,0 +1,109 @@
+"""Named places of the protocol at which a worker process kills itself, for the fault tests.
+
+A test names a directory in the environment (`SPARKMIRROR_KILL_POINTS`) when it starts a mirror, and arms a point by a
+file of its name there, which holds how many passages to let go by, the last one included. The process that gets there
+removes the file and ends by SIGKILL; no other does. Called by `engine.python_daemon` before it forks workers: without
+the variable nothing here is ever loaded, so a point that is off costs nothing.
+"""
+
+import importlib
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final
+
+ENVIRONMENT: Final = "SPARKMIRROR_KILL_POINTS"
+_FILLED_BYTES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class KillPoint:
+    """Before or after a method of a class; `counts` says which calls are passages, by their arguments."""
+
+    name: str
+    module: str
+    owner: str
+    method: str
+    is_after: bool
+    counts: Callable[..., bool]
+
+
+def _brings_records(_harvest: Any, _node: Any, _connection: Any, frame: Any, _partitions: Any) -> bool:
+    return len(frame.buffer) > _FILLED_BYTES
+
+
+def _carries_records(_connection: Any, items: Any, _timeout_ms: int) -> bool:
+    return any(not outbox.is_ledger for _, outbox, _ in items)
+
+
+def _is_of_records(outbox: Any, *_: Any) -> bool:
+    return not outbox.is_ledger
+
+
+def _asks_to_end(_coordinator: Any, _link: Any, question: Any, _now: float) -> bool:
+    return type(question).__name__ == "EndTransaction"
+
+
+def _always(*_: Any) -> bool:
+    return True
+
+
+_SEND = ("sparkmirror.target.connection", "ProduceConnection", "send")
+_HARVEST = ("sparkmirror.source.harvest", "Harvest", "take_frame")
+_ASK = ("sparkmirror.target.coordinator", "Coordinator", "_send")
+
+KILL_POINTS: Final = (
+    KillPoint("after-fetch", *_HARVEST, False, _brings_records),
+    KillPoint("after-lease", *_HARVEST, True, _brings_records),
+    KillPoint("before-produce", *_SEND, False, _carries_records),
+    KillPoint("after-produce", *_SEND, True, _carries_records),
+    KillPoint("after-acknowledgement", "sparkmirror.target.outbox", "Outbox", "succeed", True, _is_of_records),
+    KillPoint("before-end-txn", *_ASK, False, _asks_to_end),
+    KillPoint("after-end-txn-sent", *_ASK, True, _asks_to_end),
+    KillPoint("after-end-txn", "sparkmirror.kafka.coordinator", "EndTransaction", "decode", True, _always),
+)
+"""In the order in which a record passes them; the last three are only passed with exactly-once."""
+
+
+def install(directory: Path) -> None:
+    """Put all points into this process and those that it forks. Once."""
+    for point in KILL_POINTS:
+        owner = getattr(importlib.import_module(point.module), point.owner)
+        setattr(owner, point.method, _watched(getattr(owner, point.method), point, directory / point.name))
+
+
+def _watched(method: Callable[..., Any], point: KillPoint, armed: Path) -> Callable[..., Any]:
+    passages = 0
+
+    def note(*arguments: Any) -> None:
+        nonlocal passages
+        if not armed.exists():
+            passages = 0
+            return
+        if point.counts(*arguments):
+            passages += 1
+            _die_if_due(armed, passages)
+
+    @wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        if not point.is_after:
+            note(*arguments)
+        result = method(*arguments, **named)
+        if point.is_after:
+            note(*arguments)
+        return result
+
+    return call
+
+
+def _die_if_due(armed: Path, passages: int) -> None:
+    try:
+        if passages < int(armed.read_text() or 1):
+            return
+        armed.unlink()
+    except FileNotFoundError:  # another process was first
+        return
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,50 @@
+"""Kill points exist where they say, kill at the passage that was asked for, once, and cost nothing when off."""
+
+import importlib
+import inspect
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.testing.kill_points import KILL_POINTS, KillPoint
+
+PASS = """
+import sys
+from pathlib import Path
+from sparkmirror.testing.kill_points import KILL_POINTS, install
+from sparkmirror.kafka.coordinator import EndTransaction
+EndTransaction.decode = lambda *_: print("decoded", flush=True)
+install(Path(sys.argv[1]))
+for passage in range(3):
+    EndTransaction.decode(None, None)
+print("alive", flush=True)
+"""
+
+
+@pytest.mark.parametrize("point", KILL_POINTS, ids=lambda point: point.name)
+def test_a_point_names_a_method_that_there_is_and_understands_its_arguments(point: KillPoint) -> None:
+    method = getattr(getattr(importlib.import_module(point.module), point.owner), point.method)
+    inspect.signature(point.counts).bind(*inspect.signature(method).parameters)
+
+
+def test_a_process_dies_at_the_passage_that_was_armed_and_the_next_one_lives(tmp_path: Path) -> None:
+    armed = tmp_path / "after-end-txn"
+    armed.write_text("2")
+    command = [sys.executable, "-c", PASS, str(tmp_path)]
+    first = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (first.returncode, first.stdout) == (-signal.SIGKILL, "decoded\ndecoded\n")
+    assert not armed.exists()
+    second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert second.stdout.splitlines()[-1] == "alive", second.stderr
+
+
+def test_nothing_of_it_is_loaded_unless_it_is_asked_for() -> None:
+    program = (
+        "import sys; from sparkmirror.engine.python_daemon import preload; preload('pyspark.worker');"
+        "print('sparkmirror.testing.kill_points' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={})
+    assert done.stdout.strip() == "False", done.stderr
