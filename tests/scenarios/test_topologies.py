@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from tests.oracle import Client, assert_same, count_records, list_topics, read_topic
-from tests.scenarios.data import make_topics, numbered, write
+from tests.scenarios.data import Note, make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror
 
 from sparkmirror.testing.kafka import KafkaCluster
@@ -81,6 +81,8 @@ def test_both_ways_fan_in_fan_out_and_a_chain_in_one_file(
         "D->C.replication.policy.class = own_mirroring:Suffixed",
         "D->C.topic.filter.class = own_mirroring:Ending",
         f"D->C.acme.ending = {story}-out",
+        "D->C.consumer.auto.offset.reset = latest",
+        "A->D.emit.offset-syncs.enabled = false",
     ]
     made = {
         "A": ["ways-a", "chain", "in"],
@@ -100,7 +102,6 @@ def test_both_ways_fan_in_fan_out_and_a_chain_in_one_file(
         ("D", f"C__B__A__{story}-chain"): ("A", f"{story}-chain"),
         **{("D", f"{alias}__{story}-in"): (alias, f"{story}-in") for alias in "AC"},
         ("B", f"{story}-out"): ("D", f"{story}-out"),
-        ("C", f"{story}-out__D"): ("D", f"{story}-out"),
     }
 
     def arrived() -> bool:
@@ -109,6 +110,16 @@ def test_both_ways_fan_in_fan_out_and_a_chain_in_one_file(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     mirror = start_mirror(mirror_file(clusters, flows, lines), environment=environment)
     mirror.wait_until(arrived, "all copies are complete", MANY_SECONDS_MAX)
+    from_now_on = f"{story}-out__D"
+
+    def has_a_late_one() -> bool:
+        write(clusters["D"], f"{story}-out", [Note(b"late")])
+        return count_records(clusters["C"], from_now_on) > 0
+
+    mirror.wait_until(has_a_late_one, "what comes after the start is copied from the latest on")
+    assert {seen.value for seen in read_topic(clusters["C"], from_now_on)[0]} == {b"late"}
+    whole = count_records(clusters["D"], f"{story}-out")
+    mirror.wait_until(lambda: count_records(clusters["B"], f"{story}-out") == whole, "and by the other flow as well")
     change_setting(clusters["A"], f"{story}-in", "max.message.bytes", "123456")
     mirror.wait_until(
         lambda: setting(clusters["D"], f"A__{story}-in", "max.message.bytes") == "123456", "a changed setting follows"
@@ -118,7 +129,10 @@ def test_both_ways_fan_in_fan_out_and_a_chain_in_one_file(
         assert_same(read_topic(clusters[origin], name), read_topic(clusters[alias], topic), f"{topic} on {alias}")
     for alias, client in clusters.items():
         wanted = {f"{story}-{name}" for name in made[alias]} | {topic for where, topic in copies if where == alias}
+        wanted |= {from_now_on} if alias == "C" else set()
         assert {topic for topic in list_topics(client) if story in topic} == wanted, f"on {alias}"
+    assert "mm2-offset-syncs.B.internal" in list_topics(clusters["A"])
+    assert "mm2-offset-syncs.D.internal" not in list_topics(clusters["A"]), "emit.offset-syncs.enabled is off"
 
 
 def change_setting(client: Client, topic: str, key: str, value: str) -> None:

@@ -27,6 +27,7 @@ from sparkmirror.config.properties import Properties, write_properties
 from sparkmirror.config.providers import resolve
 from sparkmirror.config.reading import Reader
 from sparkmirror.config.recognise import aliases_alike, recognise
+from sparkmirror.config.security import check_security
 from sparkmirror.config.syncing import LOOK_SECONDS, SyncSettings, read_sync
 from sparkmirror.config.tidy import tidy
 from sparkmirror.config.transforms import NO_TRANSFORMS, Transforms, read_transforms
@@ -247,10 +248,14 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
     _warn_of_uncommitted_source(name, layers, problems)
     flow, storage = Reader(layers.connector, problems), Reader(layers.worker, problems)
     own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or storage.read(keys.OFFSET_STORAGE_TOPIC)
+    source = Cluster(name.source, common_values(layers.consumer))
+    target = Cluster(name.target, common_values(layers.producer))
+    for cluster, layer in ((source, layers.consumer), (target, layers.producer)):
+        check_security(cluster, layer, problems)
     return FlowConfig(
         name=name,
-        source=Cluster(name.source, common_values(layers.consumer)),
-        target=Cluster(name.target, common_values(layers.producer)),
+        source=source,
+        target=target,
         policy=_read_policy(flow, name),
         topics=_read_topics(flow, name),
         tasks_max=flow.read(keys.TASKS_MAX),

@@ -133,7 +133,7 @@ def _default(value: object) -> str:
 
 def _security() -> Iterator[str]:
     yield "## TLS and SASL\n"
-    yield "Kafka's client keys, written as the addresses are. They are handed to the clients as they stand:\n"
+    yield "Kafka's client keys, written as the addresses are; [security.md](security.md) says what they do:\n"
     yield f"{_listed(SECURITY_NAMES)}.\n"
 
 

@@ -7,6 +7,7 @@ other part stands here (`tests/parity/test_keys.py` compares with the real `Conf
 
 from collections.abc import Iterator
 
+from sparkmirror.config.client_keys import IDLE_SECURITY
 from sparkmirror.config.key import Scope, Unused
 
 _NO_WORKER = "there is no Kafka Connect worker; Spark runs the tasks"
@@ -157,6 +158,8 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
 def _entries() -> Iterator[Unused]:
     for reason, scopes, names in _SECTIONS:
         yield from (Unused(name, scope, reason) for name in names.split() for scope in scopes)
+    for reason, names in IDLE_SECURITY:
+        yield from (Unused(name, Scope.CLIENT, reason) for name in names.split())
 
 
 UNUSED: tuple[Unused, ...] = tuple(_entries())

@@ -10,6 +10,7 @@ from ssl import SSLContext
 from typing import Any
 
 from sparkmirror.errors import ConfigError
+from sparkmirror.kafka.ciphers import cipher_suites
 from sparkmirror.kafka.sasl import SaslSettings, sasl_settings
 from sparkmirror.kafka.tls import Store, TlsSettings
 from sparkmirror.model import Cluster
@@ -101,12 +102,20 @@ def _seconds(client: Mapping[str, str], key: str, default_ms: int) -> float:
 
 
 def _tls(client: Mapping[str, str]) -> TlsSettings:
+    versions, ciphers = _tls_versions(client), cipher_suites(client)
+    if ciphers is not None:
+        served = {"TLSv1.2": ciphers.before_1_3, "TLSv1.3": ciphers.of_1_3}
+        versions = tuple(version for version in versions if served[version])
+        if not versions:
+            problem = "ssl.cipher.suites has no suite for the protocols of ssl.enabled.protocols."
+            raise ConfigError(problem, key="ssl.cipher.suites")
     return TlsSettings(
         trust=_trust(client),
         key=_key(client),
         key_password=client.get("ssl.key.password", ""),
         check_hostname=client.get("ssl.endpoint.identification.algorithm", "https").strip() != "",
-        versions=_tls_versions(client),
+        versions=versions,
+        ciphers=ciphers.before_1_3 if ciphers else (),
     )
 
 

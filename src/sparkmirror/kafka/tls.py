@@ -36,6 +36,8 @@ class TlsSettings:
     key_password: str = field(default="", repr=False)
     check_hostname: bool = True
     versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    ciphers: tuple[str, ...] = ()
+    """Of TLS 1.2, by OpenSSL's names; empty means the system's choice."""
 
     def context(self) -> ssl.SSLContext:
         """A new client context. Raises ConfigError naming the property whose store cannot be used."""
@@ -43,6 +45,8 @@ class TlsSettings:
         context.check_hostname = self.check_hostname
         context.minimum_version = min(_VERSIONS[version] for version in self.versions)
         context.maximum_version = max(_VERSIONS[version] for version in self.versions)
+        if self.ciphers:
+            context.set_ciphers(":".join(self.ciphers))
         self._load_trust(context)
         self._load_key(context)
         return context

@@ -250,7 +250,10 @@ def test_config_providers_and_inline_comments_are_understood_as_everywhere(files
 
 
 def test_security_reaches_the_right_cluster(files: Files) -> None:
-    security = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\n"
+    security = (
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\n"
+        'sasl.jaas.config=x.PlainLoginModule required username="u" password="p";\n'
+    )
     (flow,) = files.translate(CONSUMER + security).flows
     assert flow.source.client["security.protocol"] == "SASL_SSL"
     assert "security.protocol" not in flow.target.client

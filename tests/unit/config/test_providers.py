@@ -34,17 +34,18 @@ def secrets(tmp_path: Path) -> Path:
 def test_each_provider_gives_its_values(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIRROR_TASKS", "7")
     config = parse(
+        "A.security.protocol = SASL_SSL\nA.sasl.mechanism = PLAIN\n"
         f"A.ssl.key.password = ${{file:{secrets}/a.properties:password}}\n"
         f"B.ssl.key.password = ${{dir:{secrets}:token}}\n"
         "tasks.max = ${env:MIRROR_TASKS}\n"
-        f'A.sasl.jaas.config = x username="${{file:{secrets}/a.properties:user}}" '
+        f'A.sasl.jaas.config = x required username="${{file:{secrets}/a.properties:user}}" '
         f'password="${{file:{secrets}/a.properties:password}}";\n'
     )
     (flow,) = config.flows
     assert config.warnings == ()
     assert flow.source.client["ssl.key.password"] == "hunter2"
     assert flow.target.client["ssl.key.password"] == "hunter3"
-    assert flow.source.client["sasl.jaas.config"] == 'x username="anna" password="hunter2";'
+    assert flow.source.client["sasl.jaas.config"] == 'x required username="anna" password="hunter2";'
     assert flow.tasks_max == 7
     assert "hunter" not in repr(config)
 
