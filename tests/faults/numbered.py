@@ -4,6 +4,7 @@ Each record's value is its number within its partition, from 0 on, with filler b
 right exactly if its numbers rise by one from 0 to the last, save where they step back: a repetition after a crash.
 """
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -130,6 +131,11 @@ class Arrival:
     def repeats(self) -> int:
         """Records that came more than once."""
         return sum(len(numbers) - len(set(numbers)) for numbers in self.numbers.values())
+
+    def repetitions(self) -> list[int]:
+        """How far each step back led: a crash makes one in a partition at most."""
+        pairs = (pair for numbers in self.numbers.values() for pair in itertools.pairwise(numbers))
+        return [before + 1 - after for before, after in pairs if after <= before]
 
     def assert_complete(self, produced: Iterable[int]) -> None:
         """Every record is there, in order, and a step back is always followed by all that comes after it, again."""

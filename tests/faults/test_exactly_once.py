@@ -6,10 +6,13 @@ from contextlib import closing
 from typing import Any
 
 import psutil
+import pytest
 from kafka import KafkaAdminClient
 from tests.faults.numbered import NumberedWriter, end_offsets, wait_until
 from tests.faults.story import Story
 from tests.faults.tree import Run, is_gone
+
+from sparkmirror.testing.kafka import KafkaCluster
 
 EXACTLY_ONCE = ("backup.exactly.once.source.support = enabled",)
 HEAL_SECONDS_MAX = 30
@@ -38,21 +41,35 @@ def test_whatever_is_killed_under_load_and_whoever_takes_over_each_record_comes_
     assert all(end > count for end, count in zip(ends, writer.produced, strict=True)), "no transaction marker"
 
 
-def test_a_writer_that_sleeps_over_its_transactions_time_repeats_nothing(breakable_story: Story) -> None:
-    story = breakable_story
-    with story.writer() as writer, story.run(lines=SHORT_TRANSACTIONS) as run:
+def test_older_transactions_outlive_a_killed_target(
+    first_protocol_story: Story, first_protocol_target: KafkaCluster
+) -> None:
+    story = first_protocol_story
+    with story.writer() as writer, story.run(lines=EXACTLY_ONCE) as run:
         story.wait_until_close(run, writer)
-        _sleep_over_a_transaction(story, run)
-        run.wait_until(lambda: "its transaction is aborted and sent again" in run.errors, "the abort is told")
+        first_protocol_target.broker(1).kill()
+        first_protocol_target.broker(1).start()
+        story.wait_for_flow(run, HEAL_SECONDS_MAX)
         story.wait_for_all(run, writer)
         run.stop(30)
     _assert_once(story, writer)
 
 
-def test_a_target_with_the_older_transactions_is_written_once(first_protocol_story: Story) -> None:
-    story = first_protocol_story
-    with story.writer() as writer, story.run(lines=EXACTLY_ONCE) as run:
+@pytest.mark.long
+def test_a_writer_that_sleeps_over_its_transactions_time_repeats_nothing(breakable_story: Story) -> None:
+    _sleep_and_go_on(breakable_story)
+
+
+@pytest.mark.long
+def test_so_does_one_whose_target_has_the_older_transactions(first_protocol_story: Story) -> None:
+    _sleep_and_go_on(first_protocol_story)
+
+
+def _sleep_and_go_on(story: Story) -> None:
+    with story.writer() as writer, story.run(lines=SHORT_TRANSACTIONS) as run:
         story.wait_until_close(run, writer)
+        _sleep_over_a_transaction(story, run)
+        run.wait_until(lambda: "its transaction is aborted and sent again" in run.errors, "the abort is told")
         story.wait_for_all(run, writer)
         run.stop(30)
     _assert_once(story, writer)

@@ -21,22 +21,6 @@ FILE_BYTES_MAX = 700 << 10
 """More than a ring's control page, less than the smallest ring."""
 
 
-def test_a_writer_that_is_refused_in_mid_epoch_ends_its_reader_at_once_and_the_run_soon(story: Story) -> None:
-    """The epoch would last ten minutes, and the other task is not refused."""
-    writer = story.writer()
-    writer.write(500)
-    with story.run() as run:
-        story.wait_for_all(run, writer)
-        rings = set(run.rings())
-        assert len(rings) == 2
-        _take_transactional_id(story, task=0)
-        writer.write(50)
-        wait_until(lambda: len(rings & set(run.rings())) < 2, "the refused task's ring is gone", 4)
-        ended = run.finish(90)
-        assert ended.status == 1
-        assert "taken over" in ended.errors.splitlines()[-2]
-
-
 def _take_transactional_id(story: Story, task: int) -> None:
     """As a newer producer would: its first batches on the partitions refuse the older epoch. They are aborted."""
     producer = Producer(
@@ -79,7 +63,7 @@ def test_without_room_for_a_ring_everything_goes_inline(story: Story) -> None:
     assert arrival.repeats() == 0
 
 
-def test_the_reader_does_not_run_ahead_of_a_target_that_stands_still(
+def test_a_standing_target_holds_the_reader_and_a_refused_writer_ends_it(
     breakable_story: Story, breakable_target: KafkaCluster
 ) -> None:
     """Memory of a task is bounded by configuration, whatever the backlog (invariant 9)."""
@@ -97,7 +81,19 @@ def test_the_reader_does_not_run_ahead_of_a_target_that_stands_still(
             breakable_target.broker(1).resume()
         assert largest - before < GROWTH_BYTES_MAX, f"{before >> 20} MB became {largest >> 20} MB"
         story.wait_for_all(run, writer)
-        run.stop(30)
-    arrival = story.arrival()
-    arrival.assert_complete(writer.produced)
-    assert arrival.repeats() == 0
+        arrival = story.arrival()
+        arrival.assert_complete(writer.produced)
+        assert arrival.repeats() == 0
+        _refuse_a_writer(story, run)
+
+
+def _refuse_a_writer(story: Story, run: Run) -> None:
+    """In mid-epoch: its reader ends at once, and the run soon, though the other task is not refused."""
+    rings = set(run.rings())
+    assert len(rings) == 2
+    _take_transactional_id(story, task=0)
+    story.writer().write(50)
+    wait_until(lambda: len(rings & set(run.rings())) < 2, "the refused task's ring is gone", 4)
+    ended = run.finish(90)
+    assert ended.status == 1
+    assert "taken over" in ended.errors.splitlines()[-2]

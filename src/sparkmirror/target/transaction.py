@@ -35,6 +35,7 @@ _FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 _ABORTED = frozenset({48, 49, 59, 120})
 _ABORTED_STATES = frozenset({"PrepareEpochFence", "PrepareAbort", "CompleteAbort"})
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
+_ABSENT: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
 
 
 class Phase(Enum):
@@ -96,8 +97,10 @@ class ExactlyOnce:
         self._to_add: dict[TopicPartition, None] = {}
         self._adding: tuple[TopicPartition, ...] = ()
         self._added: set[TopicPartition] = set()
+        self._absent: set[TopicPartition] = set()
         self._bytes = 0
         self._close_at = 0.0
+        self._empty_until = 0.0
         self._closed_at = 0.0
         self._status_at = 0.0
         self._add_at = 0.0
@@ -124,6 +127,15 @@ class ExactlyOnce:
         """The first record after a pause is committed at once, under load a commit follows every interval."""
         self.phase = Phase.OPEN
         self._close_at = self._closed_at + self._options.interval_seconds
+        self._empty_until = time.monotonic() + self._options.interval_seconds
+
+    @property
+    def _due_at(self) -> float:
+        """With the first protocol a transaction is open before its first batch is sent: it may not end without one.
+
+        Unless none comes, because the partition that asked for it has failed meanwhile.
+        """
+        return self._close_at if self._bytes else max(self._close_at, self._empty_until)
 
     def _release_held(self) -> None:
         held, self._held = self._held, {}
@@ -136,9 +148,11 @@ class ExactlyOnce:
     def wake_at(self) -> float:
         own = _NEVER
         if self.phase is Phase.OPEN:
-            own = self._close_at
+            own = self._due_at
         elif self.phase is Phase.READY:
             own = self._status_at
+        if self._to_add and not self._coordinator.busy:
+            own = min(own, self._add_due_at)
         return min(own, self._coordinator.wake_at)
 
     def tend(self, now: float) -> None:
@@ -147,7 +161,7 @@ class ExactlyOnce:
         self._coordinator.tend(now)
         phase = self.phase
         if phase is Phase.OPEN:
-            if now >= self._close_at or self._bytes >= _BYTES_MAX:
+            if now >= self._due_at or self._bytes >= _BYTES_MAX:
                 self._close(now)
         elif phase is Phase.CLOSING:
             self._end_if_settled()
@@ -156,7 +170,7 @@ class ExactlyOnce:
                 self._close(now)
         elif phase is Phase.STARTING and self._coordinator.second_protocol is not None:
             self._get_ready(self._coordinator.second_protocol)
-        if self._to_add and now >= self._add_at and not self._coordinator.busy:
+        if self._to_add and now >= self._add_due_at and not self._coordinator.busy:
             self._add()
 
     def finish(self) -> bool:
@@ -200,8 +214,14 @@ class ExactlyOnce:
         self.phase = Phase.ENDING
         self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second))
 
+    @property
+    def _add_due_at(self) -> float:
+        """Those that the target does not know are asked for again after a pause, others at once."""
+        return 0.0 if self._to_add.keys() - self._absent else self._add_at
+
     def _add(self) -> None:
-        self._adding = tuple(self._to_add)
+        """One that is refused has all others of the question refused: what was absent is asked for by itself."""
+        self._adding = tuple(where for where in self._to_add if where not in self._absent) or tuple(self._to_add)
         self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._adding))
 
     # Answers.
@@ -244,7 +264,10 @@ class ExactlyOnce:
             elif where not in answer.refused:
                 del self._to_add[where]
                 self._added.add(where)
-        if self._to_add.keys() & answer.refused.keys():
+                self._absent.discard(where)
+        absent = {where for where, code in answer.refused.items() if code in _ABSENT}
+        if absent:
+            self._absent |= absent
             self._add_at = time.monotonic() + _ADD_AGAIN_SECONDS
         if self._added and self.phase is Phase.READY:
             self._open()

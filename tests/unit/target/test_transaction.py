@@ -338,3 +338,67 @@ def test_the_first_protocol_adds_partitions_before_their_first_batch_and_keeps_e
     outbox = desk.outboxes[ORDERS]
     outbox.succeed(batch)
     assert parse_header(batch.data, 0).producer_epoch == epoch
+
+
+def test_the_first_protocol_ends_no_transaction_before_its_first_batch_however_long_the_pause_before_it() -> None:
+    """Else a task whose target was away for longer than an interval would open and end transactions for ever."""
+    desk = _desk_of_the_first_protocol(idle_seconds=10 * INTERVAL)
+    orders = desk.fill(ORDERS, 0, 3)
+    assert desk.send(orders) is None
+    assert desk.transaction.wake_at == 0.0, "the partition is added at once"
+    desk.tend()
+    desk.answer(Answer(0))
+    desk.tend()
+    assert desk.phase is Phase.OPEN
+    batch = desk.send(orders)
+    assert batch is not None
+    desk.tend()
+    assert desk.phase is Phase.CLOSING, "after a pause the first record is committed at once"
+
+
+def test_the_first_protocol_ends_a_transaction_for_which_no_batch_comes() -> None:
+    desk = _desk_of_the_first_protocol()
+    assert desk.send(desk.fill(ORDERS, 0, 3)) is None
+    desk.tend()
+    desk.answer(Answer(0))
+    desk.outboxes[ORDERS].rewind()
+    desk.tend(2 * INTERVAL)
+    assert desk.phase is Phase.CLOSING
+
+
+def test_a_partition_that_the_target_does_not_know_holds_up_no_other_partition_of_the_first_protocol() -> None:
+    desk = _desk_of_the_first_protocol()
+    for where in (ORDERS, BILLS):
+        assert desk.send(desk.fill(where, 0, 3)) is None
+    desk.tend()
+    desk.answer(Answer(0, None, {ORDERS: 55, BILLS: 3}))
+    desk.tend()
+    assert _added(desk) == (ORDERS,), "asked for again at once, without the other"
+    desk.answer(Answer(0))
+    assert desk.send(desk.outboxes[ORDERS]) is not None
+    assert desk.send(desk.outboxes[BILLS]) is None
+    desk.tend()
+    assert desk.broker.question is None, "not before a moment has passed"
+    desk.tend(0.15)
+    assert _added(desk) == (BILLS,)
+    desk.answer(Answer(0))
+    assert desk.send(desk.outboxes[BILLS]) is not None
+
+
+def _desk_of_the_first_protocol(idle_seconds: float = 0.0) -> Desk:
+    """Ready, the partitions' starts were committed some time ago."""
+    desk = Desk(second=False)
+    desk.now -= idle_seconds
+    desk.tend()
+    desk.tend()
+    assert desk.send_ledger() == []
+    desk.tend()
+    desk.answer(Answer(0))
+    desk.settle(Answer(0))
+    desk.tend(idle_seconds)
+    return desk
+
+
+def _added(desk: Desk) -> tuple[TopicPartition, ...]:
+    assert isinstance(desk.broker.question, AddPartitions)
+    return desk.broker.question.partitions
