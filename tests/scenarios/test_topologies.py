@@ -131,8 +131,8 @@ def test_both_ways_fan_in_fan_out_and_a_chain_in_one_file(
         wanted = {f"{story}-{name}" for name in made[alias]} | {topic for where, topic in copies if where == alias}
         wanted |= {from_now_on} if alias == "C" else set()
         assert {topic for topic in list_topics(client) if story in topic} == wanted, f"on {alias}"
-    assert "mm2-offset-syncs.B.internal" in list_topics(clusters["A"])
-    assert "mm2-offset-syncs.D.internal" not in list_topics(clusters["A"]), "emit.offset-syncs.enabled is off"
+    assert "mm2-offset-syncs__B__internal" in list_topics(clusters["A"])
+    assert "mm2-offset-syncs__D__internal" not in list_topics(clusters["A"]), "emit.offset-syncs.enabled is off"
 
 
 def change_setting(client: Client, topic: str, key: str, value: str) -> None:

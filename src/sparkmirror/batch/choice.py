@@ -43,18 +43,19 @@ _GAIN_MIN = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """How one target partition stands: batches in flight, the shortest acknowledgement lately, and its limit.
+    """How one target partition stands: batches in flight, the shortest acknowledgement lately, and its limits.
 
-    `max_batch_bytes` is the target topic's `max.message.bytes`.
+    `max_batch_bytes` is the target topic's `max.message.bytes`, `filled_bytes_max` what merging may fill a batch up to.
     """
 
     in_flight: int
     round_trip_seconds: float
     max_batch_bytes: int
+    filled_bytes_max: int = MERGED_BYTES_MAX
 
     @property
     def merged_bytes_max(self) -> int:
-        return min(self.max_batch_bytes, MERGED_BYTES_MAX)
+        return min(self.max_batch_bytes, self.filled_bytes_max)
 
 
 def may_pay(batch_bytes: int, codec: Codec, queued_bytes: int, traffic: Traffic) -> bool:

@@ -66,6 +66,22 @@ COMPRESSION_TYPE = Key(
     "decompressed.",
     "none",
 )
+BATCH_SIZE = Key(
+    "batch.size",
+    Scope.PRODUCER,
+    types.whole(0, unit="bytes"),
+    4 << 20,
+    "Small batches are merged up to this size, where that pays. Larger ones stay as they are.",
+    "16384",
+)
+LINGER = Key(
+    "linger.ms",
+    Scope.PRODUCER,
+    types.whole(0, unit="ms"),
+    0,
+    "How long a partition that has less than `batch.size` waits for more, so that there is something to merge.",
+    "5",
+)
 MAX_REQUEST_SIZE = Key(
     "max.request.size", Scope.PRODUCER, types.whole(1, unit="bytes"), 16 << 20, "Most bytes of one request.", "1048576"
 )

@@ -36,6 +36,8 @@ class ProducerSettings:
     """How the target is written. A buffer of -1 is left to the operating system."""
 
     max_request_size_bytes: int = keys.MAX_REQUEST_SIZE.default
+    batch_size_bytes: int = keys.BATCH_SIZE.default
+    linger_ms: int = keys.LINGER.default
     receive_buffer_bytes: int = keys.PRODUCER_RECEIVE_BUFFER.default
     send_buffer_bytes: int = keys.PRODUCER_SEND_BUFFER.default
     request_timeout_ms: int = keys.PRODUCER_REQUEST_TIMEOUT.default
@@ -74,6 +76,8 @@ def read_producer(reader: Reader) -> ProducerSettings:
     """The settings of a target producer's layer."""
     return ProducerSettings(
         max_request_size_bytes=reader.read(keys.MAX_REQUEST_SIZE),
+        batch_size_bytes=reader.read(keys.BATCH_SIZE),
+        linger_ms=reader.read(keys.LINGER),
         receive_buffer_bytes=reader.read(keys.PRODUCER_RECEIVE_BUFFER),
         send_buffer_bytes=reader.read(keys.PRODUCER_SEND_BUFFER),
         request_timeout_ms=reader.read(keys.PRODUCER_REQUEST_TIMEOUT),

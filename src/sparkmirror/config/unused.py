@@ -13,7 +13,6 @@ from sparkmirror.config.key import Scope, Unused
 _NO_WORKER = "there is no Kafka Connect worker; Spark runs the tasks"
 _NO_REST = "processes find each other through Kafka; nothing listens"
 _NO_CONVERTER = "keys and values are copied as they are, without a converter"
-_OWN_SIZES = "batches keep the size that they have on the source; small ones are merged where that pays"
 _JMX = "there is no JMX; figures are on the status topic"
 _RETRY = "what can be retried is retried until it succeeds"
 _CONNECTION = "the defaults of SparkMirror's own connections hold"
@@ -110,7 +109,6 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
         partitioner.ignore.keys
         """,
     ),
-    (_OWN_SIZES, (Scope.PRODUCER,), "batch.size linger.ms"),
     (
         "the codec's usual level is used",
         (Scope.PRODUCER,),

@@ -14,9 +14,10 @@ from typing import Any, Final
 from sparkmirror.batch.choice import IN_FLIGHT_MAX, Traffic
 from sparkmirror.batch.header import BatchHeader, parse_header, stamp
 from sparkmirror.batch.span import Span
-from sparkmirror.errors import ProtocolError, RecordTooLarge
+from sparkmirror.errors import ProtocolError
 from sparkmirror.model import NO_EPOCH, TopicPartition
 from sparkmirror.target.limits import TopicLimits
+from sparkmirror.target.linger import Linger
 from sparkmirror.target.packing import AS_THEY_ARE, Packing
 from sparkmirror.target.parcel import Batch, Parcel, free_nothing
 
@@ -68,12 +69,12 @@ class Outbox:
         self.limits = TopicLimits()
         self.awaits_limits = False
         self._packing = packing
+        self.linger = Linger(packing.linger_seconds, packing.batch_bytes)
         self._round_trip_seconds = 0.0
         self._queue: deque[Parcel] = deque()
         self._in_flight: deque[Batch] = deque()
         self._resend: deque[Batch] = deque()
         self._recovering = False
-        self._draining = False
         self._identity = (-1, -1)
         self._sequence = 0
 
@@ -106,6 +107,7 @@ class Outbox:
             self.progressed_at = time.monotonic()
         self._queue.append(parcel)
         self.position = parcel.next_offset
+        self.linger.add(len(parcel.data))
         self._tidy_queue()
 
     def expect(self, parcel: Parcel, records: int) -> Batch:
@@ -154,7 +156,7 @@ class Outbox:
             return False
         if self._recovering:
             return bool(self._resend) and sum(batch.waiting for batch in self._in_flight) < IN_FLIGHT_MAX
-        return bool(self._queue) and len(self._in_flight) < IN_FLIGHT_MAX
+        return bool(self._queue) and len(self._in_flight) < IN_FLIGHT_MAX and not self.linger.holds_back
 
     @property
     def idle(self) -> bool:
@@ -229,7 +231,9 @@ class Outbox:
         self._in_flight.extendleft(reversed(fresh))
 
     def _traffic(self) -> Traffic:
-        return Traffic(len(self._in_flight), self._round_trip_seconds, self.limits.merged_bytes)
+        return Traffic(
+            len(self._in_flight), self._round_trip_seconds, self.limits.merged_bytes, self._packing.batch_bytes
+        )
 
     def _measure(self, seconds: float) -> None:
         """Keep the shortest acknowledgement lately: longer ones say that brokers are busy."""
@@ -251,6 +255,8 @@ class Outbox:
     def _leave_queue(self, parcel: Parcel) -> None:
         self._queue.popleft()
         parcel.handed_out = True
+        if not self._queue:
+            self.linger.begin_anew()
 
     def _finish_parcel(self) -> None:
         """The parcel has no batch left to send: the last batch before its end reaches up to there."""
@@ -373,7 +379,7 @@ class Outbox:
             batch.parcel.settle()
             batch.parcel = Parcel(batch.data, 0, batch.next_offset, free_nothing)
             batch.parcel.open_batches = 1
-        kept = None if self._in_flight or not self._queue else _keep_first(self._queue[0])
+        kept = None if self._in_flight or not self._queue else self._queue[0].copy_first()
         self._drop_queue()
         if kept is not None:
             self._queue.append(kept)
@@ -389,10 +395,3 @@ class Outbox:
             self._leave_queue(parcel)
             if not parcel.open_batches:
                 parcel.on_free()
-
-
-def _keep_first(parcel: Parcel) -> Parcel | None:
-    try:
-        return parcel.copy_first()
-    except (ProtocolError, RecordTooLarge):
-        return None  # Met again by `next_batch` when it comes again.

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from sparkmirror.batch.choice import Traffic, choose, may_pay
+from sparkmirror.batch.choice import MERGED_BYTES_MAX, Traffic, choose, may_pay
 from sparkmirror.batch.deep import Limits, rewrite
 from sparkmirror.batch.header import BatchHeader, Codec, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
@@ -26,11 +26,14 @@ _PASS_BATCHES: Final = 16
 @dataclass(frozen=True, slots=True)
 class Packing:
     """What a flow asks for: `codec` for all its records (None: each batch keeps its own); `clamp_timestamps` gives
-    records from further in the future than the target allows the latest time that it does; `merging` may be off."""
+    records from further in the future than the target allows the latest time that it does; `merging` may be off. Small
+    batches are merged up to `batch_bytes`, and wait so long for more (0: only for room on the connection)."""
 
     codec: Codec | None = None
     clamp_timestamps: bool = False
     merging: bool = True
+    batch_bytes: int = MERGED_BYTES_MAX
+    linger_seconds: float = 0.0
 
     def prepare(self, queue: deque[Parcel], limits: TopicLimits, traffic: Traffic) -> Parcel:
         """The queue's head, with its next batch or with the range that is being made anew. Raises ProtocolError."""

@@ -151,10 +151,13 @@ class Parcel:
         if self.handed_out and not self.open_batches:
             self.on_free()
 
-    def copy_first(self) -> "Parcel":
-        """The next batch alone, in memory of its own."""
+    def copy_first(self) -> "Parcel | None":
+        """The next batch alone, in memory of its own; None for one that cannot be sent, which is met again later."""
         if self.rewriting is not None:
-            making = self.rewriting.take()
+            try:
+                making = self.rewriting.take()
+            except (ProtocolError, RecordTooLarge):
+                return None
             copy = Parcel(memoryview(b""), self.first_offset, making.next_offset, free_nothing)
             copy.rewriting = Rewriting([making.piece], making.next_offset, making.leader_epoch)
             return copy

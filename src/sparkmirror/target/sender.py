@@ -240,7 +240,7 @@ class Sender:
     def _timeout(self, now: float) -> float:
         if self._inbox:
             return 0.0
-        soonest = min(self._isolation.wake_at, now + 0.25)
+        soonest = min(max(self._isolation.wake_at, self._tend_at), now + 0.25)
         soonest = min(soonest, self._guarantee.wake_at)
         if self._dispatch.homeless:
             soonest = min(soonest, now + 0.05)
@@ -279,7 +279,7 @@ class Sender:
             delivery = self._inbox.popleft()
             if isinstance(delivery, Bundle):
                 for lane in self._routing.take(delivery):
-                    self._dispatch.offer(lane)
+                    self._offer_fresh(lane)
                 continue
             match delivery.kind:
                 case "run":
@@ -302,7 +302,13 @@ class Sender:
                     self._intake.take_fault(delivery)
                     continue
             if touched is not None:
-                self._dispatch.offer(touched)
+                self._offer_fresh(touched)
+
+    def _offer_fresh(self, outbox: Outbox) -> None:
+        """It has something new to send, now or when it has lingered long enough."""
+        if until := outbox.linger.tell_end():
+            self._isolation.rest(outbox, until)
+        self._dispatch.offer(outbox)
 
     # Batches out.
 
@@ -413,6 +419,10 @@ class Sender:
                 self._isolation.retry_now(outbox, now)
 
     def _tend_timers(self, now: float) -> None:
+        if self._finish_by:
+            for outbox in self._intake.outboxes.values():
+                outbox.linger.stop()
+                self._dispatch.offer(outbox)
         for outbox in self._isolation.due(now):
             self._isolation.wake_up(outbox, now)
             self._dispatch.offer(outbox)

@@ -214,8 +214,18 @@ def sender_options(flow: FlowConfig) -> SenderOptions:
         max(flow.producer.send_buffer_bytes, 0),
         flow.producer.request_timeout_ms / 1000,
         _transactions(flow) if flow.is_exactly_once else None,
-        Packing(_codec(flow.producer.compression_type), flow.clamp_timestamps),
+        _packing(flow),
         flow.on_data_loss,
+    )
+
+
+def _packing(flow: FlowConfig) -> Packing:
+    producer = flow.producer
+    return Packing(
+        _codec(producer.compression_type),
+        flow.clamp_timestamps,
+        batch_bytes=max(producer.batch_size_bytes, 1),
+        linger_seconds=producer.linger_ms / 1000,
     )
 
 
