@@ -26,9 +26,9 @@ def wait_until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -
         time.sleep(_TICK_SECONDS)
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> None:
+def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int = 1, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, partitions, replicas, config=config)])[topic].result(30)
 
 
 def end_offsets(bootstrap: str, topic: str, partitions: int) -> list[int]:
@@ -78,8 +78,17 @@ class NumberedWriter:
             self._produce_to_all()
         self._flush()
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
         self._thread.start()
+
+    def abandon(self) -> None:
+        """No more records, and no matter which have arrived."""
+        self._stopping.set()
+        self._thread.join()
+        self._producer.purge()
+
+    def __enter__(self) -> Self:
+        self.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -8,6 +8,7 @@ Source: https://kafka.apache.org/documentation/#recordbatch, `org.apache.kafka.c
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -169,6 +170,20 @@ def iterate_headers(buffer: memoryview | bytes, start: int, stop: int) -> Iterat
             return
         yield position, header
         position = end
+
+
+def whole_batches(buffer: memoryview | bytes, start: int, stop: int, end_offset: int) -> int:
+    """How many bytes from `start` on are whole batches, up to the first that is cut off or cannot be one.
+
+    One that claims to reach beyond `end_offset` cannot; -1 is no bound.
+    """
+    end = start
+    with suppress(ProtocolError):
+        for position, header in iterate_headers(buffer, start, stop):
+            if header.next_offset > end_offset >= 0:
+                break
+            end = position + header.total_bytes
+    return end - start
 
 
 def _begins_short_message(buffer: memoryview | bytes, position: int, stop: int) -> bool:

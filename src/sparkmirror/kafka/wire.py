@@ -205,7 +205,7 @@ def _decode_fetch(version: int, buffer: memoryview) -> FetchResponse:
             fetched.append(partition)
         position = _skip_tags(buffer, position)
     _finish(buffer, position)
-    return FetchResponse(throttle, error, session, fetched)
+    return FetchResponse(max(throttle, 0), error, session, fetched)
 
 
 def _decode_fetched(buffer: memoryview, position: int, key: UUID | str) -> tuple[FetchedPartition, int]:
@@ -292,7 +292,7 @@ def _decode_produce(version: int, buffer: memoryview) -> ProduceResponse:
         position = _skip_tags(buffer, position)
     (throttle,) = _INT32.unpack_from(buffer, position)
     _finish(buffer, position + 4)
-    return ProduceResponse(throttle, produced)
+    return ProduceResponse(max(throttle, 0), produced)
 
 
 def _decode_produced(buffer: memoryview, position: int, key: UUID | str) -> tuple[ProducedPartition, int]:

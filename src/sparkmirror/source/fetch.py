@@ -5,6 +5,7 @@ one request at a time; requests without one may queue up on a connection, which 
 `source.reader` and `source.lanes` for the source's brokers, and for the command topic.
 """
 
+import mmap
 import ssl
 import struct
 import time
@@ -20,6 +21,7 @@ from sparkmirror.relay.lease import PrivateMemory, Ring
 
 FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
+_SMALL_BYTES = 1 << 20
 _NO_SESSION = -1
 _LENGTH = struct.Struct(">i")
 
@@ -196,7 +198,7 @@ class FetchConnection:
                 return False
             self._body = self._ring.slice(self._region, size)
         else:
-            self._body = memoryview(bytearray(size))
+            self._body = _private_memory(size)
         self._filled = 0
         return True
 
@@ -235,3 +237,8 @@ class FetchConnection:
             self._ring.lend(self._region, [])
             self._region = None
         self.link.close()
+
+
+def _private_memory(size: int) -> memoryview:
+    """Of a large answer, only what has come takes memory: the length is no more than the broker's word."""
+    return memoryview(bytearray(size) if size <= _SMALL_BYTES else mmap.mmap(-1, size))

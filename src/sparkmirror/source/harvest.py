@@ -4,7 +4,9 @@ import json
 import time
 from collections.abc import Callable, Iterable
 
+from sparkmirror.batch.header import whole_batches
 from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.errors import error_name
 from sparkmirror.kafka.wire import FetchedPartition
 from sparkmirror.relay.lease import Ring
@@ -87,14 +89,33 @@ class Harvest:
             return
         if fetched.preferred_replica >= 0:
             reading.node = fetched.preferred_replica
+        runs = self._read_runs(reading, fetched, buffer)
+        if runs is None:
+            return
         reading.fault = ""
         reading.readable = fetched.high_watermark if fetched.last_stable_offset < 0 else fetched.last_stable_offset
-        runs = _runs(buffer, fetched, reading)
         if not runs:
             self._step_over_empty(reading, fetched)
         self._note_small_batches(runs)
         for run in runs:
             self._add_run(reading, run, fetched.high_watermark, buffer, region, leases, fetched_at)
+
+    def _read_runs(self, reading: Reading, fetched: FetchedPartition, buffer: memoryview) -> list[Run] | None:
+        """What came, up to what cannot be read. None if it begins with that: this partition then rests, and only it."""
+        try:
+            runs = _runs(buffer, fetched, reading)
+            reason = _implausible(runs, fetched)
+        except ProtocolError as problem:
+            runs, reason = [], str(problem)
+        if runs and not reason:
+            return runs
+        sound = whole_batches(buffer, fetched.start, fetched.stop, fetched.high_watermark)
+        if sound or fetched.start == fetched.stop:
+            return _runs(buffer, fetched._replace(stop=fetched.start + sound), reading)
+        reason = reason or f"the batch is longer than the {fetched.stop - fetched.start} bytes that came"
+        where = f"{reading.partition} from offset {reading.offset} on"
+        self.rest(reading, f"what the source sent for {where} cannot be read: {reason}")
+        return None
 
     def _note_small_batches(self, runs: list[Run]) -> None:
         """Loading kernels costs as much as a million small batches; what comes in such numbers goes on so."""
@@ -177,6 +198,13 @@ class Harvest:
                 reading.fault = reason
                 where = reading.partition
                 self.rows.append(Row(FAULT, where.topic, where.partition, payload=reason.encode()))
+
+
+def _implausible(runs: list[Run], fetched: FetchedPartition) -> str:
+    """No checksum covers base offsets; but no batch that is given out reaches beyond its partition's end."""
+    if runs and runs[-1].next_offset > fetched.high_watermark >= 0:
+        return f"a batch claims offsets up to {runs[-1].next_offset}, where the end is {fetched.high_watermark}"
+    return ""
 
 
 def _runs(buffer: memoryview, fetched: FetchedPartition, reading: Reading) -> list[Run]:

@@ -109,6 +109,9 @@ class Parcel:
             self.rewriting = None
         while self.header is None and self.at < len(self.data):
             header = parse_header(self.data, self.at)
+            if header.total_bytes > self.left_bytes:
+                claimed = f"{header.total_bytes} bytes, of which {self.left_bytes} came"
+                raise ProtocolError(f"record batch at offset {header.base_offset} claims {claimed}")
             if not header.is_control and header.next_offset > self.first_offset:
                 self.header = header
             else:

@@ -290,3 +290,13 @@ def test_lengths_of_all_sizes_survive_the_wire(value: int) -> None:
 def test_a_length_that_does_not_end_is_a_protocol_error() -> None:
     with pytest.raises(ProtocolError, match="does not end"):
         wire.decode_produce(9, memoryview(b"\0\0\0\1" + b"\xff" * 40))
+
+
+def test_a_negative_pause_is_none() -> None:
+    """It would be counted into the ring's control page, whose words have no sign."""
+    fetch = bytearray(fetch_answer(12))
+    fetch[5:9] = b"\xff" * 4
+    assert wire.decode_fetch(12, memoryview(fetch)).throttle_ms == 0
+    produce = bytearray(produce_answer(12))
+    produce[-5:-1] = b"\xff" * 4
+    assert wire.decode_produce(12, memoryview(produce)).throttle_ms == 0

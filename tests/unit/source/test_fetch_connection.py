@@ -1,5 +1,6 @@
 """Receiving over a socket pair: into the ring where there is room, into private memory where there never is."""
 
+import resource
 import selectors
 import socket
 from collections.abc import Iterator
@@ -189,3 +190,12 @@ def test_a_command_topic_cut_off_is_no_reason_to_ask_in_circles(sockets: Sockets
     brokers.setblocking(False)
     with pytest.raises(BlockingIOError):
         brokers.recv(1)
+
+
+def test_an_answer_takes_memory_as_it_comes_not_as_it_is_announced(sockets: Sockets, ring: Ring) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    brokers.sendall(wire.MAX_FRAME_BYTES.to_bytes(4, "big") + b"some")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert connection.receive() is None
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10

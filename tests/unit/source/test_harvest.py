@@ -1,6 +1,7 @@
 """Fetch responses become rows: runs, gaps and faults, and nothing is stepped over that is still to come."""
 
 import json
+import time
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -53,7 +54,10 @@ class Field:
         ]
 
     def take(self, *partitions: FetchedPartition, asked_offset: int = 0) -> list[str]:
-        frame = Frame(memoryview(BATCH), None)
+        return self.take_bytes(BATCH, *partitions, asked_offset=asked_offset)
+
+    def take_bytes(self, buffer: bytes, *partitions: FetchedPartition, asked_offset: int = 0) -> list[str]:
+        frame = Frame(memoryview(buffer), None)
         self.harvest.take_frame(1, Answered(list(partitions), asked_offset), frame, self.partitions)  # type: ignore[arg-type]
         return [f"{row.kind} {row.partition} {row.first_offset}-{row.next_offset}" for row in self.harvest.take_rows()]
 
@@ -102,3 +106,32 @@ def test_out_of_range_asks_for_the_bounds_and_another_error_is_told_once(field: 
     assert field.take(fetched(1, 0, error=29)) == ["fault 1 None-None"]
     field.readings[1].node = 1
     assert field.take(fetched(1, 0, error=29)) == []
+
+
+def test_bytes_that_cannot_be_a_batch_rest_their_partition_alone_and_what_stands_before_them_is_taken() -> None:
+    field = Field()
+    damaged = bytearray(BATCH + BATCH)
+    damaged[len(BATCH) + 8 : len(BATCH) + 12] = (-5).to_bytes(4, "big", signed=True)
+    whole = fetched(1, len(BATCH))
+    taken = fetched(0, len(damaged))
+    assert field.take_bytes(bytes(damaged), taken, whole) == ["run 0 0-5", "run 1 0-5"]
+    field = Field()
+    beginning = taken._replace(start=len(BATCH))
+    assert field.take_bytes(bytes(damaged), beginning, whole) == ["fault 0 None-None", "run 1 0-5"]
+    assert "cannot be" in field.readings[0].fault
+    assert not field.readings[0].may_read(time.monotonic())
+
+
+def test_a_batch_that_is_longer_than_what_came_is_told_of_instead_of_asked_for_for_ever() -> None:
+    field = Field()
+    assert field.take(fetched(0, len(BATCH) - 1), fetched(1, len(BATCH))) == ["fault 0 None-None", "run 1 0-5"]
+    assert "longer than" in field.readings[0].fault
+
+
+def test_offsets_beyond_the_partitions_end_are_damage_and_not_a_place_to_go_on_from() -> None:
+    """A batch's checksum does not cover its base offset."""
+    field = Field()
+    far = encode_batch([(None, b"v")] * 5, base_offset=1 << 40)
+    reading = field.partitions.add(Assigned(TopicPartition("orders", 2), 0, topic_id=TOPIC_ID), 1)
+    assert field.take_bytes(far, fetched(2, len(far))) == ["fault 2 None-None"]
+    assert reading.offset == 0

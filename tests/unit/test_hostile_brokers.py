@@ -1,0 +1,207 @@
+"""Whatever a broker sends, a bulk connection ends with a named error or goes on: no crash, no hang, bounded memory.
+
+Answers as Kafka's schemas encode them are cut, stretched, flipped and filled with extreme numbers, then fed to the
+code that reads them in production. FUZZ_EXAMPLES sets how many of each (default 100).
+"""
+
+import os
+import resource
+import selectors
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kafka.protocol.producer import EndTxnResponse, InitProducerIdResponse
+from tests.unit.kafka.test_wire import fetch_answer, produce_answer
+
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.errors import ProtocolError, RecordTooLarge
+from sparkmirror.kafka import wire
+from sparkmirror.kafka.background import Outcome
+from sparkmirror.kafka.coordinator import EndTransaction, Initialize
+from sparkmirror.kafka.dial import Link
+from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.kafka.wire import FetchPosition
+from sparkmirror.model import TopicPartition
+from sparkmirror.relay.lease import Ring
+from sparkmirror.relay.schema import to_arrow
+from sparkmirror.source.fetch import FetchConnection, FetchLimits
+from sparkmirror.source.harvest import Harvest
+from sparkmirror.source.partitions import Partitions
+from sparkmirror.source.plan import Assigned
+from sparkmirror.target.answers import describe, judge
+from sparkmirror.target.connection import ProduceConnection
+from sparkmirror.target.coordinator import KEY, Coordinator
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Parcel
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "100"))
+GROWTH_BYTES_MAX = 200 << 20
+BATCHES = encode_batch([(b"k", b"v" * 30)] * 3) + encode_batch([(None, None)], base_offset=3)
+EXTREMES = [b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff" * 10, b"\0\0\0\1"]
+FETCH_VERSION, PRODUCE_VERSION = 12, 12
+
+
+@st.composite
+def damage(draw: st.DrawFn) -> Callable[[bytes], bytes]:
+    """One to four injuries, each at a place given as a share of the whole."""
+    kinds = st.sampled_from(["cut", "flip", "fill", "insert", "remove", "repeat"])
+    injuries = draw(st.lists(st.tuples(kinds, st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=4))
+
+    def apply(data: bytes) -> bytes:
+        for kind, share, number in injuries:
+            at = int(share * max(len(data) - 1, 0))
+            extreme = EXTREMES[number % len(EXTREMES)]
+            piece = data[at : at + 1 + number % 40]
+            data = {
+                "cut": data[:at],
+                "flip": data[:at] + bytes([piece[0] ^ (1 << number % 8)]) + data[at + 1 :] if piece else data,
+                "fill": data[:at] + extreme + data[at + len(extreme) :],
+                "insert": data[:at] + extreme + data[at:],
+                "remove": data[:at] + data[at + len(piece) :],
+                "repeat": data[:at] + piece * 3 + data[at:],
+            }[kind]
+        return data
+
+    return apply
+
+
+@st.composite
+def streams(draw: st.DrawFn, frames: st.SearchStrategy[bytes]) -> bytes:
+    """A damaged answer on its way: mostly with the length that it has, now and then with a damaged one."""
+    answer = draw(damage())(draw(frames))
+    framed = len(answer).to_bytes(4, "big") + answer
+    return draw(damage())(framed) if draw(st.integers(0, 3)) == 0 else framed
+
+
+def quick(test: Callable[..., None]) -> Callable[..., None]:
+    return settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))(test)
+
+
+@pytest.fixture(autouse=True)
+def bounded_memory() -> Any:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown << 10 < GROWTH_BYTES_MAX, f"grew by {grown >> 10} MB"
+
+
+def deliver(data: bytes, versions: dict[int, tuple[int, int]]) -> Link:
+    """Our end of a connection on which a broker has sent this and hung up."""
+    ours, brokers = socket.socketpair()
+    brokers.sendall(data)
+    brokers.close()
+    return Link(ours, "broker:9092", versions, "sparkmirror", features={"transaction.version": 2})
+
+
+fetch_answers = st.sampled_from([bytes(fetch_answer(FETCH_VERSION, records)) for records in (BATCHES, b"", b"x" * 70)])
+
+
+@quick
+@given(streams(fetch_answers), st.integers(0, 6), st.none() | st.integers(0, 6))
+def test_a_fetch_answer_gives_rows_or_a_named_error(data: bytes, offset: int, end: int | None) -> None:
+    link = deliver(data, {wire.FETCH: (4, FETCH_VERSION)})
+    ring = Ring(1 << 20)
+    harvest = Harvest(ring, lambda reading: None)
+    partitions = Partitions(1 << 20)
+    reading = partitions.add(Assigned(TopicPartition("orders", 3), offset, end=end), 1)
+    try:
+        connection = FetchConnection(link, ring, FetchLimits())
+        connection.session.step({("orders", 3): FetchPosition("orders", 3, offset, -1, 1 << 20)})
+        frame = connection.receive()
+        assert frame is not None, "a broker that has hung up is noticed"
+        harvest.take_frame(1, connection, frame, partitions)
+        rows = harvest.take_rows()
+        if rows:
+            assert to_arrow(rows).num_rows == len(rows)
+        assert reading.offset >= min(offset, 0 if any(row.kind == "gap" for row in rows) else offset)
+    except (OSError, ProtocolError) as named:
+        assert str(named)
+    finally:
+        link.socket.close()
+        ring.close()
+
+
+@quick
+@given(damage(), st.integers(0, 4))
+def test_damaged_batches_are_sent_refused_or_split_but_never_break_the_sender(
+    damaged: Callable[[bytes], bytes], position: int
+) -> None:
+    where = TopicPartition("orders", 0)
+    outbox = Outbox(where, where, position, 0)
+    data = memoryview(bytearray(damaged(BATCHES)))
+    try:
+        outbox.accept(Parcel(data, position, 4, lambda: None))
+        for _ in range(10):
+            batch = outbox.next_batch(7, 0)
+            if batch is None:
+                break
+            outbox.succeed(batch, 0)
+    except (ProtocolError, RecordTooLarge) as named:
+        assert str(named)
+
+
+@quick
+@given(streams(st.just(bytes(produce_answer(PRODUCE_VERSION)))))
+def test_a_produce_answer_is_judged_or_a_named_error(data: bytes) -> None:
+    link = deliver(data, {wire.PRODUCE: (9, PRODUCE_VERSION)})
+    connection = ProduceConnection(link, 5.0)
+    try:
+        for _, response in connection.receive():
+            for produced in response.partitions:
+                assert judge(produced.error, is_head=True)
+                assert describe(produced)
+    except (OSError, ProtocolError) as named:
+        assert str(named)
+    finally:
+        connection.close()
+
+
+@given(st.integers(-(1 << 15), (1 << 15) - 1), st.booleans())
+def test_every_error_code_has_a_verdict_and_a_sentence(code: int, is_head: bool) -> None:
+    assert judge(code, is_head=is_head)
+    assert f"({code})" in describe(wire.ProducedPartition("orders", 0, code, -1, ""))
+
+
+def encoded(response: Any) -> bytes:
+    response.with_header(correlation_id=1)
+    return bytes(response.encode(header=True))
+
+
+US = ProducerIdentity(7, 3)
+CASES = [
+    (
+        EndTransaction("id", US, second_protocol=True),
+        encoded(EndTxnResponse(version=5, throttle_time_ms=0, error_code=0, producer_id=7, producer_epoch=4)),
+    ),
+    (
+        Initialize("id", 60_000, US),
+        encoded(InitProducerIdResponse(version=5, throttle_time_ms=0, error_code=0, producer_id=7, producer_epoch=4)),
+    ),
+]
+
+
+class NoWork:
+    def submit(self, key: object, work: object) -> None:
+        assert key == KEY
+
+
+@quick
+@given(st.sampled_from(CASES).flatmap(lambda case: st.tuples(st.just(case[0]), streams(st.just(case[1])))))
+def test_a_coordinators_answer_is_definite_or_the_connection_is_made_anew(case: tuple[Any, bytes]) -> None:
+    question, data = case
+    with selectors.DefaultSelector() as selector:
+        coordinator = Coordinator(None, "id", NoWork(), selector, 5.0)  # type: ignore[arg-type]
+        ours, brokers = socket.socketpair()
+        link = Link(ours, "broker:9092", {22: (0, 5), 26: (0, 5)}, "x", features={"transaction.version": 2})
+        coordinator.take(Outcome(KEY, link, None))
+        coordinator.ask(question)
+        brokers.sendall(data)
+        brokers.close()
+        coordinator.serve()
+        coordinator.serve()
+        coordinator.close()
+        ours.close()
