@@ -1,7 +1,6 @@
 """Reads YAML, keeping the line of every value. Called by `config/strimzi.py`."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -48,33 +47,51 @@ def read_documents(text: str, file: str) -> tuple[Branch, ...]:
         line = mark.line + 1 if mark is not None else 0
         problem = getattr(error, "problem", None) or "a character that YAML does not allow"
         raise ConfigError(f"this is not YAML: {problem}", line=line, file=file) from None
+    except RecursionError:
+        raise ConfigError("this YAML is nested too deeply", file=file) from None
     try:
-        return tuple(_branch(node) for node in nodes if node is not None)
+        return tuple(_Reading().branch(node) for node in nodes if node is not None)
     except RecursionError:
         raise ConfigError("an alias (`*name`) of this YAML leads into itself", file=file) from None
 
 
-def _branch(node: Any) -> Branch:
-    line = node.start_mark.line + 1
-    if isinstance(node, yaml.MappingNode):
-        return Branch(line, fields=dict(_fields(node)))
-    if isinstance(node, yaml.SequenceNode):
-        return Branch(line, items=tuple(_branch(item) for item in node.value))
-    return Branch(line, text=_scalar(node), is_null=node.tag == "tag:yaml.org,2002:null")
+class _Reading:
+    """From PyYAML's nodes to branches. What several aliases name is read once: they may multiply without end."""
 
+    def __init__(self) -> None:
+        self._branches: dict[Any, Branch] = {}
+        self._merged: dict[Any, dict[str, Branch]] = {}
 
-def _fields(node: Any) -> Iterator[tuple[str, Branch]]:
-    """What is merged in (`<<: *name`) comes first, so that the mapping's own fields count."""
-    for key, value in node.value:
-        if key.tag == _MERGE:
-            merged = value.value if isinstance(value, yaml.SequenceNode) else [value]
-            yield from (field for other in reversed(merged) for field in _fields(other))
-    for key, value in node.value:
-        if key.tag == _MERGE:
-            continue
-        branch = _branch(value)
-        # A value's own line may be further down; a person looks for the key.
-        yield str(key.value), Branch(key.start_mark.line + 1, branch.text, branch.fields, branch.items, branch.is_null)
+    def branch(self, node: Any) -> Branch:
+        if (known := self._branches.get(node)) is None:
+            known = self._branches[node] = self._read(node)
+        return known
+
+    def _read(self, node: Any) -> Branch:
+        line = node.start_mark.line + 1
+        if isinstance(node, yaml.MappingNode):
+            return Branch(line, fields=self._fields(node))
+        if isinstance(node, yaml.SequenceNode):
+            return Branch(line, items=tuple(self.branch(item) for item in node.value))
+        return Branch(line, text=_scalar(node), is_null=node.tag == "tag:yaml.org,2002:null")
+
+    def _fields(self, node: Any) -> dict[str, Branch]:
+        """What is merged in (`<<: *name`) comes first, so that the mapping's own fields count."""
+        if (known := self._merged.get(node)) is not None:
+            return known
+        fields: dict[str, Branch] = {}
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                merged = value.value if isinstance(value, yaml.SequenceNode) else [value]
+                for other in reversed(merged):
+                    fields |= self._fields(other)
+        for key, value in node.value:
+            if key.tag != _MERGE:
+                branch = self.branch(value)
+                # A value's own line may be further down; a person looks for the key.
+                fields[str(key.value)] = replace(branch, line=key.start_mark.line + 1)
+        self._merged[node] = fields
+        return fields
 
 
 def _scalar(node: Any) -> str:
