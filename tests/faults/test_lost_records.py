@@ -1,57 +1,121 @@
-"""A source that lost records before they were mirrored: found, told, recorded, and dealt with as the file says."""
+"""Records that are lost before they were mirrored, or after: found, told, recorded, and dealt with as the file says."""
 
 import json
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
-from tests.faults.numbered import NumberedWriter, create_topic, wait_until
+from tests.faults.numbered import NumberedWriter, create_topic, end_offsets, wait_until
 from tests.faults.story import PARTITIONS, Story
-from tests.oracle import list_topics, read_topic
+from tests.faults.tree import Run
+from tests.oracle import read_topic
 from tests.scenarios.mirror import COMMAND
 
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.ledger.map_records import MapView
+from sparkmirror.ledger.offset_map import Translation
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+
 RECORDS = 300
+MORE = 50
+KINDS = ("whole", "deleted", "held", "anew", "cut", "gone", "gone-held", "last")
 
 
-def test_deleted_records_and_topics_made_anew_are_recorded_and_held_where_the_file_says(story: Story) -> None:
-    """Four topics are mirrored; while nobody looks, one stays whole, two lose records, one is made anew and longer."""
-    names = {kind: f"{story.topic}-{kind}" for kind in ("whole", "deleted", "held", "anew")}
+def test_what_is_lost_on_either_side_is_recorded_and_held_where_the_file_says(story: Story) -> None:
+    """Eight topics are mirrored; while nobody looks five lose records, on one side or the other; two more in mid-run."""
+    names = {kind: f"{story.topic}-{kind}" for kind in KINDS}
     story = Story(story.directory, story.source, story.target, story.alias, f"{story.topic}-.*")
     for name in names.values():
         create_topic(story.source, name, PARTITIONS)
         _write(story, name)
-    _mirror(story)
+    with story.run("--once") as first:
+        assert first.finish(90).status == 0, first.errors
+    _lose_while_nobody_looks(story, names)
+    actions = [(names["held"], "pause"), (names["gone-held"], "pause"), (names["last"], "fail")]
+    rules = ", ".join(f"{name}:{action}" for name, action in actions)
+    with story.run(lines=[f"on.data.loss.topics = {rules}"]) as run:
+        _wait_for_ends(story, run, {names["whole"]: 2 * RECORDS, names["gone"]: RECORDS, names["last"]: RECORDS})
+        _wait_for_ends(story, run, {names["cut"]: 2 * RECORDS, names["anew"]: 2 * RECORDS + MORE})
+        _delete_topic(story.target, f"{story.alias}.{names['whole']}")
+        _write(story, names["whole"], MORE)
+        _wait_for_ends(story, run, {names["whole"]: MORE})
+        _delete_topic(story.target, f"{story.alias}.{names['last']}")
+        _write(story, names["last"], MORE)
+        ended = run.finish(60)
+        assert ended.status == 1
+        assert "on.data.loss=fail ends the mirror" in ended.errors.splitlines()[-2], ended.errors
+    _assert_gaps_told(story, names)
+    _assert_translated(story, names)
 
-    for kind in ("whole", "deleted", "held"):
+
+def _lose_while_nobody_looks(story: Story, names: dict[str, str]) -> None:
+    for kind in ("whole", "deleted", "held", "cut", "gone", "gone-held"):
         _write(story, names[kind])
     for kind in ("deleted", "held"):
-        _delete_records(story, names[kind], below=RECORDS + 100)
-    _make_anew(story, names["anew"], records=RECORDS + 50)
-    held = f"on.data.loss.topics = {names['held']}:pause"
-    _mirror(story, held)
+        _delete_records(story.source, names[kind], below=RECORDS + 100)
+    _delete_topic(story.source, names["anew"])
+    create_topic(story.source, names["anew"], PARTITIONS)
+    _write(story, names["anew"], RECORDS + MORE)
+    _delete_records(story.target, f"{story.alias}.{names['cut']}", below=200)
+    for kind in ("gone", "gone-held"):
+        _delete_topic(story.target, f"{story.alias}.{names[kind]}")
 
-    gaps = {gap["topic"]: gap for gap in _gaps(story) if gap["partition"] == 0}
-    assert set(gaps) == {names["deleted"], names["held"], names["anew"]}
-    assert _told(gaps[names["deleted"]]) == ("retention", RECORDS, RECORDS + 100, 100, "went on")
-    assert _told(gaps[names["held"]]) == ("retention", RECORDS, RECORDS + 100, 100, "partition paused")
-    assert _told(gaps[names["anew"]]) == ("recreated", RECORDS, 0, 0, "went on")
-    assert {kind: _arrived(story, name) for kind, name in names.items()} == {
-        "whole": 2 * RECORDS,
+
+def _assert_gaps_told(story: Story, names: dict[str, str]) -> None:
+    gaps = [gap for gap in _gaps(story) if gap["partition"] == 0]
+    assert sorted(_told(gap) for gap in gaps) == sorted(
+        [
+            (names["deleted"], "retention", RECORDS, RECORDS + 100, 100, "went on"),
+            (names["held"], "retention", RECORDS, RECORDS + 100, 100, "partition paused"),
+            (names["anew"], "recreated", RECORDS, 0, 0, "went on"),
+            (names["gone"], "target deleted", RECORDS, 0, RECORDS, "went on"),
+            (names["gone-held"], "target deleted", RECORDS, 0, RECORDS, "partition paused"),
+            (names["whole"], "target deleted", 2 * RECORDS, 0, 2 * RECORDS, "went on"),
+            (names["last"], "target deleted", RECORDS, 0, RECORDS, "mirror ended"),
+        ]
+    )
+    readable = {kind: _readable(story, names[kind]) for kind in KINDS if kind != "last"}
+    assert readable == {
+        "whole": MORE,
         "deleted": 2 * RECORDS - 100,
         "held": RECORDS,
-        "anew": 2 * RECORDS + 50,
+        "anew": 2 * RECORDS + MORE,
+        "cut": 2 * RECORDS - 200,
+        "gone": RECORDS,
+        "gone-held": 0,
     }
 
 
+def _assert_translated(story: Story, names: dict[str, str]) -> None:
+    """Offsets of records that are there, exactly; of those that are gone, not beyond what follows (invariant 7)."""
+    view = MapView(story.alias)
+    home = TopicPartition(ledger_topics(story.alias).offset_map, 0)
+    with open_tail(story.cluster(), "oracle", [home]) as tail:
+        for record in tail.read_to_end():
+            view.take(record.key, record.value)
+
+    def translate(kind: str, offset: int) -> Translation | None:
+        found = view.map_of(TopicPartition(names[kind], 0))
+        assert found is not None
+        return found.translate(offset)
+
+    assert translate("cut", RECORDS + 10) == (RECORDS + 10, True), "the beginning of a log may go"
+    assert translate("cut", 10) == (10, True)
+    assert translate("gone", RECORDS + 10) == (10, True)
+    assert translate("whole", 2 * RECORDS + 10) == (10, True)
+    for kind in ("gone", "whole"):
+        lost = translate(kind, 40)
+        assert lost is not None
+        assert lost.offset == 0, "what followed it lies at the new log's beginning"
+
+
 def _told(gap: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(gap[name] for name in ("cause", "expected", "resumed", "lost_records", "action"))
-
-
-def _mirror(story: Story, *lines: str) -> None:
-    with story.run("--once", lines=lines) as run:
-        run.finish(90)
+    return tuple(gap[name] for name in ("topic", "cause", "expected", "resumed", "lost_records", "action"))
 
 
 def _gaps(story: Story) -> list[dict[str, Any]]:
@@ -65,7 +129,18 @@ def _gaps(story: Story) -> list[dict[str, Any]]:
     return found
 
 
-def _arrived(story: Story, topic: str) -> int:
+def _wait_for_ends(story: Story, run: Run, wanted: dict[str, int]) -> None:
+    """Until each remote topic ends there, in all partitions."""
+    for name, end in wanted.items():
+        remote = f"{story.alias}.{name}"
+        run.wait_until(
+            lambda remote=remote, end=end: end_offsets(story.target, remote, PARTITIONS) == [end] * PARTITIONS,
+            f"{remote} ends at {end}",
+            60,
+        )
+
+
+def _readable(story: Story, topic: str) -> int:
     """Records in the first partition of the remote topic."""
     return len(read_topic({"bootstrap.servers": story.target}, f"{story.alias}.{topic}")[0])
 
@@ -74,17 +149,27 @@ def _write(story: Story, topic: str, records: int = RECORDS) -> None:
     NumberedWriter(story.source, topic, PARTITIONS).write(records)
 
 
-def _delete_records(story: Story, topic: str, below: int) -> None:
-    admin = AdminClient({"bootstrap.servers": story.source})
-    wanted = [TopicPartition(topic, number, below) for number in range(PARTITIONS)]
-    for future in admin.delete_records(wanted).values():
+def _delete_records(bootstrap: str, topic: str, below: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = [ClientPartition(topic, number, below) for number in range(PARTITIONS)]
+    _await(admin.delete_records(wanted).values())
+
+
+def _delete_topic(bootstrap: str, topic: str) -> None:
+    """Gone for now: the mirror makes a remote topic anew as soon as it sees that."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    before = _topic_id(admin, topic)
+    _await(admin.delete_topics([topic]).values())
+    wait_until(lambda: _topic_id(admin, topic) != before, f"{topic} is gone", 20)
+
+
+def _topic_id(admin: AdminClient, topic: str) -> str:
+    try:
+        return str(admin.describe_topics(TopicCollection([topic]))[topic].result(10).topic_id)
+    except KafkaException:
+        return ""
+
+
+def _await(futures: Iterable[Any]) -> None:
+    for future in futures:
         future.result(30)
-
-
-def _make_anew(story: Story, topic: str, records: int) -> None:
-    client = {"bootstrap.servers": story.source}
-    admin = AdminClient(client)
-    admin.delete_topics([topic])[topic].result(30)
-    wait_until(lambda: topic not in list_topics(client), "the topic is gone", 20)
-    create_topic(story.source, topic, PARTITIONS)
-    _write(story, topic, records)

@@ -1,4 +1,4 @@
-"""`sparkmirror gaps FILE`: what sources lost before it was mirrored, from the gap ledger on each target."""
+"""`sparkmirror gaps FILE`: what was lost before or after it was mirrored, from the gap ledger on each target."""
 
 import argparse
 import json
@@ -10,14 +10,15 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = (
     "List where mirroring found a source's log changed: the range, the cause (retention or deleted records, "
-    "truncation, a topic made anew), when, and what was done. What is done is decided by on.data.loss."
+    "truncation, a topic made anew), when, and what was done; and where a target's topic was deleted or truncated: "
+    "there the range is one of the target's offsets. What is done is decided by on.data.loss."
 )
 _READ_SECONDS_MAX = 30.0
 
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser("gaps", help="what sources lost before it was mirrored", description=_DESCRIPTION)
+    parser = verbs.add_parser("gaps", help="what was lost before or after it was mirrored", description=_DESCRIPTION)
     parser.add_argument("file", metavar="FILE", help="the properties file of the mirror")
     parser.add_argument("--flow", metavar="A->B", action="append", default=[], help="only this flow; may be repeated")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: text)")
@@ -44,7 +45,8 @@ def render(flow: str, gaps: "list[Gap]") -> list[str]:
         return [f"{flow}: no gaps"]
     lines = [f"{flow}: {len(gaps)} gap(s), {sum(gap.lost_records for gap in gaps):,} offsets lost"]
     for gap in gaps:
-        where = f"{gap.partition} from offset {gap.expected} to {gap.resumed}"
+        side = "the target's offset" if gap.is_on_target else "offset"
+        where = f"{gap.partition} from {side} {gap.expected} to {gap.resumed}"
         lines.append(f"  {gap.as_json()['at']}  {where}: {gap.cause}, {gap.lost_records:,} lost; {gap.action}")
     return lines
 

@@ -1,4 +1,4 @@
-"""The gap ledger: what a source lost before it was mirrored, record by record; pure.
+"""The gap ledger: what a source lost before it was mirrored, and a target after; pure.
 
 Written by `target.progress` before any position beyond the gap (invariant 1), read by `cli.gaps`. Each gap has a key of
 its own, so that the compacted topic keeps them all.
@@ -11,15 +11,17 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from sparkmirror.ledger.extent import TARGET_CAUSES
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Mirroring stood at `expected` and found the source's log to go on at `resumed`.
+    """Mirroring stood at `expected` and found the log to go on at `resumed`.
 
-    `cause` is one of `source.loss`; `lost_records` counts offsets between the two, 0 where the log leads back; `action`
-    says what was done; `at_ms` is wall clock, `topic_id` that of the log that was found.
+    `cause` is one of `source.loss`, or of `ledger.extent`: then the offsets are the target's. `lost_records` counts
+    what lies between the two, 0 where a source's log leads back; `action` says what was done; `at_ms` is wall clock,
+    `topic_id` that of the log that was found. `partition` is always the source's.
     """
 
     partition: TopicPartition
@@ -33,7 +35,12 @@ class Gap:
 
     @property
     def lost_records(self) -> int:
-        return max(self.resumed - self.expected, 0)
+        ahead = self.resumed - self.expected
+        return max(-ahead if self.is_on_target else ahead, 0)
+
+    @property
+    def is_on_target(self) -> bool:
+        return self.cause in TARGET_CAUSES
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from sparkmirror.errors import ProtocolError
+from sparkmirror.ledger.extent import Extent
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Position, TopicPartition
 
 
@@ -17,7 +18,7 @@ class PositionRecord:
     """One partition's position with who wrote it: assignment `generation`, `task`, `run`.
 
     `released` says that the task gave the partition up. Generations grow over all runs; equal ones of two runs show
-    that one of them was replaced.
+    that one of them was replaced. `extent` is how far the target's log reached, at least; None where nobody knows.
     """
 
     position: Position
@@ -25,6 +26,7 @@ class PositionRecord:
     task: int
     released: bool = False
     run: str = ""
+    extent: Extent | None = None
 
 
 def encode_key(source_alias: str, partition: TopicPartition) -> bytes:
@@ -45,7 +47,7 @@ def decode_key(key: bytes | None) -> tuple[str, TopicPartition] | None:
 
 def encode_value(record: PositionRecord) -> bytes:
     """Compact JSON; `offset` is the next one to mirror."""
-    position = record.position
+    position, extent = record.position, record.extent
     return _json(
         {
             "offset": position.offset,
@@ -55,6 +57,7 @@ def encode_value(record: PositionRecord) -> bytes:
             "task": record.task,
             "released": record.released,
             "run": record.run,
+            "target": None if extent is None else extent.as_json(),
         }
     )
 
@@ -70,14 +73,16 @@ def decode_value(value: bytes | None) -> PositionRecord | None:
             leader_epoch=int(stored.get("epoch", NO_EPOCH)),
             topic_id=UUID(stored.get("id", str(NO_TOPIC_ID))),
         )
+        target = stored.get("target")
         return PositionRecord(
             position,
             int(stored["generation"]),
             int(stored["task"]),
             bool(stored.get("released", False)),
             str(stored.get("run", "")),
+            None if target is None else Extent.from_json(target),
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, LookupError, AttributeError):
         raise ProtocolError(f"A position record of ours cannot be read: {value[:120]!r}.") from None
 
 

@@ -1,6 +1,6 @@
-"""What to do when a source lost records before they were mirrored: per flow, and for topics by name. Pure.
+"""What to do when records are lost, before they were mirrored or after: per flow, and for topics by name. Pure.
 
-Read from the file by `config.types`, obeyed by `target.intake`.
+Read from the file by `config.types`, obeyed by `target.intake` and `target.landing`.
 """
 
 from collections.abc import Iterable
@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from sparkmirror.policy.filters import compile_names
 
 CONTINUE, PAUSE, FAIL = LOSS_ACTIONS = ("continue", "pause", "fail")
+
+DONE = {CONTINUE: "went on", PAUSE: "partition paused", FAIL: "mirror ended"}
+"""What the gap ledger says was done."""
 
 ENDS_THE_MIRROR = "on.data.loss=fail ends the mirror"
 """Stands in the reason of a partition for which the whole run must end."""
@@ -35,6 +38,11 @@ class LossPolicy:
 
     def of(self, topic: str) -> str:
         return next((rule.action for rule in self.rules if rule.applies_to(topic)), self.action)
+
+
+def what_next(action: str) -> str:
+    """The end of a sentence about a partition that does not go on."""
+    return ENDS_THE_MIRROR if action == FAIL else "set on.data.loss=continue and start again to go on"
 
 
 def parse_rules(items: Iterable[str]) -> tuple[LossRule, ...]:

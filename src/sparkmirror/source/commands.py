@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from sparkmirror.ledger.extent import Extent
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.filters import compile_names
 from sparkmirror.source.plan import Assigned
@@ -194,10 +195,13 @@ def assigned_to_json(assigned: Assigned) -> dict[str, Any]:
         "id": str(assigned.topic_id),
         "end": assigned.end,
         "restarted_from": assigned.restarted_from,
+        "extent": None if assigned.extent is None else assigned.extent.as_json(),
+        "found": None if assigned.found is None else assigned.found.as_json(),
     }
 
 
 def assigned_from_json(fields: Mapping[str, Any]) -> Assigned:
+    extent, found = fields["extent"], fields["found"]
     return Assigned(
         TopicPartition(fields["topic"], fields["partition"]),
         fields["offset"],
@@ -205,4 +209,6 @@ def assigned_from_json(fields: Mapping[str, Any]) -> Assigned:
         UUID(fields["id"]),
         fields["end"],
         fields["restarted_from"],
+        None if extent is None else Extent.from_json(extent),
+        None if found is None else Extent.from_json(found),
     )

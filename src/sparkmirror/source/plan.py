@@ -9,6 +9,7 @@ from math import fsum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from sparkmirror.ledger.extent import Extent
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
 from sparkmirror.policy.rates import RateLimit
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 class Assigned:
     """A source partition handed to a task: where to start, and where to end when the run is bounded.
 
-    `restarted_from` is set when the topic was found recreated: the position that the old log had reached.
+    `restarted_from` is set when the topic was found recreated: the position that the old log had reached. `extent` is
+    how far the target's log must reach, by the ledger; `found` is set when it does not, and says how far it does.
     """
 
     partition: TopicPartition
@@ -29,6 +31,8 @@ class Assigned:
     topic_id: UUID = NO_TOPIC_ID
     end: int | None = None
     restarted_from: int | None = None
+    extent: Extent | None = None
+    found: Extent | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
 from sparkmirror.policy.rates import RateLimit, lay_over
 from sparkmirror.source.commands import Assign, Command, Pause, Resume, Stop, Throttle, command_record, decode_command
 from sparkmirror.source.plan import Assigned, Assignment, Move, TaskPlan, plan_assignment, plan_moves, rebalance
+from sparkmirror.source.target_log import look_at_target
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +159,7 @@ class Planner:
         for item in plan.assigned:
             position = positions.get(item.partition)
             renewed.append(item if position is None else _assigned(item.partition, position, item.topic_id, item.end))
+        renewed = look_at_target(target, renewed, ledger.view.records, self._flow.remote_topic)
         return TaskPlan(
             task=plan.task,
             run=plan.run,
@@ -247,7 +249,9 @@ class Planner:
         starts = (source.latest_offsets(fresh) if latest else source.earliest_offsets(fresh)) if fresh else {}
         ends = self.ends() if self._once else {}
         known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
-        return [_assigned(tp, known[tp], topics[tp.topic].topic_id, ends.get(tp)) for tp in partitions if tp in known]
+        _, target, ledger = self._clients()
+        items = [_assigned(tp, known[tp], topics[tp.topic].topic_id, ends.get(tp)) for tp in partitions if tp in known]
+        return look_at_target(target, items, ledger.view.records, self._flow.remote_topic)
 
     # During the epoch, on a thread of its own.
 

@@ -69,6 +69,10 @@ class Brokers:
             self._dial(key)
         return connection
 
+    def topic_id(self, topic: str) -> UUID | None:
+        """As the last look-up said."""
+        return self._topic_ids.get(topic)
+
     def topic_key(self, connection: ProduceConnection, topic: str) -> UUID | str:
         return self._topic_ids[topic] if connection.by_id else topic
 

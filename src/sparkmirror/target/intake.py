@@ -11,7 +11,7 @@ from uuid import UUID
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
-from sparkmirror.policy.loss import CONTINUE, ENDS_THE_MIRROR, FAIL, PAUSE, LossPolicy
+from sparkmirror.policy.loss import CONTINUE, DONE, LossPolicy, what_next
 from sparkmirror.relay.lease import RingPeer
 from sparkmirror.relay.schema import ORDERED_PAUSE, ORDERED_RESUME, ORDERED_RETRY
 from sparkmirror.target.delivery import Delivery
@@ -26,7 +26,6 @@ from sparkmirror.target.tally import Tally
 log = logging.getLogger(__name__)
 
 CONTINUE_ALWAYS = LossPolicy()
-_DONE = {CONTINUE: "went on", PAUSE: "partition paused", FAIL: "mirror ended"}
 
 
 class Intake:
@@ -148,7 +147,7 @@ class Intake:
             lost,
         )
         topic_id = UUID(told["id"])
-        self._progress.record_gap(outbox.source, *found, _DONE[action], topic_id)
+        self._progress.record_gap(outbox.source, *found, DONE[action], topic_id)
         self._tally.gaps += 1
         self._tally.lost_records += lost
         if action != CONTINUE:
@@ -208,7 +207,7 @@ def _describe_loss(cause: str, expected: int, resumed: int, lost: int, action: s
     what = (
         f"the source's log has changed ({cause}): it goes on at offset {resumed} instead of {expected}, {lost} are gone"
     )
-    return f"{what}; {ENDS_THE_MIRROR if action == FAIL else 'set on.data.loss=continue and start again to go on'}"
+    return f"{what}; {what_next(action)}"
 
 
 def _leads_on(position: int, gap: Delivery) -> bool:

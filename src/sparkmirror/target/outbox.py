@@ -15,6 +15,7 @@ from sparkmirror.batch.choice import IN_FLIGHT_MAX, Traffic
 from sparkmirror.batch.header import BatchHeader, parse_header, stamp
 from sparkmirror.batch.span import Span
 from sparkmirror.errors import ProtocolError
+from sparkmirror.ledger.extent import Extent
 from sparkmirror.model import NO_EPOCH, TopicPartition
 from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.linger import Linger
@@ -58,6 +59,7 @@ class Outbox:
         self.has_open_gap = False
         self.is_held = False
         self.lost_reason = ""
+        self.extent: Extent | None = None
         self.state = State.FLOWING
         self._draining = False
         self.reason = ""

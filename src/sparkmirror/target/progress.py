@@ -142,7 +142,7 @@ class Progress:
             where = outbox.source
             offset, epoch = outbox.reach if self._in_transactions else (outbox.acknowledged, outbox.leader_epoch)
             if self._stored.get(where) != offset or where in self._released:
-                self._add_position(lots, where, offset, epoch, generation)
+                self._add_position(lots, outbox, offset, epoch, generation)
                 self._stored[where] = offset
         self._released.clear()
         if status or not self._in_transactions:
@@ -151,16 +151,17 @@ class Progress:
         return [self._queue(target, entries) for target, entries in lots.items()]
 
     def _add_position(
-        self, lots: dict[TopicPartition, list[_Entry]], where: TopicPartition, offset: int, epoch: int, generation: int
+        self, lots: dict[TopicPartition, list[_Entry]], outbox: Outbox, offset: int, epoch: int, generation: int
     ) -> None:
-        options = self._options
+        options, where = self._options, outbox.source
         released = where in self._released
         forget = partial(self._forget_position, where, released)
         key = connect.encode_key(options.connector, where)
         home = TopicPartition(options.topics.offsets, murmur2_partition(key, self._offsets_partitions))
         lots.setdefault(home, []).append(_Entry(key, connect.encode_value(offset), forget))
         position = Position(offset, epoch, self._topic_ids[where])
-        value = positions.encode_value(PositionRecord(position, generation, self._task, released, self._run))
+        record = PositionRecord(position, generation, self._task, released, self._run, outbox.extent)
+        value = positions.encode_value(record)
         entry = _Entry(positions.encode_key(options.connector.source_alias, where), value, forget)
         lots.setdefault(TopicPartition(options.topics.positions, 0), []).append(entry)
 

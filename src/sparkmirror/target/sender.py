@@ -33,6 +33,7 @@ from sparkmirror.target.dispatch import Dispatch
 from sparkmirror.target.guarantee import AtLeastOnce, Guarantee
 from sparkmirror.target.intake import CONTINUE_ALWAYS, Intake
 from sparkmirror.target.isolation import Isolation
+from sparkmirror.target.landing import Landing
 from sparkmirror.target.limits import TargetLimits
 from sparkmirror.target.outbox import Outbox, State
 from sparkmirror.target.packing import PASS_OR_MERGE, Packing
@@ -102,13 +103,14 @@ class Sender:
             self._selector, self._brokers, self._next_batch, self._take_back, int(options.request_seconds * 1000)
         )
         self._isolation = Isolation(peer, self._intake, self.tally, self._dispatch.flush_socket_of)
+        self._landing = Landing(self._progress, self.tally, options.on_data_loss, self._brokers.topic_id)
         self._routing = Routing(peer, self._intake, self.tally, self._isolation.fail, self._close_range)
         self._finish_by = 0.0
         self._tend_at = 0.0
         self.error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="sparkmirror-sender", daemon=True)
         self._guarantee = self._make_guarantee()
-        self._intake.take_plan(plan)
+        self._take_plan(plan)
 
     def _make_guarantee(self) -> Guarantee:
         options, transactions = self._options, self._options.transactions
@@ -295,8 +297,7 @@ class Sender:
                 case "release":
                     touched = self._intake.take_release(delivery)
                 case "plan":
-                    self._plan = PlanRow.parse(bytes(delivery.payload))
-                    self._intake.take_plan(self._plan)
+                    self._take_plan(PlanRow.parse(bytes(delivery.payload)))
                     continue
                 case _:
                     self._intake.take_fault(delivery)
@@ -309,6 +310,14 @@ class Sender:
         if until := outbox.linger.tell_end():
             self._isolation.rest(outbox, until)
         self._dispatch.offer(outbox)
+
+    def _take_plan(self, plan: PlanRow) -> None:
+        self._plan = plan
+        self._intake.take_plan(plan)
+        for assigned, _ in plan.partitions:
+            outbox = self._intake.outboxes[assigned.partition]
+            if reason := self._landing.expect(outbox, assigned):
+                self._isolation.hold(outbox, reason)
 
     # Batches out.
 
@@ -354,6 +363,8 @@ class Sender:
             elif not outbox.is_ledger:
                 self._progress.map_batches(outbox.source, moved)
                 self.tally.sent(batch.records, len(batch.data))
+                if reason := self._landing.add(outbox, moved):
+                    self._isolation.hold(outbox, reason)
                 self._isolation.after_progress(outbox)
         elif verdict is Verdict.RETRY or verdict is Verdict.MOVED:
             self.tally.retries += 1

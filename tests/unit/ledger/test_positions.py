@@ -1,10 +1,12 @@
 """Our own position records, and who is believed when they differ from Connect's."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
 from sparkmirror.errors import ProtocolError
+from sparkmirror.ledger.extent import Extent
 from sparkmirror.ledger.positions import (
     PositionRecord,
     authoritative,
@@ -17,18 +19,21 @@ from sparkmirror.model import Position, TopicPartition
 
 TOPIC_ID = UUID("5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb")
 RECORD = PositionRecord(Position(1001, 7, TOPIC_ID), generation=4, task=2, released=True)
+LANDED = replace(RECORD, extent=Extent("A.orders", TOPIC_ID, 2002))
 
 
 def test_records_are_compact_json() -> None:
     assert encode_key("A", TopicPartition("orders", 3)) == b'["A","orders",3]'
     assert encode_value(RECORD) == (
-        b'{"offset":1001,"epoch":7,"id":"5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb","generation":4,"task":2,"released":true,"run":""}'
+        b'{"offset":1001,"epoch":7,"id":"5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb","generation":4,"task":2,"released":true,"run":"",'
+        b'"target":null}'
     )
 
 
 def test_records_survive_the_round_trip() -> None:
     assert decode_key(encode_key("A", TopicPartition("orders", 3))) == ("A", TopicPartition("orders", 3))
     assert decode_value(encode_value(RECORD)) == RECORD
+    assert decode_value(encode_value(LANDED)) == LANDED
     assert decode_value(None) is None
 
 

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from sparkmirror.ledger.extent import Extent
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingAddress
 from sparkmirror.relay.schema import FLUSH, FLUSH_BATCH, PLAN, ROW_DDL, ROW_SCHEMA, RUN, Row, to_arrow
@@ -28,7 +29,8 @@ def test_rows_come_out_of_arrow_as_they_went_in() -> None:
 
 def test_the_writer_reads_from_a_plan_row_what_the_reader_put_in() -> None:
     recreated = Assigned(TopicPartition("zahlungen-ü", 0), 0, -1, UUID(int=5), end=9, restarted_from=500)
-    known = Assigned(TopicPartition("orders", 3), 42, 7, UUID(int=1 << 100))
+    extent, found = Extent("A.orders", UUID(int=6), 42), Extent("A.orders", UUID(int=7), 0)
+    known = Assigned(TopicPartition("orders", 3), 42, 7, UUID(int=1 << 100), extent=extent, found=found)
     plan = TaskPlan(2, "run-1", 5, 8, 600.0, (known,), 1000, 6, {}, {}, 0, 50)
     ring = RingAddress(123, 4, 5, 1 << 20)
     row = plan_row(plan, 9, [(known, 0), (recreated, -1)], ring)

@@ -1,0 +1,84 @@
+"""Whether mirrored records are still on the target: what a topic that was deleted or truncated there has taken along.
+
+Each partition's extent (`ledger.extent`) grows with acknowledgements and is stored with its position. The planner finds
+before a start that a log does not reach so far, acknowledgements show it in mid-run: they come back. Owned by
+`target.sender`.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from sparkmirror.ledger.extent import TARGET_DELETED, Extent, judge
+from sparkmirror.model import NO_TOPIC_ID
+from sparkmirror.policy.loss import CONTINUE, DONE, LossPolicy, what_next
+from sparkmirror.source.plan import Assigned
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Batch
+from sparkmirror.target.progress import Progress
+from sparkmirror.target.tally import Tally
+
+log = logging.getLogger(__name__)
+
+
+class Landing:
+    """Judges for all partitions of a task. `topic_id` says which topic of a name is written to now, if it is known."""
+
+    def __init__(
+        self, progress: Progress, tally: Tally, policy: LossPolicy, topic_id: Callable[[str], UUID | None]
+    ) -> None:
+        self._progress = progress
+        self._tally = tally
+        self._policy = policy
+        self._topic_id = topic_id
+
+    def expect(self, outbox: Outbox, assigned: Assigned) -> str:
+        """The task takes a partition on. A reason to hold it, if its log was cut back and the file says so."""
+        outbox.extent = assigned.extent
+        if assigned.extent is None or assigned.found is None:
+            return ""
+        return self._lose(outbox, assigned.extent, assigned.found)
+
+    def add(self, outbox: Outbox, landed: Iterable[Batch]) -> str:
+        """Batches were acknowledged, in order. A reason to hold the partition, as `expect` gives.
+
+        An offset below what was acknowledged before cannot be, unless what lay there is gone: a batch that is sent
+        again and was written before is answered with the place that it has, and none is sent again once acknowledged.
+        """
+        topic = outbox.target.topic
+        extent = outbox.extent
+        reason = ""
+        for batch in landed:
+            base = batch.base_offset
+            if base < 0 or outbox.is_held:
+                continue
+            if extent is None:
+                extent = Extent(topic, self._topic_id(topic) or NO_TOPIC_ID, base)
+            elif base < extent.end and extent.topic == topic:
+                found = Extent(topic, self._topic_id(topic) or extent.topic_id, base)
+                reason = self._lose(outbox, extent, found)
+                if reason:
+                    return reason
+                extent = found
+            extent = Extent(topic, extent.topic_id, base + batch.records)
+        outbox.extent = extent
+        return reason
+
+    def _lose(self, outbox: Outbox, known: Extent, found: Extent) -> str:
+        """Records it, and goes on where the file says so: then the extent is what was found."""
+        cause = judge(known, found)
+        if cause is None:
+            return ""
+        resumed = 0 if cause == TARGET_DELETED else found.end
+        lost = known.end - resumed
+        action = self._policy.of(outbox.source.topic)
+        what = f"mirrored records are gone from the target ({cause}): the log of {known.topic} reached to offset"
+        what = f"{what} {known.end} and goes on at {resumed}, {lost} are gone"
+        log.warning("%s: %s.", outbox.source, what)
+        self._progress.record_gap(outbox.source, cause, known.end, resumed, DONE[action], found.topic_id)
+        self._tally.gaps += 1
+        self._tally.lost_records += lost
+        if action != CONTINUE:
+            return f"{what}; {what_next(action)}"
+        outbox.extent = found
+        return ""

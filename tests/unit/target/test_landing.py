@@ -1,0 +1,106 @@
+"""Mirrored records that are gone from the target: seen by where acknowledged batches lie, told, and recorded."""
+
+from uuid import UUID
+
+import pytest
+from tests.unit.target.test_progress import hand_out, records_of
+
+from sparkmirror.ledger.extent import TARGET_DELETED, TARGET_TRUNCATED, Extent
+from sparkmirror.ledger.gaps import decode
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import NO_TOPIC_ID, Connector, TopicPartition
+from sparkmirror.policy.loss import ENDS_THE_MIRROR, LossPolicy
+from sparkmirror.relay.lease import RingAddress
+from sparkmirror.source.plan import Assigned
+from sparkmirror.target.landing import Landing
+from sparkmirror.target.limits import TopicLimits
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.parcel import Batch, Parcel
+from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.progress import Progress, ProgressOptions
+from sparkmirror.target.tally import Tally
+
+ORDERS = TopicPartition("orders", 0)
+REMOTE = "A.orders"
+ONE, OTHER = UUID(int=1), UUID(int=2)
+
+
+class Desk:
+    """One partition, its landing, and the topic that the target has under the name now."""
+
+    def __init__(self, action: str = "continue") -> None:
+        self.topic_id = ONE
+        self.tally = Tally(PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0), 25, ()))
+        self.progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
+        self.outbox = Outbox(ORDERS, None, 0, -1)
+        self.outbox.aim(REMOTE, TopicLimits())
+        self.landing = Landing(self.progress, self.tally, LossPolicy(action), lambda _: self.topic_id)
+
+    def land(self, base_offset: int, records: int = 10) -> str:
+        data = memoryview(b"")
+        parcel = Parcel(data, 0, 0, lambda: None)
+        batch = Batch(data, 0, (), records, 0, 0, parcel, 0.0)
+        batch.base_offset = base_offset
+        return self.landing.add(self.outbox, [batch])
+
+    def gaps(self) -> list[tuple[str, int, int, int, str]]:
+        sent = records_of(hand_out(self.progress.compose([], 1, {})))
+        found = [decode("A", record.key, record.value) for records in sent.values() for record in records]
+        return [(gap.cause, gap.expected, gap.resumed, gap.lost_records, gap.action) for gap in found if gap]
+
+
+def test_an_extent_grows_with_what_is_acknowledged_over_markers_and_unknown_places() -> None:
+    desk = Desk()
+    assert [desk.land(base) for base in (100, 110, -1, 121)] == [""] * 4
+    assert desk.outbox.extent == Extent(REMOTE, ONE, 131)
+    assert desk.gaps() == []
+
+
+def test_a_batch_that_lands_below_shows_that_the_target_was_truncated() -> None:
+    desk = Desk()
+    desk.land(100)
+    assert desk.land(60) == ""
+    assert desk.outbox.extent == Extent(REMOTE, ONE, 70)
+    assert desk.gaps() == [(TARGET_TRUNCATED, 110, 60, 50, "went on")]
+    assert (desk.tally.gaps, desk.tally.lost_records) == (1, 50)
+
+
+def test_or_deleted_if_the_topic_is_another_one() -> None:
+    desk = Desk()
+    desk.land(100)
+    desk.topic_id = OTHER
+    assert desk.land(0) == ""
+    assert desk.outbox.extent == Extent(REMOTE, OTHER, 10)
+    assert desk.gaps() == [(TARGET_DELETED, 110, 0, 110, "went on")]
+
+
+@pytest.mark.parametrize(("action", "done"), [("pause", "partition paused"), ("fail", "mirror ended")])
+def test_what_the_file_says_holds_the_partition_and_the_next_start_finds_the_same(action: str, done: str) -> None:
+    desk = Desk(action)
+    desk.land(100)
+    reason = desk.land(60)
+    assert "the log of A.orders reached to offset 110 and goes on at 60, 50 are gone" in reason
+    assert (ENDS_THE_MIRROR in reason) == (action == "fail")
+    desk.outbox.is_held = True
+    assert desk.land(70) == "", "what was on its way is not told again"
+    assert desk.outbox.extent == Extent(REMOTE, ONE, 110), "so it is stored, and found again"
+    assert desk.gaps() == [(TARGET_TRUNCATED, 110, 60, 50, done)]
+
+
+def test_a_start_is_told_by_the_planner_and_a_deleted_topic_counts_whole() -> None:
+    desk = Desk()
+    found = Extent(REMOTE, NO_TOPIC_ID, 0)
+    assert desk.landing.expect(desk.outbox, Assigned(ORDERS, 500, extent=Extent(REMOTE, ONE, 510), found=found)) == ""
+    assert desk.outbox.extent == found
+    assert desk.gaps() == [(TARGET_DELETED, 510, 0, 510, "went on")]
+    desk.topic_id = OTHER
+    assert desk.land(0) == ""
+    assert desk.gaps() == []
+
+
+def test_a_start_at_a_whole_target_says_nothing() -> None:
+    desk = Desk("fail")
+    extent = Extent(REMOTE, ONE, 510)
+    assert desk.landing.expect(desk.outbox, Assigned(ORDERS, 500, extent=extent)) == ""
+    assert desk.land(600) == ""
+    assert desk.gaps() == []
