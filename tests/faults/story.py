@@ -22,13 +22,14 @@ the rest is for a busy machine."""
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Addresses, the source's alias, its topic, and a directory for files."""
+    """Addresses, the source's alias, its topic, and a directory for files; how many copies the target keeps."""
 
     directory: Path
     source: str
     target: str
     alias: str
     topic: str
+    replicas: int = 1
 
     @property
     def remote_topic(self) -> str:
@@ -37,7 +38,8 @@ class Story:
     def text(self, *lines: str) -> str:
         """The flow's file; `lines` come last."""
         source, target = ({"bootstrap.servers": servers} for servers in (self.source, self.target))
-        return flow_file(source, target, alias=self.alias, topics=self.topic, lines=("tasks.max = 2", *lines))
+        own = ("tasks.max = 2", *lines)
+        return flow_file(source, target, alias=self.alias, topics=self.topic, lines=own, replicas=self.replicas)
 
     def run(
         self,

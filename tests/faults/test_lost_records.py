@@ -27,7 +27,7 @@ KINDS = ("whole", "deleted", "held", "anew", "cut", "gone", "gone-held", "last")
 
 
 def test_what_is_lost_on_either_side_is_recorded_and_held_where_the_file_says(story: Story) -> None:
-    """Eight topics are mirrored; while nobody looks five lose records, on one side or the other; two more in mid-run."""
+    """Of eight topics five lose records while nobody looks, on one side or the other, and two more in mid-run."""
     names = {kind: f"{story.topic}-{kind}" for kind in KINDS}
     story = Story(story.directory, story.source, story.target, story.alias, f"{story.topic}-.*")
     for name in names.values():
@@ -67,7 +67,7 @@ def _lose_while_nobody_looks(story: Story, names: dict[str, str]) -> None:
 
 
 def _assert_gaps_told(story: Story, names: dict[str, str]) -> None:
-    gaps = [gap for gap in _gaps(story) if gap["partition"] == 0]
+    gaps = [gap for gap in list_gaps(story) if gap["partition"] == 0]
     assert sorted(_told(gap) for gap in gaps) == sorted(
         [
             (names["deleted"], "retention", RECORDS, RECORDS + 100, 100, "went on"),
@@ -118,7 +118,7 @@ def _told(gap: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(gap[name] for name in ("topic", "cause", "expected", "resumed", "lost_records", "action"))
 
 
-def _gaps(story: Story) -> list[dict[str, Any]]:
+def list_gaps(story: Story) -> list[dict[str, Any]]:
     file = Path(story.directory, "gaps.properties")
     file.write_text(story.text())
     done = subprocess.run(

@@ -299,9 +299,9 @@ ON_DATA_LOSS = Key(
     Scope.FLOW,
     types.choice(*LOSS_ACTIONS),
     CONTINUE,
-    "What to do with a partition whose source lost records before they were mirrored: go on behind them, leave the "
-    "partition where it stands until this says `continue`, or end the mirror. The gap is recorded in any case: "
-    "`sparkmirror gaps`.",
+    "What to do with a partition whose source lost records before they were mirrored, or whose target lost them after: "
+    "go on behind them, leave the partition where it stands until this says `continue`, or end the mirror. The gap is "
+    "recorded in any case: `sparkmirror gaps`, docs/lost-records.md.",
     "goes on in silence",
 )
 ON_DATA_LOSS_TOPICS = Key(
