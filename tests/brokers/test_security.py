@@ -1,5 +1,6 @@
 """Every way to log in, on real brokers: the control plane's client and the bulk connections alike."""
 
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -142,6 +143,28 @@ def test_refused_certificates_are_told(guarded: KafkaCluster, tmp_path: Path) ->
     ):
         for sentence in refusals(client):
             assert words in sentence
+
+
+def test_a_broker_under_a_name_that_its_certificate_does_not_have_is_told(
+    guarded: KafkaCluster, tmp_path: Path
+) -> None:
+    good = by_certificate(guarded, tmp_path)
+    elsewhere = good | {"bootstrap.servers": good["bootstrap.servers"].replace("127.0.0.1", "127.1")}
+    for sentence in refusals(elsewhere):
+        assert "showed a certificate we do not trust" in sentence and "'127.1'" in sentence
+    log_in(elsewhere | {"ssl.endpoint.identification.algorithm": ""})
+
+
+def test_only_the_cipher_suites_that_are_listed_are_offered(guarded: KafkaCluster, tmp_path: Path) -> None:
+    listed = {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"}
+    client = by_certificate(guarded, tmp_path) | listed
+    log_in(client)
+    host, _, port = client["bootstrap.servers"].rpartition(":")
+    link = dial(host, int(port), client_settings(Cluster("A", client), "test"))
+    assert isinstance(link.socket, ssl.SSLSocket)
+    name, version, _ = link.socket.cipher() or ("", "", 0)
+    link.close()
+    assert (version, name.endswith("AES256-GCM-SHA384")) == ("TLSv1.2", True)
 
 
 def test_a_wrong_password_is_told(guarded: KafkaCluster, tmp_path: Path) -> None:

@@ -122,6 +122,7 @@ def test_positions_are_kept_in_the_same_topic(file: Path, real: dict[str, dict[s
     for flow, layers in flows_of(file):
         worker = enabled(real, file)[str(flow.name)]["worker"]
         assert flow.offset_storage_topic == worker["offset.storage.topic"]
+        assert flow.connector.group == worker["group.id"]
         assert str(flow.offset_storage_partitions) == worker["offset.storage.partitions"]
         assert str(flow.offset_storage_replication_factor) == worker["offset.storage.replication.factor"]
         assert flow.exactly_once_source_support == worker["exactly.once.source.support"].lower()
