@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test faults lint demo bench lock clean
+.PHONY: help setup test faults soak lint demo bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,6 +35,9 @@ test: $(READY) ## ruff, mypy and all tests; two workers, one of them for the tes
 
 faults: $(READY) ## the tests that take too long for `make test`; ARGS="-k name" for some of them
 	$(BIN)/python -m pytest -m long --timeout 1800 $(ARGS)
+
+soak: $(READY) ## two flows against each other for an hour of broken things; ARGS="--minutes 5"
+	$(BIN)/python -m tests.faults.soak $(ARGS)
 
 lint: $(READY) ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .

@@ -96,6 +96,17 @@ def rings_of(pids: Iterable[int]) -> set[int]:
     return {pid for pid in pids if any(link == RING for _, link in _descriptors(pid)) or _maps_ring(pid)}
 
 
+def open_rings(processes: Iterable[psutil.Process]) -> set[int]:
+    """The inodes of leased memory that any of the processes holds."""
+    found = set()
+    for process in processes:
+        for number, link in _descriptors(process.pid):
+            if link == RING:
+                with suppress(OSError):
+                    found.add(Path(f"/proc/{process.pid}/fd/{number}").stat().st_ino)
+    return found
+
+
 def _descriptors(pid: int) -> list[tuple[int, str]]:
     found = []
     with suppress(OSError):

@@ -72,14 +72,25 @@ class RunningFlow:
         self.query: StreamingQuery | None = None
 
     def start(self, spark: "SparkSession") -> None:
-        """A fresh checkpoint each time: with an old one, Spark would replay the old plan."""
+        """A fresh checkpoint each time: with an old one, Spark would replay the old plan.
+
+        Raises SparkMirrorError when Spark cannot start the query, for example on a full disk.
+        """
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
         from sparkmirror.engine.spark import activate
 
         activate(spark)
         self._starts += 1
         checkpoint = str(self._scratch / f"{self.run}-{self._starts}")
         writer = self._records(spark, checkpoint) if self.flow.transforms.steps else self._runs(spark, checkpoint)
-        self.query = (writer.trigger(availableNow=True) if self._once else writer).start()
+        try:
+            self.query = (writer.trigger(availableNow=True) if self._once else writer).start()
+        except (Py4JJavaError, PySparkException) as problem:
+            reason = _reason(str(problem))
+            hint = f"Spark's own files are in {self._scratch.parent}; TMPDIR chooses another place."
+            raise SparkMirrorError(f"{self.flow.name}: Spark did not start the query: {reason}", hint) from None
 
     def _runs(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
         from sparkmirror.engine.flow import read_runs, route, write_runs
@@ -97,7 +108,7 @@ class RunningFlow:
         """Restart a failed query after a pause; True once the flow is over. Raises FencedError when taken over."""
         if self.query is None:
             if time.monotonic() >= self._restart_at:
-                self.start(spark)
+                self._start_again(spark)
             return False
         if self.query.isActive:
             return False
@@ -107,11 +118,20 @@ class RunningFlow:
         reason = _reason(str(problem))
         if "FencedError" in str(problem):
             raise FencedError(f"{self.flow.name}: another instance has taken over this flow.", "Run it only once.")
-        pause = min(_RESTART_SECONDS * 2 ** (self._starts - 1), _RESTART_SECONDS_MAX)
-        log.warning("%s: the query failed and starts again in %.0f s: %s", self.flow.name, pause, reason)
         self.query = None
-        self._restart_at = time.monotonic() + pause
+        self._rest(reason)
         return False
+
+    def _start_again(self, spark: "SparkSession") -> None:
+        try:
+            self.start(spark)
+        except SparkMirrorError as problem:
+            self._rest(str(problem.args[0]))
+
+    def _rest(self, reason: str) -> None:
+        pause = min(_RESTART_SECONDS * 2 ** min(self._starts - 1, 10), _RESTART_SECONDS_MAX)
+        log.warning("%s: the query failed and starts again in %.0f s: %s", self.flow.name, pause, reason)
+        self._restart_at = time.monotonic() + pause
 
     def ask_to_stop(self) -> None:
         topics = ledger_topics(self.flow.name.source, self.flow.offset_storage_topic)
@@ -371,7 +391,7 @@ def _end_session(spark: "SparkSession") -> None:
 
 def _reason(text: str) -> str:
     """The sentence in a Spark exception: the last line of the Python traceback it carries."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     if own := [line for line in lines if line.startswith("sparkmirror.errors.")]:
         return own[-1].partition(": ")[2]
     raised = [line for line in lines if _RAISED.match(line)]

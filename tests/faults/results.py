@@ -1,0 +1,97 @@
+"""What the fault matrix found: rows, kept in a JSON file over several runs, and the page that shows them."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+_DELIVERIES = ("at least once", "exactly once")
+_INTRODUCTION = """\
+# Faults, and what came of them
+
+Written by `make faults` with `FAULTS_PAGE=docs/faults.md`: each row is a fault that struck a running flow while a
+writer went on writing 1,000 numbered records a second to two partitions. An independent consumer (librdkafka,
+read_committed) then checked each record: none is missing, each follows its predecessor, how many came again, and that
+the offset map translates no source offset to beyond its record. A cell says how many times it was struck, and the
+seeds of the dice that chose brokers, workers and passages.
+
+- **caught up**: seconds from the end of the fault until everything produced by then had arrived; the longest.
+- **silence**: the longest that no record arrived meanwhile, as far as the consumer was reading.
+- **repeated**: the most records that one strike repeated. At least once may repeat what was sent after the last stored
+  position (stored once a second), exactly once nothing.
+- **map behind**: how far before its record a source offset translates, at most.
+
+Kill points are places of the protocol at which a worker ends itself by SIGKILL (`sparkmirror.testing.kill_points`).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One strike. `problem` is empty when all was right, or says what was not, or why it could not be tried."""
+
+    fault: str
+    delivery: str
+    brokers: int
+    seed: int
+    caught_up_seconds: float = 0.0
+    repeats: int = 0
+    map_behind: int = 0
+    silence_seconds: float = 0.0
+    problem: str = ""
+    was_possible: bool = True
+
+
+class Results:
+    """Those of earlier runs stay, unless the same cell was struck with the same seed again."""
+
+    def __init__(self, page: Path) -> None:
+        self._page = page
+        self._file = page.with_suffix(".json")
+        self._rows: list[Result] = []
+        self.remarks: dict[str, str] = {}
+        if self._file.exists():
+            stored = json.loads(self._file.read_text())
+            self._rows = [Result(**row) for row in stored["results"]]
+            self.remarks = stored["found"]
+
+    def add(self, result: Result) -> None:
+        cell = (result.fault, result.delivery, result.brokers, result.seed)
+        self._rows = [row for row in self._rows if (row.fault, row.delivery, row.brokers, row.seed) != cell]
+        self._rows.append(result)
+        rows = sorted((asdict(row) for row in self._rows), key=lambda row: str(list(row.values())[:4]))
+        self._file.write_text(json.dumps({"found": self.remarks, "results": rows}, indent=1) + "\n")
+        self._page.write_text(render(self._rows, self.remarks))
+
+
+def render(rows: list[Result], remarks: dict[str, str]) -> str:
+    """The page. `remarks` tells what was found and mended, by fault."""
+    lines = [_INTRODUCTION]
+    for delivery in _DELIVERIES:
+        for brokers in sorted({row.brokers for row in rows if row.delivery == delivery}):
+            lines += [f"## {delivery.capitalize()}, {brokers} broker{'s' if brokers > 1 else ''} on each side", ""]
+            lines += [
+                "| fault | runs | seeds | silence | caught up | repeated | map behind | failures |",
+                "|---|---|---|---|---|---|---|---|",
+            ]
+            faults = dict.fromkeys(row.fault for row in rows if (row.delivery, row.brokers) == (delivery, brokers))
+            for fault in sorted(faults):
+                lines.append(
+                    _row([row for row in rows if (row.fault, row.delivery, row.brokers) == (fault, delivery, brokers)])
+                )
+            lines.append("")
+    if remarks:
+        lines += ["## Found and mended", "", *(f"- **{where}**: {what}" for where, what in remarks.items()), ""]
+    return "\n".join(lines)
+
+
+def _row(rows: list[Result]) -> str:
+    done = [row for row in rows if row.was_possible]
+    seeds = ", ".join(str(row.seed) for row in sorted(rows, key=lambda row: row.seed))
+    if not done:
+        return f"| {rows[0].fault} | 0 | {seeds} | | | | | not tried: {rows[0].problem} |"
+    failed = [row for row in done if row.problem]
+    told = "none" if not failed else "; ".join(f"seed {row.seed}: {row.problem}" for row in failed)
+    caught_up = max(row.caught_up_seconds for row in done)
+    silence = max(row.silence_seconds for row in done)
+    repeats, behind = max(row.repeats for row in done), max(row.map_behind for row in done)
+    measured = f"{silence:.1f} s | {caught_up:.1f} s | {repeats:,} | {behind:,}"
+    return f"| {rows[0].fault} | {len(done)} | {seeds} | {measured} | {told} |"
