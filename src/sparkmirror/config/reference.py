@@ -90,8 +90,9 @@ A MirrorMaker that Strimzi ran is taken over: its positions are those of the con
 group `groupId` (`group.id`; `mirrormaker2-cluster`). Stop it first: while that group has members, nothing starts.
 Positions go on being kept there, as Connect does, so that it can go on from them in turn.
 
-`config convert` does not move positions: a file that was converted to a resource, or back, says in a note where the
-other form keeps them. `progress.connector`, `T.offset.storage.topic` and `T.group.id` name the place in a file.
+`config convert` does not move positions; its notes say where the other form keeps them. To have a resource go on from
+those of a file, put `progress.connector: MirrorSourceConnector` and `offsets.storage.topic: mm2-offsets.S.internal` into
+the `config` of its `sourceConnector`.
 """
 
 _SECTIONS: tuple[tuple[str, tuple[Scope, ...]], ...] = (

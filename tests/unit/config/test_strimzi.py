@@ -124,6 +124,13 @@ def test_a_resource_of_today_is_the_same_flow_with_positions_in_its_own_topic() 
     assert without_clients(flow_of(TARGET)) == without_clients(wanted)
 
 
+def test_a_resource_may_go_on_from_the_positions_of_a_file() -> None:
+    lines = "progress.connector: MirrorSourceConnector", "offsets.storage.topic: mm2-offsets.a.internal"
+    own = "".join(f"        {line}\n" for line in lines)
+    flow = flow_of(TARGET.replace("        replication.factor: -1\n", f"        replication.factor: -1\n{own}"))
+    assert (flow.connector.name, flow.offset_storage_topic) == ("MirrorSourceConnector", "mm2-offsets.a.internal")
+
+
 def test_secrets_are_files_below_a_directory(tmp_path: Path) -> None:
     secrets = {
         "ca/old.crt": "OLD", "ca/new.crt": "NEW", "ca/ca.p12": "x", "user/password": "hunter2",
