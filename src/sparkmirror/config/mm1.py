@@ -34,6 +34,7 @@ from sparkmirror.config.mm1_names import (
 from sparkmirror.config.problems import Problems
 from sparkmirror.config.properties import Entry, parse_properties, read_properties
 from sparkmirror.config.reading import Reader
+from sparkmirror.config.security import check_security
 from sparkmirror.config.unused import UNUSED
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import Cluster
@@ -86,7 +87,9 @@ def translate_mm1(command: MirrorMaker1) -> MirrorConfig:
         _require_servers(consumer, "zookeeper.connect", "zk.connect")
         _require_group(consumer)
     _require_servers(producer, "zk.connect")
-    options = Problems("kafka-mirror-maker")
+    for client, alias in (*((consumer, "source") for consumer in consumers), (producer, TARGET)):
+        check_security(_cluster(client, alias), client.settings, client.problems)
+    options = Problems("the command line")
     topics = _topic_lines(command, options)
     _refuse_same_cluster(consumers, producer)
     _raise_all([*(consumer.problems for consumer in consumers), producer.problems, options])
@@ -102,8 +105,11 @@ def load_consumer(file: str) -> tuple[Cluster, str]:
     _require_servers(consumer, "zookeeper.connect", "zk.connect")
     _require_group(consumer)
     _raise_all([consumer.problems])
-    client = {name: entry.value.strip() for name, entry in consumer.settings.items() if name in _COMMON}
-    return Cluster("source", client), consumer.value(_GROUP_ID)
+    return _cluster(consumer, "source"), consumer.value(_GROUP_ID)
+
+
+def _cluster(client: _Client, alias: str) -> Cluster:
+    return Cluster(alias, {name: entry.value.strip() for name, entry in client.settings.items() if name in _COMMON})
 
 
 def render_flows(

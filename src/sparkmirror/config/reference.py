@@ -91,8 +91,8 @@ group `groupId` (`group.id`; `mirrormaker2-cluster`). Stop it first: while that 
 Positions go on being kept there, as Connect does, so that it can go on from them in turn.
 
 `config convert` does not move positions; its notes say where the other form keeps them. To have a resource go on from
-those of a file, put `progress.connector: MirrorSourceConnector` and `offsets.storage.topic: mm2-offsets.S.internal` into
-the `config` of its `sourceConnector`.
+those of a file, put `progress.connector: MirrorSourceConnector` and `offsets.storage.topic: mm2-offsets.S.internal`
+into the `config` of its `sourceConnector`.
 """
 
 _SECTIONS: tuple[tuple[str, tuple[Scope, ...]], ...] = (

@@ -226,7 +226,7 @@ def test_all_problems_of_both_files_are_told_at_once_with_their_lines(files: Fil
         "consumer.config: `group.id` is missing",
         "producer.config:1: `request.timeout.ms = 0`",
         "producer.config: `bootstrap.servers` is missing",
-        "kafka-mirror-maker: neither",
+        "the command line: neither",
     ):
         assert part in said
 
@@ -247,6 +247,11 @@ def test_config_providers_and_inline_comments_are_understood_as_everywhere(files
     (flow,) = files.translate(consumer).flows
     assert (flow.source.bootstrap_servers, flow.progress_group) == ("src:9092", "mirror")
     assert len(files.warnings(consumer)) == 1, "the comment is told, nothing else"
+
+
+def test_a_log_in_that_lacks_something_is_told_with_the_line_of_its_own_file(files: Files) -> None:
+    with pytest.raises(ConfigError, match=r"consumer.*:\d+: cluster `source`: sasl.jaas.config is missing"):
+        files.translate(CONSUMER + "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n")
 
 
 def test_security_reaches_the_right_cluster(files: Files) -> None:
