@@ -4,8 +4,35 @@ Asked by the reader and the sender, whose loops must not stand still for so long
 """
 
 import sys
-from functools import cache
+import time
 from threading import Thread
+from typing import Final
+
+_WAIT_SECONDS_MAX: Final = 2.0
+"""Loading takes less even beside others; what takes longer is compiling, which happens once on a machine."""
+
+
+class _Loading:
+    """The one loading of a process."""
+
+    def __init__(self) -> None:
+        self._thread: Thread | None = None
+        self._began_at = 0.0
+
+    def begin(self) -> Thread:
+        if self._thread is None:
+            self._thread = Thread(target=_load, name="kernels", daemon=True)
+            self._began_at = time.monotonic()
+            self._thread.start()
+        return self._thread
+
+    def ends_soon(self) -> bool:
+        if self._thread is None or not self._thread.is_alive():
+            return False
+        return time.monotonic() - self._began_at < _WAIT_SECONDS_MAX
+
+
+_loading = _Loading()
 
 
 def kernels_ready() -> bool:
@@ -13,19 +40,17 @@ def kernels_ready() -> bool:
 
     Who must have a kernel need not ask: using one waits until it is loaded.
     """
-    return not _loader().is_alive()
+    return not _loading.begin().is_alive()
+
+
+def kernels_soon() -> bool:
+    """Whether they are being loaded and can be expected within the second or two: much that waits may then be merged."""
+    return _loading.ends_soon()
 
 
 def kernels_loaded() -> bool:
     """As `kernels_ready`, but does not begin to load them."""
     return "sparkmirror.batch.kernels" in sys.modules and kernels_ready()
-
-
-@cache
-def _loader() -> Thread:
-    loader = Thread(target=_load, name="kernels", daemon=True)
-    loader.start()
-    return loader
 
 
 def _load() -> None:

@@ -13,7 +13,7 @@ from sparkmirror.batch.choice import MERGED_BYTES_MAX, Traffic, choose, may_pay
 from sparkmirror.batch.deep import Limits, rewrite
 from sparkmirror.batch.header import BatchHeader, Codec, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
-from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.batch.loading import kernels_ready, kernels_soon
 from sparkmirror.model import NO_EPOCH
 from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.parcel import Batch, Parcel, fuse, slice_spans
@@ -21,6 +21,9 @@ from sparkmirror.target.parcel import Batch, Parcel, fuse, slice_spans
 _UNLIMITED_BYTES: Final = 1 << 30
 _PASS_BATCHES: Final = 16
 """So many batches pass before merging is considered again, once it was found not to pay."""
+
+_MANY_BATCHES: Final = 1000
+"""So many take a twentieth of a second to pass in an idle process, and several times that in one that imports numba."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,16 @@ class Packing:
             parcel = _fuse_head(queue, traffic.merged_bytes_max)
             self._merge(parcel, header, limits, traffic)
         return parcel
+
+    def awaits_kernels(self, queue: deque[Parcel]) -> bool:
+        """Whether so many small batches wait that to load the kernels and merge them is faster than to pass them.
+
+        The first one has passed: that is what loading begins with.
+        """
+        if not self.merging or not kernels_soon():
+            return False
+        header, waiting_bytes = queue[0].header, sum(parcel.left_bytes for parcel in queue)
+        return header is not None and waiting_bytes // header.total_bytes >= _MANY_BATCHES
 
     def refit(self, batch: Batch, limits: TopicLimits) -> list[Batch]:
         """A batch that the target's limits refused, as batches within them. Raises RecordTooLarge."""

@@ -329,6 +329,9 @@ class Sender:
         if not is_again and not guarantee.admits(outbox):
             return None
         began = time.monotonic()
+        if outbox.awaits_kernels:
+            self._isolation.rest(outbox, began + _TEND_SECONDS)
+            return None
         try:
             batch = outbox.next_batch(*guarantee.identity, guarantee.transactional)
         except RecordTooLarge as problem:

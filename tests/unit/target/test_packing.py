@@ -338,3 +338,17 @@ def test_a_damaged_header_behind_runs_that_are_merged_loses_none_of_them() -> No
         assert sent[0].spans[0].first_offset == 20
         assert sum(one.records for one in sent) == records
         assert outbox.acknowledged == 20 + records
+
+
+def test_a_thousand_small_batches_wait_for_kernels_that_are_being_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkmirror.target.packing.kernels_ready", lambda: False)
+    monkeypatch.setattr("sparkmirror.target.packing.kernels_soon", lambda: True)
+    small = [batch(offset, [b"v"]) for offset in range(1200)]
+    many, few, own = new_outbox(Packing()), new_outbox(Packing()), new_outbox(Packing(merging=False))
+    accept(many, 1200, *small)
+    accept(few, 300, *small[:300])
+    accept(own, 1200, *small)
+    assert many.awaits_kernels
+    assert not few.awaits_kernels and not own.awaits_kernels
+    monkeypatch.setattr("sparkmirror.target.packing.kernels_soon", lambda: False)
+    assert not many.awaits_kernels
