@@ -1,6 +1,6 @@
 """Whether the next batches of a partition are better merged than passed through, and how many of them; pure.
 
-Called by `target.outbox` for each batch that it is about to send: `may_pay` first, then `choose` where that says yes.
+Called by `target.packing` for each batch that is about to be sent: `may_pay` first, then `choose` where that says yes.
 
 The cost model. A batch that passes through costs some 50 µs of CPU over all processes, whatever its size: its share of
 requests, answers, positions and rows. Merging costs some 45 µs, and for each byte of records what it takes to decode
@@ -62,6 +62,11 @@ def may_pay(batch_bytes: int, codec: Codec, queued_bytes: int, traffic: Traffic)
     """Whether merging would pay if all of the `queued_bytes` came in batches as large as the next one. 1 µs."""
     batches = min(queued_bytes, traffic.merged_bytes_max) // batch_bytes
     return _pays(batches, batches * batch_bytes, codec, queued_bytes // batch_bytes, traffic)
+
+
+def passing_seconds(batches: int, traffic: Traffic) -> float:
+    """What it would take to pass so many waiting batches through, one by one."""
+    return batches * (_BATCH_SECONDS + _waiting_seconds(batches, traffic))
 
 
 def choose(headers: Headers, first: int, traffic: Traffic) -> int:

@@ -34,13 +34,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What one Metadata answer said. `errors` holds the broker's error code of each topic it could not describe."""
+    """What one Metadata answer said. `errors` holds the broker's error code of each topic it could not describe.
+
+    `is_far` says of the broker that answered whether it is (`kafka.dial`).
+    """
 
     brokers: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
+    is_far: bool = False
 
 
 def look_up(settings: ClientSettings, topics: Iterable[str]) -> ClusterView:
@@ -83,7 +87,7 @@ def _view(link: Link, topics: list[str]) -> ClusterView:
                 leaders[where] = partition.leader_id
             epochs[where] = partition.leader_epoch
     brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-    return ClusterView(brokers, leaders, epochs, ids, errors)
+    return ClusterView(brokers, leaders, epochs, ids, errors, link.is_far)
 
 
 @dataclass(frozen=True, slots=True)

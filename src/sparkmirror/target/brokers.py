@@ -47,6 +47,7 @@ class Brokers:
         self._look_up_after = 0.0
         self._look_up_pause = _BACKOFF_SECONDS
         self.problem = ""
+        self.is_far = False
         self.changes = 0
         self.dialect: Dialect | None = PLAIN
 
@@ -109,6 +110,7 @@ class Brokers:
         self._look_up_pause = _BACKOFF_SECONDS
         self.changes += 1
         view: ClusterView = outcome.result
+        self.is_far = view.is_far
         self._addresses.update(view.brokers)
         self._leaders.update(view.leaders)
         self._topic_ids.update(view.topic_ids)

@@ -172,7 +172,7 @@ class Outbox:
     @property
     def awaits_kernels(self) -> bool:
         """Whether what waits is better sent in a moment, merged."""
-        return not self._resend and bool(self._queue) and self._packing.awaits_kernels(self._queue)
+        return not self._resend and bool(self._queue) and self._packing.awaits_kernels(self._queue, self._traffic())
 
     def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:
         """The next batch to send, stamped; None when there is none.

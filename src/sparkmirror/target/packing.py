@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from sparkmirror.batch.choice import MERGED_BYTES_MAX, Traffic, choose, may_pay
+from sparkmirror.batch.choice import MERGED_BYTES_MAX, Traffic, choose, may_pay, passing_seconds
 from sparkmirror.batch.deep import Limits, rewrite
 from sparkmirror.batch.header import BatchHeader, Codec, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
@@ -22,8 +22,8 @@ _UNLIMITED_BYTES: Final = 1 << 30
 _PASS_BATCHES: Final = 16
 """So many batches pass before merging is considered again, once it was found not to pay."""
 
-_MANY_BATCHES: Final = 1000
-"""So many take a twentieth of a second to pass in an idle process, and several times that in one that imports numba."""
+_LONG_SECONDS: Final = 0.05
+"""In a process that imports numba meanwhile, passing takes several times as long as in others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,14 @@ class Packing:
             self._merge(parcel, header, limits, traffic)
         return parcel
 
-    def awaits_kernels(self, queue: deque[Parcel]) -> bool:
-        """Whether so many small batches wait that to load the kernels and merge them is faster than to pass them.
-
-        The first one has passed: that is what loading begins with.
-        """
+    def awaits_kernels(self, queue: deque[Parcel], traffic: Traffic) -> bool:
+        """Whether kernels are being loaded, and so many small batches wait that to pass them would take much longer."""
         if not self.merging or not kernels_soon():
             return False
         header, waiting_bytes = queue[0].header, sum(parcel.left_bytes for parcel in queue)
-        return header is not None and waiting_bytes // header.total_bytes >= _MANY_BATCHES
+        if header is None:
+            return False
+        return passing_seconds(waiting_bytes // header.total_bytes, traffic) > _LONG_SECONDS
 
     def refit(self, batch: Batch, limits: TopicLimits) -> list[Batch]:
         """A batch that the target's limits refused, as batches within them. Raises RecordTooLarge."""

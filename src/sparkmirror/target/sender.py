@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.errors import ProtocolError, RecordTooLarge
 from sparkmirror.kafka.background import Background
 from sparkmirror.kafka.fencing import transactional_id
@@ -235,6 +236,8 @@ class Sender:
             self._guarantee.take(outcome)
             self._heed_limits(self._limits.take(outcome))
             opened = self._brokers.take(outcome)
+            if self._brokers.is_far and self._options.packing.merging:
+                kernels_ready()
             if opened is not None:
                 self._dispatch.open(opened)
             self._dispatch.house_homeless()

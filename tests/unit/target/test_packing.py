@@ -340,15 +340,26 @@ def test_a_damaged_header_behind_runs_that_are_merged_loses_none_of_them() -> No
         assert outbox.acknowledged == 20 + records
 
 
-def test_a_thousand_small_batches_wait_for_kernels_that_are_being_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_batches_wait_for_kernels_that_are_being_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkmirror.target.packing.kernels_ready", lambda: False)
     monkeypatch.setattr("sparkmirror.target.packing.kernels_soon", lambda: True)
     small = [batch(offset, [b"v"]) for offset in range(1200)]
-    many, few, own = new_outbox(Packing()), new_outbox(Packing()), new_outbox(Packing(merging=False))
+    many, few, own, far = (
+        new_outbox(Packing()),
+        new_outbox(Packing()),
+        new_outbox(Packing(merging=False)),
+        new_outbox(Packing()),
+    )
     accept(many, 1200, *small)
     accept(few, 300, *small[:300])
     accept(own, 1200, *small)
     assert many.awaits_kernels
     assert not few.awaits_kernels and not own.awaits_kernels
+    accept(far, 50, *small[:50])
+    first = far.next_batch(1000, 7)
+    assert first is not None
+    first.sent_at -= 0.1
+    far.succeed(first, 0)
+    assert far.awaits_kernels, "49 batches are ten round trips"
     monkeypatch.setattr("sparkmirror.target.packing.kernels_soon", lambda: False)
     assert not many.awaits_kernels
