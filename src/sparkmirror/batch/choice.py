@@ -35,6 +35,7 @@ _BYTE_SECONDS = {
     Codec.ZSTD: 5.0e-9,
 }
 _UNPACKED_SHARE = 1.5  # what a compressed byte becomes; the rest of the error is in how the records compress
+_PACKED_SHARE = 0.9
 _NEAR_SECONDS = 5e-3
 _WAITING_SHARE = 0.5
 _GAIN_MIN = 1.2
@@ -53,14 +54,16 @@ class Traffic:
     max_batch_bytes: int
     filled_bytes_max: int = MERGED_BYTES_MAX
 
-    @property
-    def merged_bytes_max(self) -> int:
-        return min(self.max_batch_bytes, self.filled_bytes_max)
+    def merged_bytes_max(self, codec: Codec) -> int:
+        """How much of the source to merge into one batch: packed records take more or less room than they did before,
+        and what does not fit would be a small batch among the few that may be in flight."""
+        room_bytes = min(self.max_batch_bytes, self.filled_bytes_max)
+        return room_bytes if codec is Codec.NONE else int(room_bytes * _PACKED_SHARE)
 
 
 def may_pay(batch_bytes: int, codec: Codec, queued_bytes: int, traffic: Traffic) -> bool:
     """Whether merging would pay if all of the `queued_bytes` came in batches as large as the next one. 1 µs."""
-    batches = min(queued_bytes, traffic.merged_bytes_max) // batch_bytes
+    batches = min(queued_bytes, traffic.merged_bytes_max(codec)) // batch_bytes
     return _pays(batches, batches * batch_bytes, codec, queued_bytes // batch_bytes, traffic)
 
 
@@ -78,7 +81,8 @@ def choose(headers: Headers, first: int, traffic: Traffic) -> int:
     table = headers.table[first:]
     control = headers.are_control[first:]
     sizes = np.where(control, 0, table[:, TOTAL_BYTES])
-    fitting = int(np.searchsorted(np.cumsum(sizes), traffic.merged_bytes_max, "right"))
+    codec = Codec(int(headers.codecs[first]))
+    fitting = int(np.searchsorted(np.cumsum(sizes), traffic.merged_bytes_max(codec), "right"))
     is_rewritten = not bool(headers.rows(first, first + 1).passable(traffic.max_batch_bytes)[0])
     kinds = headers.codecs[first:] + 8 * (table[:, MAGIC_NUMBER] == MAGIC)
     others = np.flatnonzero((kinds != kinds[0]) & ~control)
@@ -87,7 +91,7 @@ def choose(headers: Headers, first: int, traffic: Traffic) -> int:
         return max(count, 1)
     batches = count - int(np.count_nonzero(control[:count]))
     waiting = len(table) - int(np.count_nonzero(control))
-    return count if _pays(batches, int(sizes[:count].sum()), Codec(int(kinds[0]) & 7), waiting, traffic) else 1
+    return count if _pays(batches, int(sizes[:count].sum()), codec, waiting, traffic) else 1
 
 
 def _pays(batches: int, all_bytes: int, codec: Codec, waiting: int, traffic: Traffic) -> bool:

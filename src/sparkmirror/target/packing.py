@@ -48,7 +48,7 @@ class Packing:
         if self._must_rewrite(header, parcel, limits):
             self._rewrite(parcel, limits, traffic)
         elif self.merging and self._may_merge(header, parcel, queue, traffic):
-            parcel = _fuse_head(queue, traffic.merged_bytes_max)
+            parcel = _fuse_head(queue, traffic.merged_bytes_max(header.codec))
             self._merge(parcel, header, limits, traffic)
         return parcel
 
@@ -104,7 +104,7 @@ class Packing:
         for behind in queue:
             if behind is not parcel:
                 waiting_bytes += len(behind.data)
-            if waiting_bytes > traffic.merged_bytes_max:
+            if waiting_bytes > traffic.max_batch_bytes:
                 break
         return may_pay(header.total_bytes, header.codec, waiting_bytes, traffic) and kernels_ready()
 
@@ -113,7 +113,7 @@ class Packing:
             parcel.pass_until = parcel.at + _PASS_BATCHES * header.total_bytes
 
     def _rewrite(self, parcel: Parcel, limits: TopicLimits, traffic: Traffic, only_if_several: bool = False) -> bool:
-        stop = min(parcel.at + 2 * traffic.merged_bytes_max, len(parcel.data))
+        stop = min(parcel.at + 2 * min(traffic.max_batch_bytes, MERGED_BYTES_MAX), len(parcel.data))
         headers = read_headers(parcel.data, parcel.at, stop)
         if not len(headers):  # one batch, larger than what may be merged
             headers = read_headers(parcel.data, parcel.at, len(parcel.data))
