@@ -44,7 +44,7 @@ def kernels_ready() -> bool:
 
 
 def kernels_soon() -> bool:
-    """Whether they are being loaded and can be expected within the second or two: much that waits may then be merged."""
+    """Whether they are being loaded and will be there in a moment: what waits may then be merged."""
     return _loading.ends_soon()
 
 

@@ -18,6 +18,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.target.connection import PLAIN, Dialect, ProduceConnection
 
 _LOOK_UP = "metadata"
+_FORESIGHT = "foresight"
 _BACKOFF_SECONDS = 0.2
 _BACKOFF_SECONDS_MAX = 2.0
 
@@ -74,6 +75,10 @@ class Brokers:
         """As the last look-up said."""
         return self._topic_ids.get(topic)
 
+    def foresee(self, topics: Iterable[str]) -> None:
+        """Look topics up before anything waits for them: their leaders, addresses, how far away they are."""
+        self._background.submit(_FORESIGHT, partial(look_up, self._settings, list(topics)))
+
     def topic_key(self, connection: ProduceConnection, topic: str) -> UUID | str:
         return self._topic_ids[topic] if connection.by_id else topic
 
@@ -93,7 +98,7 @@ class Brokers:
 
     def take(self, outcome: Outcome) -> ProduceConnection | None:
         """Digest what background work brought; a new connection is returned, to be registered with the selector."""
-        if outcome.key == _LOOK_UP:
+        if outcome.key in (_LOOK_UP, _FORESIGHT):
             self._take_view(outcome)
             return None
         match outcome.key:

@@ -133,6 +133,7 @@ class Sender:
     # Called by the row thread.
 
     def start(self) -> None:
+        self._brokers.foresee([self._options.progress.topics.offsets])
         self._thread.start()
 
     def put(self, delivery: Delivery | Bundle) -> None:
