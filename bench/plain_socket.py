@@ -5,6 +5,7 @@ import threading
 import time
 
 from bench.copying import Copy
+from bench.loading import Batches
 from bench.workloads import LINK, Workload
 from sparkmirror.testing.proxy import LinkProxy
 
@@ -12,8 +13,8 @@ _CHUNK = bytes(1 << 20)
 _SECONDS = 3.0
 
 
-def measure_socket(workload: Workload) -> Copy:
-    """As many bytes as the link's window allows in a few seconds, counted as values of the workload."""
+def measure_socket(workload: Workload, batches: Batches) -> Copy:
+    """As many bytes as the link's window allows in a few seconds, counted in records as large as the batches' are."""
     size = int(LINK.window_bytes / LINK.round_trip_seconds * _SECONDS)
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
@@ -22,7 +23,8 @@ def measure_socket(workload: Workload) -> Copy:
         listener.accept()[0] as receiver,
     ):
         seconds, cpu_seconds = _carry(sender, receiver, size)
-    return Copy(size // workload.value_bytes, size / 1e6, seconds, cpu_seconds, 0, 0.0)
+    records = int(size / batches.bytes * batches.records)
+    return Copy(records, records * workload.value_bytes / 1e6, seconds, cpu_seconds, 0, 0.0)
 
 
 def _carry(sender: socket.socket, receiver: socket.socket, size: int) -> tuple[float, float]:

@@ -103,7 +103,7 @@ class Benchmark:
                 self._run_variants(workload, topic)
 
     def _measure_socket(self, workload: Workload) -> None:
-        outcome = self._try(partial(measure_socket, workload))
+        outcome = self._try(partial(measure_socket, workload, self.batches[workload.name]))
         self.copies.append(CopyRow(workload, "", SOCKET, "plain socket over the same link", outcome))
         self.plan.say(f"{workload.name}: plain socket: {describe_copy(outcome)}")
 
