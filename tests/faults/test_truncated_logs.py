@@ -115,7 +115,8 @@ def _create_unsafe(bootstrap: str, topic: str) -> None:
     """Led by one broker, followed by another, and lost by an election when only the follower is left."""
     config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
     new = NewTopic(topic, PARTITIONS, replica_assignment=[[LEADER, FOLLOWER]] * PARTITIONS, config=config)
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([new])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([new])[topic].result(30)
 
 
 def _lose_the_end(cluster: KafkaCluster, copy_more: Callable[[], None]) -> None:

@@ -28,6 +28,10 @@ from sparkmirror.target.progress import Progress
 log = logging.getLogger(__name__)
 
 _BYTES_MAX: Final = 256 << 20
+_BYTES_OF_LOAD: Final = 1 << 20
+"""A transaction that carried so much was one of many: what counts then is how much of the time data goes out."""
+_FLOW_TO_PAUSE: Final = 5
+_INTERVALS_MAX: Final = 5
 _ADD_AGAIN_SECONDS: Final = 0.1
 _NEVER: Final = float("inf")
 _FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
@@ -102,6 +106,7 @@ class ExactlyOnce:
         self._close_at = 0.0
         self._empty_until = 0.0
         self._closed_at = 0.0
+        self._pause = 0.0
         self._status_at = 0.0
         self._add_at = 0.0
         self._must_roll_back = False
@@ -126,8 +131,14 @@ class ExactlyOnce:
     def _open(self) -> None:
         """The first record after a pause is committed at once, under load a commit follows every interval."""
         self.phase = Phase.OPEN
-        self._close_at = self._closed_at + self._options.interval_seconds
+        self._close_at = self._closed_at + self._interval
         self._empty_until = time.monotonic() + self._options.interval_seconds
+
+    @property
+    def _interval(self) -> float:
+        """Under load no data goes out while a transaction ends: where that takes long, the next one lasts longer."""
+        least = self._options.interval_seconds
+        return min(max(least, self._pause * _FLOW_TO_PAUSE), least * _INTERVALS_MAX)
 
     @property
     def _due_at(self) -> float:
@@ -250,6 +261,7 @@ class ExactlyOnce:
     def _take_committed(self, answer: Answer) -> None:
         if answer.identity is not None:
             self.identity = answer.identity
+        self._pause = time.monotonic() - self._closed_at if self._bytes >= _BYTES_OF_LOAD else 0.0
         self._forget_transaction()
         self._hooks.commit()
         self.phase = Phase.READY

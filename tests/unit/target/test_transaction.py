@@ -215,6 +215,25 @@ def test_after_a_pause_the_first_record_is_committed_at_once_and_under_load_once
         desk.settle()
 
 
+@pytest.mark.parametrize(("size", "pause", "intervals"), [(10, 0.1, 1), (2 << 20, 0.1, 2.5), (2 << 20, 9.0, 5)])
+def test_under_load_slow_commits_make_longer_transactions(size: int, pause: float, intervals: float) -> None:
+    """What the brokers need for a commit is a sixth of the time at most, or the fifth of a longer interval's end."""
+    desk = Desk()
+    desk.now -= pause + INTERVAL
+    desk.begin()
+    outbox = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(outbox)
+    assert batch is not None
+    batch.data = memoryview(bytearray(size))
+    desk.transaction.sent(outbox, batch)
+    outbox.succeed(batch)
+    desk.tend(INTERVAL)
+    closed_at = desk.now
+    desk.settle()
+    assert desk.send(desk.fill(ORDERS, 3, 5)) is not None
+    assert desk.transaction.wake_at == pytest.approx(closed_at + intervals * INTERVAL, abs=0.15)
+
+
 def test_a_batch_that_is_given_up_after_its_position_was_written_has_the_true_one_written_behind_it(desk: Desk) -> None:
     outbox = desk.fill(ORDERS, 0, 3)
     batch = desk.send(outbox)
