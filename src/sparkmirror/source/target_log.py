@@ -20,7 +20,8 @@ def look_at_target(
 ) -> list[Assigned]:
     """Each with its extent by the ledger; with `found` too where the target's log does not reach so far.
 
-    A partition that is mirrored to another topic now has none, and one whose leader is away is not judged.
+    A partition that is mirrored to another topic now has none, nor one whose position somebody else has altered since:
+    whoever starts anew on purpose has lost nothing. One whose leader is away is not judged.
     """
     items = [replace(item, extent=_known(records.get(item.partition), item, remote_topic)) for item in items]
     found = _find(target, [(item.extent.topic, item.partition.partition) for item in items if item.extent is not None])
@@ -34,8 +35,11 @@ def look_at_target(
 
 
 def _known(record: PositionRecord | None, item: Assigned, remote_topic: Callable[[str], str]) -> Extent | None:
-    extent = None if record is None else record.extent
-    return extent if extent is not None and extent.topic == remote_topic(item.partition.topic) else None
+    if record is None or record.extent is None:
+        return None
+    stands_at = item.offset if item.restarted_from is None else item.restarted_from
+    is_ours = record.position.offset == stands_at and record.extent.topic == remote_topic(item.partition.topic)
+    return record.extent if is_ours else None
 
 
 def _find(target: Admin, wanted: Iterable[tuple[str, int]]) -> dict[TopicPartition, Extent]:

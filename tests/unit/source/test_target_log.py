@@ -10,7 +10,9 @@ from sparkmirror.source.plan import Assigned
 from sparkmirror.source.target_log import look_at_target
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
-PARTITIONS = {name: TopicPartition(name, 0) for name in ("whole", "cut", "anew", "gone", "away", "renamed", "unknown")}
+PARTITIONS = {
+    name: TopicPartition(name, 0) for name in ("whole", "cut", "anew", "gone", "away", "renamed", "reset", "unknown")
+}
 
 
 TOPICS = {"A.whole": ONE, "A.cut": ONE, "A.anew": OTHER, "A.away": ONE}
@@ -33,11 +35,11 @@ def test_only_where_the_target_was_cut_back_is_anything_found() -> None:
         for name, where in PARTITIONS.items()
         if name != "unknown"
     }
-    items = [Assigned(where, 300) for where in PARTITIONS.values()]
+    items = [Assigned(where, 0 if name == "reset" else 300) for name, where in PARTITIONS.items()]
     remote = {name: f"A.{name}" for name in PARTITIONS} | {"renamed": "B.renamed"}
     judged = look_at_target(Target(), items, records, remote.__getitem__)  # type: ignore[arg-type]
     assert [item.partition for item in judged] == list(PARTITIONS.values())
-    assert {item.partition.topic for item in judged if item.extent is None} == {"renamed", "unknown"}
+    assert {item.partition.topic for item in judged if item.extent is None} == {"renamed", "reset", "unknown"}
     assert {item.partition.topic: item.found for item in judged if item.found is not None} == {
         "cut": Extent("A.cut", ONE, 200),
         "anew": Extent("A.anew", OTHER, 7),
