@@ -1,10 +1,14 @@
-"""Partitions that change their task, and queries that begin anew in one process, under load and with both promises."""
+"""Partitions that change their task, queries that begin anew in one process, and workers that sleep too long: under
+load, and with both promises."""
 
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 from tests.faults.numbered import create_topic, wait_until
@@ -16,9 +20,15 @@ pytestmark = pytest.mark.long
 
 PROGRAM = Path(__file__).with_name("restarting_program.py")
 RESTARTS = 3
-promise = pytest.mark.parametrize(
-    "lines", [(), ("backup.exactly.once.source.support = enabled",)], ids=["least", "once"]
+SHORT_TIMES = (
+    "{alias}.consumer.request.timeout.ms = 3000",
+    "backup.producer.request.timeout.ms = 3000",
+    "backup.producer.transaction.timeout.ms = 3000",
 )
+SLEEP_SECONDS = 16.0
+"""Ten seconds of grace for a broker's own waiting come on top of a producer's request time-out."""
+EXACTLY_ONCE = ("backup.exactly.once.source.support = enabled",)
+promise = pytest.mark.parametrize("lines", [(), EXACTLY_ONCE], ids=["least", "once"])
 
 
 @promise
@@ -80,6 +90,34 @@ def test_a_query_that_is_stopped_and_started_anew_in_one_process_loses_nothing(
     arrival.assert_complete(writer.produced)
     assert story.positions() == writer.produced
     assert arrival.repeats() <= (0 if lines else RESTARTS * REPEATED_MAX)
+
+
+@promise
+def test_workers_that_sleep_over_every_time_out_go_on_and_lose_nothing(
+    breakable_story: Story, lines: tuple[str, ...]
+) -> None:
+    """Readers and writers alike; the coordinator has long aborted what was open."""
+    story = breakable_story
+    lines = (*lines, *(line.format(alias=story.alias) for line in SHORT_TIMES))
+    with story.writer() as writer, story.run(lines=lines) as run:
+        story.wait_until_close(run, writer)
+        workers = [psutil.Process(pid) for pair in run.rings() for pid in pair]
+        assert len(workers) == 4
+        wake_at = time.monotonic() + SLEEP_SECONDS
+        _signal(workers, signal.SIGSTOP)
+        wait_until(lambda: time.monotonic() >= wake_at, "they have slept", SLEEP_SECONDS + 2)
+        _signal(workers, signal.SIGCONT)
+        story.wait_for_flow(run)
+        story.wait_for_all(run, writer)
+        run.stop(30)
+    arrival = story.arrival()
+    arrival.assert_complete(writer.produced)
+    assert arrival.repeats() <= (0 if lines[0] in EXACTLY_ONCE else REPEATED_MAX)
+
+
+def _signal(processes: list[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        process.send_signal(number)
 
 
 def _owners(story: Story) -> dict[TopicPartition, int]:

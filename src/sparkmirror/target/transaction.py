@@ -54,8 +54,12 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionOptions:
-    """`interval_seconds` between two commits while data flows, `status_seconds` between two status records."""
+    """`interval_seconds` between two commits while data flows, `status_seconds` between two status records.
 
+    `target_alias` is for what people read.
+    """
+
+    target_alias: str
     connector: Connector
     timeout_ms: int
     interval_seconds: float
@@ -252,7 +256,7 @@ class ExactlyOnce:
         elif answer.error in _FENCED or answer.error in _ABORTED:
             self._recover(f"the coordinator answers {error_name(answer.error)}")
         elif answer.error != NO_ERROR:
-            raise refusal(answer.error, self._transactional_id, "its transaction")
+            raise self._refusal(answer.error, "the transaction")
         elif self.phase is Phase.ENDING:
             self._take_committed(answer)
         else:
@@ -291,7 +295,7 @@ class ExactlyOnce:
             self._coordinator.ask(Describe(self._transactional_id))
             return
         if answer.error != NO_ERROR or answer.identity is None:
-            raise refusal(answer.error, self._transactional_id, "taking a new producer epoch")
+            raise self._refusal(answer.error, "taking a new producer epoch")
         self.identity = answer.identity
         self._get_ready(bool(self._coordinator.second_protocol))
 
@@ -306,6 +310,9 @@ class ExactlyOnce:
         if answer.error == NO_ERROR and not (follows and answer.state in _ABORTED_STATES):
             raise FencedError(f"task {self._task} was fenced: a newer instance has taken over")
         raise SparkMirrorError(f"task {self._task}'s transaction took too long and was aborted; the task starts anew")
+
+    def _refusal(self, code: int, doing: str) -> SparkMirrorError:
+        return refusal(code, self._options.target_alias, f"{doing} of {self._transactional_id}")
 
     def _forget_transaction(self) -> None:
         self._unsettled.clear()

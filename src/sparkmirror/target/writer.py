@@ -235,6 +235,7 @@ def _codec(name: str) -> Codec | None:
 
 def _transactions(flow: FlowConfig) -> TransactionOptions:
     return TransactionOptions(
+        flow.name.target,
         flow.connector,
         flow.producer.transaction_timeout_ms,
         flow.transaction_interval_ms / 1000,

@@ -145,7 +145,7 @@ class CopyingOnce(RuleBasedStateMachine):
         self.intake = Intake(self.ring, self.progress, tally, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
         self.isolation = Isolation(self.ring, self.intake, tally, lambda _: None)  # type: ignore[arg-type]
         hooks = Hooks(lambda _: None, lambda _: None, self._store, self._commit, self._roll_back, lambda *_: None)
-        options = TransactionOptions(MM2, 60_000, 0.2, 1.0)
+        options = TransactionOptions("B", MM2, 60_000, 0.2, 1.0)
         self.once = ExactlyOnce(options, plan, self.coordinator, self.progress, hooks)  # type: ignore[arg-type]
         self.intake.take_plan(plan)
         self.outbox = self.intake.outboxes[WHERE]

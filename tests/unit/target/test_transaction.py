@@ -70,7 +70,7 @@ class Desk:
         self.rolled_back = 0
         self.refused: list[TopicPartition] = []
         hooks = Hooks(self._speak, self.offered.append, self._store, self._commit, self._roll_back, self._refuse)
-        options = TransactionOptions(Connector.of_dedicated_mode("A"), 60_000, INTERVAL, 3600.0)
+        options = TransactionOptions("B", Connector.of_dedicated_mode("A"), 60_000, INTERVAL, 3600.0)
         self.transaction = ExactlyOnce(options, plan, self.broker, self.progress, hooks)  # type: ignore[arg-type]
         self.now = time.monotonic()
         self.spoken: list[bool] = []
@@ -307,7 +307,10 @@ def test_an_end_that_is_not_authorized_ends_the_task(desk: Desk) -> None:
     assert batch is not None
     desk.outboxes[ORDERS].succeed(batch)
     desk.tend(INTERVAL)
-    with pytest.raises(SparkMirrorError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+    with pytest.raises(
+        SparkMirrorError,
+        match=r"^Cluster B: the transaction of A-.* failed with TRANSACTIONAL_ID_AUTH",
+    ):
         desk.settle(Answer(53))
 
 
