@@ -142,6 +142,8 @@ def examine(
 ) -> tuple[MirrorConfig, Problems]:
     """As `parse_config`, raising nothing: with errors, the configuration is what remains beside them."""
     problems = Problems(properties.file)
+    for message, entry in properties.remarks:
+        problems.warn(message, entry)
     properties = understand(properties, problems)
     aliases = _read_aliases(properties, problems)
     recognise(properties, aliases, problems)

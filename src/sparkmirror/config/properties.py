@@ -29,11 +29,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """A file's entries by key, and those that a later line replaced."""
+    """A file's entries by key, those that a later line replaced, and what is to be said of what became no entry."""
 
     file: str
     entries: Mapping[str, Entry]
     replaced: tuple[Entry, ...] = ()
+    remarks: tuple[tuple[str, Entry], ...] = ()
 
     def get(self, key: str) -> Entry | None:
         return self.entries.get(key)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.spelling import did_you_mean
+from sparkmirror.config.strimzi_fields import unknown_fields
 from sparkmirror.config.strimzi_login import SECRETS, login_entries, trust_entries
 from sparkmirror.config.yaml_lines import Branch, read_documents
 from sparkmirror.errors import ConfigError
@@ -63,7 +64,7 @@ def parse_strimzi(text: str, file: str, secrets: Path) -> Properties:
     entries: dict[str, Entry] = {}
     for entry in _Translation(spec, file, secrets).entries():
         entries.setdefault(entry.key, entry)
-    return Properties(file, entries)
+    return Properties(file, entries, remarks=tuple(unknown_fields(spec)))
 
 
 def _the_resource(documents: tuple[Branch, ...], file: str) -> Branch:

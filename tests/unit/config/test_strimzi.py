@@ -131,6 +131,27 @@ def test_a_resource_may_go_on_from_the_positions_of_a_file() -> None:
     assert (flow.connector.name, flow.offset_storage_topic) == ("MirrorSourceConnector", "mm2-offsets.a.internal")
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "told"),
+    [
+        ("topicsPattern:", "topicsPatern:", "26: `topicsPatern` is not a field of `mirrors`|`topicsPattern`"),
+        ("tasksMax:", "taskMax:", "21: `taskMax` is not a field of `sourceConnector`|`tasksMax`"),
+        ("groupId:", "groupID:", "10: `groupID` is not a field of `target`|`groupId`"),
+        ("  mirrors:", "  mirors: 1\n  mirrors:", "16: `mirors` is not a field of `spec`|`mirrors`"),
+        ("      alias: a", "      Alias: 1\n      alias: a", "18: `Alias` is not a field of `source`|`alias`"),
+    ],
+)
+def test_a_misspelt_field_is_told_with_its_line(right: str, wrong: str, told: str) -> None:
+    what, meant = told.split("|")
+    warnings = parse(TARGET.replace(right, wrong)).warnings
+    assert warnings == (f"mm2.yaml:{what} and has no effect; did you mean {meant}?",)
+
+
+def test_what_the_operator_alone_uses_is_no_mistake() -> None:
+    text = TARGET.replace("spec:\n", "spec:\n  replicas: 3\n  jvmOptions: {-Xmx: 1g}\n  metricsConfig: {}\n", 1)
+    assert parse(text.replace("tasksMax: 4", "tasksMax: 4\n      autoRestart: {enabled: true}")).warnings == ()
+
+
 def test_secrets_are_files_below_a_directory(tmp_path: Path) -> None:
     secrets = {
         "ca/old.crt": "OLD", "ca/new.crt": "NEW", "ca/ca.p12": "x", "user/password": "hunter2",
