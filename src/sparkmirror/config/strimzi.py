@@ -98,6 +98,7 @@ class _Translation:
         self._secrets = secrets
         self._target = spec.get("target")
         own_target = self._target.text_at("alias") or "target" if self._target else ""
+        self._lines: dict[FlowName, int] = {}
         self._connect = own_target or spec.text_at("connectCluster")
 
     def entries(self) -> Iterator[Entry]:
@@ -152,6 +153,9 @@ class _Translation:
                 message = f"a mirror names `{field}: {alias}`, which `clusters` does not list"
                 raise ConfigError(message, did_you_mean(alias, clusters), line=mirror.line, file=self._file)
         flow = FlowName(source, target)
+        if (other := self._lines.setdefault(flow, mirror.line)) != mirror.line:
+            message = f"two `mirrors` lead from `{source}` to `{target}`, the first on line {other}"
+            raise ConfigError(message, "make one of them, with both lists of topics", line=mirror.line, file=self._file)
         connector = mirror.get("sourceConnector")
         runs = "sourceConnector" in mirror.fields and _is_running(connector)
         yield Entry(f"{flow}.enabled", str(runs).lower(), connector.line if connector else mirror.line)

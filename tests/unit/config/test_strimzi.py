@@ -231,6 +231,10 @@ def test_client_credentials_are_kafkas_own(tmp_path: Path) -> None:
         ),
         (TARGET.replace("tasksMax: 4", "state: stopped"), "no flow is enabled"),
         (OLD.replace("targetCluster: b", "targetCluster: B"), "`targetCluster: B`, which `clusters` does not list"),
+        (
+            TARGET + "  - source: {alias: a, bootstrapServers: 'a:9092'}\n    sourceConnector: {}\n",
+            "mm2.yaml:28: two `mirrors` lead from `a` to `b`, the first on line 17",
+        ),
         ("x: &a\n  y: *a\n", "an alias (.*) of this YAML leads into itself"),
     ],
 )
