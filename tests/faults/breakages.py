@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from tests.faults.clock import SteppedClock
 from tests.faults.scene import AT_LEAST_ONCE, EXACTLY_ONCE, Scene
 from tests.faults.tree import is_gone
 from tests.scenarios.mirror import COMMAND
@@ -211,32 +212,22 @@ class Impossible(Exception):
     """This machine lacks what the fault needs; the sentence says what."""
 
 
-_FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
-
-
 def _step_clock(hours: int) -> Callable[[Scene], None]:
     """Our own processes' wall clock jumps while they run, and back."""
 
     def strike(scene: Scene) -> None:
-        if not _FAKETIME.exists():
-            raise Impossible("libfaketime is not installed (Debian's package libfaketime)")
-        now = scene.directory / "faketime"
-        now.write_text("+0")
+        try:
+            clock = SteppedClock(scene.directory / "clock")
+        except OSError as reason:
+            raise Impossible(str(reason)) from None
         scene.run.stop(30)
         scene.run.close()
-        scene.start_run(
-            {
-                "LD_PRELOAD": str(_FAKETIME),
-                "FAKETIME_TIMESTAMP_FILE": str(now),
-                "FAKETIME_NO_CACHE": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            }
-        )
+        scene.start_run(clock.environment)
         scene.catch_up()
-        now.write_text(f"{hours * 3600:+d}")
+        clock.step(hours * 3600)
         scene.wait(HOLD_SECONDS)
         scene.catch_up()
-        now.write_text("+0")
+        clock.step(0)
         scene.wait(SHORT_SECONDS)
         scene.catch_up()
         scene.run.stop(30)

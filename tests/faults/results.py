@@ -14,7 +14,8 @@ read_committed) then checked each record: none is missing, each follows its pred
 the offset map translates no source offset to beyond its record. A cell says how many times it was struck, and the
 seeds of the dice that chose brokers, workers and passages.
 
-- **caught up**: seconds from the end of the fault until everything produced by then had arrived; the longest.
+- **caught up**: seconds from the end of the fault until everything produced by then and a second later had arrived,
+  that second not counted; the longest.
 - **silence**: the longest that no record arrived meanwhile, as far as the consumer was reading.
 - **repeated**: the most records that one strike repeated. At least once may repeat what was sent after the last stored
   position (stored once a second), exactly once nothing.
@@ -35,31 +36,38 @@ class Result:
     caught_up_seconds: float = 0.0
     repeats: int = 0
     map_behind: int = 0
-    silence_seconds: float = 0.0
+    silence_seconds: float = -1.0
+    """-1 where it was not measured."""
     problem: str = ""
     was_possible: bool = True
 
 
 class Results:
-    """Those of earlier runs stay, unless the same cell was struck with the same seed again."""
+    """Those of other runs stay, unless the same cell was struck with the same seed again."""
 
     def __init__(self, page: Path) -> None:
         self._page = page
         self._file = page.with_suffix(".json")
-        self._rows: list[Result] = []
-        self.remarks: dict[str, str] = {}
-        if self._file.exists():
-            stored = json.loads(self._file.read_text())
-            self._rows = [Result(**row) for row in stored["results"]]
-            self.remarks = stored["found"]
 
     def add(self, result: Result) -> None:
+        """Into the file as it is now: another run may have added to it meanwhile."""
+        rows, found = self._read()
         cell = (result.fault, result.delivery, result.brokers, result.seed)
-        self._rows = [row for row in self._rows if (row.fault, row.delivery, row.brokers, row.seed) != cell]
-        self._rows.append(result)
-        rows = sorted((asdict(row) for row in self._rows), key=lambda row: str(list(row.values())[:4]))
-        self._file.write_text(json.dumps({"found": self.remarks, "results": rows}, indent=1) + "\n")
-        self._page.write_text(render(self._rows, self.remarks))
+        rows = [row for row in rows if (row.fault, row.delivery, row.brokers, row.seed) != cell]
+        rows.append(result)
+        rows.sort(key=lambda row: (row.delivery, row.brokers, row.fault, row.seed))
+        stored = {"found": found, "results": [asdict(row) for row in rows]}
+        self._file.write_text(json.dumps(stored, indent=1) + "\n")
+        self._page.write_text(render(rows, found))
+
+    def _read(self) -> tuple[list[Result], dict[str, str]]:
+        return read_results(self._file) if self._file.exists() else ([], {})
+
+
+def read_results(file: Path) -> tuple[list[Result], dict[str, str]]:
+    """The rows, and what was found and mended, by fault."""
+    stored = json.loads(file.read_text())
+    return [Result(**row) for row in stored["results"]], stored["found"]
 
 
 def render(rows: list[Result], remarks: dict[str, str]) -> str:
@@ -93,5 +101,9 @@ def _row(rows: list[Result]) -> str:
     caught_up = max(row.caught_up_seconds for row in done)
     silence = max(row.silence_seconds for row in done)
     repeats, behind = max(row.repeats for row in done), max(row.map_behind for row in done)
-    measured = f"{silence:.1f} s | {caught_up:.1f} s | {repeats:,} | {behind:,}"
+    measured = f"{_seconds(silence)} | {caught_up:.1f} s | {repeats:,} | {behind:,}"
     return f"| {rows[0].fault} | {len(done)} | {seeds} | {measured} | {told} |"
+
+
+def _seconds(measured: float) -> str:
+    return "–" if measured < 0 else f"{measured:.1f} s"

@@ -49,14 +49,11 @@ class FlowStory(Story):
     far_source: str = ""
     far_target: str = ""
     lines: tuple[str, ...] = ()
-    brokers: int = 1
 
     def text(self, *lines: str) -> str:
         source, target = ({"bootstrap.servers": servers} for servers in (self.far_source, self.far_target))
         every = ("tasks.max = 2", *self.lines, *lines)
-        return flow_file(
-            source, target, alias=self.alias, topics=self.topic, lines=every, replicas=min(self.brokers, 3)
-        )
+        return flow_file(source, target, alias=self.alias, topics=self.topic, lines=every, replicas=self.replicas)
 
 
 @dataclass(slots=True)
@@ -114,10 +111,10 @@ class Scene:
             self.target.bootstrap_servers,
             f"A{self._flows}",
             f"numbers-{self._flows}",
-            self.source.bootstrap_servers_far,
-            self.target.bootstrap_servers_far,
-            (f"backup.producer.client.id = A{self._flows}", *(EXACTLY_ONCE_LINES if exactly_once else ())),
-            self.mode.brokers,
+            min(self.mode.brokers, 3),
+            far_source=self.source.bootstrap_servers_far,
+            far_target=self.target.bootstrap_servers_far,
+            lines=(f"backup.producer.client.id = A{self._flows}", *(EXACTLY_ONCE_LINES if exactly_once else ())),
         )
         create_topic(self.story.source, self.story.topic, PARTITIONS, replicas=min(self.mode.brokers, 3))
         self.writer = self.story.writer()
@@ -155,6 +152,13 @@ class Scene:
     def catch_up(self) -> float:
         """Until all that is produced by now has arrived; fails on a gap. Seconds."""
         return self.witness.read_until(list(self.writer.produced), CATCH_UP_SECONDS_MAX)
+
+    def catch_up_with_more(self) -> float:
+        """As `catch_up`, and beyond: what is written from now on only arrives once whatever was killed works again."""
+        began = time.monotonic()
+        self.wait(1.0)
+        self.catch_up()
+        return time.monotonic() - began - 1.0
 
     def wait(self, seconds: float) -> None:
         """The fault lasts: the witness goes on reading."""

@@ -37,13 +37,18 @@ SETTLE_SECONDS_MAX = 150.0
 GROWTH_BYTES_MAX = 48 << 20
 """Per role, from the median of the first third of samples to that of the last: heaps of Python and the JVM breathe."""
 SAMPLES_MIN = 6
+ALL = "all together"
+SAMPLES_OF_ALL_MIN = 40
+"""Killed workers leave idle ones behind for a minute: their number says nothing in a short run."""
 PAGE_HEAD = """\
 # Soak
 
 Written by `make soak ARGS="--page docs/soak.md"`: two flows against each other (A->B and B->A), numbered records
 written to both sides all the time, topics created and deleted, brokers stopped and killed, workers and whole runs
 killed, tasks begun anew by order. An independent consumer on each side checked that no record is missing and each
-follows its predecessor. Memory is PSS by role, the median of the first and of the last third of the samples.
+follows its predecessor. Memory is PSS of the largest process of each kind, and of all together: the median of the
+first and of the last third of the samples. After each thing that happened, no more leased memory was open than one
+ring for each flow.
 """
 
 
@@ -233,7 +238,7 @@ class Soak:
         """Median bytes of each role in the first and in the last third of the samples."""
         thirds = {}
         for role, sizes in self.memory.items():
-            if len(sizes) >= SAMPLES_MIN:
+            if len(sizes) >= (SAMPLES_OF_ALL_MIN if role == ALL else SAMPLES_MIN):
                 third = len(sizes) // 3
                 thirds[role] = (int(statistics.median(sizes[:third])), int(statistics.median(sizes[-third:])))
         return thirds
@@ -264,21 +269,20 @@ class Soak:
 
 
 def _memory_by_role(run: Run) -> dict[str, int]:
-    """PSS of each kind of process; of workers, which die and come again, the mean."""
+    """PSS of the largest process of each kind, and of all together."""
     ends = {pid: role for pair in run.rings() for pid, role in zip(pair, ("a reader", "a writer"), strict=True)}
     sizes: dict[str, list[int]] = {}
     for process in run.processes():
         with suppress(psutil.Error, OSError):
             role = ends.get(process.pid) or _role(run, process)
             sizes.setdefault(role, []).append(process.memory_full_info().pss)
-    together = {"driver", "JVM", "other Python processes"}
-    return {role: sum(found) if role in together else sum(found) // len(found) for role, found in sizes.items()}
+    return {**{role: max(found) for role, found in sizes.items()}, ALL: sum(map(sum, sizes.values()))}
 
 
 def _role(run: Run, process: psutil.Process) -> str:
     if process.pid == run.pid:
         return "driver"
-    return "JVM" if process.name() == "java" else "other Python processes"
+    return "JVM" if process.name() == "java" else "another Python process"
 
 
 def _count(client: dict[str, str], topic: str) -> int:

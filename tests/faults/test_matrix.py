@@ -61,8 +61,9 @@ def _strike(scene: Scene, breakage: Breakage) -> tuple[float, int, int, float]:
     before = scene.witness.repeats
     scene.witness.silence_seconds = 0.0
     breakage.strike(scene)
-    caught_up_seconds = scene.catch_up()
+    caught_up_seconds = scene.catch_up_with_more()
     scene.story.wait_until_close(scene.run, scene.writer)
+    scene.catch_up()
     repeats = scene.witness.repeats - before
     assert repeats <= (0 if scene.mode.delivery == EXACTLY_ONCE else REPEATED_MAX), f"{repeats} records came again"
     silence_seconds = round(scene.witness.silence_seconds, 1)

@@ -32,8 +32,8 @@ def test_odd_names_are_mirrored_and_odd_groups_follow(
     room = NAME_MAX - len(alias) - 1
     names = [
         f"{story}{string.ascii_letters}{string.digits}._-",
-        f"...{story}...",
-        f"___{story}___",
+        f"...{story}-dots...",
+        f"___{story}-lines___",
         f"---{story}---",
         f"{alias}x.{story}.mm2-offset",
         f"{story}".ljust(room, "x"),

@@ -102,6 +102,8 @@ class Harvest:
 
     def _read_runs(self, reading: Reading, fetched: FetchedPartition, buffer: memoryview) -> list[Run] | None:
         """What came, up to what cannot be read. None if it begins with that: this partition then rests, and only it."""
+        if fetched.start == fetched.stop:
+            return []
         try:
             runs = _runs(buffer, fetched, reading)
             reason = _implausible(runs, fetched)
@@ -110,7 +112,7 @@ class Harvest:
         if runs and not reason:
             return runs
         sound = whole_batches(buffer, fetched.start, fetched.stop, fetched.high_watermark)
-        if sound or fetched.start == fetched.stop:
+        if sound:
             return _runs(buffer, fetched._replace(stop=fetched.start + sound), reading)
         reason = reason or f"the batch is longer than the {fetched.stop - fetched.start} bytes that came"
         where = f"{reading.partition} from offset {reading.offset} on"
