@@ -29,16 +29,22 @@ def unknown_fields(spec: Branch) -> Iterator[tuple[str, Entry]]:
     """A sentence for each field that the resource does not have, with the field as an entry."""
     yield from _unknown(spec, "spec", _SPEC)
     for cluster in spec.items_at("clusters"):
-        yield from _unknown(cluster, "clusters", _CLUSTER)
+        yield from _unknown_of_cluster(cluster, "clusters", _CLUSTER)
     if target := spec.get("target"):
-        yield from _unknown(target, "target", f"{_CLUSTER} {_TARGET}")
+        yield from _unknown_of_cluster(target, "target", f"{_CLUSTER} {_TARGET}")
     for mirror in spec.items_at("mirrors"):
         yield from _unknown(mirror, "mirrors", _MIRROR)
         if source := mirror.get("source"):
-            yield from _unknown(source, "source", _CLUSTER)
+            yield from _unknown_of_cluster(source, "source", _CLUSTER)
         for name in _CONNECTORS:
             if connector := mirror.get(name):
                 yield from _unknown(connector, name, _CONNECTOR)
+
+
+def _unknown_of_cluster(cluster: Branch, name: str, fields: str) -> Iterator[tuple[str, Entry]]:
+    yield from _unknown(cluster, name, fields)
+    if tls := cluster.get("tls"):
+        yield from _unknown(tls, "tls", "trustedCertificates")
 
 
 def _unknown(part: Branch, name: str, fields: str) -> Iterator[tuple[str, Entry]]:

@@ -131,6 +131,9 @@ def test_a_resource_may_go_on_from_the_positions_of_a_file() -> None:
     assert (flow.connector.name, flow.offset_storage_topic) == ("MirrorSourceConnector", "mm2-offsets.a.internal")
 
 
+TRUSTED = "10: `trustedCertificate` is not a field of `tls`|`trustedCertificates`"
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "told"),
     [
@@ -138,6 +141,7 @@ def test_a_resource_may_go_on_from_the_positions_of_a_file() -> None:
         ("tasksMax:", "taskMax:", "21: `taskMax` is not a field of `sourceConnector`|`tasksMax`"),
         ("groupId:", "groupID:", "10: `groupID` is not a field of `target`|`groupId`"),
         ("  mirrors:", "  mirors: 1\n  mirrors:", "16: `mirors` is not a field of `spec`|`mirrors`"),
+        ("    bootstrapServers: b:9092", "    bootstrapServers: b:9092\n    tls: {trustedCertificate: []}", TRUSTED),
         ("      alias: a", "      Alias: 1\n      alias: a", "18: `Alias` is not a field of `source`|`alias`"),
     ],
 )
