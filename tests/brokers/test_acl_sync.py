@@ -4,14 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from sparkmirror.config.flows import parse_config
+from sparkmirror.config.properties import parse_properties
 from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import LITERAL, PREFIXED, AclBinding, NewTopic
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster
 from sparkmirror.sync.acl_job import AclNotes, AclSync
-from sparkmirror.sync.acls import AclRules
+from sparkmirror.sync.acls import AclRules, fence_of
 from sparkmirror.sync.change import Plan, sync_once
+from sparkmirror.sync.failover_run import Fence, Unfence
 from sparkmirror.testing.kafka import KafkaCluster
 
 AUTHORIZER = {
@@ -82,6 +85,35 @@ def test_acls_follow_and_only_what_the_mirror_granted_is_revoked(
     assert sync_once(later).failures == ()
     assert describe_acls(target) == copies - {READ._replace(topic="A.orders")} | {by_hand}
     assert job(revoke=True).plan() == Plan()
+
+
+def test_a_fence_denies_writing_is_not_copied_and_is_lifted(
+    both: tuple[Cluster, Cluster], source: Admin, target: Admin
+) -> None:
+    lines = [f"{one.alias}.bootstrap.servers = {one.bootstrap_servers}" for one in both]
+    text = "\n".join(["clusters = A, B", "A->B.enabled = true", "topics = or.*", *lines])
+    flow = parse_config(parse_properties(text.encode(), "fence.properties")).flows[0]
+    source_acls, target_acls = describe_acls(source), describe_acls(target)
+    by_hand = fence_of("ordinary")
+    grant(source, by_hand)
+    fence = Fence(flow, source)
+    note = fence.prepare()
+    for _ in range(2):  # a step that was interrupted is applied once more
+        assert fence.apply(note) == "nobody but super users may write to 1 topics of A"
+        assert describe_acls(source) == (source_acls or set()) | {by_hand, fence_of("orders")}
+    sync_once(AclSync(source, target, RULES, AclNotes(both[1], NOTES, "A")))
+    assert describe_acls(target) == target_acls, "on the target it would shut the mirror out"
+    fence.undo(note)
+    assert describe_acls(source) == (source_acls or set()) | {by_hand}, "what was there before stays"
+
+    fence.apply(note)
+    unfence = Unfence(flow, source)
+    lifted = unfence.prepare()
+    assert unfence.apply(lifted) == "2 topics of A were fenced and may be written to again"
+    assert describe_acls(source) == source_acls
+    unfence.undo(lifted)
+    assert describe_acls(source) == (source_acls or set()) | {by_hand, fence_of("orders")}
+    unfence.apply(lifted)
 
 
 def test_clusters_without_an_authorizer_are_left_alone(source_cluster: KafkaCluster) -> None:

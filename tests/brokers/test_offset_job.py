@@ -4,13 +4,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.brokers.offset_story import Story, told
 
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.groups import GroupOffsetsClient
 from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
+from sparkmirror.ledger.translate import Translated
 from sparkmirror.model import TopicPartition
+from sparkmirror.sync.offset_job import OffsetJob
+from sparkmirror.sync.offset_state import OffsetState
 from sparkmirror.testing.kafka import KafkaCluster
 
 
@@ -88,6 +92,33 @@ def test_a_commit_that_crosses_ours_is_restored(story: Story, monkeypatch: pytes
     monkeypatch.setattr(GroupOffsetsClient, "commit", commit_late)
     story.job()
     assert story.on_target(group) == {remote: Committed(200, "its own")}
+
+
+def test_a_map_whose_topic_is_deleted_is_written_anew_by_the_running_mirror(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkmirror.sync.map_keeper._LOOK_SECONDS", 0.0)
+    alias = story.flow.name.source
+    topic, group = f"orders-{alias}", f"billing-{alias}"
+    story.make_topic(topic)
+    partition, remote = TopicPartition(topic, 0), TopicPartition(story.flow.remote_topic(topic), 0)
+    story.map(partition, (0, 100, 0), (101, 100, 100))
+    story.job = OffsetJob(story.flow)
+    story.job()
+    (deleted,) = AdminClient(dict(story.target_client)).delete_topics([story.topics.offset_map]).values()
+    deleted.result(20)
+    ends_at = time.monotonic() + 20
+    while story.topics.offset_map in story.target.list_topics():
+        assert time.monotonic() < ends_at
+    story.commit(group, {partition: Committed(150)})
+    story.job()
+    story.job()
+    assert story.on_target(group) == {remote: Committed(149)}
+    with OffsetState(story.flow, None, story.target) as state:
+        state.follow()
+        assert [state.translator.translate(partition, at) for at in (50, 150)] == [
+            Translated(remote, 50, True), Translated(remote, 149, True)
+        ]  # fmt: skip
 
 
 def test_a_thousand_groups_of_fifty_partitions_are_refreshed_within_ten_seconds(story: Story) -> None:

@@ -1,15 +1,17 @@
-"""Asks the real MirrorMaker 2 4.3.0, in a Java process of its own: its keys, and what it makes of a file."""
+"""Asks the real MirrorMaker 2 4.3.0, in a Java process of its own: its keys, what it makes of a file; and runs it."""
 
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sparkmirror.engine.java import find_java
-from sparkmirror.testing.jars import MIRROR_MAKER, fetch
-from sparkmirror.testing.process import QUICK_START
+from sparkmirror.testing.guard import Guard
+from sparkmirror.testing.jars import MIRROR_MAKER, class_path, fetch
+from sparkmirror.testing.process import QUICK_START, JavaProcess, JavaProgram
 
 PROGRAM = Path(__file__).with_name("MirrorMakerSays.java")
 
@@ -26,6 +28,20 @@ def mirror_maker_flows(
     """What MirrorMaker makes of each file, by its name: for each pair that runs, its settings and remote topics."""
     answers: list[dict[str, Any]] = _ask("flows", ",".join(topics), *map(str, files), environment=environment)
     return {file.stem: answer for file, answer in zip(files, answers, strict=True)}
+
+
+@contextmanager
+def mirror_maker(directory: Path, text: str) -> Iterator[JavaProcess]:
+    """MirrorMaker in dedicated mode with a file of that text, to be launched; it is gone when the block ends."""
+    home = directory / "mirror-maker"
+    home.mkdir()
+    file = home / "mm2.properties"
+    file.write_text(text)
+    program = JavaProgram(
+        "MirrorMaker 2", "org.apache.kafka.connect.mirror.MirrorMaker", class_path(MIRROR_MAKER), [str(file)]
+    )
+    with Guard(home) as guard:
+        yield JavaProcess(program, home / "mm2.log", guard)
 
 
 def _ask(*arguments: str, environment: Mapping[str, str] | None = None) -> Any:

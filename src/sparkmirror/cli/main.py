@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from sparkmirror.cli import (
     config,
     demo,
+    failback,
+    failover,
     gaps,
     kafka_mirror_maker,
     lag,
@@ -29,7 +31,24 @@ from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 
 INTERRUPTED = 130
 
-_VERBS = (run, plan, config, lag, offsets, gaps, topology, pause, resume, retry, restart, throttle, demo, version)
+_VERBS = (
+    run,
+    plan,
+    config,
+    lag,
+    offsets,
+    gaps,
+    topology,
+    failover,
+    failback,
+    pause,
+    resume,
+    retry,
+    restart,
+    throttle,
+    demo,
+    version,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,7 +20,7 @@ from sparkmirror.engine.stop_request import StopRequest, stop_signals
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.groups import has_members
+from sparkmirror.kafka.groups import has_members, list_members
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
@@ -311,9 +311,11 @@ def _refuse_beside_mirrormaker(flow: FlowConfig, target: Admin) -> None:
     """MirrorMaker 2 keeps its flow's workers in a Connect group on the target, `<source>-mm2` by default."""
     group = flow.connector.group
     if has_members(target, group):
+        members = ", ".join(list_members(target, group)) or "they do not say where"
         raise SparkMirrorError(
-            f"{flow.name}: a MirrorMaker 2 mirrors this flow now: group {group} on {flow.target.alias} has members.",
-            "Stop it first; SparkMirror then goes on from its positions.",
+            f"{flow.name}: a MirrorMaker 2 mirrors this flow now: group {group} on {flow.target.alias} has members "
+            f"({members}).",
+            "Stop it first; SparkMirror then goes on from its positions. A killed one counts for 10 s more.",
         )
 
 

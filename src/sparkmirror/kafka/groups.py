@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kafka.protocol.admin import ListGroupsRequest
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from sparkmirror.errors import ClusterError, SparkMirrorError
@@ -40,6 +40,18 @@ def has_members(admin: Admin, group: str) -> bool:
     """Whether the group has live members. Raises ClusterError."""
     found = list_groups(admin).get(group)
     return found is not None and found.is_active
+
+
+def list_members(admin: Admin, group: str) -> list[str]:
+    """A classic group's members by client id and address, `connect-1 at 10.0.0.7`; [] while its coordinator is on its
+    way. Raises ClusterError."""
+    answer = admin.connection.ask(partial(_search_request, [group]), "looking for coordinators")
+    home = (answer.coordinators or [answer])[0]
+    if home.error_code != NO_ERROR:
+        return []
+    described = admin.connection.ask(partial(_describe_request, group), f"describing group {group}", home.node_id)
+    members = (member for one in described.groups for member in one.members)
+    return sorted(f"{member.client_id} at {member.client_host.removeprefix('/')}" for member in members)
 
 
 def list_groups(admin: Admin) -> dict[str, GroupListing]:
@@ -72,6 +84,22 @@ def commit_group_offsets(admin: Admin, group: str, offsets: GroupOffsets) -> dic
     if not offsets:
         return {}
     return GroupOffsetsClient(admin, admin.connection.settings.request_timeout_seconds).commit(group, offsets)
+
+
+def delete_group_offsets(admin: Admin, group: str, partitions: Iterable[TopicPartition]) -> None:
+    """Forgets what the group, which must have no members, has committed for `partitions`. Raises ClusterError."""
+    wanted = sorted(set(partitions))
+    if not wanted:
+        return
+    doing = f"deleting offsets of group {group}"
+    answer = admin.connection.ask(partial(_search_request, [group]), "looking for coordinators")
+    home = (answer.coordinators or [answer])[0]
+    if home.error_code != NO_ERROR:
+        raise refusal(home.error_code, admin.alias, doing, home.error_message)
+    deleted = admin.connection.ask(partial(_delete_request, group, wanted), doing, home.node_id)
+    for code in (deleted.error_code, *(code for _, code in _codes(deleted))):
+        if code != NO_ERROR and code not in _NO_GROUP:
+            raise refusal(code, admin.alias, doing)
 
 
 class GroupOffsetsClient:
@@ -203,6 +231,10 @@ def _search_request(groups: Sequence[str]) -> Any:
     return FindCoordinatorRequest(key=groups[0], key_type=_GROUP, coordinator_keys=list(groups), max_version=5)
 
 
+def _describe_request(group: str) -> Any:
+    return DescribeGroupsRequest(groups=[group], include_authorized_operations=False, max_version=5)
+
+
 def _fetch_request(groups: Sequence[str]) -> Any:
     # Version 10 would ask by topic id.
     wanted = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -235,6 +267,16 @@ def _commit_request(group: str, offsets: GroupOffsets) -> Any:
         topics=[topic(name=name, partitions=some) for name, some in by_topic.items()],
         max_version=9,
     )
+
+
+def _delete_request(group: str, partitions: Iterable[TopicPartition]) -> Any:
+    topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    partition = topic.OffsetDeleteRequestPartition
+    by_topic: dict[str, list[Any]] = defaultdict(list)
+    for where in partitions:
+        by_topic[where.topic].append(partition(partition_index=where.partition))
+    topics = [topic(name=name, partitions=some) for name, some in by_topic.items()]
+    return OffsetDeleteRequest(group_id=group, topics=topics)
 
 
 def _codes(answer: Any) -> Iterator[tuple[TopicPartition, int]]:

@@ -30,6 +30,7 @@ class TailRecord:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class TopicTail:
@@ -79,6 +80,10 @@ class TopicTail:
     def read_to(self, ends: Mapping[TopicPartition, int], seconds_max: float = 60.0) -> list[TailRecord]:
         """All records up to given high watermarks: what was open below them is waited for. Raises as `read_to_end`."""
         return self._read_to({ClientPartition(at.topic, at.partition): end for at, end in ends.items()}, seconds_max)
+
+    def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether all records below these offsets have been polled, or passed over."""
+        return self._has_reached({ClientPartition(at.topic, at.partition): end for at, end in ends.items()})
 
     def _read_to(self, ends: dict[Any, int], seconds_max: float) -> list[TailRecord]:
         ends_at = time.monotonic() + seconds_max
@@ -133,4 +138,4 @@ def _open_consumer(settings: ClientSettings) -> Any:
 
 def _record(record: Any) -> TailRecord:
     partition = TopicPartition(record.topic, record.partition)
-    return TailRecord(partition, record.offset, record.timestamp, record.key, record.value)
+    return TailRecord(partition, record.offset, record.timestamp, record.key, record.value, tuple(record.headers or ()))

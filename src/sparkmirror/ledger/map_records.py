@@ -120,6 +120,12 @@ class MapView:
             found = self._maps[partition] = _fold(chunks)
         return found
 
+    def records(self) -> Iterator[MapRecord]:
+        """All of it, as records of a topic that has nothing yet."""
+        for partition, chunks in sorted(self._chunks.items()):
+            for name, chunk in sorted(chunks.items()):
+                yield MapRecord(encode_key(self._source_alias, partition, name), encode_chunk(chunk))
+
     def plan_compaction(self, source_starts: dict[TopicPartition, int]) -> list[MapRecord]:
         """Records that join the chunks of partitions with too many, all but the newest, below the log start pruned.
 

@@ -7,7 +7,7 @@ offset translates to the place from which a consumer of the target sees every re
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -170,6 +170,33 @@ class OffsetMap:
         if target_offset >= self.end_target:
             return Translation(self.end_source, target_offset == self.end_target)
         return Translation(min(max(target_offset - segment.delta, segment.first), cap), True)
+
+    def stretches(self, seen: int = 0) -> Iterator[tuple[int, int, int]]:
+        """(first source offset, records, first target offset) of each exact segment, from the source offset `seen` on.
+
+        Where a segment's place is not certain there is nothing to say.
+        """
+        for segment, (next_first, next_target) in zip(self.segments, self._bounds(), strict=True):
+            first = max(segment.first, segment.target - segment.delta, seen)
+            end = min(next_first, next_target - segment.delta)
+            if segment.exact and first < end:
+                yield first, end - first, first + segment.delta
+
+    def records_between(self, first: int, end: int) -> int:
+        """Records that were mirrored of source offsets from `first` up to `end`; at most, where that is not certain."""
+        certain = sum(
+            max(min(at + records, end) - max(at, first), 0) for at, records, _ in self.stretches() if at < end
+        )
+        uncertain = sum(
+            max(min(next_first, end) - max(segment.first, first), 0)
+            for segment, (next_first, _) in zip(self.segments, self._bounds(), strict=True)
+            if not segment.exact
+        )
+        return certain + uncertain
+
+    def _bounds(self) -> list[tuple[int, int]]:
+        """For each segment the source offset and the target offset before which it ends."""
+        return [*((segment.first, segment.target) for segment in self.segments[1:]), (self.end_source, self.end_target)]
 
 
 def bisect_left_by(segments: Sequence[Segment], bound: int, key: "attrgetter[int]") -> int:

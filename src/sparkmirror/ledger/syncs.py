@@ -5,7 +5,6 @@ at once, which gives the same syncs. What it sends late or drops while ten syncs
 """
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,7 +58,7 @@ class SyncEmitter:
         seen = self._seen.get(partition, 0)
         if found.end_source < seen:
             seen = 0  # The source's offsets began anew.
-        for first, records, downstream in _stretches(found, seen):
+        for first, records, downstream in found.stretches(seen):
             self.add(partition, first, records, downstream)
         self._seen[partition] = found.end_source
 
@@ -73,21 +72,3 @@ class SyncEmitter:
             found += [OffsetSync(partition, upstream, downstream) for upstream, downstream in state.pending]
             state.pending.clear()
         return found
-
-
-def _stretches(found: OffsetMap, seen: int) -> Iterator[tuple[int, int, int]]:
-    """(first source offset, records, first target offset) of each exact segment, from `seen` on.
-
-    Where a segment's place is not certain there is nothing to say: a sync names one record's place.
-    """
-    bounds = [
-        *((segment.first, segment.target) for segment in found.segments[1:]),
-        (found.end_source, found.end_target),
-    ]
-    for segment, (next_first, next_target) in zip(found.segments, bounds, strict=True):
-        if not segment.exact or next_first <= seen:
-            continue
-        first = max(segment.first, segment.target - segment.delta, seen)
-        end = min(next_first, next_target - segment.delta)
-        if first < end:
-            yield first, end - first, first + segment.delta

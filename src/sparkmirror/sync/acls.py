@@ -2,7 +2,8 @@
 
 MirrorMaker's rules (`MirrorSourceConnector.shouldReplicateAcl`, `targetAclBinding`): who may read a topic may read its
 remote topic. ALLOW WRITE is left out, because only the mirror writes there; ALLOW ALL becomes ALLOW READ; every DENY is
-copied. Beyond it: patterns of prefixes and `*` are carried over, and revocations where that is asked for.
+copied, but for a fence: what denies writing to everybody would shut the mirror out too. Beyond it: patterns of prefixes
+and `*` are carried over, and revocations where that is asked for.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,11 @@ from sparkmirror.sync.change import Change, Plan
 
 _EVERY_TOPIC = "*"
 _NOT_SECURED = "The target has no authorizer, so no ACLs are copied: set sync.topic.acls.enabled to false to be silent."
+
+
+def fence_of(topic: str) -> AclBinding:
+    """What denies everybody, but super users, to write to a topic: `sparkmirror failover run --fence`."""
+    return AclBinding(topic, LITERAL, "User:*", "*", "WRITE", "DENY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ def plan_acls(seen: AclSnapshot, rules: AclRules) -> Plan:
 
 
 def _remote_bindings(binding: AclBinding, mirrored: Iterable[str], rules: AclRules) -> Iterator[AclBinding]:
-    if binding.permission == "ALLOW" and binding.operation == "WRITE":
+    if (binding.permission == "ALLOW" and binding.operation == "WRITE") or binding == fence_of(binding.topic):
         return
     if binding.permission == "ALLOW" and binding.operation == "ALL":
         binding = binding._replace(operation="READ")

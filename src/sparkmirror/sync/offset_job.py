@@ -18,6 +18,7 @@ from sparkmirror.ledger.syncs import SyncEmitter
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.sync.group_sync import GroupRound
+from sparkmirror.sync.map_keeper import MapKeeper
 from sparkmirror.sync.offset_state import OffsetState
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class OffsetJob:
         self._connections = ExitStack()
         self._open: _Opened | None = None
         self._may_sync = flow.offsets.emit_syncs
+        self._keeper = MapKeeper(flow)
 
     @property
     def seconds_max(self) -> float:
@@ -52,6 +54,8 @@ class OffsetJob:
                 self._open = _Opened(self._flow, self._connections)
                 self._ensure_topics(self._open)
             self._round(self._open)
+            if self._keeper.keep(self._open.target, self._open.publisher, self._open.state.maps):
+                self.close()
         except Exception:
             self.close()
             raise

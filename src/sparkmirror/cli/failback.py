@@ -1,0 +1,99 @@
+"""`sparkmirror failback plan|run FILE`: the way back to an old primary. FILE and `--flow` are those of the failover."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.cli.procedure import add_endings, add_kind, end, journal_of, one_flow, tell
+
+if TYPE_CHECKING:
+    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.kafka.admin import Admin
+    from sparkmirror.sync.failback_look import WayBack
+
+_PLAN = "Say what only the old primary has, and where groups would go on there. Changes nothing."
+_RUN = (
+    "Lift the fence, set where the reverse flow starts, so that nothing is copied twice, and move groups home. Run "
+    "again it goes on where it was interrupted."
+)
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to argparse's subparsers."""
+    parser = verbs.add_parser("failback", help="return to the source of a flow: plan, run")
+    kinds = parser.add_subparsers(metavar="KIND", required=True)
+    plan = add_kind(kinds, "plan", _PLAN, _execute_plan)
+    plan.add_argument("--export", metavar="DIR", help="write what only the old primary has to DIR/TOPIC-N.jsonl")
+    add_endings(add_kind(kinds, "run", _RUN, _execute_run))
+
+
+def _execute_plan(args: argparse.Namespace) -> int:
+    """Looks, prints and exports. Raises ConfigError and ClusterError."""
+    from sparkmirror.sync.failback_look import export, look_back
+
+    flow = one_flow(args)
+    with _both(flow) as (source, target):
+        found = look_back(flow, source, target)
+    _print(args, flow, found)
+    if args.export:
+        tell("export", f"{export(flow, found.divergence, Path(args.export))} records are in {args.export}")
+    return 0
+
+
+def _execute_run(args: argparse.Namespace) -> int:
+    """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
+    from sparkmirror.sync.failback_look import look_back
+    from sparkmirror.sync.failback_run import StartReverse
+    from sparkmirror.sync.failover_run import MoveGroups, Unfence
+    from sparkmirror.sync.steps import Step, take_steps, undo_steps
+
+    flow = one_flow(args)
+    journal = journal_of(flow, "failback")
+    if end(args, journal):
+        return 0
+    with _both(flow) as (source, target):
+        steps: list[Step] = [
+            Unfence(flow, source),
+            StartReverse(flow, source, lambda: look_back(flow, source, target).starts),
+            MoveGroups(source, lambda: look_back(flow, source, target).moves),
+        ]
+        if args.undo:
+            undo_steps(steps, journal, tell)
+            return 0
+        take_steps(steps, journal, tell)
+        _print(args, flow, look_back(flow, source, target))
+    reverse = f"{flow.name.target}->{flow.name.source}"
+    tell(
+        "next", f"run the flow {reverse}, start consumers and producers on {flow.name.source}; then --finish, or --undo"
+    )
+    return 0
+
+
+@contextmanager
+def _both(flow: "FlowConfig") -> "Iterator[tuple[Admin, Admin]]":
+    from sparkmirror.kafka.clients import open_admin
+
+    with open_admin(flow.source, "failback") as source, open_admin(flow.target, "failback") as target:
+        yield source, target
+
+
+def _print(args: argparse.Namespace, flow: "FlowConfig", found: "WayBack") -> None:
+    from sparkmirror.status.failover_page import render_divergence, render_home
+
+    if args.format == "json":
+        print(json.dumps(found.as_json(), indent=2))
+        return
+    lines = [
+        *render_divergence(flow.name.source, found.divergence),
+        *render_home(flow.name.target, found.places),
+        *(f"reverse flow starts {where} at {at}" for where, at in sorted(found.starts.items())),
+        *(
+            f"warning: {where} has up to {count} offsets of others between what was mirrored; the reverse flow leaves "
+            "them out"
+            for where, count in sorted(found.interleaved.items())
+        ),
+    ]
+    print("\n".join(lines))

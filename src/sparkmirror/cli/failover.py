@@ -1,0 +1,123 @@
+"""`sparkmirror failover status|drill|run FILE`: going on at the target. What to do by hand is in docs/failover.md."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.cli.file import read_file
+from sparkmirror.cli.procedure import add_endings, add_kind, end, journal_of, one_flow, rehearse, tell
+from sparkmirror.errors import ClusterUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.sync.failover import Readiness
+    from sparkmirror.sync.failover_look import Sides
+    from sparkmirror.sync.steps import Step
+
+_STATUS = "Say what a failover would mean now: what would be lost, and what each group would read again."
+_DRILL = "Rehearse `failover run`: every step is prepared and shown, nothing is changed on either cluster."
+_RUN = (
+    "Make groups go on at the target: fence the source where asked, wait until all is mirrored, move the groups. "
+    "Run again it goes on where it was interrupted."
+)
+_DRAIN_SECONDS = 60.0
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to argparse's subparsers."""
+    parser = verbs.add_parser("failover", help="go on at the target: status, drill, run")
+    kinds = parser.add_subparsers(metavar="KIND", required=True)
+    add_kind(kinds, "status", _STATUS, _execute_status)
+    _add_ways(add_kind(kinds, "drill", _DRILL, _execute_drill))
+    run = add_kind(kinds, "run", _RUN, _execute_run)
+    _add_ways(run)
+    add_endings(run)
+
+
+def _add_ways(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--fence", action="store_true", help="deny writing to the mirrored topics of the source, by ACL"
+    )
+    parser.add_argument("--unplanned", action="store_true", help="the source is gone: go on with what is mirrored")
+    parser.add_argument(
+        "--drain-seconds", metavar="N", type=float, default=_DRAIN_SECONDS, help="how long to wait for the mirror (60)"
+    )
+
+
+def _execute_status(args: argparse.Namespace) -> int:
+    """Looks and prints. Raises ConfigError and ClusterError."""
+    from sparkmirror.sync.failover_look import look, open_sides
+
+    found = []
+    for flow in read_file(args).flows:
+        with open_sides(flow) as sides:
+            found.append(look(flow, sides))
+    _print(args, found)
+    return 0
+
+
+def _execute_drill(args: argparse.Namespace) -> int:
+    """Prepares each step and prints. Raises as the run would."""
+    from sparkmirror.sync.failover_look import look, open_sides
+
+    flow = one_flow(args)
+    with open_sides(flow) as sides:
+        found = look(flow, sides)
+        _print(args, [found])
+        rehearse(_steps(flow, sides, args))
+    tell("drill", "nothing was changed")
+    return 0
+
+
+def _execute_run(args: argparse.Namespace) -> int:
+    """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
+    from sparkmirror.sync.failover_look import look, open_sides
+    from sparkmirror.sync.steps import take_steps, undo_steps
+
+    flow = one_flow(args)
+    journal = journal_of(flow, "failover")
+    if end(args, journal):
+        return 0
+    with open_sides(flow) as sides:
+        if args.undo:
+            undo_steps(_all_steps(flow, sides, args), journal, tell)
+            return 0
+        take_steps(_steps(flow, sides, args), journal, tell)
+        _print(args, [look(flow, sides, differences=False)])
+    tell("next", f"start consumers and producers on {flow.name.target}; then --finish, or --undo to take it back")
+    return 0
+
+
+def _steps(flow: "FlowConfig", sides: "Sides", args: argparse.Namespace) -> "list[Step]":
+    """Those that were asked for. Raises ClusterUnreachable where the source is needed and does not answer."""
+    wanted = {"groups"} if args.unplanned else {"drain", "groups"} | ({"fence"} if args.fence else set())
+    if sides.source is None and not args.unplanned:
+        raise ClusterUnreachable(
+            f"Cluster {flow.name.source} does not answer, so it cannot be drained.",
+            "If it is gone, go on with what is mirrored: --unplanned.",
+        )
+    return [step for step in _all_steps(flow, sides, args) if step.name in wanted]
+
+
+def _all_steps(flow: "FlowConfig", sides: "Sides", args: argparse.Namespace) -> "list[Step]":
+    from sparkmirror.sync.failover_look import look
+    from sparkmirror.sync.failover_run import Drain, Fence, MoveGroups
+
+    def moves() -> Any:
+        return look(flow, sides, differences=False).moves(planned=not args.unplanned)
+
+    groups = MoveGroups(sides.target, moves)
+    if sides.source is None:
+        return [groups]
+    return [Fence(flow, sides.source), Drain(flow, sides.source, args.drain_seconds), groups]
+
+
+def _print(args: argparse.Namespace, found: "Sequence[Readiness]") -> None:
+    from sparkmirror.status.failover_page import render_readiness
+
+    if args.format == "json":
+        print(json.dumps([one.as_json() for one in found], indent=2))
+    else:
+        print("\n".join(line for one in found for line in render_readiness(one)))

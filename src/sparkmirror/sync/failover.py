@@ -1,0 +1,243 @@
+"""What a failover would mean now: what would be lost, where each group would go on, and what it would read again; pure.
+
+Observed by `sync.failover_look`, shown by `status.failover_page`, applied by `sync.failover_run`. Offsets are always
+the next to read.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkmirror.kafka.group_answers import Committed, GroupOffsets
+from sparkmirror.ledger.map_records import MapView
+from sparkmirror.ledger.mirror_records import Checkpoint
+from sparkmirror.ledger.translate import Translate
+from sparkmirror.model import FlowName, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A source partition that is not mirrored to its end. `age_seconds` is that of its first record not mirrored."""
+
+    partition: TopicPartition
+    position: int
+    end: int
+    age_seconds: float | None = None
+
+    @property
+    def records(self) -> int:
+        """Offsets that would be missed; transaction markers count."""
+        return self.end - self.position
+
+    def as_json(self) -> dict[str, Any]:
+        return {**_place(self.partition), "position": self.position, "end": self.end, "records": self.records,
+                "age_seconds": self.age_seconds}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Where a group would go on on the target. `repeats` are the records it has read on the source and would read
+    again, at most where `certain` is false; None where the source's commit is not known."""
+
+    offset: int
+    repeats: int | None
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlace:
+    """One partition of a group.
+
+    `committed` is its place on the source, None if the source does not answer. `stands` is its place on the target now.
+    `planned` is where it goes on after a last translation, `lost` where it does if the source is gone at this moment.
+    None where nothing is known: `auto.offset.reset` would decide.
+    """
+
+    group: str
+    partition: TopicPartition
+    remote: TopicPartition
+    committed: Committed | None
+    stands: int | None
+    planned: Resume | None
+    lost: Resume | None
+    note: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "group": self.group,
+            **_place(self.partition),
+            "target_topic": self.remote.topic,
+            "committed": None if self.committed is None else self.committed.offset,
+            "stands": self.stands,
+            "planned": _resume_json(self.planned),
+            "source_lost": _resume_json(self.lost),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Of one flow. `differences` are sentences: what a round of its sync jobs would change on the target now."""
+
+    flow: FlowName
+    source_answers: bool
+    behind: tuple[Behind, ...]
+    places: tuple[GroupPlace, ...]
+    active_on_source: frozenset[str] = frozenset()
+    active_on_target: frozenset[str] = frozenset()
+    differences: tuple[str, ...] = ()
+    heard_seconds: float | None = None
+
+    @property
+    def untranslated(self) -> tuple[GroupPlace, ...]:
+        """Places that a failover of either kind would leave to `auto.offset.reset`."""
+        return tuple(place for place in self.places if place.planned is None)
+
+    def records_behind(self) -> int | None:
+        """None if the source does not answer."""
+        return sum(one.records for one in self.behind) if self.source_answers else None
+
+    def seconds_behind(self) -> float | None:
+        """Age of the oldest record that would be lost, 0.0 if none would; None if the source does not answer."""
+        ages = [one.age_seconds for one in self.behind if one.age_seconds is not None]
+        return max(ages, default=0.0) if self.source_answers else None
+
+    def repeats(self, group: str, *, planned: bool) -> int | None:
+        """Records that the group would read again, all partitions; None where that is not known of one of them."""
+        chosen = [place.planned if planned else place.lost for place in self.places if place.group == group]
+        counts = [one.repeats for one in chosen if one is not None]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    def groups(self) -> list[str]:
+        return sorted({place.group for place in self.places})
+
+    def moves(self, *, planned: bool) -> dict[str, GroupOffsets]:
+        """What to commit on the target: only forward, and never for a group that has members there (invariant 7)."""
+        found: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
+        for place in self.places:
+            resume = place.planned if planned else place.lost
+            forward = resume is not None and (place.stands is None or resume.offset > place.stands)
+            if resume is not None and forward and place.group not in self.active_on_target:
+                found[place.group][place.remote] = Committed(resume.offset, place.note)
+        return dict(found)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "flow": str(self.flow),
+            "source_answers": self.source_answers,
+            "records_behind": self.records_behind(),
+            "seconds_behind": self.seconds_behind(),
+            "heard_seconds_ago": self.heard_seconds,
+            "behind": [one.as_json() for one in self.behind],
+            "groups": {
+                group: {
+                    "active_on_source": group in self.active_on_source,
+                    "active_on_target": group in self.active_on_target,
+                    "repeats_planned": self.repeats(group, planned=True),
+                    "repeats_source_lost": self.repeats(group, planned=False),
+                    "partitions": [place.as_json() for place in self.places if place.group == group],
+                }
+                for group in self.groups()
+            },
+            "differences": list(self.differences),
+        }
+
+
+def plan_behind(
+    positions: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    ages_seconds: Mapping[TopicPartition, float],
+) -> tuple[Behind, ...]:
+    """The partitions of `ends` that are not mirrored to their end; one without a position begins at the log's start."""
+    found = (
+        Behind(where, max(positions.get(where, 0), starts.get(where, 0)), end, ages_seconds.get(where))
+        for where, end in sorted(ends.items())
+    )
+    return tuple(one for one in found if one.records > 0)
+
+
+def plan_places(
+    committed: Mapping[str, GroupOffsets],
+    checkpoints: Mapping[tuple[str, TopicPartition], Checkpoint],
+    on_target: Mapping[str, GroupOffsets],
+    active_on_target: frozenset[str],
+    maps: MapView,
+    translate: Translate,
+    remote: Mapping[TopicPartition, TopicPartition],
+) -> tuple[GroupPlace, ...]:
+    """Each group's place on the source, `committed`, with what it would become; `remote` names the target's partitions.
+
+    Partitions that are not in `remote` are not mirrored and are left out.
+    """
+    places: list[GroupPlace] = []
+    for group, offsets in sorted(committed.items()):
+        for partition, at in sorted(offsets.items()):
+            if partition not in remote:
+                continue
+            there = remote[partition]
+            stands = _offset(on_target.get(group, {}).get(there))
+            is_free = group not in active_on_target
+            translated = translate(partition, at.offset)
+            checkpoint = checkpoints.get((group, there))
+            latest = [stands, translated.offset if translated is not None and is_free else None]
+            known = [stands, checkpoint.downstream if checkpoint is not None and is_free else None]
+            places.append(
+                GroupPlace(
+                    group,
+                    partition,
+                    there,
+                    at,
+                    stands,
+                    _resume(maps, partition, at.offset, latest),
+                    _resume(maps, partition, at.offset, known),
+                    at.metadata,
+                )
+            )
+    return tuple(places)
+
+
+def plan_places_without_source(
+    checkpoints: Mapping[tuple[str, TopicPartition], Checkpoint],
+    on_target: Mapping[str, GroupOffsets],
+    active_on_target: frozenset[str],
+    upstream: Mapping[TopicPartition, TopicPartition],
+) -> tuple[GroupPlace, ...]:
+    """By the checkpoints alone; what a group read after its last checkpoint is not known."""
+    places: list[GroupPlace] = []
+    for (group, there), checkpoint in sorted(checkpoints.items(), key=lambda item: item[0]):
+        if there not in upstream:
+            continue
+        stands = _offset(on_target.get(group, {}).get(there))
+        known = [stands, checkpoint.downstream if group not in active_on_target else None]
+        resume = (
+            Resume(max(offset for offset in known if offset is not None), None)
+            if any(offset is not None for offset in known)
+            else None
+        )
+        places.append(GroupPlace(group, upstream[there], there, None, stands, resume, resume, checkpoint.metadata))
+    return tuple(places)
+
+
+def _resume(maps: MapView, partition: TopicPartition, committed: int, offsets: Sequence[int | None]) -> Resume | None:
+    """The highest of the target's `offsets`: a group is only ever moved forward."""
+    known = [offset for offset in offsets if offset is not None]
+    if not known:
+        return None
+    found = maps.map_of(partition)
+    back = None if found is None else found.translate_back(max(known))
+    if found is None or back is None:
+        return Resume(max(known), None, certain=False)
+    return Resume(max(known), found.records_between(back.offset, min(committed, found.end_source)), back.exact)
+
+
+def _offset(committed: Committed | None) -> int | None:
+    return None if committed is None else committed.offset
+
+
+def _place(partition: TopicPartition) -> dict[str, Any]:
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
+def _resume_json(resume: Resume | None) -> dict[str, Any] | None:
+    return None if resume is None else {"offset": resume.offset, "repeats": resume.repeats, "certain": resume.certain}

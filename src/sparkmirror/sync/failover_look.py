@@ -1,0 +1,158 @@
+"""Observes what `sync.failover` judges: the ledger, both clusters' offsets and groups. Called by `cli.failover`.
+
+The source may be gone; what the target knows must do then. Changes nothing.
+"""
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
+from sparkmirror.kafka.groups import GroupOffsetsClient, list_groups
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.sync.failover import Behind, Readiness, plan_behind, plan_places, plan_places_without_source
+from sparkmirror.sync.flow import plan_flow
+from sparkmirror.sync.offset_state import OffsetState
+
+_AGES_SECONDS_MAX = 10.0
+_PATIENCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Both clusters; `source` is None if it does not answer."""
+
+    source: Admin | None
+    target: Admin
+
+
+@contextmanager
+def open_sides(flow: FlowConfig) -> Iterator[Sides]:
+    """Raises ClusterError if the target does not answer; a source that does not is waited for 10 s."""
+    with open_admin(flow.target, "failover") as target:
+        try:
+            source = open_admin(flow.source, "failover")
+        except ClusterUnreachable:
+            yield Sides(None, target)
+            return
+        with source:
+            yield Sides(source, target)
+
+
+def look(flow: FlowConfig, sides: Sides, *, differences: bool = True) -> Readiness:
+    """What a failover of the flow would mean now. `differences` asks for topics, settings and ACLs too.
+
+    Raises ClusterError.
+    """
+    with OffsetState(flow, sides.source, sides.target) as state:
+        state.follow()
+        listed = list_groups(sides.target)
+        active = frozenset(name for name, group in listed.items() if group.is_active)
+        if sides.source is None:
+            return _by_target_alone(flow, sides.target, state, active)
+        groups = _wanted(flow, list_groups(sides.source))
+        committed = read_groups(sides.source, groups)
+        partitions = mirrored_partitions(flow, sides.source)
+        remote = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
+        places = plan_places(
+            committed, state.checkpoints, read_groups(sides.target, groups), active,
+            state.maps, state.translator.translate, remote,
+        )  # fmt: skip
+        return Readiness(
+            flow.name,
+            True,
+            look_behind(flow, sides.source, partitions),
+            places,
+            frozenset(name for name, group in groups.items() if group.is_active),
+            active,
+            _differences(flow) if differences else (),
+        )
+
+
+def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]:
+    """Of the source, as the flow's filters choose them, but for heartbeats: those never end. Raises ClusterError."""
+    return [
+        TopicPartition(name, number)
+        for name, topic in sorted(source.list_topics().items())
+        if not topic.internal and flow.should_replicate(name) and not flow.policy.is_heartbeats_topic(name)
+        for number in range(topic.partitions)
+    ]
+
+
+def look_behind(flow: FlowConfig, source: Admin, partitions: Collection[TopicPartition]) -> tuple[Behind, ...]:
+    """What the source has and the ledger does not, with the ages of the first such records. Raises ClusterError."""
+    starts, ends, positions = (
+        source.earliest_offsets(partitions),
+        source.latest_offsets(partitions),
+        ledger_offsets(flow),
+    )
+    found = plan_behind(positions, starts, ends, {})
+    ages = _ages_seconds(flow, {one.partition: one.position for one in found})
+    return plan_behind(positions, starts, ends, ages)
+
+
+def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
+    """The next offset to mirror, as stored. Raises ClusterError, also where the flow has never run."""
+    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    with LedgerReader(flow.target, topics, flow.connector) as ledger:
+        return {where: position.offset for where, position in ledger.read_to_end().items()}
+
+
+def _by_target_alone(flow: FlowConfig, target: Admin, state: OffsetState, active: frozenset[str]) -> Readiness:
+    accepts = flow.offsets.groups.accepts
+    checkpoints = {at: one for at, one in state.checkpoints.items() if accepts(at[0])}
+    upstream = {
+        TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in ledger_offsets(flow)
+    }
+    on_target = read_groups(target, {group for group, _ in checkpoints})
+    places = plan_places_without_source(checkpoints, on_target, active, upstream)
+    return Readiness(flow.name, False, (), places, frozenset(), active, (), _heard_seconds(flow))
+
+
+def _wanted(flow: FlowConfig, listed: Mapping[str, GroupListing]) -> dict[str, GroupListing]:
+    accepts = flow.offsets.groups.accepts
+    return {name: group for name, group in listed.items() if group.is_consumer and accepts(name)}
+
+
+def read_groups(admin: Admin, groups: Collection[str]) -> dict[str, GroupOffsets]:
+    """Raises ClusterError if a group cannot be read: a figure that leaves one out would mislead."""
+    found, failed = GroupOffsetsClient(admin, _PATIENCE_SECONDS).committed(groups)
+    for problem in failed.values():
+        raise problem
+    return found
+
+
+def _differences(flow: FlowConfig) -> tuple[str, ...]:
+    plan = plan_flow(flow)
+    return (*(change.sentence for change in plan.changes), *plan.warnings)
+
+
+def _ages_seconds(flow: FlowConfig, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+    """How old the records at these offsets are; one that cannot be read in time is left out."""
+    if not offsets:
+        return {}
+    found: dict[TopicPartition, int] = {}
+    ends_at = time.monotonic() + _AGES_SECONDS_MAX
+    with open_tail(flow.source, "failover", sorted(offsets)) as tail:
+        for where, offset in offsets.items():
+            tail.seek(where, offset)
+        while found.keys() < offsets.keys() and time.monotonic() < ends_at:
+            for record in tail.poll(0.2):
+                found.setdefault(record.partition, record.timestamp_ms)
+    now_ms = time.time_ns() // 1_000_000
+    return {where: max(now_ms - at_ms, 0) / 1000 for where, at_ms in found.items()}
+
+
+def _heard_seconds(flow: FlowConfig) -> float | None:
+    """How long ago the mirror last stored a position."""
+    topic = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).positions, 0)
+    with open_tail(flow.target, "failover", [topic]) as tail:
+        stored = [record.timestamp_ms for record in tail.read_to_end()]
+    return max(time.time_ns() // 1_000_000 - max(stored), 0) / 1000 if stored else None

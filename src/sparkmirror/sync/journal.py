@@ -1,0 +1,39 @@
+"""Keeps the journal of a failover or failback as a record on the cluster that stays: its flow's status topic there.
+
+A person may go on from another machine. Used by `cli.failover` and `cli.failback`.
+"""
+
+import json
+
+from sparkmirror.errors import ClusterError
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.publish import publish
+from sparkmirror.model import Cluster, FlowName, TopicPartition
+from sparkmirror.sync.steps import Journal
+
+
+class TopicJournal:
+    """The journal of one procedure (`failover`, `failback`) of one flow; a `JournalStore`."""
+
+    def __init__(self, cluster: Cluster, topic: str, procedure: str, flow: FlowName) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._key = json.dumps([procedure, flow.source, flow.target]).encode()
+
+    def load(self) -> Journal:
+        """Raises ClusterError, also where the flow has never run."""
+        with open_admin(self._cluster, "failover") as admin:
+            if not admin.list_topics([self._topic]):
+                raise ClusterError(
+                    f"Cluster {self._cluster.alias} has no topic {self._topic}.", "Has this flow ever run?"
+                )
+        with open_tail(self._cluster, "failover", [TopicPartition(self._topic, 0)]) as tail:
+            values = [record.value for record in tail.read_to_end() if record.key == self._key]
+        return Journal.from_json(json.loads(values[-1])) if values and values[-1] else Journal()
+
+    def save(self, journal: Journal) -> None:
+        publish(self._cluster, self._topic, [(self._key, json.dumps(journal.as_json()).encode())])
+
+    def forget(self) -> None:
+        """As if nothing had been begun."""
+        publish(self._cluster, self._topic, [(self._key, None)])

@@ -1,0 +1,103 @@
+"""Steps of a failover and of the way back on real brokers, without a mirror: groups taken back, names that stay."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.brokers.offset_story import told
+
+from sparkmirror.cli.main import main
+from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.sync.failover_run import MoveGroups
+from sparkmirror.testing.kafka import KafkaCluster
+
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+def test_moved_groups_are_taken_back_unless_they_have_moved_on(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    source, target = ({"bootstrap.servers": one.bootstrap_servers} for one in (source_cluster, target_cluster))
+    with told(source, target, unique("east")) as story:
+        alias = story.flow.name.source
+        topic, group, new = f"orders-{alias}", f"billing-{alias}", f"new-{alias}"
+        story.make_topic(topic, 2)
+        first, second = (TopicPartition(story.flow.remote_topic(topic), number) for number in range(2))
+        story.target_groups.commit(group, {first: Committed(10, "before")})
+        moves = {group: {first: Committed(40), second: Committed(50, "note")}, new: {first: Committed(7)}}
+        step = MoveGroups(story.target, lambda: moves)
+        note = json.loads(json.dumps(step.prepare()))
+        assert story.on_target(group) == {first: Committed(10, "before")}, "preparing changes nothing"
+
+        for _ in range(2):  # a step that was interrupted is applied once more
+            assert step.apply(note) == "2 groups stand on backup where they go on (3 partitions)"
+            assert story.on_target(group) == moves[group]
+        story.target_groups.commit(group, {first: Committed(45)})
+        step.apply(note)
+        assert story.on_target(group)[first] == Committed(45), "never back"
+
+        for _ in range(2):
+            assert "1 were left" in step.undo(note)
+            assert story.on_target(group) == {first: Committed(45)}
+            assert story.on_target(new) == {}
+        story.target_groups.commit(group, {first: Committed(40)})
+        step.undo(note)
+        assert story.on_target(group) == {first: Committed(10, "before")}
+
+
+def test_where_names_stay_the_reverse_flow_starts_behind_what_came_from_the_old_primary(
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    unique: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, target = ({"bootstrap.servers": one.bootstrap_servers} for one in (source_cluster, target_cluster))
+    file = tmp_path / "identity.properties"
+
+    def back(kind: str, *arguments: str, status: int = 0) -> Any:
+        assert main(["failback", kind, str(file), "--format", "json", *arguments]) == status
+        said = capsys.readouterr()
+        return json.loads(said.out) if said.out else said.err
+
+    with told(source, target, unique("east"), IDENTITY) as story:
+        alias = story.flow.name.source
+        file.write_text(story.config.text)
+        topic, group = f"orders-{alias}", f"billing-{alias}"
+        story.make_topic(topic)
+        where = TopicPartition(topic, 0)
+        story.map(where, (0, 100, 0), (100, 150, 102))
+        story.target_groups.commit(group, {where: Committed(202, "a note")})
+
+        plan = back("plan")
+        assert plan["reverse_flow_starts"] == [[topic, 0, 252]]
+        assert plan["interleaved"] == [[topic, 0, 2]]
+        (home,) = plan["groups"]
+        assert (home["home_topic"], home["home_offset"], home["exact"]) == (topic, 200, True)
+        (only_there,) = plan["only_on_source"]
+        assert (only_there["first"], only_there["end"]) == (0, 300), "there is no ledger in this story"
+
+        def reverse_flow() -> dict[TopicPartition, int]:
+            topics = ledger_topics("backup")
+            with LedgerReader(story.flow.source, topics, Connector.of_dedicated_mode("backup")) as ledger:
+                found = {at: position.offset for at, position in ledger.read_to_end().items()}
+            return {at: offset for at, offset in found.items() if at.topic == topic}
+
+        def at_home() -> dict[TopicPartition, Committed]:
+            found, _ = story.source_groups.committed([group])
+            return dict(found[group])
+
+        back("run")
+        assert reverse_flow() == {where: 252}
+        assert at_home() == {where: Committed(200, "a note")}
+        back("run", "--undo")
+        assert (reverse_flow(), at_home()) == ({}, {})
+        back("run")
+        back("run", "--finish")
+        assert "finished before" in back("run", "--undo", status=1)
+        assert (reverse_flow(), at_home()) == ({where: 252}, {where: Committed(200, "a note")})

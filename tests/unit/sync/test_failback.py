@@ -1,0 +1,67 @@
+"""The way back: what only the old primary has, where groups return to, where the reverse flow starts."""
+
+from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.model import TopicPartition
+from sparkmirror.status.failover_page import render_divergence, render_home
+from sparkmirror.sync.failback import (
+    Divergence,
+    plan_divergence,
+    plan_home,
+    plan_home_moves,
+    plan_interleaved,
+    plan_reverse_start,
+)
+
+ORDERS, REMOTE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
+HOME = {REMOTE: ORDERS}
+
+
+def maps(*spans: tuple[int, int, int]) -> MapView:
+    found = OffsetMap(spans[0][0])
+    for span in spans:
+        found.append(*span)
+    view = MapView("A")
+    view.take(encode_key("A", ORDERS, ChunkName(1, 1, 1)), encode_chunk(found.as_chunk()))
+    return view
+
+
+def test_what_only_the_old_primary_has_begins_at_the_ledger_or_the_logs_start() -> None:
+    other = TopicPartition("orders", 1)
+    found = plan_divergence({ORDERS: 200, other: 7}, {ORDERS: 0, other: 0}, {ORDERS: 230, other: 7})
+    assert found == (Divergence(ORDERS, 200, 230),)
+    assert render_divergence("A", found) == ["30 records are on A only:", "  orders-0: from 200 to 230, 30 records"]
+    assert plan_divergence({}, {ORDERS: 50}, {ORDERS: 60}) == (Divergence(ORDERS, 50, 60),)
+    assert render_divergence("A", ()) == ["A has nothing that was not mirrored"]
+
+
+def test_a_group_returns_behind_what_it_read_and_only_forward() -> None:
+    committed = {"g": {REMOTE: Committed(149, "note"), TopicPartition("own", 0): Committed(3)}}
+    (place,) = plan_home(committed, HOME, maps((0, 100, 0), (101, 100, 100)))
+    assert (place.home, place.offset, place.exact) == (ORDERS, 150, True)
+    assert plan_home_moves([place], {}, frozenset()) == {"g": {ORDERS: Committed(150, "note")}}
+    assert plan_home_moves([place], {"g": {ORDERS: Committed(150)}}, frozenset()) == {}
+    assert plan_home_moves([place], {}, frozenset({"g"})) == {}, "its members are home already"
+    assert "149" in render_home("B", [place])[1]
+
+
+def test_a_group_that_nobody_can_translate_is_left_and_shown() -> None:
+    (place,) = plan_home({"g": {REMOTE: Committed(5)}}, HOME, MapView("A"))
+    assert place.offset is None
+    assert plan_home_moves([place], {}, frozenset()) == {}
+    assert "none" in render_home("B", [place])[1]
+
+
+def test_the_reverse_flow_starts_behind_what_came_from_the_old_primary_if_names_do_not_tell() -> None:
+    same = {ORDERS: ORDERS}
+    assert plan_reverse_start(same, maps((0, 100, 0)), names_stay=True) == {ORDERS: 100}
+    assert plan_reverse_start(HOME, maps((0, 100, 0)), names_stay=False) == {}
+    assert plan_reverse_start(same, MapView("A"), names_stay=True) == {}
+
+
+def test_records_that_others_wrote_in_between_are_counted_since_the_reverse_flow_leaves_them_out() -> None:
+    same = {ORDERS: ORDERS}
+    assert plan_interleaved(same, maps((0, 100, 0), (100, 50, 107)), names_stay=True) == {ORDERS: 7}
+    assert plan_interleaved(same, maps((0, 100, 0)), names_stay=True) == {}
+    assert plan_interleaved(HOME, maps((0, 100, 0), (100, 50, 107)), names_stay=False) == {}
