@@ -74,7 +74,7 @@ def _execute_drill(args: argparse.Namespace) -> int:
 def _execute_run(args: argparse.Namespace) -> int:
     """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
     from sparkmirror.sync.failover_look import look, open_sides
-    from sparkmirror.sync.steps import take_steps, undo_steps
+    from sparkmirror.sync.steps import give_up_step, take_steps, undo_steps
 
     flow = one_flow(args)
     journal = journal_of(flow, "failover")
@@ -84,6 +84,8 @@ def _execute_run(args: argparse.Namespace) -> int:
         if args.undo:
             undo_steps(_all_steps(flow, sides, args), journal, tell)
             return 0
+        if args.unplanned:
+            give_up_step("drain", journal, tell)
         take_steps(_steps(flow, sides, args), journal, tell)
         _print(args, [look(flow, sides, differences=False)])
     tell("next", f"start consumers and producers on {flow.name.target}; then --finish, or --undo to take it back")

@@ -63,6 +63,18 @@ class GroupPlace:
     lost: Resume | None
     note: str = ""
 
+    @property
+    def is_at_beginning(self) -> bool:
+        """Nothing of the partition was read, as of one that is empty."""
+        return self.committed is not None and self.committed.offset == 0
+
+    def repeats(self, *, planned: bool) -> int | None:
+        """Records that would be read again; None where nobody knows, `auto.offset.reset` included."""
+        resume = self.planned if planned else self.lost
+        if resume is None:
+            return 0 if self.is_at_beginning else None
+        return resume.repeats
+
     def as_json(self) -> dict[str, Any]:
         return {
             "group": self.group,
@@ -90,8 +102,8 @@ class Readiness:
 
     @property
     def untranslated(self) -> tuple[GroupPlace, ...]:
-        """Places that a failover of either kind would leave to `auto.offset.reset`."""
-        return tuple(place for place in self.places if place.planned is None)
+        """Places that even a planned failover would leave to `auto.offset.reset`."""
+        return tuple(place for place in self.places if place.planned is None and not place.is_at_beginning)
 
     def records_behind(self) -> int | None:
         """None if the source does not answer."""
@@ -104,8 +116,7 @@ class Readiness:
 
     def repeats(self, group: str, *, planned: bool) -> int | None:
         """Records that the group would read again, all partitions; None where that is not known of one of them."""
-        chosen = [place.planned if planned else place.lost for place in self.places if place.group == group]
-        counts = [one.repeats for one in chosen if one is not None]
+        counts = [place.repeats(planned=planned) for place in self.places if place.group == group]
         return None if None in counts else sum(count for count in counts if count is not None)
 
     def groups(self) -> list[str]:

@@ -113,6 +113,14 @@ def undo_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None
         tell(name, sentence)
 
 
+def give_up_step(name: str, store: JournalStore, tell: Teller) -> None:
+    """Goes on without a step that was begun and not done, and that changed nothing."""
+    journal = store.load()
+    if (taken := journal.steps.get(name)) is not None and not taken.sentence:
+        store.save(journal.without_step(name))
+        tell(name, "given up")
+
+
 def finish_steps(store: JournalStore) -> None:
     """From here on nothing is undone. Raises SparkMirrorError if a step was begun and not done, or none was."""
     journal = store.load()

@@ -47,7 +47,7 @@ def place(
 
 
 def again(found: GroupPlace) -> tuple[int | None, int | None]:
-    return found.planned and found.planned.repeats, found.lost and found.lost.repeats
+    return found.repeats(planned=True), found.repeats(planned=False)
 
 
 def test_a_last_translation_is_exact_and_a_checkpoint_is_as_old_as_it_is() -> None:
@@ -126,3 +126,11 @@ def test_the_page_and_the_json_carry_the_same_figures() -> None:
     about = ready.as_json()["groups"]["g"]
     assert (about["active_on_source"], about["repeats_planned"], about["repeats_source_lost"]) == (True, 0, 50)
     assert "create A.new" in "\n".join(render_readiness(ready))
+
+
+def test_a_partition_of_which_nothing_was_read_spoils_no_figure() -> None:
+    empty, unknown = place(0, known=MapView("A")), place(7, known=MapView("A"))
+    assert (again(empty), again(unknown)) == ((0, 0), (None, None))
+    ready = Readiness(FLOW, True, (), (empty, place(150, stands=140)))
+    assert (ready.repeats("g", planned=True), ready.untranslated) == (0, ())
+    assert Readiness(FLOW, True, (), (empty, unknown)).untranslated == (unknown,)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.sync.steps import Journal, Note, Step, finish_steps, take_steps, undo_steps
+from sparkmirror.sync.steps import Journal, Note, Step, finish_steps, give_up_step, take_steps, undo_steps
 
 BEFORE = {"a": 1, "b": 2, "c": 3}
 AFTER = {"a": 10, "b": 20, "c": 30}
@@ -128,3 +128,12 @@ def test_a_step_whose_cluster_is_gone_is_named_when_it_cannot_be_taken_back() ->
     take_steps(steps_of(world), world, tell)
     with pytest.raises(SparkMirrorError, match="`c` cannot be taken back"):
         undo_steps(steps_of(world)[:1], world, tell)
+
+
+def test_a_step_that_only_waits_may_be_given_up_on_the_way() -> None:
+    world = killed_after(4)  # `b` is noted, and not done
+    give_up_step("b", world, tell)
+    give_up_step("a", world, tell)
+    take_steps([step for step in steps_of(world) if step.name != "b"], world, tell)
+    finish_steps(world)
+    assert world.values == {**AFTER, "b": BEFORE["b"]}
