@@ -105,7 +105,8 @@ def test_a_map_whose_topic_is_deleted_is_written_anew_by_the_running_mirror(
     story.map(partition, (0, 100, 0), (101, 100, 100))
     story.job = OffsetJob(story.flow)
     story.job()
-    (deleted,) = AdminClient(dict(story.target_client)).delete_topics([story.topics.offset_map]).values()
+    admin = AdminClient(dict(story.target_client))
+    (deleted,) = admin.delete_topics([story.topics.offset_map]).values()
     deleted.result(20)
     ends_at = time.monotonic() + 20
     while story.topics.offset_map in story.target.list_topics():

@@ -130,7 +130,6 @@ def test_a_group_that_moves_and_comes_back_sees_every_record(
         seen += again
         moved_to = committed(source, group, topic)
         seconds = wait_for(lambda: committed(target, group, remote) == moved_to, "a commit reaches B", 10)
-        print(f"{seconds:.2f} s from a commit on A to its translation on B")
         assert seconds < 4, f"{seconds:.1f} s from a commit on A to its translation on B"
 
         moved = read_some(target, group, remote, 200)

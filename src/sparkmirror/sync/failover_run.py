@@ -149,18 +149,20 @@ class MoveGroups:
     def undo(self, note: Note) -> str:
         """Only where nobody has moved on since."""
         now = self._read(note["groups"])
-        count = left = 0
+        undone = left = 0
         for group, moves in note["groups"].items():
-            mine = [one for one in moves if _offset(now[group].get(_where(one))) == one["after"]]
+            stands = {_where(one): _offset(now[group].get(_where(one))) for one in moves}
+            mine = [one for one in moves if stands[_where(one)] == one["after"]]
             back = {
                 _where(one): Committed(one["before"], one["before_note"]) for one in mine if one["before"] is not None
             }
             if back:
                 _raise_any(self._client.commit(group, back))
             delete_group_offsets(self._cluster, group, [_where(one) for one in mine if one["before"] is None])
-            count, left = count + len(mine), left + len(moves) - len(mine)
+            others = sum(stands[_where(one)] not in (one["before"], one["after"]) for one in moves)
+            undone, left = undone + len(moves) - others, left + others
         also = f"; {left} were left, their groups have moved on" if left else ""
-        return f"{count} offsets on {self._cluster.alias} are as before{also}"
+        return f"{undone} offsets on {self._cluster.alias} are as before{also}"
 
     def _read(self, groups: Mapping[str, Any]) -> Mapping[str, GroupOffsets]:
         found, failed = self._client.committed(groups)
