@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from tests.brokers.offset_story import told
-from tests.scenarios.data import Note, make_topics, write
+from tests.brokers.offset_story import Story, told
+from tests.scenarios.data import Note, make_topics, numbered, write
 
 from sparkmirror.cli.main import main
 from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger import connect
+from sparkmirror.ledger.mirror_records import OffsetSync
 from sparkmirror.model import TopicPartition
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -73,6 +76,7 @@ def test_offsets_by_time_by_checkpoint_and_from_one_side_to_the_other(
         offsets("reset", "--group", f"new-{alias}", "--cluster", "backup", "--to-earliest", "--topic", remote)
         assert story.on_target(f"new-{alias}") == {there: Committed(0)}
 
+        _rebuild(story, offsets)
         _, said = offsets("reset", "--group", "nobody", "--cluster", "backup", "--to-latest", status=1)
         assert "Group nobody has committed no offsets on backup." in said
         _, said = offsets("reset", "--group", "nobody", "--cluster", "backup", "--to-checkpoint", status=1)
@@ -83,6 +87,23 @@ def test_offsets_by_time_by_checkpoint_and_from_one_side_to_the_other(
             _, said = offsets(*on_target, "--to-latest", status=1)
             assert f"Group {group} on backup has members" in said
             assert "hint: Stop its consumers" in said
+
+
+def _rebuild(story: Story, offsets: Callable[..., Any]) -> None:
+    """The map's topic is lost: both logs are compared between what offset syncs know."""
+    topic, flow = f"lost-{story.flow.name.source}", story.flow
+    here, there = TopicPartition(topic, 0), TopicPartition(flow.remote_topic(topic), 0)
+    story.make_topic(topic)
+    write(story.target_client, there.topic, numbered(299, 300))  # the last record was sent again
+    syncs = [OffsetSync(here, at, at) for at in (0, 101, 202)]
+    publish(flow.source, "mm2-offset-syncs.backup.internal", [(sync.key(), sync.value()) for sync in syncs])
+    key, value = connect.encode_key(flow.connector, here), connect.encode_value(300)
+    publish(flow.target, flow.offset_storage_topic, [(key, value)])
+    for option in (["--dry-run"], []):
+        (one,) = offsets("rebuild", "--topic", topic, *option, "--format", "json")
+        assert (one["first"], one["end"], one["exact"]) == (0, 300, 202)
+    found = offsets("translate", "--offset", f"{topic}:0:150", "--offset", f"{topic}:0:250", "--format", "json")
+    assert [(one["target_offset"], one["exact"]) for one in found] == [(150, True), (202, False)]
 
 
 class _member:

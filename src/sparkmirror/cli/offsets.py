@@ -1,4 +1,4 @@
-"""`sparkmirror offsets at|reset|translate FILE`: offsets by time, by checkpoint and from one cluster to the other."""
+"""`sparkmirror offsets at|reset|translate|rebuild FILE`: offsets by time, by checkpoint, on the other cluster."""
 
 import argparse
 import json
@@ -24,6 +24,10 @@ _RESET = (
     "committed, or all of the topics named."
 )
 _TRANSLATE = "Print where offsets of a flow's source lie on its target, by the mirror's offset map."
+_REBUILD = (
+    "Make lost parts of a flow's offset map anew, by reading the mirrored topics on both clusters and comparing them. "
+    "What the map still has is left as it is."
+)
 _UNKNOWN = "unknown"
 
 
@@ -51,6 +55,10 @@ def add_parser(verbs: Any) -> None:
         type=parse_place,
         help="this one; may be repeated",
     )
+
+    rebuild = _kind(kinds, "rebuild", "make a lost offset map anew", _REBUILD, _execute_rebuild)
+    _add_topics(rebuild, "only this topic of the source; may be repeated")
+    rebuild.add_argument("--dry-run", action="store_true", help="only read, compare and print")
 
 
 def parse_place(text: str) -> tuple[TopicPartition, int]:
@@ -216,6 +224,24 @@ def _translated(answer: "Answer") -> tuple[object, ...]:
     found = answer.found
     where = (found.partition, found.offset, "yes" if found.exact else "not beyond") if found else (_UNKNOWN,) * 3
     return (answer.flow, answer.partition, answer.offset, *where)
+
+
+def _execute_rebuild(args: argparse.Namespace) -> int:
+    """Reads, compares, stores and prints. Raises ConfigError and ClusterError."""
+    from sparkmirror.sync.map_rebuild_job import rebuild
+
+    rows = [
+        (flow.name, one)
+        for flow in read_file(args).flows
+        for one in rebuild(flow, lambda topic: not args.topic or topic in args.topic, write=not args.dry_run)
+    ]
+    if args.format == "json":
+        print(json.dumps([{"flow": str(name), **one.as_json()} for name, one in rows], indent=2))
+    elif rows:
+        cells = [(name, one.partition, one.first, one.end, one.exact) for name, one in rows]
+        print("\n".join(render_table(("Flow", "Partition", "From", "To", "Exact records"), cells)))
+    print(f"{len(rows)} partitions {'would be' if args.dry_run else 'were'} made anew.", file=sys.stderr)
+    return 0
 
 
 def _check_cluster(config: "MirrorConfig", alias: str) -> None:
