@@ -82,6 +82,13 @@ LINGER = Key(
     "How long a partition that has less than `batch.size` waits for more, so that there is something to merge.",
     "5",
 )
+BUFFER_MEMORY = Key(
+    "buffer.memory",
+    Scope.PRODUCER,
+    types.whole(0, unit="bytes"),
+    32 << 20,
+    "What a task may hold of what is under way, at least 1048576, where `lease.ring.bytes` is not set.",
+)
 MAX_REQUEST_SIZE = Key(
     "max.request.size", Scope.PRODUCER, types.whole(1, unit="bytes"), 16 << 20, "Most bytes of one request.", "1048576"
 )

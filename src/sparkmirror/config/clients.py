@@ -6,8 +6,11 @@ Read by `config/flows.py`, used by `source/` and `target/`. Names, units and mea
 from dataclasses import dataclass
 
 from sparkmirror.config import client_keys as keys
+from sparkmirror.config.keys import LEASE_RING_BYTES
 from sparkmirror.config.reading import Reader
 from sparkmirror.model import Cluster
+
+_RING_BYTES_MIN = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +88,10 @@ def read_producer(reader: Reader) -> ProducerSettings:
         transaction_timeout_ms=reader.read(keys.TRANSACTION_TIMEOUT),
         client_id=reader.read(keys.PRODUCER_CLIENT_ID),
     )
+
+
+def read_ring_bytes(flow: Reader, producer: Reader) -> int:
+    """The size of a task's ring, by our own key, or else by the producer's that means as much to MirrorMaker."""
+    if flow.has(LEASE_RING_BYTES) or not producer.has(keys.BUFFER_MEMORY):
+        return flow.read(LEASE_RING_BYTES)
+    return max(producer.read(keys.BUFFER_MEMORY), _RING_BYTES_MIN)

@@ -10,7 +10,7 @@ from itertools import permutations
 from pathlib import Path
 
 from sparkmirror.config import client_keys, keys
-from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_consumer, read_producer
+from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_consumer, read_producer, read_ring_bytes
 from sparkmirror.config.files import read_mirror_file
 from sparkmirror.config.key import Scope
 from sparkmirror.config.offsets import HeartbeatSettings, OffsetSettings, read_heartbeats, read_offsets
@@ -275,7 +275,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         transaction_interval_ms=flow.read(keys.TRANSACTION_INTERVAL),
         clamp_timestamps=flow.read(keys.CLAMP_TIMESTAMPS),
         epoch_seconds=flow.read(keys.EPOCH_SECONDS),
-        lease_ring_bytes=flow.read(keys.LEASE_RING_BYTES),
+        lease_ring_bytes=read_ring_bytes(flow, Reader(layers.producer, problems)),
         connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),
         rate_limits=_read_rates(flow),
         on_data_loss=LossPolicy(flow.read(keys.ON_DATA_LOSS), flow.read(keys.ON_DATA_LOSS_TOPICS)),

@@ -18,6 +18,10 @@ class Reader:
         self._layer = layer
         self._problems = problems
 
+    def has(self, key: Key[T]) -> bool:
+        """Whether the layer says anything of the key."""
+        return key.name in self._layer
+
     def read(self, key: Key[T]) -> T:
         """The value of a key without placeholders."""
         entry = self._layer.get(key.name)

@@ -115,7 +115,6 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
         "compression.gzip.level compression.lz4.level compression.zstd.level",
     ),
     ("all in-sync replicas must have a batch before it counts", (Scope.PRODUCER,), "acks"),
-    ("`lease.ring.bytes` bounds the memory of a task", (Scope.PRODUCER,), "buffer.memory"),
     (_RETRY, (Scope.PRODUCER,), "delivery.timeout.ms max.block.ms"),
     (_RETRY, (Scope.PRODUCER, Scope.ADMIN), "retries"),
     (_ALWAYS, (Scope.PRODUCER,), "enable.idempotence max.in.flight.requests.per.connection"),
