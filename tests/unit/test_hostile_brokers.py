@@ -8,25 +8,32 @@ import os
 import resource
 import selectors
 import socket
+import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kafka.protocol.consumer import ListOffsetsResponse
+from kafka.protocol.metadata import MetadataResponse
 from kafka.protocol.producer import EndTxnResponse, InitProducerIdResponse
 from tests.damage import damage
 from tests.unit.kafka.test_wire import fetch_answer, produce_answer
 
 from sparkmirror.batch.records import encode_batch
-from sparkmirror.errors import ProtocolError, RecordTooLarge
-from sparkmirror.kafka import wire
+from sparkmirror.errors import ClusterError, ProtocolError, RecordTooLarge
+from sparkmirror.kafka import lookup, wire
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.coordinator import EndTransaction, Initialize
-from sparkmirror.kafka.dial import Link
+from sparkmirror.kafka.dial import Link, dial
 from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire import FetchPosition
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.relay.schema import to_arrow
 from sparkmirror.source.fetch import FetchConnection, FetchLimits
@@ -181,3 +188,88 @@ def test_a_coordinators_answer_is_definite_or_the_connection_is_made_anew(case: 
         coordinator.serve()
         coordinator.close()
         ours.close()
+
+
+WHERE = TopicPartition("orders", 3)
+METADATA = encoded(
+    MetadataResponse(
+        version=12,
+        throttle_time_ms=0,
+        brokers=[MetadataResponse.MetadataResponseBroker(node_id=1, host="localhost", port=9092, rack=None)],
+        cluster_id="c",
+        controller_id=1,
+        topics=[
+            MetadataResponse.MetadataResponseTopic(
+                error_code=0, name="orders", topic_id=UUID(int=5), is_internal=False,
+                partitions=[
+                    MetadataResponse.MetadataResponseTopic.MetadataResponsePartition(
+                        error_code=0, partition_index=3, leader_id=1, leader_epoch=4,
+                        replica_nodes=[1], isr_nodes=[1], offline_replicas=[],
+                    )
+                ],
+            )
+        ],
+    )
+)  # fmt: skip
+OFFSETS = encoded(
+    ListOffsetsResponse(
+        version=6,
+        throttle_time_ms=0,
+        topics=[
+            ListOffsetsResponse.ListOffsetsTopicResponse(
+                name="orders",
+                partitions=[
+                    ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse(
+                        partition_index=3, error_code=0, timestamp=-1, offset=7, leader_epoch=1
+                    )
+                ],
+            )
+        ],
+    )
+)
+QUESTIONS: list[tuple[Callable[[Link], object], bytes]] = [
+    (partial(lookup._view, topics=["orders"]), METADATA),
+    (partial(lookup._list_offset, where=WHERE, timestamp=-1), OFFSETS),
+]
+
+
+@quick
+@given(st.sampled_from(QUESTIONS).flatmap(lambda case: st.tuples(st.just(case[0]), streams(st.just(case[1])))))
+def test_a_look_up_has_an_answer_or_a_named_error(case: tuple[Callable[[Link], object], bytes]) -> None:
+    question, data = case
+    ours, brokers = socket.socketpair()
+    link = Link(ours, "broker:9092", {3: (0, 12), 2: (0, 6)}, "x")
+    brokers.sendall(data)
+    brokers.shutdown(socket.SHUT_WR)
+    try:
+        with lookup.sensible_answers(link):
+            assert question(link) is not None
+    except (OSError, ProtocolError, ClusterError) as named:
+        assert str(named)
+    finally:
+        ours.close()
+        brokers.close()
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [b"\x15\x03\x03\x00\x02\x02\x16", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xff\xff\xff", b"SSH-2.0-x\r\n"],
+    ids=["TLS", "HTTP", "negative", "SSH"],
+)
+def test_a_port_that_is_no_brokers_is_told_at_once_and_takes_no_memory(greeting: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            accepted, _ = server.accept()
+            accepted.sendall(greeting)
+            accepted.recv(1 << 16)
+            threading.Event().wait(0.05)
+            accepted.close()
+
+        threading.Thread(target=greet, daemon=True).start()
+        port = server.getsockname()[1]
+        settings = client_settings(Cluster("A", {"bootstrap.servers": f"127.0.0.1:{port}"}), "test")
+        began = time.monotonic()
+        with pytest.raises(ProtocolError, match="announced an answer"):
+            dial("127.0.0.1", port, settings)
+        assert time.monotonic() - began < 5

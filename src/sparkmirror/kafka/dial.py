@@ -33,6 +33,8 @@ FAR_SECONDS = 0.008
 """From this round trip on, one request at a time costs more than it is worth; brokers of one region are nearer."""
 _LENGTH = struct.Struct(">i")
 _UNSUPPORTED_VERSION = 35
+_ANSWER_BYTES_MAX = 64 << 20
+"""The metadata of a hundred thousand partitions are some 10 MB; a TLS alert, read as a length, is 352 MB."""
 
 
 @dataclass(slots=True)
@@ -85,12 +87,23 @@ class Link:
         return frame
 
     def ask(self, request: Any, response_class: Any, version: int) -> Any:
-        """Send one request of kafka-python's and block for its answer; only before the link joins a selector loop."""
+        """Send one request of kafka-python's and block for its answer; only before the link joins a selector loop.
+
+        Raises OSError when the connection is gone, ProtocolError for an answer that cannot be one.
+        """
         asked_at = time.monotonic()
         self.socket.sendall(self.encode(request, version))
         (size,) = _LENGTH.unpack(self._receive(4))
         self.note_answer(time.monotonic() - asked_at)
-        return response_class.decode(self._receive(size), version=version, header=True)
+        if not 4 <= size <= _ANSWER_BYTES_MAX:
+            hint = "Is it a broker's port, and does it want TLS? See security.protocol."
+            raise ProtocolError(f"broker {self.address} announced an answer of {size} bytes", hint)
+        frame = self._receive(size)
+        try:
+            return response_class.decode(frame, version=version, header=True)
+        except Exception as strange:  # whatever kafka-python's decoder stumbles over
+            what = f"{response_class.__name__} v{version}"
+            raise ProtocolError(f"broker {self.address} sent what cannot be read as {what}: {strange}") from strange
 
     def _receive(self, size: int) -> bytes:
         data = bytearray(size)

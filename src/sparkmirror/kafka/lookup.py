@@ -4,7 +4,8 @@ One short connection per look-up, tried over the bootstrap servers in turn; bloc
 Called by `source.reader` and `target.sender` when a leader is unknown or has moved.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -14,7 +15,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from sparkmirror.errors import ClusterError, ClusterUnreachable
+from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.dial import Link, dial
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.model import TopicPartition
@@ -53,21 +54,33 @@ def look_up(settings: ClientSettings, topics: Iterable[str]) -> ClusterView:
 
 
 def _ask_anyone(settings: ClientSettings, ask: Callable[[Link], T]) -> T:
-    problem: ClusterError = ClusterUnreachable("no bootstrap servers are configured")
+    problem: ClusterError | ProtocolError = ClusterUnreachable("no bootstrap servers are configured")
     for server in settings.bootstrap_servers:
         host, _, port = server.rpartition(":")
         try:
             link = dial(host.strip("[]"), int(port), settings)
-        except ClusterError as refused:
+        except (ClusterError, ProtocolError) as refused:
             problem = refused
             continue
         try:
-            return ask(link)
+            with sensible_answers(link):
+                return ask(link)
         except OSError as broken:
             problem = ClusterUnreachable(f"broker {link.address} broke off the connection: {broken}")
+        except ProtocolError as strange:
+            problem = strange
         finally:
             link.close()
     raise problem
+
+
+@contextmanager
+def sensible_answers(link: Link) -> Iterator[None]:
+    """What an answer lacks becomes a ProtocolError: arrays may be empty, and null where that is not allowed."""
+    try:
+        yield
+    except (LookupError, ValueError, TypeError, AttributeError) as strange:
+        raise ProtocolError(f"broker {link.address} sent an answer that makes no sense: {strange!r}") from strange
 
 
 def _view(link: Link, topics: list[str]) -> ClusterView:
@@ -107,7 +120,8 @@ def look_up_span(settings: ClientSettings, where: TopicPartition) -> Span:
     host, port = view.brokers[leader]
     link = dial(host, port, settings)
     try:
-        return Span(_list_offset(link, where, _EARLIEST), _list_offset(link, where, _LATEST))
+        with sensible_answers(link):
+            return Span(_list_offset(link, where, _EARLIEST), _list_offset(link, where, _LATEST))
     except OSError as broken:
         raise ClusterUnreachable(f"broker {link.address} broke off the connection: {broken}") from broken
     finally:
