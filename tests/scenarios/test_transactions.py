@@ -1,11 +1,17 @@
-"""A source written by transactions: with read_committed only what was committed is mirrored, without it everything."""
+"""A source written by transactions: with read_committed only what was committed is mirrored, without it everything.
 
+And one that is mirrored from a point in time on.
+"""
+
+import time
 from collections.abc import Callable
 
 from confluent_kafka import Producer
-from tests.oracle import Client, read_topic
-from tests.scenarios.data import make_topics
-from tests.scenarios.mirror import MirrorOnce, flow_file
+from tests.oracle import Client, count_records, read_topic
+from tests.scenarios.data import Note, make_topics, write
+from tests.scenarios.mirror import MirrorOnce, StartMirror, flow_file
+
+MINUTE_MS = 60_000
 
 
 def write_transactions(source: Client, topic: str, transactional_id: str) -> None:
@@ -50,3 +56,32 @@ def test_aborted_records_are_left_out_with_read_committed_and_copied_without(
 
     mirror_once(flow_file(source, target, alias=plain, topics=topic))
     assert values(target, f"{plain}.{topic}") == expected(range(6))
+
+
+def test_a_mirror_begins_at_a_time_inside_a_batch_and_waits_for_open_transactions(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
+) -> None:
+    topic, alias = unique("recent"), unique("timed")
+    make_topics(source, {topic: 1})
+    now_ms = int(time.time() * 1000)
+    ages = [Note(b"%d minutes old" % age, timestamp_ms=now_ms - age * MINUTE_MS) for age in range(120, 0, -1)]
+    write(source, topic, ages, linger_ms=500, compression_type="lz4")  # one batch
+    producer = Producer({**source, "transactional.id": unique("writer")})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"inside", partition=0)
+    producer.flush(30)
+    write(source, topic, [Note(b"behind")])
+
+    lines = [
+        f"{alias}.consumer.isolation.level = read_committed",
+        f"{alias}.consumer.auto.offset.reset = by_duration:PT1H",
+    ]
+    mirror = start_mirror(flow_file(source, target, alias=alias, topics=topic, lines=lines))
+    remote = f"{alias}.{topic}"
+    mirror.wait_until(lambda: count_records(target, remote) >= 59, "what is younger than an hour is mirrored")
+    recent = [note.value for note in ages[-59:]]
+    assert values(target, remote) == {0: recent}, "nothing older, and nothing from behind the open transaction's begin"
+    producer.commit_transaction(30)
+    mirror.wait_until(lambda: count_records(target, remote) >= 61, "once it is committed, all is mirrored")
+    assert values(target, remote) == {0: [*recent, b"inside", b"behind"]}

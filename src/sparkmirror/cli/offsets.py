@@ -124,7 +124,6 @@ def _offsets_at(flow: "FlowConfig", args: argparse.Namespace) -> list[tuple[str,
     """Cluster, topic, partition, offset, the log's end, and how many offsets lie between."""
     from sparkmirror.kafka.clients import open_admin
     from sparkmirror.sync.flow import mirrored_topics
-    from sparkmirror.sync.offset_reset_job import offsets_at
 
     mirrored = [(name, flow.remote_topic(name)) for name in mirrored_topics(flow)]
     rows = []
@@ -138,7 +137,7 @@ def _offsets_at(flow: "FlowConfig", args: argparse.Namespace) -> list[tuple[str,
                 for name, topic in sorted(admin.list_topics(names).items())
                 for number in range(topic.partitions)
             ]
-            found, ends = offsets_at(admin, partitions, args.time), admin.latest_offsets(partitions)
+            found, ends = admin.offsets_at(partitions, args.time), admin.latest_offsets(partitions)
         for where in partitions:
             if where in found and where in ends:
                 offset, end = found[where], ends[where]

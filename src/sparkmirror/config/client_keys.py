@@ -32,9 +32,10 @@ ISOLATION_LEVEL = Key(
 AUTO_OFFSET_RESET = Key(
     "auto.offset.reset",
     Scope.CONSUMER,
-    types.choice("earliest", "latest", "none"),
+    types.START,
     "earliest",
-    "Where to begin in a partition without a stored position.",
+    "Where to begin in a partition without a stored position: at its first record, behind its last one, or with "
+    "`by_duration:P7D` at the first record of the last seven days (KIP-1106).",
 )
 FETCH_MAX_BYTES = Key(
     "fetch.max.bytes", Scope.CONSUMER, types.whole(1, unit="bytes"), 16 << 20, "Most bytes of one fetch.", "52428800"

@@ -13,6 +13,7 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.policy.filters import compile_names
 from sparkmirror.policy.loss import LossRule, parse_rules
 from sparkmirror.policy.rates import RateLimit, parse_rate
+from sparkmirror.policy.start import parse_start
 
 T = TypeVar("T")
 
@@ -160,3 +161,4 @@ LOSS_RULES = Type("list of PATTERN:ACTION", _loss_rules)
 RATES = Type("list of PATTERN:RATE", _rates)
 HOSTS = Type("list of host:port", _hosts)
 SEPARATOR = Type("string", _separator)
+START = Type("earliest / latest / none / by_duration:…", parse_start)

@@ -6,7 +6,7 @@ bulk and answers per topic or partition, so that one topic deleted in between ne
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
@@ -173,6 +173,12 @@ class Admin:
     ) -> dict[TopicPartition, int]:
         """High watermarks, or last stable offsets with `read_committed`; see `list_offsets`."""
         return self.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
+
+    def offsets_at(self, partitions: Collection[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
+        """The first offset at or after a point in time; where there is none, the end. See `list_offsets`."""
+        found = self.list_offsets(dict.fromkeys(partitions, at_ms))
+        ends = self.latest_offsets(where for where, offset in found.items() if offset < 0)
+        return {where: offset for where, offset in (found | ends).items() if offset >= 0}
 
     def list_offsets(
         self, timestamps_ms: Mapping[TopicPartition, int], *, read_committed: bool = False

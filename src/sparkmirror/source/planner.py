@@ -8,6 +8,7 @@ with the program that started the query but options and Kafka. Owned by `source.
 
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from uuid import UUID
@@ -23,6 +24,7 @@ from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
 from sparkmirror.policy.rates import RateLimit, lay_over
+from sparkmirror.policy.start import start_ms
 from sparkmirror.source.commands import Assign, Command, Pause, Resume, Stop, Throttle, command_record, decode_command
 from sparkmirror.source.plan import Assigned, Assignment, Move, TaskPlan, plan_assignment, plan_moves, rebalance
 from sparkmirror.source.target_log import look_at_target
@@ -245,13 +247,19 @@ class Planner:
     ) -> list[Assigned]:
         """Each partition with its start: the ledger's position, else what `auto.offset.reset` says."""
         fresh = [tp for tp in partitions if tp not in positions]
-        latest = self._flow.consumer.auto_offset_reset == "latest"
-        starts = (source.latest_offsets(fresh) if latest else source.earliest_offsets(fresh)) if fresh else {}
+        starts = self._first_offsets(source, fresh) if fresh else {}
         ends = self.ends() if self._once else {}
         known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
         _, target, ledger = self._clients()
         items = [_assigned(tp, known[tp], topics[tp.topic].topic_id, ends.get(tp)) for tp in partitions if tp in known]
         return look_at_target(target, items, ledger.view.records, self._flow.remote_topic)
+
+    def _first_offsets(self, source: Admin, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        start = self._flow.consumer.auto_offset_reset
+        at_ms = start_ms(start, time.time_ns() // 1_000_000)
+        if at_ms is not None:
+            return source.offsets_at(partitions, at_ms)
+        return source.latest_offsets(partitions) if start == "latest" else source.earliest_offsets(partitions)
 
     # During the epoch, on a thread of its own.
 

@@ -1,6 +1,6 @@
 """Sets the offsets of one consumer group: observe, plan by `sync.offset_reset`, apply. Called by `cli.offsets`."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -78,14 +78,7 @@ def _wanted(
     if isinstance(reset.goal, Goal):
         goal = EARLIEST if reset.goal is Goal.EARLIEST else LATEST
         return dict.fromkeys(partitions, 0) | admin.list_offsets(dict.fromkeys(partitions, goal))
-    return dict.fromkeys(partitions, 0) | offsets_at(admin, partitions, reset.goal)
-
-
-def offsets_at(admin: Admin, partitions: Collection[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
-    """The first offset at or after a point in time; where there is none, the end. Raises ClusterError."""
-    found = admin.list_offsets(dict.fromkeys(partitions, at_ms))
-    ends = admin.latest_offsets(where for where, offset in found.items() if offset < 0)
-    return {where: offset for where, offset in (found | ends).items() if offset >= 0}
+    return dict.fromkeys(partitions, 0) | admin.offsets_at(partitions, reset.goal)
 
 
 def _partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:

@@ -1,0 +1,44 @@
+"""Where mirroring begins in a partition without a stored position: `auto.offset.reset`, as Java reads it; pure.
+
+Read by `config.client_keys`, followed by `source.planner`.
+"""
+
+import re
+from typing import Final
+
+BY_DURATION: Final = "by_duration:"
+_DURATION: Final = re.compile(
+    r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+_UNIT_SECONDS: Final = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+_WORDS: Final = ("earliest", "latest", "none")
+
+
+def parse_start(text: str) -> str:
+    """`earliest`, `latest`, `none`, or `by_duration:` with an ISO 8601 duration such as P7D or PT1H30M (KIP-1106).
+
+    Raises ValueError with a phrase that completes "`key` …".
+    """
+    value = text.strip()
+    if value.casefold() in _WORDS:
+        return value.casefold()
+    if value.casefold().startswith(BY_DURATION) and _seconds(value[len(BY_DURATION) :]) is not None:
+        return BY_DURATION + value[len(BY_DURATION) :].upper()
+    words = ", ".join(f"`{word}`" for word in _WORDS)
+    raise ValueError(f"must be {words} or `by_duration:` and a duration such as P7D, PT1H or PT90S")
+
+
+def start_ms(start: str, now_ms: int) -> int | None:
+    """The time (ms since 1970) of the first record to mirror, for `by_duration:`; None for the others."""
+    if not start.startswith(BY_DURATION):
+        return None
+    seconds = _seconds(start[len(BY_DURATION) :])
+    return None if seconds is None else max(now_ms - int(seconds * 1000), 0)
+
+
+def _seconds(duration: str) -> float | None:
+    found = _DURATION.fullmatch(duration)
+    if found is None or not any(found.groupdict().values()):
+        return None
+    return sum(float(number) * _UNIT_SECONDS[unit] for unit, number in found.groupdict().items() if number)
