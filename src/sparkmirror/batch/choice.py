@@ -5,8 +5,8 @@ Called by `target.packing` for each batch that is about to be sent: `may_pay` fi
 The cost model. A batch that passes through costs some 50 µs of CPU over all processes, whatever its size: its share of
 requests, answers, positions and rows. Merging costs some 45 µs, and for each byte of records what it takes to decode
 and encode it in that codec (`python -m bench.kernels`). So on a near target, what pays is small batches: about 40 KB
-uncompressed, 9 KB of lz4, nothing of gzip that is worth sending. Java's default batches (16 KB before lz4) pass: merged,
-they took a third more CPU in work d.
+uncompressed, 9 KB of lz4, nothing of gzip that is worth sending. Java's default batches, 16 KB
+before lz4, pass.
 
 Far away, time is the cost: at most 5 batches of a partition are in flight, so as long as more are waiting, each takes a
 fifth of the round trip from the partition's rate. Half of that counts, for the core has other partitions to serve. The
@@ -73,18 +73,19 @@ def passing_seconds(batches: int, traffic: Traffic) -> float:
     return batches * (_BATCH_SECONDS + _waiting_seconds(batches, traffic))
 
 
-def choose(headers: Headers, first: int, traffic: Traffic) -> int:
+def choose(headers: Headers, first: int, traffic: Traffic, *, is_rewritten: bool = False) -> int:
     """How many of the queued batches from row `first` on to make one batch of, by `batch.deep.rewrite`.
 
     1 means that the batch is best left alone: passed through, if it can be. Control batches among them count, too; they
-    vanish. A batch that cannot pass through is rewritten anyway, and so takes along what fits.
+    vanish. A batch that cannot pass through is rewritten anyway, and so takes along what fits; `is_rewritten` says so
+    of one for reasons that its header does not tell.
     """
     table = headers.table[first:]
     control = headers.are_control[first:]
     sizes = np.where(control, 0, table[:, TOTAL_BYTES])
     codec = Codec(int(headers.codecs[first]))
     fitting = int(np.searchsorted(np.cumsum(sizes), traffic.merged_bytes_max(codec), "right"))
-    is_rewritten = not bool(headers.rows(first, first + 1).passable(traffic.max_batch_bytes)[0])
+    is_rewritten = is_rewritten or not bool(headers.rows(first, first + 1).passable(traffic.max_batch_bytes)[0])
     kinds = headers.codecs[first:] + 8 * (table[:, MAGIC_NUMBER] == MAGIC)
     others = np.flatnonzero((kinds != kinds[0]) & ~control)
     count = min(fitting, int(others[0]) if len(others) else len(table))

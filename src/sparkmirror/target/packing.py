@@ -117,7 +117,7 @@ class Packing:
         headers = read_headers(parcel.data, parcel.at, stop)
         if not len(headers):  # one batch, larger than what may be merged
             headers = read_headers(parcel.data, parcel.at, len(parcel.data))
-        count = choose(headers, 0, traffic) if self.merging else 1
+        count = choose(headers, 0, traffic, is_rewritten=not only_if_several) if self.merging else 1
         if only_if_several and count < 2:
             return False
         last = headers.table[count - 1]

@@ -363,3 +363,11 @@ def test_many_small_batches_wait_for_kernels_that_are_being_loaded(monkeypatch: 
     assert far.awaits_kernels, "49 batches are ten round trips"
     monkeypatch.setattr("sparkmirror.target.packing.kernels_soon", lambda: False)
     assert not many.awaits_kernels
+
+
+def test_what_is_made_anew_for_another_codec_takes_its_neighbours_along() -> None:
+    outbox = new_outbox(Packing(codec=Codec.ZSTD))
+    rng = random.Random(4)
+    large = [batch(offset, [rng.randbytes(60_000)]) for offset in range(10)]
+    accept(outbox, 10, *large)
+    assert [sent.records for sent in send_all(outbox)] == [10], "it would not pay for batches that could pass"
