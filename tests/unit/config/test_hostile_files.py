@@ -14,6 +14,9 @@ from sparkmirror.config.files import read_mirror_file
 from sparkmirror.config.flows import MirrorConfig, parse_config
 from sparkmirror.errors import ConfigError
 
+SOON_SECONDS = 60.0
+"""Far above what a busy machine needs, far below what multiplies without end would take."""
+
 PROPERTIES = """\
 # of a site
 clusters = A, B
@@ -100,7 +103,7 @@ def test_odd_characters_in_the_middle_of_lines_are_understood_or_complained_abou
 def test_aliases_that_multiply_without_end_are_read_once(tmp_path: Path, multiplied: str) -> None:
     began = time.monotonic()
     assert isinstance(read(tmp_path / "file.yaml", f"{STRIMZI[0]}\n{multiplied}".encode()), MirrorConfig)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < SOON_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -122,4 +125,4 @@ def test_what_is_no_configuration_is_refused_in_words(tmp_path: Path, data: byte
     for name in ("file.properties", "file.yaml"):
         began = time.monotonic()
         assert isinstance(read(tmp_path / name, data), str)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < SOON_SECONDS
