@@ -27,7 +27,7 @@ from sparkmirror.testing.proxy import LongLink
 AT_LEAST_ONCE, EXACTLY_ONCE = "at least once", "exactly once"
 CATCH_UP_SECONDS_MAX = 120.0
 QUICK = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-EXACTLY_ONCE_LINES = ("backup.exactly.once.source.support = enabled", "backup.transaction.timeout.ms = 10000")
+EXACTLY_ONCE_LINES = ("backup.exactly.once.source.support = enabled", "backup.producer.transaction.timeout.ms = 10000")
 
 
 @dataclass(frozen=True, slots=True)

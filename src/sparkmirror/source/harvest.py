@@ -18,6 +18,8 @@ from sparkmirror.source.runs import MANY_BATCHES_MIN, Run, summarize, summarize_
 
 INLINE_RESPONSE_BYTES_MAX = 32 << 10
 BACKOFF_SECONDS = 0.3
+_AHEAD_MAX = 1 << 31
+"""What one batch can span."""
 SMALL_BATCHES_MAX = 1_000_000
 _OFFSET_OUT_OF_RANGE = 1
 _ADVICE = {
@@ -111,7 +113,7 @@ class Harvest:
             runs, reason = [], str(problem)
         if runs and not reason:
             return runs
-        sound = whole_batches(buffer, fetched.start, fetched.stop, fetched.high_watermark)
+        sound = whole_batches(buffer, fetched.start, fetched.stop, _last_plausible(fetched))
         if sound:
             return _runs(buffer, fetched._replace(stop=fetched.start + sound), reading)
         reason = reason or f"the batch is longer than the {fetched.stop - fetched.start} bytes that came"
@@ -203,10 +205,15 @@ class Harvest:
 
 
 def _implausible(runs: list[Run], fetched: FetchedPartition) -> str:
-    """No checksum covers base offsets; but no batch that is given out reaches beyond its partition's end."""
-    if runs and runs[-1].next_offset > fetched.high_watermark >= 0:
+    """No checksum covers base offsets: one that lies absurdly far ahead is damage."""
+    if runs and runs[-1].next_offset > _last_plausible(fetched) >= 0:
         return f"a batch claims offsets up to {runs[-1].next_offset}, where the end is {fetched.high_watermark}"
     return ""
+
+
+def _last_plausible(fetched: FetchedPartition) -> int:
+    """The broker reads the records after it has noted the end: a busy partition's may reach beyond it. -1: no bound."""
+    return fetched.high_watermark + _AHEAD_MAX if fetched.high_watermark >= 0 else -1
 
 
 def _runs(buffer: memoryview, fetched: FetchedPartition, reading: Reading) -> list[Run]:

@@ -135,3 +135,11 @@ def test_offsets_beyond_the_partitions_end_are_damage_and_not_a_place_to_go_on_f
     reading = field.partitions.add(Assigned(TopicPartition("orders", 2), 0, topic_id=TOPIC_ID), 1)
     assert field.take_bytes(far, fetched(2, len(far))) == ["fault 2 None-None"]
     assert reading.offset == 0
+
+
+def test_records_that_came_after_the_broker_had_noted_the_end_are_taken() -> None:
+    field = Field()
+    reading = field.partitions.add(Assigned(TopicPartition("orders", 2), 0, topic_id=TOPIC_ID), 1)
+    busy = fetched(2, len(BATCH))._replace(high_watermark=3)
+    assert field.take(busy) == ["run 2 0-5"]
+    assert reading.fault == ""
