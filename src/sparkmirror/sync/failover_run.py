@@ -128,7 +128,7 @@ class MoveGroups:
         before = self._read(moves)
         return {
             "groups": {
-                group: [_move(where, before[group].get(where), after) for where, after in sorted(offsets.items())]
+                group: [note_move(where, before[group].get(where), after) for where, after in sorted(offsets.items())]
                 for group, offsets in moves.items()
             }
         }
@@ -171,7 +171,8 @@ class MoveGroups:
         return found
 
 
-def _move(where: TopicPartition, before: Committed | None, after: Committed) -> dict[str, Any]:
+def note_move(where: TopicPartition, before: Committed | None, after: Committed) -> dict[str, Any]:
+    """What is to be known of a move to repeat it and to take it back, as JSON."""
     return {
         "topic": where.topic,
         "partition": where.partition,
