@@ -46,6 +46,7 @@ def test_offsets_by_time_by_checkpoint_and_from_one_side_to_the_other(
         for client, name in ((source, topic), (target, remote)):
             make_topics(client, {name: 1})
             write(client, name, [Note(b"%d" % at, timestamp_ms=BEGAN_MS + at * HOUR_MS) for at in range(10)])
+        _store_position(story, here, 10)
         story.map(here, (0, 4, 0), (5, 5, 4))
         story.commit(group, {here: Committed(6, "a note")})
         story.job()
@@ -89,6 +90,12 @@ def test_offsets_by_time_by_checkpoint_and_from_one_side_to_the_other(
             assert "hint: Stop its consumers" in said
 
 
+def _store_position(story: Story, where: TopicPartition, offset: int) -> None:
+    """What a mirror would have stored."""
+    key, value = connect.encode_key(story.flow.connector, where), connect.encode_value(offset)
+    publish(story.flow.target, story.flow.offset_storage_topic, [(key, value)])
+
+
 def _rebuild(story: Story, offsets: Callable[..., Any]) -> None:
     """The map's topic is lost: both logs are compared between what offset syncs know."""
     topic, flow = f"lost-{story.flow.name.source}", story.flow
@@ -97,8 +104,7 @@ def _rebuild(story: Story, offsets: Callable[..., Any]) -> None:
     write(story.target_client, there.topic, numbered(299, 300))  # the last record was sent again
     syncs = [OffsetSync(here, at, at) for at in (0, 101, 202)]
     publish(flow.source, "mm2-offset-syncs.backup.internal", [(sync.key(), sync.value()) for sync in syncs])
-    key, value = connect.encode_key(flow.connector, here), connect.encode_value(300)
-    publish(flow.target, flow.offset_storage_topic, [(key, value)])
+    _store_position(story, here, 300)
     for option in (["--dry-run"], []):
         (one,) = offsets("rebuild", "--topic", topic, *option, "--format", "json")
         assert (one["first"], one["end"], one["exact"]) == (0, 300, 202)

@@ -84,6 +84,8 @@ def test_what_the_drill_announces_is_what_happens_and_the_way_back_loses_nothing
     # The source dies. Without --unplanned nothing is done.
     primary.broker(1).kill()
     assert "does not answer" in say("failover", "run", *flow, status=1)
+    (row,) = say("offsets", "at", "--time", "2026-01-01", "--cluster", b, *flow)
+    assert (row["topic"], row["offset"], row["end"]) == (remote, 0, 200), "the target is asked alone"
     lost = say("failover", "run", "--unplanned", *flow)
     assert figures(lost) == (None, None, None), "nobody knows what the source had"
     on_target = read_some(target, group, remote, 150)

@@ -14,6 +14,7 @@ from sparkmirror.status.table import render_table
 if TYPE_CHECKING:
     from sparkmirror.config.flows import FlowConfig, MirrorConfig
     from sparkmirror.kafka.group_answers import GroupOffsets
+    from sparkmirror.model import Cluster
     from sparkmirror.sync.offset_reset import ResetPlan
     from sparkmirror.sync.offset_reset_job import Reset
     from sparkmirror.sync.translation import Answer
@@ -123,14 +124,9 @@ def _execute_at(args: argparse.Namespace) -> int:
 def _offsets_at(flow: "FlowConfig", args: argparse.Namespace) -> list[tuple[str, str, int, int, int, int]]:
     """Cluster, topic, partition, offset, the log's end, and how many offsets lie between."""
     from sparkmirror.kafka.clients import open_admin
-    from sparkmirror.sync.flow import mirrored_topics
 
-    mirrored = [(name, flow.remote_topic(name)) for name in mirrored_topics(flow)]
     rows = []
-    for side, cluster in enumerate((flow.source, flow.target)):
-        if args.cluster not in (None, cluster.alias):
-            continue
-        names = [pair[side] for pair in mirrored if not args.topic or set(pair) & set(args.topic)]
+    for cluster, names in _topics_by_cluster(flow, args):
         with open_admin(cluster, "offsets") as admin:
             partitions = [
                 TopicPartition(name, number)
@@ -143,6 +139,19 @@ def _offsets_at(flow: "FlowConfig", args: argparse.Namespace) -> list[tuple[str,
                 offset, end = found[where], ends[where]
                 rows.append((cluster.alias, where.topic, where.partition, offset, end, end - offset))
     return rows
+
+
+def _topics_by_cluster(flow: "FlowConfig", args: argparse.Namespace) -> "list[tuple[Cluster, list[str]]]":
+    """The topics to look at on either side; the source need not answer where only the target is asked for."""
+    from sparkmirror.sync.failover_look import ledger_offsets
+    from sparkmirror.sync.flow import mirrored_topics
+
+    only_target = args.cluster == flow.name.target
+    topics = {where.topic for where in ledger_offsets(flow)} if only_target else set(mirrored_topics(flow))
+    pairs = [(name, flow.remote_topic(name)) for name in sorted(topics)]
+    chosen = [pair for pair in pairs if not args.topic or set(pair) & set(args.topic)]
+    sides = ((flow.source, [name for name, _ in chosen]), (flow.target, [remote for _, remote in chosen]))
+    return [(cluster, names) for cluster, names in sides if args.cluster in (None, cluster.alias)]
 
 
 def _execute_reset(args: argparse.Namespace) -> int:
