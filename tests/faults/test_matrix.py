@@ -45,7 +45,7 @@ def test_nothing_is_lost_and_what_is_repeated_is_bounded(
         if results is not None:
             results.add(Result(*cell, problem=str(reason), was_possible=False))
         pytest.skip(str(reason))
-    except BaseException as problem:
+    except (Exception, pytest.fail.Exception) as problem:
         said = f"{type(problem).__name__}: {problem}".splitlines()[0]
         if results is not None:
             results.add(Result(*cell, problem=said))
