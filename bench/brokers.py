@@ -26,6 +26,8 @@ _CONFIG = {
     "num.io.threads": "8",
     # A deleted topic gives its disk space back soon.
     "log.segment.delete.delay.ms": "1000",
+    # A log that is to be compacted is looked at soon.
+    "log.cleaner.backoff.ms": "500",
 }
 
 

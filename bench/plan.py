@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -10,6 +10,7 @@ from typing import TypeVar
 from confluent_kafka import KafkaException
 
 from bench.brokers import bench_cluster, delete_topics, delete_traces
+from bench.compaction import count_records
 from bench.contestants import CONTESTANTS, SPARK_INLINE, Contestant, Job
 from bench.copying import Copy, measure_copy
 from bench.latency import Latency
@@ -25,8 +26,8 @@ from sparkmirror.testing.kafka import KafkaCluster
 COPIES, VARIANTS, STEADY = PARTS = ("copies", "variants", "steady")
 VARIED = "a"
 """The work that the variants are measured on."""
-LINKED = (DEFAULT, TUNED, SPARK)
-"""Who takes part in the works over a long link."""
+MIRRORS = (DEFAULT, TUNED, SPARK)
+"""Who takes part in the works over a long link, and where batches have holes: the bare loop copies them as they are."""
 Outcome = TypeVar("Outcome")
 INLINE, TLS, REPLICATED = "inline payload", "TLS on both sides", "three target brokers, replication factor 3"
 
@@ -94,8 +95,9 @@ class Benchmark:
         if COPIES not in self.plan.parts and not with_variants:
             return
         with self._loaded(workload) as topic:
+            workload = self._counted(workload, topic)
             if COPIES in self.plan.parts:
-                for contestant in self.plan.chosen(*(LINKED if workload.far else CONTESTANTS)):
+                for contestant in self.plan.chosen(*(MIRRORS if workload.far or workload.superseded else CONTESTANTS)):
                     self._copy(contestant, workload, "", self._job(contestant, workload, topic))
                 if workload.far:
                     self._measure_socket(workload)
@@ -106,6 +108,13 @@ class Benchmark:
         outcome = self._try(partial(measure_socket, workload, self.batches[workload.name]))
         self.copies.append(CopyRow(workload, "", SOCKET, "plain socket over the same link", outcome))
         self.plan.say(f"{workload.name}: plain socket: {describe_copy(outcome)}")
+
+    def _counted(self, workload: Workload, topic: str) -> Workload:
+        if not workload.superseded:
+            return workload
+        left = count_records(self.source.bootstrap_servers, topic, workload.partitions)
+        self.plan.say(f"{workload.name}: {left:,} records are left")
+        return replace(workload, records=left)
 
     @contextmanager
     def _loaded(self, workload: Workload) -> Iterator[str]:

@@ -28,7 +28,8 @@ class Workload:
     """`records` values of `value_bytes` each, in batches of `batch_records`, over `partitions` partitions.
 
     `far` names the side that is reached over LINK, if one is.
-    `settings` are lines of the flow that SparkMirror alone is given.
+    `settings` are lines of the flow that SparkMirror alone is given. With `superseded` each so many-th record is
+    written once more, under its key, and the source's log is compacted before it is copied.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Workload:
     partitions: int = PARTITIONS
     far: Literal["", "source", "target"] = ""
     settings: tuple[tuple[str, str], ...] = ()
+    superseded: int = 0
 
     @property
     def megabytes(self) -> float:
@@ -63,6 +65,7 @@ WORKLOADS = {
         Workload("f", "1 KB, 160 KB batches, source far", 500_000, 1000, "none", 160, None, 1, "source"),
         Workload("g", "1 KB, 160 KB batches, target far", 150_000, 1000, "none", 160, None, 1, "target"),
         Workload("h", "1 KB, lz4, 11 KB batches, target far", 60_000, 1000, "lz4", 15, None, 1, "target"),
+        Workload("compacted", "1 KB, lz4, 160 KB batches, a third gone", 400_000, 1000, "lz4", 225, superseded=3),
         Workload(
             "transform",
             "1 KB, uncompressed, 160 KB batches; SparkMirror decodes, filters by Spark SQL and encodes each record",
