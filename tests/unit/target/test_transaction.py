@@ -1,6 +1,5 @@
 """One transaction after another: what may go out when, what is committed, and the way back from any doubt."""
 
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +22,13 @@ from sparkmirror.target.transaction import ExactlyOnce, Hooks, Phase, Transactio
 ORDERS, BILLS, LATE = (TopicPartition(topic, 0) for topic in ("orders", "bills", "late"))
 TOPICS = ledger_topics("A")
 INTERVAL = 0.2
+CLOCK = SimpleNamespace(now=1000.0)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time passes when a test says so."""
+    monkeypatch.setattr("sparkmirror.target.transaction.time", SimpleNamespace(monotonic=lambda: CLOCK.now))
 
 
 class Broker:
@@ -73,7 +79,6 @@ class Desk:
         hooks = Hooks(self._speak, self.offered.append, self._store, self._commit, self._roll_back, self._refuse)
         options = TransactionOptions("B", Connector.of_dedicated_mode("A"), 60_000, INTERVAL, 3600.0)
         self.transaction = ExactlyOnce(options, plan, self.broker, self.progress, hooks)  # type: ignore[arg-type]
-        self.now = time.monotonic()
         self.spoken: list[bool] = []
 
     def _speak(self, second: bool) -> None:
@@ -103,8 +108,8 @@ class Desk:
         self.settle()
 
     def tend(self, seconds: float = 0.0) -> None:
-        self.now += seconds
-        self.transaction.tend(self.now)
+        CLOCK.now += seconds
+        self.transaction.tend(CLOCK.now)
 
     def fill(self, where: TopicPartition, first: int, following: int) -> Outbox:
         outbox = self.outboxes[where]
@@ -217,13 +222,9 @@ def test_after_a_pause_the_first_record_is_committed_at_once_and_under_load_once
 
 
 @pytest.mark.parametrize(("size", "pause", "intervals"), [(10, 0.1, 1), (2 << 20, 0.1, 2.5), (2 << 20, 9.0, 5)])
-def test_under_load_slow_commits_make_longer_transactions(
-    size: int, pause: float, intervals: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_under_load_slow_commits_make_longer_transactions(size: int, pause: float, intervals: float) -> None:
     """What a commit takes is a sixth of the time at most, unless it takes longer than an interval."""
     desk = Desk()
-    clock = SimpleNamespace(monotonic=lambda: desk.now)
-    monkeypatch.setattr("sparkmirror.target.transaction.time", clock)
     desk.begin()
     outbox = desk.fill(ORDERS, 0, 3)
     batch = desk.send(outbox)
@@ -232,8 +233,8 @@ def test_under_load_slow_commits_make_longer_transactions(
     desk.transaction.sent(outbox, batch)
     outbox.succeed(batch)
     desk.tend(INTERVAL)
-    closed_at = desk.now
-    desk.now += pause
+    closed_at = CLOCK.now
+    CLOCK.now += pause
     desk.settle()
     assert desk.send(desk.fill(ORDERS, 3, 5)) is not None
     assert desk.transaction.wake_at == pytest.approx(closed_at + intervals * INTERVAL)
@@ -367,12 +368,9 @@ def test_the_first_protocol_adds_partitions_before_their_first_batch_and_keeps_e
     assert parse_header(batch.data, 0).producer_epoch == epoch
 
 
-def test_the_first_protocol_ends_no_transaction_before_its_first_batch_however_long_the_pause_before_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_first_protocol_ends_no_transaction_before_its_first_batch_however_long_the_pause_before_it() -> None:
     """Else a task whose target was away for longer than an interval would open and end transactions for ever."""
     desk = _desk_of_the_first_protocol()
-    monkeypatch.setattr("sparkmirror.target.transaction.time", SimpleNamespace(monotonic=lambda: desk.now))
     desk.tend(10 * INTERVAL)
     orders = desk.fill(ORDERS, 0, 3)
     assert desk.send(orders) is None
