@@ -21,7 +21,9 @@ class Verdict(Enum):
 
 _OUT_OF_ORDER_SEQUENCE = 45
 _DONE = frozenset({0, 46})  # 46 DUPLICATE_SEQUENCE: written before, base offset unknown
-_RETRY = frozenset({7, 13, 14, 19, 20, 51, 56, 89})
+_CONCURRENT_TRANSACTIONS = 51
+_RETRY = frozenset({7, 13, 14, 19, 20, _CONCURRENT_TRANSACTIONS, 56, 89})
+_RETRY_SECONDS = 0.1
 _IN_DOUBT = frozenset({-1, 7, 13, 20})
 _MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 80, 100, 103})
 MESSAGE_TOO_LARGE = 10
@@ -68,6 +70,11 @@ def judge(error: int, *, is_head: bool) -> Verdict:
 def leaves_doubt(error: int) -> bool:
     """Whether the target may have the batch all the same."""
     return error in _IN_DOUBT
+
+
+def rest_seconds(error: int) -> float:
+    """How long a partition waits before what was not taken goes out again: not at all while a commit completes."""
+    return 0.0 if error == _CONCURRENT_TRANSACTIONS else _RETRY_SECONDS
 
 
 def describe(produced: ProducedPartition) -> str:

@@ -61,7 +61,6 @@ class Outbox:
         self.lost_reason = ""
         self.extent: Extent | None = None
         self.state = State.FLOWING
-        self._draining = False
         self.reason = ""
         self.failures = 0
         self.is_ledger = is_ledger
@@ -70,6 +69,8 @@ class Outbox:
         self.progressed_at = 0.0
         self.limits = TopicLimits()
         self.awaits_limits = False
+        self.rests = False
+        self._draining = False
         self._packing = packing
         self.linger = Linger(packing.linger_seconds, packing.batch_bytes)
         self._round_trip_seconds = 0.0
@@ -154,7 +155,7 @@ class Outbox:
 
     @property
     def sendable(self) -> bool:
-        if self.state is State.FAILED or self.awaits_limits:
+        if self.state is State.FAILED or self.awaits_limits or self.rests:
             return False
         if self._recovering:
             return bool(self._resend) and sum(batch.waiting for batch in self._in_flight) < IN_FLIGHT_MAX

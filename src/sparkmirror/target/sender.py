@@ -24,7 +24,7 @@ from sparkmirror.kafka.wire import FIRST_TRANSACTIONS, SECOND_TRANSACTIONS, Prod
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.loss import LossPolicy
 from sparkmirror.relay.lease import RingPeer
-from sparkmirror.target.answers import LIMITED, MESSAGE_TOO_LARGE, Verdict, describe, judge, leaves_doubt
+from sparkmirror.target.answers import LIMITED, MESSAGE_TOO_LARGE, Verdict, describe, judge, leaves_doubt, rest_seconds
 from sparkmirror.target.brokers import Brokers
 from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.connection import Dialect, ProduceConnection
@@ -49,7 +49,6 @@ DRAIN_SECONDS_MAX: Final = 2.0
 _JOIN_SECONDS_MAX: Final = 60.0
 """The loop ends by itself in twice the time to drain; only kernels that are compiled meanwhile hold it up longer."""
 _MAKING_SECONDS: Final = 0.2
-_RETRY_SECONDS: Final = 0.1
 _TEND_SECONDS: Final = 0.02
 """How often timers are looked at while data flows: tens of thousands of turns a second need it no oftener."""
 _WAKE: Final = "wake"
@@ -379,7 +378,8 @@ class Sender:
                 self._brokers.forget([outbox.target])
             batch.in_doubt |= leaves_doubt(produced.error)
             outbox.retry(batch)
-            self._isolation.rest(outbox, now + _RETRY_SECONDS)
+            outbox.rests = True
+            self._isolation.rest(outbox, now + rest_seconds(produced.error))
         elif verdict is Verdict.FENCED:
             self._guarantee.fenced(outbox)
         elif verdict is Verdict.RESTART:
@@ -442,6 +442,7 @@ class Sender:
                 outbox.linger.stop()
                 self._dispatch.offer(outbox)
         for outbox in self._isolation.due(now):
+            outbox.rests = False
             self._isolation.wake_up(outbox, now)
             self._dispatch.offer(outbox)
         self._dispatch.house_homeless()

@@ -104,6 +104,18 @@ def test_nothing_new_is_sent_until_all_answers_are_in_and_then_the_same_bytes_ag
     assert parse_header(send(outbox).data, 0).base_sequence == 6
 
 
+def test_while_it_rests_nothing_goes_out_and_then_the_same_bytes_again() -> None:
+    """A target that says "not now" is asked ten times a second, not with every turn of the loop."""
+    outbox = new_outbox()
+    accept(outbox, 3, batch(0, 3))
+    first = send(outbox)
+    outbox.retry(first)
+    outbox.rests = True
+    assert not outbox.sendable
+    outbox.rests = False
+    assert send(outbox) is first
+
+
 def test_a_rewind_takes_the_sequence_back_to_the_first_batch_that_is_not_acknowledged() -> None:
     freed: list[int] = []
     outbox = new_outbox()
