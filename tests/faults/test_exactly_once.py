@@ -10,6 +10,7 @@ import pytest
 from kafka import KafkaAdminClient
 from tests.faults.numbered import NumberedWriter, end_offsets, wait_until
 from tests.faults.story import Story
+from tests.faults.test_lost_records import delete_topic, list_gaps
 from tests.faults.tree import Run, is_gone
 
 from sparkmirror.testing.kafka import KafkaCluster
@@ -73,6 +74,31 @@ def _sleep_and_go_on(story: Story) -> None:
         story.wait_for_all(run, writer)
         run.stop(30)
     _assert_once(story, writer)
+
+
+@pytest.mark.long
+def test_a_topic_that_is_deleted_on_the_target_is_written_anew_from_there_and_once(story: Story) -> None:
+    _delete_and_go_on(story)
+
+
+@pytest.mark.long
+def test_so_is_one_of_a_target_with_the_older_transactions(first_protocol_story: Story) -> None:
+    _delete_and_go_on(first_protocol_story)
+
+
+def _delete_and_go_on(story: Story) -> None:
+    """In the middle of a transaction, most likely: it holds up no more than the topic's own partitions."""
+    with story.writer() as writer, story.run(lines=EXACTLY_ONCE) as run:
+        story.wait_until_close(run, writer)
+        delete_topic(story.target, story.remote_topic)
+        run.wait_until(lambda: min(story.arrived()) > 0, "the topic is made anew, and written", HEAL_SECONDS_MAX)
+        story.wait_for_all(run, writer)
+        run.stop(30)
+    for partition, numbers in story.arrival().numbers.items():
+        assert numbers == list(range(numbers[0], writer.produced[partition])), f"partition {partition}"
+    assert story.positions() == writer.produced
+    gaps = list_gaps(story)
+    assert [(gap["cause"], gap["action"]) for gap in gaps] == [("target deleted", "went on")] * len(writer.produced)
 
 
 def _sleep_over_a_transaction(story: Story, run: Run) -> None:

@@ -41,10 +41,10 @@ def test_what_is_lost_on_either_side_is_recorded_and_held_where_the_file_says(st
     with story.run(lines=[f"on.data.loss.topics = {rules}"]) as run:
         _wait_for_ends(story, run, {names["whole"]: 2 * RECORDS, names["gone"]: RECORDS, names["last"]: RECORDS})
         _wait_for_ends(story, run, {names["cut"]: 2 * RECORDS, names["anew"]: 2 * RECORDS + MORE})
-        _delete_topic(story.target, f"{story.alias}.{names['whole']}")
+        delete_topic(story.target, f"{story.alias}.{names['whole']}")
         _write(story, names["whole"], MORE)
         _wait_for_ends(story, run, {names["whole"]: MORE})
-        _delete_topic(story.target, f"{story.alias}.{names['last']}")
+        delete_topic(story.target, f"{story.alias}.{names['last']}")
         _write(story, names["last"], MORE)
         ended = run.finish(60)
         assert ended.status == 1
@@ -58,12 +58,12 @@ def _lose_while_nobody_looks(story: Story, names: dict[str, str]) -> None:
         _write(story, names[kind])
     for kind in ("deleted", "held"):
         _delete_records(story.source, names[kind], below=RECORDS + 100)
-    _delete_topic(story.source, names["anew"])
+    delete_topic(story.source, names["anew"])
     create_topic(story.source, names["anew"], PARTITIONS)
     _write(story, names["anew"], RECORDS + MORE)
     _delete_records(story.target, f"{story.alias}.{names['cut']}", below=200)
     for kind in ("gone", "gone-held"):
-        _delete_topic(story.target, f"{story.alias}.{names[kind]}")
+        delete_topic(story.target, f"{story.alias}.{names[kind]}")
 
 
 def _assert_gaps_told(story: Story, names: dict[str, str]) -> None:
@@ -155,7 +155,7 @@ def _delete_records(bootstrap: str, topic: str, below: int) -> None:
     _await(admin.delete_records(wanted).values())
 
 
-def _delete_topic(bootstrap: str, topic: str) -> None:
+def delete_topic(bootstrap: str, topic: str) -> None:
     """Gone for now: the mirror makes a remote topic anew as soon as it sees that."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     before = _topic_id(admin, topic)
