@@ -46,9 +46,9 @@ PAGE_HEAD = """\
 Written by `make soak ARGS="--page docs/soak.md"`: two flows against each other (A->B and B->A), numbered records
 written to both sides all the time, topics created and deleted, brokers stopped and killed, workers and whole runs
 killed, tasks begun anew by order. An independent consumer on each side checked that no record is missing and each
-follows its predecessor. Memory is PSS of the largest process of each kind, and of all together: the median of the
-first and of the last third of the samples. After each thing that happened, no more leased memory was open than one
-ring for each flow.
+follows its predecessor. Memory is what the largest process of each kind has for itself (USS), and what all have
+together (PSS): the median of the first and of the last third of the samples. After each thing that happened, no more
+leased memory was open than one ring for each flow.
 """
 
 
@@ -269,14 +269,19 @@ class Soak:
 
 
 def _memory_by_role(run: Run) -> dict[str, int]:
-    """PSS of the largest process of each kind, and of all together."""
+    """What the largest process of each kind has for itself (USS), and what all have together (PSS).
+
+    PSS of one process says little: it grows when others that share its pages end.
+    """
     ends = {pid: role for pair in run.rings() for pid, role in zip(pair, ("a reader", "a writer"), strict=True)}
     sizes: dict[str, list[int]] = {}
+    everything = 0
     for process in run.processes():
         with suppress(psutil.Error, OSError):
-            role = ends.get(process.pid) or _role(run, process)
-            sizes.setdefault(role, []).append(process.memory_full_info().pss)
-    return {**{role: max(found) for role, found in sizes.items()}, ALL: sum(map(sum, sizes.values()))}
+            memory = process.memory_full_info()
+            sizes.setdefault(ends.get(process.pid) or _role(run, process), []).append(memory.uss)
+            everything += memory.pss
+    return {**{role: max(found) for role, found in sizes.items()}, ALL: everything}
 
 
 def _role(run: Run, process: psutil.Process) -> str:
