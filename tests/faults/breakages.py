@@ -97,7 +97,7 @@ def _coordinator(scene: Scene) -> Broker:
     """Where the transactions of the first task are kept: `__transaction_state` by the hash of its id."""
     with open_admin(Cluster("backup", {"bootstrap.servers": scene.story.target}), "matrix") as admin:
         leaders = admin.leaders(["__transaction_state"])
-        number = _java_hash(transactional_id(scene.story.alias, 0)) % len(leaders)
+        number = _java_hash(transactional_id(Connector.of_dedicated_mode(scene.story.alias), 0)) % len(leaders)
         return scene.target.broker(leaders[TopicPartition("__transaction_state", number)].node_id)
 
 
