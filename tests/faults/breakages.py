@@ -19,7 +19,7 @@ from tests.scenarios.quotas import quota
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.model import Cluster, Connector, TopicPartition
 from sparkmirror.testing.kafka import Broker, KafkaCluster
 from sparkmirror.testing.kill_points import KILL_POINTS
 
