@@ -5,9 +5,11 @@ Called by `source.planner`, `engine` and `sync`.
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Self
 
 from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError
 
 from sparkmirror.kafka.errors import quiet_client_logging, translate
 from sparkmirror.kafka.settings import client_settings
@@ -37,6 +39,8 @@ class Publisher:
             )
         except Exception as error:
             raise translate(error, self._settings, "connecting") from error
+        # A job may be cut off when the process ends: the client's own hook would then print a stack trace.
+        self._producer._unregister_cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +49,17 @@ class Publisher:
         self.close()
 
     def close(self) -> None:
-        self._producer.close(timeout=1.0)
+        """What is not acknowledged is given up: whoever wrote it has been told.
+
+        The client's own `close` raises then, before it has ended its thread and its connections.
+        """
+        try:
+            self._producer.close(timeout=1.0)
+        except KafkaTimeoutError:
+            self._producer._sender.force_close()
+            self._producer._sender.join(1.0)
+            with suppress(KafkaTimeoutError):
+                self._producer.close(timeout=1.0)
 
     def write(
         self,
