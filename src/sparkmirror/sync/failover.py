@@ -12,7 +12,7 @@ from typing import Any
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.translate import Translate
+from sparkmirror.ledger.translate import Translate, Translated
 from sparkmirror.model import FlowName, TopicPartition
 
 
@@ -179,7 +179,7 @@ def plan_places(
 ) -> tuple[GroupPlace, ...]:
     """Each group's place on the source, `committed`, with what it would become; `remote` names the target's partitions.
 
-    Partitions that are not in `remote` are not mirrored and are left out.
+    Partitions that are not in `remote` are neither mirrored nor on the way home, and are left out.
     """
     places: list[GroupPlace] = []
     for group, offsets in sorted(committed.items()):
@@ -200,8 +200,8 @@ def plan_places(
                     there,
                     at,
                     stands,
-                    _resume(maps, partition, at.offset, latest),
-                    _resume(maps, partition, at.offset, known),
+                    _resume(maps, partition, at.offset, latest, translated),
+                    _resume(maps, partition, at.offset, known, translated),
                     at.metadata,
                 )
             )
@@ -214,11 +214,12 @@ def plan_places_without_source(
     active_on_target: frozenset[str],
     upstream: Mapping[TopicPartition, TopicPartition],
 ) -> tuple[GroupPlace, ...]:
-    """By the checkpoints alone; what a group read after its last checkpoint is not known."""
+    """By the checkpoints alone; what a group read after its last checkpoint is not known.
+
+    `upstream` names the source's partitions; one that is on its way home has its own name on the target.
+    """
     places: list[GroupPlace] = []
     for (group, there), checkpoint in sorted(checkpoints.items(), key=lambda item: item[0]):
-        if there not in upstream:
-            continue
         stands = _offset(on_target.get(group, {}).get(there))
         known = [stands, checkpoint.downstream if group not in active_on_target else None]
         resume = (
@@ -226,20 +227,26 @@ def plan_places_without_source(
             if any(offset is not None for offset in known)
             else None
         )
-        places.append(GroupPlace(group, upstream[there], there, None, stands, resume, resume, checkpoint.metadata))
+        places.append(
+            GroupPlace(group, upstream.get(there, there), there, None, stands, resume, resume, checkpoint.metadata)
+        )
     return tuple(places)
 
 
-def _resume(maps: MapView, partition: TopicPartition, committed: int, offsets: Sequence[int | None]) -> Resume | None:
-    """The highest of the target's `offsets`: a group is only ever moved forward."""
+def _resume(
+    maps: MapView, partition: TopicPartition, committed: int, offsets: Sequence[int | None], truth: Translated | None
+) -> Resume | None:
+    """The highest of the target's `offsets`: a group is only ever moved forward. `truth` is its translation."""
     known = [offset for offset in offsets if offset is not None]
     if not known:
         return None
     found = maps.map_of(partition)
     back = None if found is None else found.translate_back(max(known))
-    if found is None or back is None:
-        return Resume(max(known), None, certain=False)
-    return Resume(max(known), found.records_between(back.offset, min(committed, found.end_source)), back.exact)
+    if found is not None and back is not None:
+        return Resume(max(known), found.records_between(back.offset, min(committed, found.end_source)), back.exact)
+    # On the way home the map is another's; what is exact comes once.
+    is_exact = truth is not None and truth.exact and max(known) >= truth.offset
+    return Resume(max(known), 0 if is_exact else None, is_exact)
 
 
 def _offset(committed: Committed | None) -> int | None:

@@ -61,6 +61,7 @@ def look(flow: FlowConfig, sides: Sides, *, differences: bool = True) -> Readine
         committed = read_groups(sides.source, groups)
         partitions = mirrored_partitions(flow, sides.source)
         remote = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
+        remote |= _homeward(flow, sides.source)
         places = plan_places(
             committed, state.checkpoints, read_groups(sides.target, groups), active,
             state.maps, state.translator.translate, remote,
@@ -84,6 +85,17 @@ def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]
         if not topic.internal and flow.should_replicate(name) and not flow.policy.is_heartbeats_topic(name)
         for number in range(topic.partitions)
     ]
+
+
+def _homeward(flow: FlowConfig, source: Admin) -> dict[TopicPartition, TopicPartition]:
+    """What came from the target, with its name there: a group that read it on the source goes on at the original."""
+    home: dict[TopicPartition, TopicPartition] = {}
+    for name, topic in source.list_topics().items():
+        original = flow.policy.upstream_topic(name)
+        if original is None or flow.policy.topic_source(name) != flow.name.target or not flow.topics.accepts(original):
+            continue
+        home |= {TopicPartition(name, at): TopicPartition(original, at) for at in range(topic.partitions)}
+    return home
 
 
 def look_behind(flow: FlowConfig, source: Admin, partitions: Collection[TopicPartition]) -> tuple[Behind, ...]:

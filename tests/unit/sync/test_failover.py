@@ -6,11 +6,18 @@ from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.offset_map import OffsetMap
-from sparkmirror.ledger.translate import Translator
+from sparkmirror.ledger.translate import Translated, Translator
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.policy.naming import DefaultReplicationPolicy
 from sparkmirror.status.failover_page import render_readiness
-from sparkmirror.sync.failover import GroupPlace, Readiness, plan_behind, plan_places, plan_places_without_source
+from sparkmirror.sync.failover import (
+    GroupPlace,
+    Readiness,
+    Resume,
+    plan_behind,
+    plan_places,
+    plan_places_without_source,
+)
 
 FLOW = FlowName("A", "B")
 ORDERS, REMOTE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
@@ -134,3 +141,20 @@ def test_a_partition_of_which_nothing_was_read_spoils_no_figure() -> None:
     ready = Readiness(FLOW, True, (), (empty, place(150, stands=140)))
     assert (ready.repeats("g", planned=True), ready.untranslated) == (0, ())
     assert Readiness(FLOW, True, (), (empty, unknown)).untranslated == (unknown,)
+
+
+def test_a_group_that_read_what_came_from_the_target_goes_on_at_the_original() -> None:
+    there, home = TopicPartition("B.orders", 0), TopicPartition("orders", 0)
+
+    def resumed(*, exact: bool, stands: int) -> GroupPlace:
+        (found,) = plan_places(
+            {"g": {there: Committed(40)}}, {}, {"g": {home: Committed(stands)}}, frozenset(), MapView("A"),
+            lambda *_: Translated(home, 35, exact), {there: home},
+        )  # fmt: skip
+        return found
+
+    assert (resumed(exact=True, stands=3).planned, resumed(exact=True, stands=3).lost) == (
+        Resume(35, 0), Resume(3, None, certain=False)
+    )  # fmt: skip
+    assert resumed(exact=True, stands=50).planned == Resume(50, 0)
+    assert resumed(exact=False, stands=3).planned == Resume(35, None, certain=False)
