@@ -27,7 +27,7 @@ def test_a_quick_run_takes_a_tenth() -> None:
 
 
 def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
-    assert chosen(None, WORKLOADS) == ("a", "b", "c", "d", "e", "f", "g", "h", "transform")
+    assert chosen(None, WORKLOADS) == ("a", "b", "c", "d", "e", "f", "g", "h", "compacted", "transform")
     assert chosen("b, a", WORKLOADS) == ("b", "a")
-    with pytest.raises(SystemExit, match=r"x is not known; there are a, b, c, d, e, f, g, h, transform\."):
+    with pytest.raises(SystemExit, match=r"x is not known; there are a, b, c, d, e, f, g, h, compacted, transform\."):
         chosen("a,x", WORKLOADS)
