@@ -102,13 +102,11 @@ def test_retention_that_overtakes_a_slow_mirror_is_told_with_what_it_took(
         story.wait_for_all(run, writer)
         run.stop(30)
     gaps = sorted(list_gaps(story), key=lambda gap: int(gap["partition"]))
-    assert [(gap["cause"], gap["expected"], gap["action"]) for gap in gaps] == [
-        ("retention", RECORDS, "went on")
-    ] * PARTITIONS
+    assert [(gap["cause"], gap["action"]) for gap in gaps] == [("retention", "went on")] * PARTITIONS
     arrived = story.arrival().numbers
     for partition, gap in enumerate(gaps):
-        resumed = int(gap["resumed"])
-        assert arrived[partition] == [*range(RECORDS), *range(resumed, writer.produced[partition])]
+        assert gap["expected"] >= RECORDS, "what was on its way when the mirror was paused may be more"
+        assert arrived[partition] == [*range(gap["expected"]), *range(gap["resumed"], writer.produced[partition])]
 
 
 def _create_unsafe(bootstrap: str, topic: str) -> None:
