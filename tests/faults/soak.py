@@ -271,15 +271,17 @@ class Soak:
 def _memory_by_role(run: Run) -> dict[str, int]:
     """What the largest process of each kind has for itself (USS), and what all have together (PSS).
 
-    PSS of one process says little: it grows when others that share its pages end.
+    PSS of one process says little: it grows when others that share its pages end. Spark's workers read and write by
+    turns, so they are one kind.
     """
-    ends = {pid: role for pair in run.rings() for pid, role in zip(pair, ("a reader", "a writer"), strict=True)}
+    workers = {pid for pair in run.rings() for pid in pair}
     sizes: dict[str, list[int]] = {}
     everything = 0
     for process in run.processes():
         with suppress(psutil.Error, OSError):
             memory = process.memory_full_info()
-            sizes.setdefault(ends.get(process.pid) or _role(run, process), []).append(memory.uss)
+            role = "a reader or writer" if process.pid in workers else _role(run, process)
+            sizes.setdefault(role, []).append(memory.uss)
             everything += memory.pss
     return {**{role: max(found) for role, found in sizes.items()}, ALL: everything}
 
