@@ -102,9 +102,9 @@ class NumberedWriter:
         self._flush()
 
     def _run(self) -> None:
-        started = time.monotonic()
+        started, already = time.monotonic(), self.produced[0]
         while not self._stopping.wait(_TICK_SECONDS):
-            due = int((time.monotonic() - started) * self.per_second / len(self.produced))
+            due = already + int((time.monotonic() - started) * self.per_second / len(self.produced))
             for _ in range(due - self.produced[0]):
                 self._produce_to_all()
 

@@ -52,8 +52,13 @@ class Story:
         text = self.text(*lines)
         return Run(self.directory, text, arguments, environment=environment, before_start=before_start)
 
-    def writer(self, *, per_second: int = PER_SECOND, record_bytes: int = 200) -> NumberedWriter:
-        return NumberedWriter(self.source, self.topic, PARTITIONS, per_second=per_second, record_bytes=record_bytes)
+    def writer(
+        self, *, per_second: int = PER_SECOND, record_bytes: int = 200, first: Sequence[int] = (0,) * PARTITIONS
+    ) -> NumberedWriter:
+        """Its records are numbered from `first` on, by partition."""
+        writer = NumberedWriter(self.source, self.topic, PARTITIONS, per_second=per_second, record_bytes=record_bytes)
+        writer.produced = list(first)
+        return writer
 
     def arrived(self) -> list[int]:
         """End offset of each target partition."""
