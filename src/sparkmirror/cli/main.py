@@ -23,6 +23,7 @@ from sparkmirror.cli import (
     resume,
     retry,
     run,
+    status,
     throttle,
     topology,
     version,
@@ -34,6 +35,7 @@ INTERRUPTED = 130
 _VERBS = (
     run,
     plan,
+    status,
     config,
     lag,
     offsets,

@@ -1,12 +1,12 @@
 """Orders to running flows, over the command topic of their target: what `pause`, `resume`, `retry`, `restart` and
-`throttle` share. Called by these verbs.
+`throttle` share, and `status` reads. Called by these verbs.
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sparkmirror.cli.file import add_file_arguments, read_file
 from sparkmirror.errors import SparkMirrorError
@@ -53,21 +53,28 @@ def order_flows(
     at_ms = time.time_ns() // 1_000_000
     without_run = 0
     for flow in flows:
-        found = latest_status(flow)
-        if found is None:
+        report = latest_report(flow)
+        if report is None:
             without_run += 1
             print(f"{flow.name}: no run has reported; nothing is ordered", file=sys.stderr)
             continue
-        run, status = found
-        publish_order(flow, make(run, at_ms))
-        print(f"{flow.name}: {describe(status)}", file=sys.stderr)
+        publish_order(flow, make(report.run, at_ms))
+        print(f"{flow.name}: {describe(report.status)}", file=sys.stderr)
     if without_run == len(flows):
         raise SparkMirrorError("None of the flows has a run that could obey.", "Start the mirror first.")
     return 0
 
 
-def latest_status(flow: "FlowConfig") -> "tuple[str, FlowStatus] | None":
-    """The flow's latest run and what its tasks reported last; None when none ever did. Raises ClusterError."""
+class Report(NamedTuple):
+    """What the tasks of a flow's latest `run` reported last, at `at_ms` (since 1970)."""
+
+    run: str
+    status: "FlowStatus"
+    at_ms: int
+
+
+def latest_report(flow: "FlowConfig") -> Report | None:
+    """Of the flow's latest run; None when none ever reported. Raises ClusterError."""
     from sparkmirror.kafka.clients import open_tail
     from sparkmirror.ledger.topics import ledger_topics
     from sparkmirror.model import TopicPartition
@@ -75,14 +82,13 @@ def latest_status(flow: "FlowConfig") -> "tuple[str, FlowStatus] | None":
 
     topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
     with open_tail(flow.target, "order", [TopicPartition(topics.status, 0)]) as tail:
-        records = [(record.key, record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
-    run = latest_run(records, flow.name.source)
+        records = tail.read_to_end(_READ_SECONDS_MAX)
+    run = latest_run(((record.key, record.value) for record in records), flow.name.source)
     if run is None:
         return None
     board = StatusBoard(flow.name.source, run)
-    for key, value in records:
-        board.take(key, value)
-    return run, board.status()
+    times_ms = [record.timestamp_ms for record in records if board.take(record.key, record.value)]
+    return Report(run, board.status(), max(times_ms))
 
 
 def publish_order(flow: "FlowConfig", command: "Command") -> None:

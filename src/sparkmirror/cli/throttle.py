@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.order import latest_status, publish_order
+from sparkmirror.cli.order import latest_report, publish_order
 from sparkmirror.errors import ConfigError, SparkMirrorError
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ def order(flow: "FlowConfig", pattern: str, bytes_per_second: int | None) -> Non
     """Tell the tasks of the flow's latest run; 0 is no limit, None what the file says."""
     from sparkmirror.source.commands import Throttle
 
-    found = latest_status(flow)
-    if found is None:
+    report = latest_report(flow)
+    if report is None:
         raise SparkMirrorError(
             f"{flow.name}: no run of this flow has reported on {flow.target.alias}.",
             "Start the mirror first, or write the limit into its file: rate.limit.bytes.per.second.",
         )
-    publish_order(flow, Throttle(found[0], pattern, bytes_per_second))
+    publish_order(flow, Throttle(report.run, pattern, bytes_per_second))
 
 
 def _read_rate(text: str) -> int | None:

@@ -32,10 +32,10 @@ def ordered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Command]]:
     """What is published, by flow. A->B runs, with a failed partition; B->A never did."""
     given: list[tuple[str, Command]] = []
 
-    def latest_status(flow: FlowConfig) -> tuple[str, FlowStatus] | None:
-        return ("run-1", FAILED) if str(flow.name) == "A->B" else None
+    def latest_report(flow: FlowConfig) -> order.Report | None:
+        return order.Report("run-1", FAILED, 0) if str(flow.name) == "A->B" else None
 
-    monkeypatch.setattr(order, "latest_status", latest_status)
+    monkeypatch.setattr(order, "latest_report", latest_report)
     monkeypatch.setattr(order, "publish_order", lambda flow, command: given.append((str(flow.name), command)))
     return given
 

@@ -1,0 +1,86 @@
+"""`sparkmirror status FILE`: how each flow stands, by what it left on its target; no running mirror is asked."""
+
+import argparse
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.cli.file import add_file_arguments, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.model import TopicPartition
+    from sparkmirror.status.flow_page import FlowPage
+
+_DESCRIPTION = (
+    "Show how each flow stands: lag, and the partitions that are FAILED, WAITING for the source, or PAUSED by order. "
+    "It is read from the target's internal topics and the source's ends, so it also tells what a mirror left that was "
+    "stopped or killed; an idle one reports nothing new."
+)
+_WATCH_SECONDS = 2.0
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to argparse's subparsers."""
+    about = "how each flow stands, also without a running mirror"
+    parser = verbs.add_parser("status", help=about, description=_DESCRIPTION)
+    add_file_arguments(parser)
+    parser.add_argument("--topic", metavar="REGEX", default="", help="only topics whose whole source name matches")
+    parser.add_argument("--partitions", action="store_true", help="every partition, also those that run")
+    parser.add_argument("--watch", action="store_true", help="again every two seconds, until Ctrl-C")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
+    parser.set_defaults(command=execute, takes_rest=False)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Asks both clusters of each flow and prints. Raises ConfigError, and ClusterError for a target that is away."""
+    flows = read_file(args).flows
+    while True:
+        _print([_look(flow, args.topic) for flow in flows], args)
+        if not args.watch:
+            return 0
+        time.sleep(_WATCH_SECONDS)
+
+
+def _print(pages: "list[FlowPage]", args: argparse.Namespace) -> None:
+    from sparkmirror.status.flow_page import render_page
+
+    if args.format == "json":
+        print(json.dumps([page.as_json() for page in pages], indent=None if args.watch else 2), flush=True)
+    else:
+        print("\n".join(line for page in pages for line in render_page(page, whole=args.partitions)), flush=True)
+
+
+def _look(flow: "FlowConfig", pattern: str) -> "FlowPage":
+    from sparkmirror.cli.order import latest_report
+    from sparkmirror.policy.filters import compile_names
+    from sparkmirror.status.flow_page import FlowPage, list_places
+    from sparkmirror.sync.failover_look import ledger_offsets
+
+    wanted = compile_names([pattern] if pattern else [])
+    report = latest_report(flow)
+    at_ms = time.time_ns() // 1_000_000
+    if report is None:
+        return FlowPage(flow.name, at_ms, None, 0, ())
+    offsets = {
+        where: offset
+        for where, offset in ledger_offsets(flow).items()
+        if wanted is None or wanted.fullmatch(where.topic) is not None
+    }
+    ends, problem = _ends(flow, offsets)
+    places = list_places(report.status, offsets, ends)
+    return FlowPage(flow.name, at_ms, report.status, report.at_ms, places, problem)
+
+
+def _ends(flow: "FlowConfig", partitions: "Collection[TopicPartition]") -> "tuple[dict[TopicPartition, int], str]":
+    """Where the source's logs end; nothing, and why, where it does not answer."""
+    from sparkmirror.errors import ClusterError
+    from sparkmirror.kafka.clients import open_admin
+
+    try:
+        with open_admin(flow.source, "status") as admin:
+            return admin.latest_offsets(partitions), ""
+    except ClusterError as problem:
+        return {}, f"the lag is not known: {problem}".splitlines()[0]
