@@ -87,10 +87,11 @@ def test_an_empty_ledger_has_no_positions(reader: LedgerReader) -> None:
     assert reader.read_to_end() == {}
 
 
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_positions_written_as_connect_does_are_read_and_lie_where_we_would_put_them(
-    target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader
+    target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader, codec: str
 ) -> None:
-    writer = producer(target)
+    writer = producer(target, compression_type=codec)
     placed: dict[bytes, int] = {}
     for number in range(40):
         writer.produce(

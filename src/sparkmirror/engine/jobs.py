@@ -23,14 +23,19 @@ from sparkmirror.sync.offset_job import OffsetJob
 log = logging.getLogger(__name__)
 
 _COST_SHARE = 0.02
+_PAUSE_SECONDS_MAX = 60.0
 _CHANGES_TOLD_MAX = 5
 
 
 def pause_seconds(
     cost_seconds: float, seconds_max: float, look_seconds: float = LOOK_SECONDS, cost_share: float = _COST_SHARE
 ) -> float:
-    """How long to wait after a round that took `cost_seconds`: 5 s, or more, so that rounds take 2 % of the time."""
-    return min(seconds_max, max(look_seconds, cost_seconds / cost_share))
+    """How long to wait after a round that took `cost_seconds`: 5 s, or more, so that rounds take 2 % of the time.
+
+    But no longer than a minute, or the round itself: on a busy machine rounds take long because they wait.
+    """
+    pause = min(cost_seconds / cost_share, max(_PAUSE_SECONDS_MAX, cost_seconds))
+    return min(seconds_max, max(look_seconds, pause))
 
 
 class Job:

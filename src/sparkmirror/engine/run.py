@@ -369,12 +369,14 @@ class Launch:
 
 @contextmanager
 def _jvm_expected() -> Iterator[None]:
-    """Tells of a JVM that is gone in a sentence: py4j only knows that its socket broke."""
-    from py4j.protocol import Py4JNetworkError
+    """Tells of a JVM that is gone in a sentence: py4j only knows that its socket broke, or that no answer came."""
+    from py4j.protocol import Py4JError
 
     try:
         yield
-    except (Py4JNetworkError, OSError):
+    except (Py4JError, OSError) as problem:
+        if "Trace:" in str(problem) or hasattr(problem, "java_exception"):  # Java has answered
+            raise
         hint = "Start the mirror again: it goes on from its stored positions."
         raise SparkMirrorError("Spark's JVM has ended, and with it the mirror.", hint) from None
 

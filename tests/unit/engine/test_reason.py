@@ -1,8 +1,10 @@
 """What is told of a query that failed."""
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 
-from sparkmirror.engine.run import _reason
+from sparkmirror.engine.run import _jvm_expected, _reason
+from sparkmirror.errors import SparkMirrorError
 
 TRACEBACK = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
   File "writer.py", line 66, in write
@@ -31,3 +33,24 @@ Caused by: java.io.IOException: No space left on device
 )
 def test_the_line_that_says_why_is_told(text: str, told: str) -> None:
     assert _reason(text) == told
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        Py4JNetworkError("Error while sending or receiving"),
+        Py4JError("An error occurred while calling o169.isActive"),
+        ConnectionResetError(104, "Connection reset by peer"),
+    ],
+)
+def test_a_jvm_that_is_gone_is_told_in_a_sentence(lost: Exception) -> None:
+    with pytest.raises(SparkMirrorError, match="Spark's JVM has ended"), _jvm_expected():
+        raise lost
+
+
+def test_what_java_answered_is_not_taken_for_a_jvm_that_is_gone() -> None:
+    answer = Py4JError(
+        "An error occurred while calling o1.foo. Trace:\npy4j.Py4JException: Method foo([]) does not exist"
+    )
+    with pytest.raises(Py4JError), _jvm_expected():
+        raise answer
