@@ -5,8 +5,7 @@ Called by `target.packing` for each batch that is about to be sent: `may_pay` fi
 The cost model. A batch that passes through costs some 50 µs of CPU over all processes, whatever its size: its share of
 requests, answers, positions and rows. Merging costs some 45 µs, and for each byte of records what it takes to decode
 and encode it in that codec (`python -m bench.kernels`). So on a near target, what pays is small batches: about 40 KB
-uncompressed, 9 KB of lz4, nothing of gzip that is worth sending. Java's default batches, 16 KB
-before lz4, pass.
+uncompressed, 15 KB of lz4, nothing of gzip that is worth sending.
 
 Far away, time is the cost: at most 5 batches of a partition are in flight, so as long as more are waiting, each takes a
 fifth of the round trip from the partition's rate. Half of that counts, for the core has other partitions to serve. The
@@ -31,8 +30,8 @@ _MERGE_SECONDS = 45e-6
 _BYTE_SECONDS = {
     Codec.NONE: 1.0e-9,
     Codec.GZIP: 28e-9,
-    Codec.SNAPPY: 2.7e-9,
-    Codec.LZ4: 2.7e-9,
+    Codec.SNAPPY: 2.0e-9,
+    Codec.LZ4: 2.0e-9,
     Codec.ZSTD: 5.0e-9,
 }
 _UNPACKED_SHARE = 1.5  # what a compressed byte becomes; the rest of the error is in how the records compress
