@@ -74,6 +74,7 @@ class Outbox:
         self._packing = packing
         self.linger = Linger(packing.linger_seconds, packing.batch_bytes)
         self._round_trip_seconds = 0.0
+        self.is_far = True
         self._queue: deque[Parcel] = deque()
         self._in_flight: deque[Batch] = deque()
         self._resend: deque[Batch] = deque()
@@ -239,9 +240,8 @@ class Outbox:
         self._in_flight.extendleft(reversed(fresh))
 
     def _traffic(self) -> Traffic:
-        return Traffic(
-            len(self._in_flight), self._round_trip_seconds, self.limits.merged_bytes, self._packing.batch_bytes
-        )
+        round_trip_seconds = self._round_trip_seconds if self.is_far else 0.0
+        return Traffic(len(self._in_flight), round_trip_seconds, self.limits.merged_bytes, self._packing.batch_bytes)
 
     def _measure(self, seconds: float) -> None:
         """Keep the shortest acknowledgement lately: longer ones say that brokers are busy."""

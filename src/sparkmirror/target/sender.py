@@ -332,6 +332,7 @@ class Sender:
         if not is_again and not guarantee.admits(outbox):
             return None
         began = time.monotonic()
+        outbox.is_far = self._brokers.is_far  # near by, slow answers are the brokers' own
         if outbox.awaits_kernels:
             self._isolation.rest(outbox, began + _TEND_SECONDS)
             return None
