@@ -14,6 +14,8 @@ def test_reserved_ports_are_distinct_and_a_broker_can_take_them() -> None:
         assert len(set(reservation.ports)) == 5
         for port in reservation.ports:
             with socket.socket() as server:
+                # As Java's server sockets: connections of a broker that was there may still be closing.
+                server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 server.bind(("127.0.0.1", port))
                 server.listen()
 
