@@ -1,4 +1,4 @@
-"""A source whose log was compacted: most of its batches have holes. Called by `bench.loading` and `bench.plan`."""
+"""A source whose log was compacted: most of its batches have holes. Called by `bench.loading`."""
 
 import time
 from collections.abc import Iterator

@@ -50,8 +50,10 @@ def create_topic(
                 raise problem
 
 
-def load(cluster: KafkaCluster, topic: str, workload: Workload) -> Batches:
+def load(cluster: KafkaCluster, topic: str, workload: Workload) -> tuple[Batches, int]:
     """Create `topic` and fill it; partitions take turns batch by batch, so that all are full at the same time.
+
+    Returns what its batches are like, and how many records it holds.
 
     Raises SparkMirrorError when records or batches are not what the workload says.
     """
@@ -64,12 +66,13 @@ def load(cluster: KafkaCluster, topic: str, workload: Workload) -> Batches:
     left = producer.flush(LOAD_SECONDS_MAX)
     if left:
         raise SparkMirrorError(f"{left} records of workload {workload.name} could not be produced.")
+    records = workload.records
     if workload.superseded:
-        wait_until_compacted(cluster.bootstrap_servers, topic, workload)
+        records = wait_until_compacted(cluster.bootstrap_servers, topic, workload)
     found = sample_batches(cluster.bootstrap_servers, topic)
     if not _as_wanted(found, workload):
         raise SparkMirrorError(f"The batches of workload {workload.name} came out wrong: {found}.")
-    return found
+    return found, records
 
 
 def _as_wanted(found: Batches, workload: Workload) -> bool:

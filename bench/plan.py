@@ -10,7 +10,6 @@ from typing import TypeVar
 from confluent_kafka import KafkaException
 
 from bench.brokers import bench_cluster, delete_topics, delete_traces
-from bench.compaction import count_records
 from bench.contestants import CONTESTANTS, SPARK_INLINE, Contestant, Job
 from bench.copying import Copy, measure_copy
 from bench.latency import Latency
@@ -84,7 +83,7 @@ class Benchmark:
 
     def _warm_up(self) -> None:
         workload, bare = self.plan.scaled(WARM_UP), CONTESTANTS[BARE]
-        with self._loaded(workload) as topic:
+        with self._loaded(workload) as (topic, _):
             job = self._job(bare, workload, topic)
             outcome = self._try(partial(measure_copy, bare, job, workload, self.directory, self.guard))
             delete_traces(job.target, job.alias)
@@ -94,8 +93,7 @@ class Benchmark:
         with_variants = VARIANTS in self.plan.parts and workload.name == VARIED
         if COPIES not in self.plan.parts and not with_variants:
             return
-        with self._loaded(workload) as topic:
-            workload = self._counted(workload, topic)
+        with self._loaded(workload) as (topic, workload):
             if COPIES in self.plan.parts:
                 for contestant in self.plan.chosen(*(MIRRORS if workload.far or workload.superseded else CONTESTANTS)):
                     self._copy(contestant, workload, "", self._job(contestant, workload, topic))
@@ -109,20 +107,14 @@ class Benchmark:
         self.copies.append(CopyRow(workload, "", SOCKET, "plain socket over the same link", outcome))
         self.plan.say(f"{workload.name}: plain socket: {describe_copy(outcome)}")
 
-    def _counted(self, workload: Workload, topic: str) -> Workload:
-        if not workload.superseded:
-            return workload
-        left = count_records(self.source.bootstrap_servers, topic, workload.partitions)
-        self.plan.say(f"{workload.name}: {left:,} records are left")
-        return replace(workload, records=left)
-
     @contextmanager
-    def _loaded(self, workload: Workload) -> Iterator[str]:
+    def _loaded(self, workload: Workload) -> Iterator[tuple[str, Workload]]:
+        """The topic, and the work with as many records as the topic holds."""
         topic = f"bench-{workload.name}"
-        self.batches[workload.name] = load(self.source, topic, workload)
-        self.plan.say(f"{workload.name}: {workload.records:,} records, batches of {self.batches[workload.name]}")
+        self.batches[workload.name], records = load(self.source, topic, workload)
+        self.plan.say(f"{workload.name}: {records:,} records, batches of {self.batches[workload.name]}")
         try:
-            yield topic
+            yield topic, replace(workload, records=records)
         finally:
             delete_topics(self.source, lambda name: name == topic)
 
@@ -148,8 +140,8 @@ class Benchmark:
 
     def _run_backlog(self) -> None:
         for contestant in self.plan.chosen(SPARK):
-            with self._loaded(self.plan.scaled(BACKLOG)) as topic:
-                self._copy(contestant, self.plan.scaled(BACKLOG), "", self._job(contestant, BACKLOG, topic))
+            with self._loaded(self.plan.scaled(BACKLOG)) as (topic, backlog):
+                self._copy(contestant, backlog, "", self._job(contestant, BACKLOG, topic))
 
     def _job(
         self,
