@@ -4,6 +4,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from sparkmirror.errors import ConfigError
+
 if TYPE_CHECKING:
     from sparkmirror.config.flows import MirrorConfig
     from sparkmirror.config.properties import Properties
@@ -42,3 +44,10 @@ def read_file(args: argparse.Namespace) -> "MirrorConfig":
     for warning in config.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return config
+
+
+def check_cluster(config: "MirrorConfig", alias: str) -> None:
+    """Raises ConfigError where `--cluster` names none of the file's."""
+    if alias not in config.clusters:
+        known = ", ".join(config.clusters)
+        raise ConfigError(f"`--cluster {alias}`: the file has no such cluster", f"known are {known}", file=config.file)

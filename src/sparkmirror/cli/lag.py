@@ -4,6 +4,7 @@ import argparse
 import json
 from typing import Any
 
+from sparkmirror.cli.file import check_cluster
 from sparkmirror.errors import ConfigError, SparkMirrorError
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.status.group_lag import PartitionLag, list_lags, render_lags
@@ -49,11 +50,10 @@ def _clusters(file: str, alias: str | None, group: str | None) -> tuple[list[Clu
         return [cluster], group or group_id
     if not group:
         raise ConfigError("--group is missing", "name the consumer group: `--group G`", file=file)
-    clusters = load_config(file).clusters
-    if alias is not None and alias not in clusters:
-        known = ", ".join(clusters)
-        raise ConfigError(f"`--cluster {alias}`: the file has no such cluster", f"known are {known}", file=file)
-    return [cluster for name, cluster in clusters.items() if alias in (None, name)], group
+    config = load_config(file)
+    if alias is not None:
+        check_cluster(config, alias)
+    return [cluster for name, cluster in config.clusters.items() if alias in (None, name)], group
 
 
 def _ask(cluster: Cluster, group: str, topic: str | None) -> list[PartitionLag]:

@@ -5,9 +5,9 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_input_arguments, read_file
+from sparkmirror.cli.file import add_input_arguments, check_cluster, read_file
 from sparkmirror.clock import parse_moment, show_moment
-from sparkmirror.errors import ConfigError, SparkMirrorError
+from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.table import render_table
 
@@ -107,7 +107,7 @@ def _execute_at(args: argparse.Namespace) -> int:
     """Asks the clusters and prints. Raises ConfigError and ClusterError."""
     config = read_file(args)
     if args.cluster is not None:
-        _check_cluster(config, args.cluster)
+        check_cluster(config, args.cluster)
     rows = [row for flow in config.flows for row in _offsets_at(flow, args)]
     rows = list(dict.fromkeys(rows))
     if not rows:
@@ -160,7 +160,7 @@ def _execute_reset(args: argparse.Namespace) -> int:
     from sparkmirror.sync.offset_reset_job import Reset, apply_reset, observe_reset, refuse_active
 
     config = read_file(args)
-    _check_cluster(config, args.cluster)
+    check_cluster(config, args.cluster)
     reset = Reset(args.group, _goal(args), args.topic)
     with open_admin(config.clusters[args.cluster], "offsets") as admin:
         refuse_active(admin, args.group)
@@ -250,9 +250,3 @@ def _execute_rebuild(args: argparse.Namespace) -> int:
         print("\n".join(render_table(("Flow", "Partition", "From", "To", "Exact records"), cells)))
     print(f"{len(rows)} partitions {'would be' if args.dry_run else 'were'} made anew.", file=sys.stderr)
     return 0
-
-
-def _check_cluster(config: "MirrorConfig", alias: str) -> None:
-    if alias not in config.clusters:
-        known = ", ".join(config.clusters)
-        raise ConfigError(f"`--cluster {alias}`: the file has no such cluster", f"known are {known}", file=config.file)

@@ -36,11 +36,9 @@ def order_selected(
     `make` gets the run, the partitions and the time. Raises ConfigError, ClusterError, and SparkMirrorError where no
     flow has a run.
     """
-    from sparkmirror.policy.filters import compile_names
     from sparkmirror.source.commands import Selection
 
-    if args.topic:
-        compile_names([args.topic])
+    check_pattern(args.topic)
     chosen = Selection(args.topic, args.partition)
     return order_flows(args, lambda run, at_ms: make(run, chosen, at_ms), lambda status: describe(status, chosen))
 
@@ -63,6 +61,14 @@ def order_flows(
     if without_run == len(flows):
         raise SparkMirrorError("None of the flows has a run that could obey.", "Start the mirror first.")
     return 0
+
+
+def check_pattern(pattern: str) -> None:
+    """Raises ConfigError for what is no regular expression of Java's; an empty one stands for all topics."""
+    from sparkmirror.policy.filters import compile_names
+
+    if pattern:
+        compile_names([pattern])
 
 
 class Report(NamedTuple):

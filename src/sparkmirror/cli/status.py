@@ -6,12 +6,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_file_arguments, read_file
+from sparkmirror.cli.order import check_pattern, latest_report
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sparkmirror.config.flows import FlowConfig
     from sparkmirror.model import TopicPartition
+    from sparkmirror.source.commands import Selection
     from sparkmirror.status.flow_page import FlowPage
 
 _DESCRIPTION = (
@@ -36,9 +38,12 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Asks both clusters of each flow and prints. Raises ConfigError, and ClusterError for a target that is away."""
-    flows = read_file(args).flows
+    from sparkmirror.source.commands import Selection
+
+    check_pattern(args.topic)
+    flows, chosen = read_file(args).flows, Selection(args.topic)
     while True:
-        _print([_look(flow, args.topic) for flow in flows], args)
+        _print([_look(flow, chosen) for flow in flows], args)
         if not args.watch:
             return 0
         time.sleep(_WATCH_SECONDS)
@@ -53,22 +58,15 @@ def _print(pages: "list[FlowPage]", args: argparse.Namespace) -> None:
         print("\n".join(line for page in pages for line in render_page(page, whole=args.partitions)), flush=True)
 
 
-def _look(flow: "FlowConfig", pattern: str) -> "FlowPage":
-    from sparkmirror.cli.order import latest_report
-    from sparkmirror.policy.filters import compile_names
+def _look(flow: "FlowConfig", chosen: "Selection") -> "FlowPage":
     from sparkmirror.status.flow_page import FlowPage, list_places
     from sparkmirror.sync.failover_look import ledger_offsets
 
-    wanted = compile_names([pattern] if pattern else [])
     report = latest_report(flow)
     at_ms = time.time_ns() // 1_000_000
     if report is None:
         return FlowPage(flow.name, at_ms, None, 0, ())
-    offsets = {
-        where: offset
-        for where, offset in ledger_offsets(flow).items()
-        if wanted is None or wanted.fullmatch(where.topic) is not None
-    }
+    offsets = {where: offset for where, offset in ledger_offsets(flow).items() if chosen.covers(where)}
     ends, problem = _ends(flow, offsets)
     places = list_places(report.status, offsets, ends)
     return FlowPage(flow.name, at_ms, report.status, report.at_ms, places, problem)

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.order import latest_report, publish_order
+from sparkmirror.cli.order import check_pattern, latest_report, publish_order
 from sparkmirror.errors import ConfigError, SparkMirrorError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def execute(args: argparse.Namespace) -> int:
     from sparkmirror.config.flows import load_config
 
     rate = _read_rate(args.rate)
-    _check_pattern(args.pattern)
+    check_pattern(args.pattern)
     config = load_config(args.file, flows=[args.flow])
     order(config.flows[0], args.pattern, rate)
     what = f"topics that match {args.pattern}" if args.pattern else "all topics"
@@ -66,10 +66,3 @@ def _read_rate(text: str) -> int | None:
         return parse_rate(text)
     except ValueError as problem:
         raise ConfigError(f"RATE: {problem}", "`none` takes the limit away, `file` goes back to the file's.") from None
-
-
-def _check_pattern(pattern: str) -> None:
-    from sparkmirror.policy.filters import compile_names
-
-    if pattern:
-        compile_names([pattern])

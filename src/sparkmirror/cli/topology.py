@@ -6,8 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_input_arguments, read_file
-from sparkmirror.errors import ConfigError
+from sparkmirror.cli.file import add_input_arguments, check_cluster, read_file
 
 if TYPE_CHECKING:
     from sparkmirror.config.flows import MirrorConfig
@@ -33,9 +32,7 @@ def execute(args: argparse.Namespace) -> int:
     """Asks one cluster and prints. Raises ConfigError and ClusterError."""
     config = read_file(args)
     alias = args.cluster or config.flows[0].name.target
-    if alias not in config.clusters:
-        known = ", ".join(config.clusters)
-        raise ConfigError(f"`--cluster {alias}`: the file has no such cluster", f"known are {known}", file=args.file)
+    check_cluster(config, alias)
     print("\n".join(_render(_observe(config, alias), args.format)))
     return 0
 
