@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sparkmirror.config.flows import FlowConfig
     from sparkmirror.sync.failover import Readiness
-    from sparkmirror.sync.failover_look import Sides
+    from sparkmirror.sync.sides import Sides
     from sparkmirror.sync.steps import Step
 
 _STATUS = "Say what a failover would mean now: what would be lost, and what each group would read again."
@@ -48,11 +48,12 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
 
 def _execute_status(args: argparse.Namespace) -> int:
     """Looks and prints. Raises ConfigError and ClusterError."""
-    from sparkmirror.sync.failover_look import look, open_sides
+    from sparkmirror.sync.failover_look import look
+    from sparkmirror.sync.sides import open_sides
 
     found = []
     for flow in read_file(args).flows:
-        with open_sides(flow) as sides:
+        with open_sides(flow, "failover") as sides:
             found.append(look(flow, sides))
     _print(args, found)
     return 0
@@ -60,10 +61,11 @@ def _execute_status(args: argparse.Namespace) -> int:
 
 def _execute_drill(args: argparse.Namespace) -> int:
     """Prepares each step and prints. Raises as the run would."""
-    from sparkmirror.sync.failover_look import look, open_sides
+    from sparkmirror.sync.failover_look import look
+    from sparkmirror.sync.sides import open_sides
 
     flow = one_flow(args)
-    with open_sides(flow) as sides:
+    with open_sides(flow, "failover") as sides:
         found = look(flow, sides)
         _print(args, [found])
         rehearse(_steps(flow, sides, args))
@@ -73,14 +75,15 @@ def _execute_drill(args: argparse.Namespace) -> int:
 
 def _execute_run(args: argparse.Namespace) -> int:
     """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
-    from sparkmirror.sync.failover_look import look, open_sides
+    from sparkmirror.sync.failover_look import look
+    from sparkmirror.sync.sides import open_sides
     from sparkmirror.sync.steps import give_up_step, take_steps, undo_steps
 
     flow = one_flow(args)
     journal = journal_of(flow, "failover")
     if end(args, journal):
         return 0
-    with open_sides(flow) as sides:
+    with open_sides(flow, "failover") as sides:
         if args.undo:
             undo_steps(_all_steps(flow, sides, args), journal, tell)
             return 0

@@ -143,8 +143,8 @@ def _offsets_at(flow: "FlowConfig", args: argparse.Namespace) -> list[tuple[str,
 
 def _topics_by_cluster(flow: "FlowConfig", args: argparse.Namespace) -> "list[tuple[Cluster, list[str]]]":
     """The topics to look at on either side; the source need not answer where only the target is asked for."""
-    from sparkmirror.sync.failover_look import ledger_offsets
     from sparkmirror.sync.flow import mirrored_topics
+    from sparkmirror.sync.sides import ledger_offsets
 
     only_target = args.cluster == flow.name.target
     topics = {where.topic for where in ledger_offsets(flow)} if only_target else set(mirrored_topics(flow))

@@ -60,7 +60,7 @@ def _print(pages: "list[FlowPage]", args: argparse.Namespace) -> None:
 
 def _look(flow: "FlowConfig", chosen: "Selection") -> "FlowPage":
     from sparkmirror.status.flow_page import FlowPage, list_places
-    from sparkmirror.sync.failover_look import ledger_offsets
+    from sparkmirror.sync.sides import ledger_offsets
 
     report = latest_report(flow)
     at_ms = time.time_ns() // 1_000_000

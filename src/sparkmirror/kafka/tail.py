@@ -5,7 +5,7 @@ are assigned by hand, nothing is committed, only committed records are seen.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.model import TopicPartition
 
 _POLL_SECONDS_MAX = 0.5
+_SILENCE_SECONDS_MAX = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,21 @@ class TopicTail:
         """All records up to given high watermarks: what was open below them is waited for. Raises as `read_to_end`."""
         return self._read_to({ClientPartition(at.topic, at.partition): end for at, end in ends.items()}, seconds_max)
 
-    def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
-        """Whether all records below these offsets have been polled, or passed over."""
-        return self._has_reached({ClientPartition(at.topic, at.partition): end for at, end in ends.items()})
+    def read_between(self, partition: TopicPartition, first: int, end: int) -> Iterator[TailRecord]:
+        """The records of a tail's one partition from offset `first` on and below `end`, as they come.
+
+        Markers and what transactions aborted are none. Raises ClusterUnreachable when the cluster falls silent.
+        """
+        self.seek(partition, first)
+        ends = {ClientPartition(partition.topic, partition.partition): end}
+        silent_at = time.monotonic() + _SILENCE_SECONDS_MAX
+        while not self._has_reached(ends):
+            for record in self.poll(_POLL_SECONDS_MAX):
+                silent_at = time.monotonic() + _SILENCE_SECONDS_MAX
+                if record.offset < end:
+                    yield record
+            if time.monotonic() > silent_at:
+                raise ClusterUnreachable(f"Cluster {self._settings.alias} sends no more of {partition}.")
 
     def _read_to(self, ends: dict[Any, int], seconds_max: float) -> list[TailRecord]:
         ends_at = time.monotonic() + seconds_max

@@ -2,14 +2,12 @@
 
 import base64
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import GroupOffsets
@@ -25,10 +23,9 @@ from sparkmirror.sync.failback import (
     plan_interleaved,
     plan_reverse_start,
 )
-from sparkmirror.sync.failover_look import ledger_offsets, mirrored_partitions, read_groups
+from sparkmirror.sync.failover_look import read_groups
 from sparkmirror.sync.offset_state import OffsetState
-
-_SILENCE_SECONDS_MAX = 30.0
+from sparkmirror.sync.sides import ledger_offsets, mirrored_partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +79,10 @@ def export(flow: FlowConfig, divergence: Sequence[Divergence], directory: Path) 
 
 def _export(flow: FlowConfig, one: Divergence, file: Path) -> int:
     count = 0
-    silent_at = time.monotonic() + _SILENCE_SECONDS_MAX
     with open_tail(flow.source, "failback", [one.partition]) as tail, file.open("w") as out:
-        tail.seek(one.partition, one.first)
-        while not tail.has_reached({one.partition: one.end}):
-            for record in tail.poll(0.2):
-                silent_at = time.monotonic() + _SILENCE_SECONDS_MAX
-                if record.offset < one.end:
-                    out.write(json.dumps(_as_json(record)) + "\n")
-                    count += 1
-            if time.monotonic() > silent_at:
-                raise ClusterUnreachable(f"Cluster {flow.source.alias} sends no more of {one.partition}.")
+        for record in tail.read_between(one.partition, one.first, one.end):
+            out.write(json.dumps(_as_json(record)) + "\n")
+            count += 1
     return count
 
 

@@ -4,46 +4,22 @@ The source may be gone; what the target knows must do then. Changes nothing.
 """
 
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
 from sparkmirror.kafka.groups import GroupOffsetsClient, list_groups
-from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.sync.failover import Behind, Readiness, plan_behind, plan_places, plan_places_without_source
 from sparkmirror.sync.flow import plan_flow
 from sparkmirror.sync.offset_state import OffsetState
+from sparkmirror.sync.sides import Sides, ledger_offsets, mirrored_partitions
 
 _AGES_SECONDS_MAX = 10.0
 _PATIENCE_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """Both clusters; `source` is None if it does not answer."""
-
-    source: Admin | None
-    target: Admin
-
-
-@contextmanager
-def open_sides(flow: FlowConfig) -> Iterator[Sides]:
-    """Raises ClusterError if the target does not answer; a source that does not is waited for 10 s."""
-    with open_admin(flow.target, "failover") as target:
-        try:
-            source = open_admin(flow.source, "failover")
-        except ClusterUnreachable:
-            yield Sides(None, target)
-            return
-        with source:
-            yield Sides(source, target)
 
 
 def look(flow: FlowConfig, sides: Sides, *, differences: bool = True) -> Readiness:
@@ -77,16 +53,6 @@ def look(flow: FlowConfig, sides: Sides, *, differences: bool = True) -> Readine
         )
 
 
-def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]:
-    """Of the source, as the flow's filters choose them, but for heartbeats: those never end. Raises ClusterError."""
-    return [
-        TopicPartition(name, number)
-        for name, topic in sorted(source.list_topics().items())
-        if not topic.internal and flow.should_replicate(name) and not flow.policy.is_heartbeats_topic(name)
-        for number in range(topic.partitions)
-    ]
-
-
 def _homeward(flow: FlowConfig, source: Admin) -> dict[TopicPartition, TopicPartition]:
     """What came from the target, with its name there: a group that read it on the source goes on at the original."""
     home: dict[TopicPartition, TopicPartition] = {}
@@ -108,13 +74,6 @@ def look_behind(flow: FlowConfig, source: Admin, partitions: Collection[TopicPar
     found = plan_behind(positions, starts, ends, {})
     ages = _ages_seconds(flow, {one.partition: one.position for one in found})
     return plan_behind(positions, starts, ends, ages)
-
-
-def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
-    """The next offset to mirror, as stored. Raises ClusterError, also where the flow has never run."""
-    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
-    with LedgerReader(flow.target, topics, flow.connector) as ledger:
-        return {where: position.offset for where, position in ledger.read_to_end().items()}
 
 
 def _by_target_alone(flow: FlowConfig, target: Admin, state: OffsetState, active: frozenset[str]) -> Readiness:

@@ -17,7 +17,7 @@ from sparkmirror.kafka.groups import GroupOffsetsClient, delete_group_offsets
 from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.model import TopicPartition
 from sparkmirror.sync.acls import fence_of
-from sparkmirror.sync.failover_look import ledger_offsets, mirrored_partitions
+from sparkmirror.sync.sides import ledger_offsets, mirrored_partitions
 from sparkmirror.sync.steps import Note
 
 _PATIENCE_SECONDS = 10.0

@@ -20,10 +20,9 @@ from sparkmirror.ledger.mirror_topics import mirror_topics
 from sparkmirror.ledger.offset_map import SEGMENTS_MAX, OffsetMap
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.sync.failover_look import ledger_offsets, mirrored_partitions
 from sparkmirror.sync.offset_state import OffsetState
+from sparkmirror.sync.sides import ledger_offsets, mirrored_partitions
 
-_POLL_SECONDS = 0.2
 _READ_SECONDS_MAX = 600.0
 _OLDEST = ChunkName(0, 0, 0)
 """Before all that writers store."""
@@ -110,11 +109,8 @@ def _span(admin: Admin, where: TopicPartition) -> tuple[int, int]:
 def _read(cluster: Cluster, where: TopicPartition, first: int, end: int) -> LogPart:
     found = LogPart()
     with open_tail(cluster, "rebuild", [where]) as tail:
-        tail.seek(where, first)
-        while not tail.has_reached({where: end}):
-            for record in tail.poll(_POLL_SECONDS):
-                if record.offset < end:
-                    found.add(record.offset, (record.key, record.value, record.headers))
+        for record in tail.read_between(where, first, end):
+            found.add(record.offset, (record.key, record.value, record.headers))
     return found
 
 

@@ -1,18 +1,16 @@
 """Where groups and single offsets of one flow's source lie on its target, now. Asked by `cli.offsets`."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.errors import ClusterUnreachable
-from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.groups import read_group_offsets
-from sparkmirror.ledger.translate import Translated, Translator
+from sparkmirror.ledger.translate import Translated
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.sync.offset_state import OffsetState
+from sparkmirror.sync.sides import open_sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +34,6 @@ class Answer:
         }
 
 
-@contextmanager
-def translation_of(flow: FlowConfig) -> Iterator[tuple[Translator, Admin | None]]:
-    """Translates by what the flow's topics say now; with it the source's admin, None if the source does not answer.
-
-    Raises ClusterError if the target does not answer.
-    """
-    with (
-        open_admin(flow.target, "offsets") as target,
-        _reachable(flow) as source,
-        OffsetState(flow, source, target) as state,
-    ):
-        state.follow()
-        yield state.translator, source
-
-
 def translate_group(flow: FlowConfig, group: str) -> list[Answer]:
     """Where the group stands on the source, translated. Raises ClusterError, also when the source does not answer."""
     with open_admin(flow.source, "offsets") as source:
@@ -60,16 +43,7 @@ def translate_group(flow: FlowConfig, group: str) -> list[Answer]:
 
 def translate_offsets(flow: FlowConfig, offsets: Sequence[tuple[TopicPartition, int]]) -> list[Answer]:
     """Single offsets, translated; the source need not answer."""
-    with translation_of(flow) as (translator, _):
-        return [Answer(flow.name, where, offset, translator.translate(where, offset)) for where, offset in offsets]
-
-
-@contextmanager
-def _reachable(flow: FlowConfig) -> Iterator[Admin | None]:
-    try:
-        opened = open_admin(flow.source, "offsets")
-    except ClusterUnreachable:
-        yield None
-        return
-    with opened:
-        yield opened
+    with open_sides(flow, "offsets") as sides, OffsetState(flow, sides.source, sides.target) as state:
+        state.follow()
+        translate = state.translator.translate
+        return [Answer(flow.name, where, offset, translate(where, offset)) for where, offset in offsets]
