@@ -19,11 +19,11 @@ from kafka.protocol.producer import (
     InitProducerIdResponse,
 )
 
-from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError
+from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.dial import Link, dial
 from sparkmirror.kafka.errors import NO_ERROR, error_name
 from sparkmirror.kafka.fencing import ProducerIdentity
-from sparkmirror.kafka.lookup import sensible_answers
+from sparkmirror.kafka.lookup import ask_anyone
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.model import TopicPartition
 
@@ -163,25 +163,7 @@ def speaks_second_protocol(link: Link) -> bool:
 
 def find(settings: ClientSettings, transactional_id: str) -> Link:
     """An open connection to the transaction coordinator. Raises the last ClusterError when there is none yet."""
-    problem: ClusterError | ProtocolError = ClusterUnreachable("no bootstrap servers are configured")
-    for server in settings.bootstrap_servers:
-        host, _, port = server.rpartition(":")
-        try:
-            link = dial(host.strip("[]"), int(port), settings)
-        except (ClusterError, ProtocolError) as refused:
-            problem = refused
-            continue
-        try:
-            with sensible_answers(link):
-                where = _locate(link, transactional_id)
-            return dial(*where, settings)
-        except OSError as broken:
-            problem = ClusterUnreachable(f"broker {link.address} broke off the connection: {broken}")
-        except (ClusterError, ProtocolError) as refused:
-            problem = refused
-        finally:
-            link.close()
-    raise problem
+    return ask_anyone(settings, lambda link: dial(*_locate(link, transactional_id), settings))
 
 
 def _locate(link: Link, transactional_id: str) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """Who leads which partition: metadata look-ups for the data plane's worker processes.
 
 One short connection per look-up, tried over the bootstrap servers in turn; blocking, so for a helper thread.
-Called by `source.reader` and `target.sender` when a leader is unknown or has moved.
+Called by `source.reader` and `target.sender` when a leader is unknown or has moved; `kafka.coordinator` asks likewise.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,10 +50,11 @@ class ClusterView:
 
 def look_up(settings: ClientSettings, topics: Iterable[str]) -> ClusterView:
     """Ask the first bootstrap server that answers about these topics. Raises the last ClusterError when none does."""
-    return _ask_anyone(settings, partial(_view, topics=sorted(set(topics))))
+    return ask_anyone(settings, partial(_view, topics=sorted(set(topics))))
 
 
-def _ask_anyone(settings: ClientSettings, ask: Callable[[Link], T]) -> T:
+def ask_anyone(settings: ClientSettings, ask: Callable[[Link], T]) -> T:
+    """What the first bootstrap server answers that can. Raises the last ClusterError or ProtocolError when none can."""
     problem: ClusterError | ProtocolError = ClusterUnreachable("no bootstrap servers are configured")
     for server in settings.bootstrap_servers:
         host, _, port = server.rpartition(":")
@@ -67,8 +68,8 @@ def _ask_anyone(settings: ClientSettings, ask: Callable[[Link], T]) -> T:
                 return ask(link)
         except OSError as broken:
             problem = ClusterUnreachable(f"broker {link.address} broke off the connection: {broken}")
-        except ProtocolError as strange:
-            problem = strange
+        except (ClusterError, ProtocolError) as refused:
+            problem = refused
         finally:
             link.close()
     raise problem
@@ -148,7 +149,7 @@ def look_up_topic_configs(settings: ClientSettings, topic: str, names: Iterable[
 
     Raises ClusterError when nobody can say, for want of DESCRIBE_CONFIGS for example.
     """
-    return _ask_anyone(settings, partial(_topic_configs, topic=topic, names=list(names)))
+    return ask_anyone(settings, partial(_topic_configs, topic=topic, names=list(names)))
 
 
 def _topic_configs(link: Link, topic: str, names: list[str]) -> dict[str, str]:
