@@ -6,14 +6,15 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.options import RunOptions
 from sparkmirror.engine.jobs import FlowSync, Job, finish_offsets, offset_jobs
+from sparkmirror.engine.jvm import END_SECONDS_MAX, Launch, end_session, jvm_expected
 from sparkmirror.engine.progress import FlowWatch, ProgressDisplay
 from sparkmirror.engine.speech import speak_as_driver
 from sparkmirror.engine.stop_request import StopRequest, stop_signals
@@ -42,7 +43,6 @@ log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.25
 _STOP_SECONDS_MAX = 6.0
-_END_SECONDS_MAX = 10.0
 _RESTART_SECONDS = 1.0
 _RESTART_SECONDS_MAX = 30.0
 _RAISED = re.compile(r"[\w.]+(?:Error|Exception): ")
@@ -177,7 +177,7 @@ class MirrorRun:
             if context is None:
                 return 0
             spark = open_session(context)
-            cleanup.callback(_end_session, spark)
+            cleanup.callback(end_session, spark)
             sessions = self._sessions(spark)
             for running, session in zip(self._flows, sessions, strict=True):
                 running.start(session)
@@ -267,7 +267,7 @@ class MirrorRun:
         while not self._stop.wait(_TICK_SECONDS):
             display.tick()
             _fail_on_refused_record(watches)
-            with _jvm_expected():
+            with jvm_expected():
                 over = [running.tend(session) for running, session in zip(self._flows, sessions, strict=True)]
             if all(over):
                 return
@@ -284,7 +284,7 @@ class MirrorRun:
         enders = [threading.Thread(target=running.end, daemon=True) for running in self._flows]
         for ender in enders:
             ender.start()
-        give_up_at = time.monotonic() + _END_SECONDS_MAX
+        give_up_at = time.monotonic() + END_SECONDS_MAX
         for ender in enders:
             ender.join(max(give_up_at - time.monotonic(), 0.0))
 
@@ -338,59 +338,6 @@ def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:
                 "Mend the cause and start again: nothing is lost. With on.send.failure=retry (--abort.on.send.failure "
                 "false) only this partition waits.",
             )
-
-
-class Launch:
-    """Spark's JVM, started on a thread while the clusters are asked. It ends by itself if nobody waits for it."""
-
-    def __init__(self, launch: "Callable[[], SparkContext]") -> None:
-        self._launch = launch
-        self._context: SparkContext | None = None
-        self._problem: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="sparkmirror-launch", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._context = self._launch()
-        except BaseException as problem:
-            self._problem = problem
-
-    def wait(self, stop: StopRequest) -> "SparkContext | None":
-        """None when told to stop meanwhile. Raises what the launch raised."""
-        while self._thread.is_alive():
-            if stop.is_set():
-                return None
-            self._thread.join(_TICK_SECONDS)
-        if self._problem is not None:
-            raise self._problem
-        return self._context
-
-
-@contextmanager
-def _jvm_expected() -> Iterator[None]:
-    """Tells of a JVM that is gone in a sentence: py4j only knows that its socket broke, or that no answer came."""
-    from py4j.protocol import Py4JError
-
-    try:
-        yield
-    except (Py4JError, OSError) as problem:
-        if "Trace:" in str(problem) or hasattr(problem, "java_exception"):  # Java has answered
-            raise
-        hint = "Start the mirror again: it goes on from its stored positions."
-        raise SparkMirrorError("Spark's JVM has ended, and with it the mirror.", hint) from None
-
-
-def _end_session(spark: "SparkSession") -> None:
-    """A JVM that does not answer is left behind: it ends when our end of its standard input is closed."""
-
-    def end() -> None:
-        with suppress(Exception):
-            spark.stop()
-
-    ender = threading.Thread(target=end, daemon=True)
-    ender.start()
-    ender.join(_END_SECONDS_MAX)
 
 
 def _reason(text: str) -> str:

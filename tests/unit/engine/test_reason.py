@@ -3,7 +3,8 @@
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from sparkmirror.engine.run import _jvm_expected, _reason
+from sparkmirror.engine.jvm import jvm_expected
+from sparkmirror.engine.run import _reason
 from sparkmirror.errors import SparkMirrorError
 
 TRACEBACK = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
@@ -44,7 +45,7 @@ def test_the_line_that_says_why_is_told(text: str, told: str) -> None:
     ],
 )
 def test_a_jvm_that_is_gone_is_told_in_a_sentence(lost: Exception) -> None:
-    with pytest.raises(SparkMirrorError, match="Spark's JVM has ended"), _jvm_expected():
+    with pytest.raises(SparkMirrorError, match="Spark's JVM has ended"), jvm_expected():
         raise lost
 
 
@@ -52,5 +53,5 @@ def test_what_java_answered_is_not_taken_for_a_jvm_that_is_gone() -> None:
     answer = Py4JError(
         "An error occurred while calling o1.foo. Trace:\npy4j.Py4JException: Method foo([]) does not exist"
     )
-    with pytest.raises(Py4JError), _jvm_expected():
+    with pytest.raises(Py4JError), jvm_expected():
         raise answer
