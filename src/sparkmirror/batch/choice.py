@@ -46,7 +46,8 @@ _GAIN_MIN = 1.2
 class Traffic:
     """How one target partition stands: batches in flight, the shortest acknowledgement lately, and its limits.
 
-    `max_batch_bytes` is the target topic's `max.message.bytes`, `filled_bytes_max` what merging may fill a batch up to.
+    `round_trip_seconds` is 0 for a near target, whose slow answers are its own. `max_batch_bytes` is the target topic's
+    `max.message.bytes`, `filled_bytes_max` what merging may fill a batch up to.
     """
 
     in_flight: int

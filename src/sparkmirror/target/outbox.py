@@ -174,7 +174,7 @@ class Outbox:
     @property
     def awaits_kernels(self) -> bool:
         """Whether what waits is better sent in a moment, merged."""
-        return not self._resend and bool(self._queue) and self._packing.awaits_kernels(self._queue, self._traffic())
+        return not self._resend and bool(self._queue) and self._packing.awaits_kernels(self._queue, self._traffic)
 
     def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:
         """The next batch to send, stamped; None when there is none.
@@ -260,18 +260,16 @@ class Outbox:
         except ProtocolError:
             return  # Met again by `next_batch`, where it fails this partition alone.
 
-    def _leave_queue(self, parcel: Parcel) -> None:
-        self._queue.popleft()
-        parcel.handed_out = True
+    def _leave_queue(self) -> Parcel:
+        parcel = self._queue.popleft()
+        parcel.hand_out()
         if not self._queue:
             self.linger.begin_anew()
+        return parcel
 
     def _finish_parcel(self) -> None:
         """The parcel has no batch left to send: the last batch before its end reaches up to there."""
-        parcel = self._queue[0]
-        self._leave_queue(parcel)
-        if not parcel.open_batches:
-            parcel.on_free()
+        parcel = self._leave_queue()
         if self._in_flight:
             self._in_flight[-1].next_offset = parcel.next_offset
             self._in_flight[-1].leader_epoch = parcel.leader_epoch
@@ -399,7 +397,4 @@ class Outbox:
 
     def _drop_queue(self) -> None:
         while self._queue:
-            parcel = self._queue[0]
-            self._leave_queue(parcel)
-            if not parcel.open_batches:
-                parcel.on_free()
+            self._leave_queue()

@@ -4,8 +4,10 @@
 made anew by `batch.deep`; small batches are merged where `batch.choice` says that it pays, also across runs.
 """
 
+import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,14 +54,11 @@ class Packing:
             self._merge(parcel, header, limits, traffic)
         return parcel
 
-    def awaits_kernels(self, queue: deque[Parcel], traffic: Traffic) -> bool:
+    def awaits_kernels(self, queue: deque[Parcel], traffic: Callable[[], Traffic]) -> bool:
         """Whether kernels are being loaded, and so many small batches wait that to pass them would take much longer."""
-        if not self.merging or not kernels_soon():
+        if not self.merging or not kernels_soon() or (header := queue[0].header) is None:
             return False
-        header, waiting_bytes = queue[0].header, sum(parcel.left_bytes for parcel in queue)
-        if header is None:
-            return False
-        return passing_seconds(waiting_bytes // header.total_bytes, traffic) > _LONG_SECONDS
+        return passing_seconds(_waiting_bytes(queue) // header.total_bytes, traffic()) > _LONG_SECONDS
 
     def refit(self, batch: Batch, limits: TopicLimits) -> list[Batch]:
         """A batch that the target's limits refused, as batches within them. Raises RecordTooLarge."""
@@ -100,12 +99,7 @@ class Packing:
     def _may_merge(self, header: BatchHeader, parcel: Parcel, queue: deque[Parcel], traffic: Traffic) -> bool:
         if parcel.at < parcel.pass_until:
             return False
-        waiting_bytes = parcel.left_bytes
-        for behind in queue:
-            if behind is not parcel:
-                waiting_bytes += len(behind.data)
-            if waiting_bytes > traffic.max_batch_bytes:
-                break
+        waiting_bytes = _waiting_bytes(queue, traffic.max_batch_bytes)
         return may_pay(header.total_bytes, header.codec, waiting_bytes, traffic) and kernels_ready()
 
     def _merge(self, parcel: Parcel, header: BatchHeader, limits: TopicLimits, traffic: Traffic) -> None:
@@ -130,6 +124,16 @@ class Packing:
 PASS_OR_MERGE: Final = Packing()
 AS_THEY_ARE: Final = Packing(merging=False)
 """Batches that we made ourselves."""
+
+
+def _waiting_bytes(queue: deque[Parcel], enough_bytes: int = sys.maxsize) -> int:
+    """What is not handed out, in bytes of the source; counted until there is more than enough."""
+    waiting_bytes = 0
+    for parcel in queue:
+        waiting_bytes += parcel.left_bytes
+        if waiting_bytes > enough_bytes:
+            break
+    return waiting_bytes
 
 
 def _fuse_head(queue: deque[Parcel], bytes_max: int) -> Parcel:

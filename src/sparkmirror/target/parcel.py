@@ -148,6 +148,12 @@ class Parcel:
         self.leader_epoch = leader_epoch
         self.rewriting = Rewriting(pieces, next_offset, leader_epoch)
 
+    def hand_out(self) -> None:
+        """No batch is left in it; frees the memory where none is under way."""
+        self.handed_out = True
+        if not self.open_batches:
+            self.on_free()
+
     def settle(self) -> None:
         """One batch less; frees the memory after the last one."""
         self.open_batches -= 1
