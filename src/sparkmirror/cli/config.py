@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_input_arguments
+from sparkmirror.cli.file import add_input_arguments, add_verb
+from sparkmirror.cli.output import add_format, show
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,21 +37,16 @@ def add_parser(verbs: Any) -> None:
     """Adds the verb with its sub-verbs to argparse's subparsers."""
     parser = verbs.add_parser("config", help="check, explain or convert a file", description="Understand a file.")
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    check = actions.add_parser("check", help="print all problems of a file", description=_CHECK)
-    _add_arguments(check, execute_check)
-    explain = actions.add_parser("explain", help="print what counts for each flow", description=_EXPLAIN)
-    _add_arguments(explain, execute_explain)
+    check = add_verb(actions, "check", "print all problems of a file", _CHECK, execute_check)
+    add_input_arguments(check)
+    add_format(check)
+    explain = add_verb(actions, "explain", "print what counts for each flow", _EXPLAIN, execute_explain)
+    add_input_arguments(explain)
+    add_format(explain)
     explain.add_argument("key", metavar="KEY", nargs="?", help="one key only")
-    convert = actions.add_parser("convert", help="print the same as properties or Strimzi", description=_CONVERT)
+    convert = add_verb(actions, "convert", "print the same as properties or Strimzi", _CONVERT, execute_convert)
     add_input_arguments(convert)
     convert.add_argument("--to", choices=("properties", "strimzi"), required=True, help="the form to print")
-    convert.set_defaults(command=execute_convert, takes_rest=False)
-
-
-def _add_arguments(parser: argparse.ArgumentParser, command: Any) -> None:
-    add_input_arguments(parser)
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
-    parser.set_defaults(command=command, takes_rest=False)
 
 
 def execute_check(args: argparse.Namespace) -> int:
@@ -61,13 +57,10 @@ def execute_check(args: argparse.Namespace) -> int:
     config, problems = examine(read_input(args))
     errors = sorted(problems.errors, key=lambda error: error.line)
     flows = [str(flow.name) for flow in config.flows]
-    if args.format == "json":
-        listed = [{"line": item.line, "key": item.key, "message": item.args[0], "hint": item.hint} for item in errors]
-        found = {"file": config.file, "errors": listed, "warnings": config.warnings, "flows": flows}
-        print(json.dumps(found, indent=2))
-    else:
-        told = [*(f"error: {error}" for error in errors), *(f"warning: {text}" for text in config.warnings)]
-        print("\n".join([*told, _verdict(config, len(errors), flows)]))
+    listed = [{"line": item.line, "key": item.key, "message": item.args[0], "hint": item.hint} for item in errors]
+    found = {"file": config.file, "errors": listed, "warnings": config.warnings, "flows": flows}
+    told = [*(f"error: {error}" for error in errors), *(f"warning: {text}" for text in config.warnings)]
+    show(args, found, lambda: [*told, _verdict(config, len(errors), flows)])
     return ConfigError.exit_status if errors else 0
 
 

@@ -1,17 +1,18 @@
 """`sparkmirror failback plan|run FILE`: the way back to an old primary. FILE and `--flow` are those of the failover."""
 
 import argparse
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparkmirror.cli.output import show
 from sparkmirror.cli.procedure import add_endings, add_kind, end, journal_of, one_flow, tell
 
 if TYPE_CHECKING:
     from sparkmirror.config.flows import FlowConfig
     from sparkmirror.kafka.admin import Admin
+    from sparkmirror.status.table import Page
     from sparkmirror.sync.failback_look import WayBack
 
 _PLAN = "Say what only the old primary has, and where groups would go on there. Changes nothing."
@@ -37,7 +38,7 @@ def _execute_plan(args: argparse.Namespace) -> int:
     flow = one_flow(args)
     with _both(flow) as (source, target):
         found = look_back(flow, source, target)
-    _print(args, flow, found)
+    show(args, found.as_json(), lambda: _page(flow, found))
     if args.export:
         tell("export", f"{export(flow, found.divergence, Path(args.export))} records are in {args.export}")
     return 0
@@ -64,7 +65,8 @@ def _execute_run(args: argparse.Namespace) -> int:
             undo_steps(steps, journal, tell)
             return 0
         take_steps(steps, journal, tell)
-        _print(args, flow, look_back(flow, source, target))
+        after = look_back(flow, source, target)
+        show(args, after.as_json(), lambda: _page(flow, after))
     reverse = f"{flow.name.target}->{flow.name.source}"
     tell(
         "next", f"run the flow {reverse}, start consumers and producers on {flow.name.source}; then --finish, or --undo"
@@ -80,13 +82,10 @@ def _both(flow: "FlowConfig") -> "Iterator[tuple[Admin, Admin]]":
         yield source, target
 
 
-def _print(args: argparse.Namespace, flow: "FlowConfig", found: "WayBack") -> None:
+def _page(flow: "FlowConfig", found: "WayBack") -> "Page":
     from sparkmirror.status.failover_page import render_divergence, render_home
 
-    if args.format == "json":
-        print(json.dumps(found.as_json(), indent=2))
-        return
-    lines = [
+    return [
         *render_divergence(flow.name.source, found.divergence),
         *render_home(flow.name.target, found.places),
         *(f"reverse flow starts {where} at {at}" for where, at in sorted(found.starts.items())),
@@ -96,4 +95,3 @@ def _print(args: argparse.Namespace, flow: "FlowConfig", found: "WayBack") -> No
             for where, count in sorted(found.interleaved.items())
         ),
     ]
-    print("\n".join(lines))

@@ -1,10 +1,10 @@
 """`sparkmirror failover status|drill|run FILE`: going on at the target. What to do by hand is in docs/failover.md."""
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import read_file
+from sparkmirror.cli.output import show
 from sparkmirror.cli.procedure import add_endings, add_kind, end, journal_of, one_flow, rehearse, tell
 from sparkmirror.errors import ClusterUnreachable
 
@@ -122,7 +122,4 @@ def _all_steps(flow: "FlowConfig", sides: "Sides", args: argparse.Namespace) -> 
 def _print(args: argparse.Namespace, found: "Sequence[Readiness]") -> None:
     from sparkmirror.status.failover_page import render_readiness
 
-    if args.format == "json":
-        print(json.dumps([one.as_json() for one in found], indent=2))
-    else:
-        print("\n".join(line for one in found for line in render_readiness(one)))
+    show(args, [one.as_json() for one in found], lambda: [part for one in found for part in render_readiness(one)])

@@ -1,8 +1,9 @@
-"""The arguments that every verb shares which reads a mirror's file, and reading it. Called by the verbs."""
+"""What verbs share: how one is declared, the arguments of those that read a mirror's file, and reading it."""
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from sparkmirror.errors import ConfigError
 
@@ -10,23 +11,42 @@ if TYPE_CHECKING:
     from sparkmirror.config.flows import MirrorConfig
     from sparkmirror.config.properties import Properties
 
+Command = Callable[[argparse.Namespace], int]
+
+
+def add_verb(verbs: Any, name: str, about: str, description: str, command: Command) -> argparse.ArgumentParser:
+    """A verb of argparse's subparsers, or a kind of one, with `--debug`: `about` is its line in the list."""
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=description)
+    add_debug(parser)
+    parser.set_defaults(command=command, takes_rest=False, clusters=[], flow=[])
+    return parser
+
+
+def add_debug(parser: argparse.ArgumentParser) -> None:
+    """`--debug`, which every command knows."""
+    parser.add_argument("--debug", action="store_true", help="show stack traces")
+
 
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    """FILE, which of its flows, and `--debug`."""
+    """FILE, and which of its flows."""
     add_input_arguments(parser)
     parser.add_argument("--clusters", metavar="ALIAS", nargs="+", default=[], help="only flows into these clusters")
+    add_flows(parser)
+
+
+def add_flows(parser: argparse.ArgumentParser) -> None:
+    """Which flows of the file."""
     parser.add_argument("--flow", metavar="S->T", nargs="+", default=[], help="only these flows, as in 'A->B'")
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
-    """FILE, where its secrets are, and `--debug`."""
+    """FILE, and where its secrets are."""
     parser.add_argument("file", metavar="FILE", help="a MirrorMaker 2 properties file, or a Strimzi KafkaMirrorMaker2")
     parser.add_argument(
         "--secrets-dir",
         metavar="DIR",
         help="where a Strimzi resource finds its secrets, as DIR/SECRET/KEY (default: `secrets` beside FILE)",
     )
-    parser.add_argument("--debug", action="store_true", help="show stack traces")
 
 
 def read_input(args: argparse.Namespace) -> "Properties":

@@ -1,12 +1,15 @@
 """`sparkmirror gaps FILE`: what was lost before or after it was mirrored, from the gap ledger on each target."""
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
+
+from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
+from sparkmirror.cli.output import add_format, show
 
 if TYPE_CHECKING:
     from sparkmirror.config.flows import FlowConfig
     from sparkmirror.ledger.gaps import Gap
+    from sparkmirror.status.table import Page
 
 _DESCRIPTION = (
     "List where mirroring found a source's log changed: the range, the cause (retention or deleted records, "
@@ -18,37 +21,33 @@ _READ_SECONDS_MAX = 30.0
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser("gaps", help="what was lost before or after it was mirrored", description=_DESCRIPTION)
-    parser.add_argument("file", metavar="FILE", help="the properties file of the mirror")
-    parser.add_argument("--flow", metavar="A->B", action="append", default=[], help="only this flow; may be repeated")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: text)")
-    parser.add_argument("--debug", action="store_true", help="show stack traces")
-    parser.set_defaults(command=execute, takes_rest=False)
+    parser = add_verb(verbs, "gaps", "what was lost before or after it was mirrored", _DESCRIPTION, execute)
+    add_file_arguments(parser)
+    add_format(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
     """Reads the gap ledgers and prints them. Raises ConfigError and ClusterError."""
-    from sparkmirror.config.flows import load_config
-
-    found = {str(flow.name): _read(flow) for flow in load_config(args.file, flows=args.flow).flows}
-    if args.format == "json":
-        print(json.dumps({name: [gap.as_json() for gap in gaps] for name, gaps in found.items()}, indent=2))
-        return 0
-    for name, gaps in found.items():
-        print("\n".join(render(name, gaps)))
+    found = {str(flow.name): _read(flow) for flow in read_file(args).flows}
+    as_json = {name: [gap.as_json() for gap in gaps] for name, gaps in found.items()}
+    show(args, as_json, lambda: [part for name, gaps in found.items() for part in render(name, gaps)])
     return 0
 
 
-def render(flow: str, gaps: "list[Gap]") -> list[str]:
-    """A line for each gap."""
+def render(flow: str, gaps: "list[Gap]") -> "Page":
+    """A line for the flow and a table of its gaps; offsets are those of the side that lost."""
+    from sparkmirror.status.table import make_table
+
     if not gaps:
         return [f"{flow}: no gaps"]
-    lines = [f"{flow}: {len(gaps)} gap(s), {sum(gap.lost_records for gap in gaps):,} offsets lost"]
-    for gap in gaps:
-        side = "the target's offset" if gap.is_on_target else "offset"
-        where = f"{gap.partition} from {side} {gap.expected} to {gap.resumed}"
-        lines.append(f"  {gap.as_json()['at']}  {where}: {gap.cause}, {gap.lost_records:,} lost; {gap.action}")
-    return lines
+    rows = [
+        (gap.as_json()["at"], gap.partition, "target" if gap.is_on_target else "source", gap.expected, gap.resumed,
+         gap.lost_records, gap.cause, gap.action)
+        for gap in gaps
+    ]  # fmt: skip
+    titles = ("at", "partition", "side", "from", "to", "lost", "cause", "what was done")
+    lost = sum(gap.lost_records for gap in gaps)
+    return [f"{flow}: {len(gaps)} gap(s), {lost:,} offsets lost", make_table(titles, rows, indent=2)]
 
 
 def _read(flow: "FlowConfig") -> "list[Gap]":

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from sparkmirror.cli.file import add_debug
+from sparkmirror.cli.output import add_format
 from sparkmirror.cli.plan import show_plan
 from sparkmirror.config.mm1_names import REFUSED_OPTIONS
 from sparkmirror.errors import ConfigError
@@ -83,8 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add(option, dest="refused", metavar="…", nargs="?", action=_Refuse, help=f"refused: {reason}")
     add("--once", action="store_true", help="stop when all that is there now is mirrored")
     add("--dry-run", action="store_true", help="print what would be done and change nothing")
-    add("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
-    add("--debug", action="store_true", help="show stack traces")
+    add_format(parser)
+    add_debug(parser)
     add("--master", metavar="URL", help="a Spark master (default: this machine)")
     parser.set_defaults(command=execute, takes_rest=False)
 
@@ -114,7 +116,7 @@ def execute(args: argparse.Namespace) -> int:
         print(sentence, file=sys.stderr)
 
     if args.dry_run:
-        return show_plan(config, args.format)
+        return show_plan(config, args)
 
     from sparkmirror.engine.run import run_mirror
 

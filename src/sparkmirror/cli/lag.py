@@ -1,42 +1,45 @@
 """`sparkmirror lag FILE --group G`: how far a consumer group is behind, by the offsets it has committed."""
 
 import argparse
-import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import check_cluster
+from sparkmirror.cli.file import add_verb, check_cluster
+from sparkmirror.cli.output import add_format, add_watch, show, show_again
 from sparkmirror.errors import ConfigError, SparkMirrorError
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.status.group_lag import PartitionLag, list_lags, render_lags
+
+if TYPE_CHECKING:
+    from sparkmirror.status.group_lag import PartitionLag
 
 _DESCRIPTION = "Print group, topic, partition, offset, log size and lag, as Kafka's ConsumerOffsetChecker did."
 
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser("lag", help="how far a consumer group is behind", description=_DESCRIPTION)
+    parser = add_verb(verbs, "lag", "how far a consumer group is behind", _DESCRIPTION, execute)
     parser.add_argument("file", metavar="FILE", help="a MirrorMaker 2 file, or MirrorMaker 1's consumer.config")
     parser.add_argument("--group", metavar="G", help="the group (default: group.id of a consumer.config)")
     parser.add_argument("--topic", metavar="T", help="only this topic, with partitions that have no offset too")
     parser.add_argument("--cluster", metavar="ALIAS", help="only this cluster of the file (default: all)")
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
-    parser.add_argument("--debug", action="store_true", help="show stack traces")
-    parser.set_defaults(command=execute, takes_rest=False)
+    add_watch(parser)
+    add_format(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
     """Asks the clusters and prints. Raises ConfigError, ClusterError, and SparkMirrorError for an unknown group."""
     clusters, group = _clusters(args.file, args.cluster, args.group)
+    return show_again(args, lambda: _print(args, clusters, group))
+
+
+def _print(args: argparse.Namespace, clusters: list[Cluster], group: str) -> None:
+    from sparkmirror.status.group_lag import render_lags
+
     lags = [lag for cluster in clusters for lag in _ask(cluster, group, args.topic)]
     if all(lag.offset is None for lag in lags):
         names = ", ".join(cluster.alias for cluster in clusters)
         about = f" for topic {args.topic}" if args.topic else ""
         raise SparkMirrorError(f"Group {group} has committed no offsets{about} on {names}.", "Is its name right?")
-    if args.format == "json":
-        print(json.dumps([lag.as_json() for lag in lags], indent=2))
-    else:
-        print("\n".join(render_lags(lags)))
-    return 0
+    show(args, [lag.as_json() for lag in lags], lambda: render_lags(lags))
 
 
 def _clusters(file: str, alias: str | None, group: str | None) -> tuple[list[Cluster], str]:
@@ -56,9 +59,10 @@ def _clusters(file: str, alias: str | None, group: str | None) -> tuple[list[Clu
     return [cluster for name, cluster in config.clusters.items() if alias in (None, name)], group
 
 
-def _ask(cluster: Cluster, group: str, topic: str | None) -> list[PartitionLag]:
+def _ask(cluster: Cluster, group: str, topic: str | None) -> "list[PartitionLag]":
     from sparkmirror.kafka.clients import open_admin
     from sparkmirror.kafka.groups import read_group_offsets
+    from sparkmirror.status.group_lag import list_lags
 
     with open_admin(cluster, "lag") as admin:
         stored = read_group_offsets(admin, group)

@@ -1,20 +1,22 @@
 """`sparkmirror offsets at|reset|translate|rebuild FILE`: offsets by time, by checkpoint, on the other cluster."""
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_input_arguments, check_cluster, read_file
+from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, check_cluster, read_file
+from sparkmirror.cli.output import add_format, show
 from sparkmirror.clock import parse_moment, show_moment
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
-from sparkmirror.status.table import render_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sparkmirror.config.flows import FlowConfig, MirrorConfig
     from sparkmirror.kafka.group_answers import GroupOffsets
     from sparkmirror.model import Cluster
+    from sparkmirror.status.table import Page
     from sparkmirror.sync.offset_reset import ResetPlan
     from sparkmirror.sync.offset_reset_job import Reset
     from sparkmirror.sync.translation import Answer
@@ -79,11 +81,10 @@ def _moment(text: str) -> int:
 
 
 def _kind(kinds: Any, name: str, summary: str, description: str, command: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = kinds.add_parser(name, help=summary, description=description)
+    parser = add_verb(kinds, name, summary, description, command)
     add_input_arguments(parser)
-    parser.add_argument("--flow", metavar="S->T", nargs="+", default=[], help="only these flows, as in 'A->B'")
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
-    parser.set_defaults(command=command, takes_rest=False, clusters=[])
+    add_flows(parser)
+    add_format(parser)
     return parser
 
 
@@ -113,12 +114,15 @@ def _execute_at(args: argparse.Namespace) -> int:
     if not rows:
         raise SparkMirrorError("No mirrored topic was found.", "Compare `sparkmirror plan`, and --topic and --cluster.")
     names = ("cluster", "topic", "partition", "offset", "end", "records")
-    if args.format == "json":
-        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
-    else:
-        print(f"The first records at or after {show_moment(args.time)}:")
-        print("\n".join(render_table([name.capitalize() for name in names], rows)))
+    title = f"The first records at or after {show_moment(args.time)}:"
+    show(args, [dict(zip(names, row, strict=True)) for row in rows], lambda: [title, *_table(names, rows)])
     return 0
+
+
+def _table(titles: "Sequence[str]", rows: "Sequence[Sequence[object]]") -> "Page":
+    from sparkmirror.status.table import make_table
+
+    return [make_table([title.capitalize() for title in titles], rows)]
 
 
 def _offsets_at(flow: "FlowConfig", args: argparse.Namespace) -> list[tuple[str, str, int, int, int, int]]:
@@ -198,14 +202,11 @@ def _checkpoints(config: "MirrorConfig", args: argparse.Namespace, reset: "Reset
 
 
 def _print_reset(args: argparse.Namespace, plan: "ResetPlan") -> None:
-    if args.format == "json":
-        moves = [move.as_json() for move in plan.moves]
-        print(json.dumps({"group": args.group, "cluster": args.cluster, "moves": moves}, indent=2))
-        return
+    as_json = {"group": args.group, "cluster": args.cluster, "moves": [move.as_json() for move in plan.moves]}
     rows = [
         (move.partition, "none" if move.before is None else move.before, move.after, move.effect) for move in plan.moves
     ]
-    print("\n".join(render_table(("Partition", "Stands", "New", "Effect"), rows)))
+    show(args, as_json, lambda: _table(("partition", "stands", "new", "effect"), rows))
 
 
 def _execute_translate(args: argparse.Namespace) -> int:
@@ -220,11 +221,8 @@ def _execute_translate(args: argparse.Namespace) -> int:
     if not known:
         what = f"group {args.group}" if args.group else "these offsets"
         raise SparkMirrorError(f"No flow of the file knows where {what} would be.", "Is it mirrored, and has it begun?")
-    if args.format == "json":
-        print(json.dumps([answer.as_json() for answer in shown], indent=2))
-    else:
-        rows = [_translated(answer) for answer in shown]
-        print("\n".join(render_table(("Flow", "Source", "Offset", "Target", "Offset", "Exact"), rows)))
+    titles = ("flow", "source", "offset", "target", "offset", "exact")
+    show(args, [answer.as_json() for answer in shown], lambda: _table(titles, [_translated(one) for one in shown]))
     return 0
 
 
@@ -243,10 +241,8 @@ def _execute_rebuild(args: argparse.Namespace) -> int:
         for flow in read_file(args).flows
         for one in rebuild(flow, lambda topic: not args.topic or topic in args.topic, write=not args.dry_run)
     ]
-    if args.format == "json":
-        print(json.dumps([{"flow": str(name), **one.as_json()} for name, one in rows], indent=2))
-    elif rows:
-        cells = [(name, one.partition, one.first, one.end, one.exact) for name, one in rows]
-        print("\n".join(render_table(("Flow", "Partition", "From", "To", "Exact records"), cells)))
+    cells = [(name, one.partition, one.first, one.end, one.exact) for name, one in rows]
+    titles = ("flow", "partition", "from", "to", "exact records")
+    show(args, [{"flow": str(name), **one.as_json()} for name, one in rows], lambda: _table(titles, cells))
     print(f"{len(rows)} partitions {'would be' if args.dry_run else 'were'} made anew.", file=sys.stderr)
     return 0

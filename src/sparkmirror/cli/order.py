@@ -6,9 +6,11 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sparkmirror.cli.file import add_file_arguments, read_file
+from sparkmirror.cli.file import Command as Verb
+from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
+from sparkmirror.cli.output import add_format, show
 from sparkmirror.errors import SparkMirrorError
 
 if TYPE_CHECKING:
@@ -19,11 +21,24 @@ if TYPE_CHECKING:
 _READ_SECONDS_MAX = 10.0
 
 
-def add_selection(parser: argparse.ArgumentParser) -> None:
-    """FILE, which flows, and which of their partitions."""
+def add_order(verbs: Any, name: str, about: str, description: str, command: Verb) -> argparse.ArgumentParser:
+    """An order's verb: FILE, which flows, and how to print what was ordered."""
+    parser = add_verb(verbs, name, about, description, command)
     add_file_arguments(parser)
-    parser.add_argument("--topic", metavar="REGEX", default="", help="only topics whose whole source name matches")
+    add_format(parser)
+    return parser
+
+
+def add_selecting_order(verbs: Any, name: str, about: str, description: str, command: Verb) -> None:
+    """As `add_order`, for one that is given to some of the partitions."""
+    parser = add_order(verbs, name, about, description, command)
+    add_topic_pattern(parser)
     parser.add_argument("--partition", metavar="N", type=int, help="only this partition number")
+
+
+def add_topic_pattern(parser: argparse.ArgumentParser) -> None:
+    """Which topics, by name."""
+    parser.add_argument("--topic", metavar="REGEX", default="", help="only topics whose whole source name matches")
 
 
 def order_selected(
@@ -47,19 +62,18 @@ def order_flows(
     args: argparse.Namespace, make: "Callable[[str, int], Command]", describe: "Callable[[FlowStatus], str]"
 ) -> int:
     """As `order_selected`, for orders to whole flows."""
-    flows = read_file(args).flows
     at_ms = time.time_ns() // 1_000_000
-    without_run = 0
-    for flow in flows:
+    ordered: list[dict[str, str]] = []
+    for flow in read_file(args).flows:
         report = latest_report(flow)
         if report is None:
-            without_run += 1
             print(f"{flow.name}: no run has reported; nothing is ordered", file=sys.stderr)
             continue
         publish_order(flow, make(report.run, at_ms))
-        print(f"{flow.name}: {describe(report.status)}", file=sys.stderr)
-    if without_run == len(flows):
+        ordered.append({"flow": str(flow.name), "run": report.run, "ordered": describe(report.status)})
+    if not ordered:
         raise SparkMirrorError("None of the flows has a run that could obey.", "Start the mirror first.")
+    show(args, ordered, lambda: [f"{one['flow']}: {one['ordered']}" for one in ordered])
     return 0
 
 

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from sparkmirror.cli.order import add_selection, order_selected, say_selected
+from sparkmirror.cli.order import add_selecting_order, order_selected, say_selected
 
 _DESCRIPTION = (
     "Hold partitions of running flows: nothing more is read from them, what was read still arrives. It holds until "
@@ -13,9 +13,7 @@ _DESCRIPTION = (
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser("pause", help="hold partitions of a running mirror", description=_DESCRIPTION)
-    add_selection(parser)
-    parser.set_defaults(command=execute, takes_rest=False)
+    add_selecting_order(verbs, "pause", "hold partitions of a running mirror", _DESCRIPTION, execute)
 
 
 def execute(args: argparse.Namespace) -> int:

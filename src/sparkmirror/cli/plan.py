@@ -1,10 +1,10 @@
 """`sparkmirror plan FILE`: what a mirror would change on its targets now. `sparkmirror run --dry-run` is the same."""
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_file_arguments, read_file
+from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
+from sparkmirror.cli.output import add_format, show
 
 if TYPE_CHECKING:
     from sparkmirror.config.flows import FlowConfig, MirrorConfig
@@ -17,26 +17,25 @@ DESCRIPTION = (
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser("plan", help="print what a mirror would change", description=DESCRIPTION)
+    parser = add_verb(verbs, "plan", "print what a mirror would change", DESCRIPTION, execute)
     add_file_arguments(parser)
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
-    parser.set_defaults(command=execute, takes_rest=False)
+    add_format(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
     """Reads the file and prints the plan. Raises ConfigError and ClusterError."""
-    return show_plan(read_file(args), args.format)
+    return show_plan(read_file(args), args)
 
 
-def show_plan(config: "MirrorConfig", how: str) -> int:
-    """Asks the clusters and prints, as a `table` or `json`; the exit status. Raises ClusterError."""
+def show_plan(config: "MirrorConfig", args: argparse.Namespace) -> int:
+    """Asks the clusters and prints as `args` say; the exit status. Raises ClusterError."""
     plans = {str(flow.name): _describe(flow) for flow in config.flows}
-    if how == "json":
-        print(json.dumps(plans, indent=2))
-    else:
-        for name, plan in plans.items():
-            print("\n".join([f"{name}: {_counted(plan)}", *(f"  {line}" for line in _lines(plan))]))
+    show(args, plans, lambda: [line for name, plan in plans.items() for line in _page(name, plan)])
     return 0
+
+
+def _page(name: str, plan: dict[str, Any]) -> list[str]:
+    return [f"{name}: {_counted(plan)}", *(f"  {line}" for line in _lines(plan))]
 
 
 def _describe(flow: "FlowConfig") -> dict[str, Any]:

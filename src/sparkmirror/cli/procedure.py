@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_input_arguments, read_file
+from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, read_file
+from sparkmirror.cli.output import add_format
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,11 +17,10 @@ if TYPE_CHECKING:
 
 def add_kind(kinds: Any, name: str, description: str, command: Any) -> argparse.ArgumentParser:
     """One kind of the verb, with FILE, `--flow`, `--format` and `--debug`."""
-    parser: argparse.ArgumentParser = kinds.add_parser(name, help=description, description=description)
+    parser = add_verb(kinds, name, description, description, command)
     add_input_arguments(parser)
-    parser.add_argument("--flow", metavar="S->T", nargs="+", default=[], help="only this flow, as in 'A->B'")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: text)")
-    parser.set_defaults(command=command, takes_rest=False, clusters=[])
+    add_flows(parser)
+    add_format(parser)
     return parser
 
 

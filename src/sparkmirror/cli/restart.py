@@ -3,8 +3,7 @@
 import argparse
 from typing import Any
 
-from sparkmirror.cli.file import add_file_arguments
-from sparkmirror.cli.order import order_flows
+from sparkmirror.cli.order import add_order, order_flows
 
 _DESCRIPTION = (
     "End the tasks of running flows and begin them anew at once: partitions are listed and handed out again, "
@@ -14,9 +13,7 @@ _DESCRIPTION = (
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser("restart", help="begin the tasks of a running mirror anew", description=_DESCRIPTION)
-    add_file_arguments(parser)
-    parser.set_defaults(command=execute, takes_rest=False)
+    add_order(verbs, "restart", "begin the tasks of a running mirror anew", _DESCRIPTION, execute)
 
 
 def execute(args: argparse.Namespace) -> int:

@@ -3,16 +3,14 @@
 import argparse
 from typing import Any
 
-from sparkmirror.cli.order import add_selection, order_selected, say_selected
+from sparkmirror.cli.order import add_selecting_order, order_selected, say_selected
 
 _DESCRIPTION = "Let partitions flow again that `sparkmirror pause` holds, all of them or those that are chosen."
 
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser("resume", help="let paused partitions flow again", description=_DESCRIPTION)
-    add_selection(parser)
-    parser.set_defaults(command=execute, takes_rest=False)
+    add_selecting_order(verbs, "resume", "let paused partitions flow again", _DESCRIPTION, execute)
 
 
 def execute(args: argparse.Namespace) -> int:

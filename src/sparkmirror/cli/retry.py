@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.order import add_selection, order_selected, say_selected
+from sparkmirror.cli.order import add_selecting_order, order_selected, say_selected
 
 if TYPE_CHECKING:
     from sparkmirror.source.commands import Selection
@@ -18,9 +18,7 @@ _NAMED_MAX = 10
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser("retry", help="try failed partitions again at once", description=_DESCRIPTION)
-    add_selection(parser)
-    parser.set_defaults(command=execute, takes_rest=False)
+    add_selecting_order(verbs, "retry", "try failed partitions again at once", _DESCRIPTION, execute)
 
 
 def execute(args: argparse.Namespace) -> int:

@@ -4,15 +4,15 @@ import argparse
 from typing import Any
 
 from sparkmirror.cli import plan
-from sparkmirror.cli.file import add_file_arguments, read_file
+from sparkmirror.cli.file import add_debug, add_file_arguments, read_file
+from sparkmirror.cli.output import add_format
 
 DESCRIPTION = "Mirror what a MirrorMaker 2 properties file says, until stopped."
 
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser("run", help="mirror what a file says", description=DESCRIPTION)
-    add_arguments(parser)
+    add_arguments(verbs.add_parser("run", help="mirror what a file says", description=DESCRIPTION))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,8 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_arguments(parser)
     parser.add_argument("--once", action="store_true", help="stop when all that is there now is mirrored")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, as `sparkmirror plan`")
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
+    add_format(parser)
     parser.add_argument("--master", metavar="URL", help="a Spark master (default: this machine)")
+    add_debug(parser)
     parser.set_defaults(command=execute, takes_rest=False)
 
 

@@ -1,12 +1,12 @@
 """`sparkmirror status FILE`: how each flow stands, by what it left on its target; no running mirror is asked."""
 
 import argparse
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_file_arguments, read_file
-from sparkmirror.cli.order import check_pattern, latest_report
+from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
+from sparkmirror.cli.order import add_topic_pattern, check_pattern, latest_report
+from sparkmirror.cli.output import add_format, add_watch, show, show_again
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -21,19 +21,17 @@ _DESCRIPTION = (
     "It is read from the target's internal topics and the source's ends, so it also tells what a mirror left that was "
     "stopped or killed; an idle one reports nothing new."
 )
-_WATCH_SECONDS = 2.0
 
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
     about = "how each flow stands, also without a running mirror"
-    parser = verbs.add_parser("status", help=about, description=_DESCRIPTION)
+    parser = add_verb(verbs, "status", about, _DESCRIPTION, execute)
     add_file_arguments(parser)
-    parser.add_argument("--topic", metavar="REGEX", default="", help="only topics whose whole source name matches")
+    add_topic_pattern(parser)
     parser.add_argument("--partitions", action="store_true", help="every partition, also those that run")
-    parser.add_argument("--watch", action="store_true", help="again every two seconds, until Ctrl-C")
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
-    parser.set_defaults(command=execute, takes_rest=False)
+    add_watch(parser)
+    add_format(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -42,20 +40,14 @@ def execute(args: argparse.Namespace) -> int:
 
     check_pattern(args.topic)
     flows, chosen = read_file(args).flows, Selection(args.topic)
-    while True:
-        _print([_look(flow, chosen) for flow in flows], args)
-        if not args.watch:
-            return 0
-        time.sleep(_WATCH_SECONDS)
+    return show_again(args, lambda: _print([_look(flow, chosen) for flow in flows], args))
 
 
 def _print(pages: "list[FlowPage]", args: argparse.Namespace) -> None:
     from sparkmirror.status.flow_page import render_page
 
-    if args.format == "json":
-        print(json.dumps([page.as_json() for page in pages], indent=None if args.watch else 2), flush=True)
-    else:
-        print("\n".join(line for page in pages for line in render_page(page, whole=args.partitions)), flush=True)
+    found = [page.as_json() for page in pages]
+    show(args, found, lambda: [part for page in pages for part in render_page(page, whole=args.partitions)])
 
 
 def _look(flow: "FlowConfig", chosen: "Selection") -> "FlowPage":

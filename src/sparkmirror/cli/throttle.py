@@ -1,10 +1,11 @@
 """`sparkmirror throttle FILE FLOW [PATTERN] RATE`: changes how fast a running mirror may read."""
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
+from sparkmirror.cli.file import add_input_arguments, add_verb, read_file
 from sparkmirror.cli.order import check_pattern, latest_report, publish_order
+from sparkmirror.cli.output import add_format, show
 from sparkmirror.errors import ConfigError, SparkMirrorError
 
 if TYPE_CHECKING:
@@ -19,28 +20,25 @@ _EPILOG = "RATE: 500000, 500kB, 10MB (units of 1,000), `none` for no limit, `fil
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser(
-        "throttle", help="change how fast a running mirror may read", description=DESCRIPTION, epilog=_EPILOG
-    )
-    parser.add_argument("file", metavar="FILE", help="the properties file that the mirror runs with")
-    parser.add_argument("flow", metavar="FLOW", help="one of its flows, as in 'A->B'")
+    parser = add_verb(verbs, "throttle", "change how fast a running mirror may read", DESCRIPTION, execute)
+    parser.epilog = _EPILOG
+    add_input_arguments(parser)
+    parser.add_argument("one_flow", metavar="FLOW", help="one of its flows, as in 'A->B'")
     parser.add_argument("pattern", metavar="PATTERN", nargs="?", default="", help="a regular expression for topics")
     parser.add_argument("rate", metavar="RATE", help="bytes a second, `none` or `file`")
-    parser.add_argument("--debug", action="store_true", help="show stack traces")
-    parser.set_defaults(command=execute, takes_rest=False)
+    add_format(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
     """Publishes the order to the flow's run. Raises ConfigError, ClusterError, and SparkMirrorError without a run."""
-    from sparkmirror.config.flows import load_config
-
     rate = _read_rate(args.rate)
     check_pattern(args.pattern)
-    config = load_config(args.file, flows=[args.flow])
-    order(config.flows[0], args.pattern, rate)
+    args.flow = [args.one_flow]
+    order(read_file(args).flows[0], args.pattern, rate)
     what = f"topics that match {args.pattern}" if args.pattern else "all topics"
     said = {None: "what the file says", 0: "no limit"}.get(rate, f"{rate:,} bytes a second" if rate else "")
-    print(f"{args.flow}: {what}: {said}", file=sys.stderr)
+    ordered = {"flow": args.one_flow, "pattern": args.pattern, "bytes_per_second": rate, "file_counts": rate is None}
+    show(args, ordered, lambda: [f"{args.one_flow}: {what}: {said}"])
     return 0
 
 

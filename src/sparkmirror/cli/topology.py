@@ -1,16 +1,16 @@
 """`sparkmirror topology FILE`: who feeds whom, by one cluster's heartbeats."""
 
 import argparse
-import json
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_input_arguments, check_cluster, read_file
+from sparkmirror.cli.file import add_input_arguments, add_verb, check_cluster, read_file
+from sparkmirror.cli.output import add_format, show
 
 if TYPE_CHECKING:
     from sparkmirror.config.flows import MirrorConfig
     from sparkmirror.policy.naming import ReplicationPolicy
+    from sparkmirror.status.table import Page
     from sparkmirror.status.topology import Topology
 
 _DESCRIPTION = (
@@ -21,11 +21,10 @@ _DESCRIPTION = (
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser("topology", help="who feeds whom, by heartbeats", description=_DESCRIPTION)
+    parser = add_verb(verbs, "topology", "who feeds whom, by heartbeats", _DESCRIPTION, execute)
     add_input_arguments(parser)
     parser.add_argument("--cluster", metavar="ALIAS", help="the cluster to ask (default: the first flow's target)")
-    parser.add_argument("--format", choices=("text", "json", "dot", "svg"), default="text", help="(default: text)")
-    parser.set_defaults(command=execute, takes_rest=False, clusters=[], flow=[])
+    add_format(parser, ("dot", "svg"))
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -33,7 +32,8 @@ def execute(args: argparse.Namespace) -> int:
     config = read_file(args)
     alias = args.cluster or config.flows[0].name.target
     check_cluster(config, alias)
-    print("\n".join(_render(_observe(config, alias), args.format)))
+    found = _observe(config, alias)
+    show(args, found.as_json(), lambda: _page(found, args.format))
     return 0
 
 
@@ -52,9 +52,8 @@ def _policy(config: "MirrorConfig", alias: str) -> "ReplicationPolicy":
     return [*into, config.flows[0].policy][0]
 
 
-def _render(topology: "Topology", how: str) -> Sequence[str]:
+def _page(topology: "Topology", how: str) -> "Page":
     from sparkmirror.status import topology_pictures as pictures
 
-    if how == "json":
-        return [json.dumps(topology.as_json(), indent=2)]
-    return {"text": pictures.render_text, "dot": pictures.render_dot, "svg": pictures.render_svg}[how](topology)
+    draw = {"table": pictures.render_text, "dot": pictures.render_dot, "svg": pictures.render_svg}[how]
+    return list(draw(topology))

@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 
 from sparkmirror.clock import show_age
-from sparkmirror.status.table import render_table
+from sparkmirror.status.table import Page, make_table
 from sparkmirror.sync.failback import Divergence, HomePlace
 from sparkmirror.sync.failover import Readiness
 
 _SHOWN_MAX = 10
 
 
-def render_readiness(found: Readiness) -> list[str]:
+def render_readiness(found: Readiness) -> Page:
     """The answer to "what if we failed over now", for one flow."""
-    lines = [f"{found.flow}, if it failed over now:"]
-    lines += [f"  {line}" for line in (*_loss(found), *_groups(found), *_differences(found))]
-    return lines
+    before, after = ([f"  {line}" for line in lines] for lines in (_loss(found), _differences(found)))
+    return [f"{found.flow}, if it failed over now:", *before, *_groups(found), *after]
 
 
 def _loss(found: Readiness) -> list[str]:
@@ -33,9 +32,9 @@ def _loss(found: Readiness) -> list[str]:
     return [*lines, *_more(len(found.behind))]
 
 
-def _groups(found: Readiness) -> list[str]:
+def _groups(found: Readiness) -> Page:
     if not found.groups():
-        return ["no group has committed offsets of mirrored topics"]
+        return ["  no group has committed offsets of mirrored topics"]
     rows = [
         (
             group,
@@ -46,7 +45,8 @@ def _groups(found: Readiness) -> list[str]:
         )
         for group in found.groups()
     ]
-    return render_table(("group", "members on", "again, planned", "again, source lost", "not translated"), rows)
+    titles = ("group", "members on", "again, planned", "again, source lost", "not translated")
+    return [make_table(titles, rows, indent=2)]
 
 
 def _members(found: Readiness, group: str) -> str:
@@ -79,7 +79,7 @@ def render_divergence(source: str, found: Sequence[Divergence]) -> list[str]:
     return [*lines, *_more(len(found))]
 
 
-def render_home(target: str, places: Sequence[HomePlace]) -> list[str]:
+def render_home(target: str, places: Sequence[HomePlace]) -> Page:
     """Where groups go on when they return."""
     if not places:
         return [f"no group on {target} has read mirrored topics"]
@@ -88,7 +88,7 @@ def render_home(target: str, places: Sequence[HomePlace]) -> list[str]:
          "yes" if one.exact else "not beyond")
         for one in places
     ]  # fmt: skip
-    return render_table(("group", "stands at", "offset", "returns to", "offset", "exact"), rows)
+    return [make_table(("group", "stands at", "offset", "returns to", "offset", "exact"), rows)]
 
 
 def _more(count: int) -> list[str]:

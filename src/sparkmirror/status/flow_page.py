@@ -8,7 +8,7 @@ from typing import Any
 from sparkmirror.clock import show_age, show_moment
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status.board import FlowStatus
-from sparkmirror.status.table import render_table
+from sparkmirror.status.table import Page, make_table
 
 
 class PartitionState(StrEnum):
@@ -106,18 +106,18 @@ def _place(
     return PartitionPlace(where, state, offsets.get(where), ends.get(where), reason, status.retry_at_ms.get(name))
 
 
-def render_page(page: FlowPage, *, whole: bool) -> list[str]:
+def render_page(page: FlowPage, *, whole: bool) -> Page:
     """A line for the flow, and a table of its partitions: all of them with `whole`, else those that do not run."""
     if page.status is None:
         return [f"{page.flow}: no run has reported"]
     shown = [place for place in page.places if whole or place.state is not PartitionState.RUNNING]
-    lines = [_headline(page, page.status)]
+    parts: Page = [_headline(page, page.status)]
     if page.source_problem:
-        lines.append(f"  {page.source_problem}")
+        parts.append(f"  {page.source_problem}")
     if shown:
         titles = ("topic", "partition", "state", "offset", "end", "lag", "reason")
-        lines += [f"  {line}" for line in render_table(titles, (_row(place, page.at_ms) for place in shown))]
-    return lines
+        parts.append(make_table(titles, [_row(place, page.at_ms) for place in shown], indent=2))
+    return parts
 
 
 def _headline(page: FlowPage, status: FlowStatus) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.status.table import render_table
+from sparkmirror.status.table import Page, make_table
 
 _TITLES = ("Group", "Topic", "Pid", "Offset", "logSize", "Lag")
 _UNKNOWN = "unknown"
@@ -48,8 +48,8 @@ def list_lags(
     ]
 
 
-def render_lags(lags: Sequence[PartitionLag]) -> list[str]:
-    """A table as lines; with a column for the cluster where there are several."""
+def render_lags(lags: Sequence[PartitionLag]) -> Page:
+    """A table; with a column for the cluster where there are several."""
     several = len({lag.cluster for lag in lags}) > 1
     titles = (*(("Cluster",) if several else ()), *_TITLES)
     rows = []
@@ -57,4 +57,4 @@ def render_lags(lags: Sequence[PartitionLag]) -> list[str]:
         numbers = (lag.offset, lag.log_size, lag.lag_records)
         cells = (lag.group, lag.topic, lag.partition, *(_UNKNOWN if one is None else one for one in numbers))
         rows.append((*((lag.cluster,) if several else ()), *cells))
-    return render_table(titles, rows)
+    return [make_table(titles, rows)]

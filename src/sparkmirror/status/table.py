@@ -1,10 +1,48 @@
-"""Rows as a table of plain text, for the verbs that print one; pure."""
+"""Tables and pages as people see them, laid out by rich; pure. Built by `status.*_page`, printed by `cli.output`.
 
+A page is a list of parts: sentences, which stay as they are, and tables.
+"""
+
+import io
 from collections.abc import Iterable, Sequence
 
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-def render_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Lines with columns as wide as their widest cell, two blanks apart."""
-    lines = [tuple(titles), *(tuple(map(str, row)) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+Part = str | Table | Padding
+Page = list[Part]
+_STYLES = {"FAILED": "bold red", "FAIL": "bold red", "WARN": "yellow", "WAITING": "yellow", "PAUSED": "yellow"}
+_STYLES |= {"RUNNING": "green", "OK": "green"}
+_WIDTH_MAX = 100_000
+
+
+def make_table(titles: Sequence[str], rows: Iterable[Sequence[object]], indent: int = 0) -> Table | Padding:
+    """Columns as wide as their widest cell, two blanks apart; a narrow terminal folds cells, nothing is cut off.
+
+    Cells are shown as they are, whatever rich would take for markup; words that name a state have its colour.
+    """
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(Text(title), overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(str(cell)) for cell in row))
+    return Padding(table, (0, 0, 0, indent), expand=False) if indent else table
+
+
+def _cell(text: str) -> Text:
+    return Text(text, style=_STYLES.get(text, ""))
+
+
+def show_page(page: Iterable[Part], console: Console) -> None:
+    """To a terminal: with colours, and cells folded to its width."""
+    for part in page:
+        console.print(part, markup=False, highlight=False, emoji=False, soft_wrap=isinstance(part, str))
+
+
+def page_lines(page: Iterable[Part]) -> list[str]:
+    """As plain lines, as long as they are: for a pipe, a file, a test."""
+    target = io.StringIO()
+    show_page(page, Console(file=target, width=_WIDTH_MAX, color_system=None, force_terminal=False))
+    return [line.rstrip() for line in target.getvalue().splitlines()]

@@ -4,6 +4,7 @@ from sparkmirror.cli.gaps import render
 from sparkmirror.ledger.extent import TARGET_DELETED
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
+from sparkmirror.status.table import page_lines
 
 AT_MS = 1_772_357_400_000
 
@@ -13,11 +14,11 @@ def test_each_gap_is_a_line_that_says_whose_offsets_it_means() -> None:
         Gap(TopicPartition("orders", 0), "retention", 300, 500, "went on", AT_MS),
         Gap(TopicPartition("bills", 3), TARGET_DELETED, 300, 0, "partition paused", AT_MS + 1000),
     ]
-    assert render("A->B", gaps) == [
+    assert page_lines(render("A->B", gaps)) == [
         "A->B: 2 gap(s), 500 offsets lost",
-        "  2026-03-01T09:30:00+00:00  orders-0 from offset 300 to 500: retention, 200 lost; went on",
-        "  2026-03-01T09:30:01+00:00  bills-3 from the target's offset 300 to 0: target deleted, 300 lost; "
-        "partition paused",
+        "  at                         partition  side    from  to   lost  cause           what was done",
+        "  2026-03-01T09:30:00+00:00  orders-0   source  300   500  200   retention       went on",
+        "  2026-03-01T09:30:01+00:00  bills-3    target  300   0    300   target deleted  partition paused",
     ]
 
 

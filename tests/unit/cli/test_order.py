@@ -1,5 +1,6 @@
 """Orders to running flows: which runs they go to, what they select, and what is said."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -74,9 +75,20 @@ def test_a_retry_names_what_had_failed(
     file: str, ordered: list[tuple[str, Command]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["retry", file, "--flow", "A->B"]) == 0
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     assert "A->B: all topics are tried again; 1 partition(s) had FAILED" in said
     assert "orders-3: too large" in said
+
+
+def test_what_was_ordered_is_told_to_programs_too(
+    file: str, ordered: list[tuple[str, Command]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pause", file, "--topic", "ord.*", "--format", "json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == [
+        {"flow": "A->B", "run": "run-1", "ordered": "pause of topics that match ord.* is ordered"}
+    ]
+    assert "B->A: no run has reported" in said.err
 
 
 def test_without_a_run_that_could_obey_it_is_an_error(

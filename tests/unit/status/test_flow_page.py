@@ -3,6 +3,7 @@
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status.board import FlowStatus
 from sparkmirror.status.flow_page import FlowPage, PartitionState, list_places, render_page
+from sparkmirror.status.table import page_lines
 
 NOW_MS = 1_800_000_000_000
 ORDERS = [TopicPartition("orders", number) for number in range(4)]
@@ -34,7 +35,7 @@ def test_each_partition_has_its_state_and_its_lag() -> None:
 
 
 def test_a_page_shows_what_does_not_run_with_the_reason_and_the_next_try() -> None:
-    lines = render_page(page(dict.fromkeys(ORDERS, 105)), whole=False)
+    lines = page_lines(render_page(page(dict.fromkeys(ORDERS, 105)), whole=False))
     assert lines[0] == (
         "A->B: 4 partitions, lag 20, 1 FAILED, 1 WAITING, 1 PAUSED, 1 gaps, 50 offsets gone; "
         "its tasks last had something to report 4.0 s ago"
@@ -47,12 +48,12 @@ def test_a_page_shows_what_does_not_run_with_the_reason_and_the_next_try() -> No
 
 
 def test_a_whole_page_shows_those_that_run_too() -> None:
-    assert "RUNNING" in render_page(page(dict.fromkeys(ORDERS, 105)), whole=True)[2]
+    assert "RUNNING" in page_lines(render_page(page(dict.fromkeys(ORDERS, 105)), whole=True))[2]
 
 
 def test_without_the_source_the_lag_is_unknown_and_it_is_said_why() -> None:
     found = page({}, "the lag is not known: cluster A does not answer")
-    lines = render_page(found, whole=True)
+    lines = page_lines(render_page(found, whole=True))
     assert "lag unknown" in lines[0]
     assert lines[1] == "  the lag is not known: cluster A does not answer"
     assert found.as_json()["lag"] is None

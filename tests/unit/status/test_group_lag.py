@@ -2,13 +2,14 @@
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.group_lag import list_lags, render_lags
+from sparkmirror.status.table import page_lines
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 10)
 
 
 def test_a_line_for_each_partition_as_the_consumer_offset_checker_wrote_it() -> None:
     lags = list_lags("east", "mirror", {FIRST: 90, SECOND: 7}, {FIRST: 100, SECOND: 7})
-    assert render_lags(lags) == [
+    assert page_lines(render_lags(lags)) == [
         "Group   Topic   Pid  Offset  logSize  Lag",
         "mirror  orders  0    90      100      10",
         "mirror  orders  10   7       7        0",
@@ -17,10 +18,13 @@ def test_a_line_for_each_partition_as_the_consumer_offset_checker_wrote_it() -> 
 
 def test_what_is_not_known_is_said_so_and_nothing_is_behind_by_less_than_none() -> None:
     lags = list_lags("east", "mirror", {FIRST: 9}, {FIRST: 3, SECOND: 5})
-    assert [line.split()[3:] for line in render_lags(lags)[1:]] == [["9", "3", "0"], ["unknown", "5", "unknown"]]
+    assert [line.split()[3:] for line in page_lines(render_lags(lags))[1:]] == [
+        ["9", "3", "0"],
+        ["unknown", "5", "unknown"],
+    ]
     assert [lag.as_json()["lag"] for lag in lags] == [0, None]
 
 
 def test_several_clusters_have_a_column_of_their_own() -> None:
     lags = [*list_lags("east", "g", {FIRST: 1}, {FIRST: 2}), *list_lags("west", "g", {FIRST: 3}, {FIRST: 3})]
-    assert [line.split()[0] for line in render_lags(lags)] == ["Cluster", "east", "west"]
+    assert [line.split()[0] for line in page_lines(render_lags(lags))] == ["Cluster", "east", "west"]

@@ -10,6 +10,7 @@ from sparkmirror.ledger.translate import Translated, Translator
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.policy.naming import DefaultReplicationPolicy
 from sparkmirror.status.failover_page import render_readiness
+from sparkmirror.status.table import page_lines
 from sparkmirror.sync.failover import (
     GroupPlace,
     Readiness,
@@ -111,7 +112,7 @@ def test_without_the_source_checkpoints_decide_and_nobody_knows_what_comes_again
     ready = Readiness(FLOW, False, (), (found,), heard_seconds=12.0)
     assert ready.moves(planned=False) == {"g": {REMOTE: Committed(99, "note")}}
     assert (ready.repeats("g", planned=False), ready.records_behind(), ready.seconds_behind()) == (None, None, None)
-    page = "\n".join(render_readiness(ready))
+    page = "\n".join(page_lines(render_readiness(ready)))
     assert "cluster A does not answer" in page and "12 s ago" in page and "unknown" in page
 
 
@@ -120,7 +121,7 @@ def test_losses_are_counted_from_the_ledger_or_the_logs_start() -> None:
     found = plan_behind({ORDERS: 70, third: 10}, {other: 5}, {ORDERS: 100, other: 25, third: 10}, {ORDERS: 3.5})
     ready = Readiness(FLOW, True, found, ())
     assert (ready.records_behind(), ready.seconds_behind()) == (50, 3.5)
-    page = "\n".join(render_readiness(ready))
+    page = "\n".join(page_lines(render_readiness(ready)))
     assert "50 records would be lost if A is gone, the oldest 3.5 s old" in page
     assert "orders-1: from 5 to 25, 20 records" in page
 
@@ -128,11 +129,11 @@ def test_losses_are_counted_from_the_ledger_or_the_logs_start() -> None:
 def test_the_page_and_the_json_carry_the_same_figures() -> None:
     found = place(150, stands=30, checkpoint=99)
     ready = Readiness(FLOW, True, (), (found,), frozenset({"g"}), frozenset(), ("create A.new",))
-    row = render_readiness(ready)[3].split()
+    row = page_lines(render_readiness(ready))[3].split()
     assert row == ["g", "A", "0", "50"]
     about = ready.as_json()["groups"]["g"]
     assert (about["active_on_source"], about["repeats_planned"], about["repeats_source_lost"]) == (True, 0, 50)
-    assert "create A.new" in "\n".join(render_readiness(ready))
+    assert "create A.new" in "\n".join(page_lines(render_readiness(ready)))
 
 
 def test_a_partition_of_which_nothing_was_read_spoils_no_figure() -> None:

@@ -1,0 +1,53 @@
+"""How verbs print: `--format` and `--watch` as arguments, pages and JSON as output. Called by the verbs."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sparkmirror.status.table import Page
+
+_WATCH_SECONDS = 2.0
+_CLEAR = "\x1b[2J\x1b[H"
+
+
+def add_format(parser: argparse.ArgumentParser, more: Sequence[str] = ()) -> None:
+    """`--format table|json`, and `more` that only this verb can draw."""
+    parser.add_argument(
+        "--format", choices=("table", "json", *more), default="table", help="how to print (default: table)"
+    )
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    """`--watch`, of the verbs that show what changes."""
+    parser.add_argument("--watch", action="store_true", help="again every two seconds, until Ctrl-C")
+
+
+def show(args: argparse.Namespace, as_json: Any, render: "Callable[[], Page]") -> None:
+    """One answer: JSON, or the page that `render` makes; with `--watch` a line of JSON."""
+    if args.format == "json":
+        print(json.dumps(as_json, indent=None if getattr(args, "watch", False) else 2), flush=True)
+        return
+    from sparkmirror.status.table import page_lines, show_page
+
+    page = render()
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        show_page(page, Console())
+    else:
+        print("\n".join(page_lines(page)), flush=True)
+
+
+def show_again(args: argparse.Namespace, once: Callable[[], None]) -> int:
+    """`once`, with `--watch` every two seconds on a clean screen; the exit status. Raises what `once` raises."""
+    while True:
+        if args.watch and args.format == "table" and sys.stdout.isatty():
+            print(_CLEAR, end="")
+        once()
+        if not args.watch:
+            return 0
+        time.sleep(_WATCH_SECONDS)
