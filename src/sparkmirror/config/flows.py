@@ -6,7 +6,6 @@ Everything that is wrong with a file is reported at once, each problem with its 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
 from pathlib import Path
 
 from sparkmirror.config import client_keys, keys
@@ -14,6 +13,7 @@ from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_
 from sparkmirror.config.files import read_mirror_file
 from sparkmirror.config.key import Scope
 from sparkmirror.config.offsets import HeartbeatSettings, OffsetSettings, read_heartbeats, read_offsets
+from sparkmirror.config.pairs import beating_pairs, enabled_pairs
 from sparkmirror.config.precedence import (
     FlowLayers,
     admin_properties,
@@ -28,6 +28,7 @@ from sparkmirror.config.providers import resolve
 from sparkmirror.config.reading import Reader
 from sparkmirror.config.recognise import aliases_alike, recognise
 from sparkmirror.config.security import check_security
+from sparkmirror.config.status import StatusSettings, read_status
 from sparkmirror.config.syncing import LOOK_SECONDS, SyncSettings, read_sync
 from sparkmirror.config.tidy import tidy
 from sparkmirror.config.transforms import NO_TRANSFORMS, Transforms, read_transforms
@@ -111,7 +112,8 @@ class FlowConfig:
 class MirrorConfig:
     """A file, understood. `clusters` hold the properties of their admin clients; `flows` mirror data.
 
-    `text` is the MirrorMaker 2 file that means all this, which Spark's workers read again; it may hold secrets.
+    `text` is the MirrorMaker 2 file that means all this, which Spark's workers read again, and `lines` are its lines
+    with where they stand in the file; both may hold secrets.
     """
 
     clusters: Mapping[str, Cluster]
@@ -120,6 +122,8 @@ class MirrorConfig:
     file: str
     text: str = field(default="", repr=False)
     heartbeats: tuple[HeartbeatSettings, ...] = ()
+    status: StatusSettings = field(default_factory=StatusSettings)
+    lines: Properties = field(default=Properties("", {}), repr=False)
 
 
 def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
@@ -148,13 +152,15 @@ def examine(
     aliases = _read_aliases(properties, problems)
     recognise(properties, aliases, problems)
     clusters = {alias: _read_cluster(properties, alias, problems) for alias in aliases}
-    enabled = tuple(_read_flow(properties, name, problems) for name in _enabled_pairs(properties, aliases, problems))
+    enabled = tuple(_read_flow(properties, name, problems) for name in enabled_pairs(properties, aliases, problems))
     _refuse_loops(properties, enabled, problems)
     _refuse_shared_connectors(properties, enabled, problems)
     chosen = _choose(enabled, aliases, targets, flows, problems)
     heartbeats = _read_heartbeats(properties, clusters, targets, flows, problems)
     text = write_properties(properties)
-    config = MirrorConfig(clusters, chosen, problems.warnings(), properties.file, text, heartbeats)
+    status = read_status(properties, problems)
+    warnings = problems.warnings()
+    config = MirrorConfig(clusters, chosen, warnings, properties.file, text, heartbeats, status, properties)
     return config, problems
 
 
@@ -196,36 +202,6 @@ def _check(layers: FlowLayers, problems: Problems) -> None:
             Reader(layer, problems).check(key)
 
 
-def _enabled_pairs(properties: Properties, aliases: Sequence[str], problems: Problems) -> list[FlowName]:
-    pairs = [FlowName(source, target) for source, target in permutations(aliases, 2)]
-    enabled = [pair for pair in pairs if _is_enabled(properties, pair, problems)]
-    if len(aliases) == 1:
-        problems.error("`clusters` lists one cluster; a mirror needs two", entry=properties.get("clusters"))
-    elif pairs and not enabled:
-        hint = f"add the line `{pairs[0]}.enabled = true`"
-        problems.error("no flow is enabled, so there is nothing to mirror", hint, properties.get("clusters"))
-    return enabled
-
-
-def _is_enabled(properties: Properties, pair: FlowName, problems: Problems) -> bool:
-    """The pair's own switch; without it the top level's, where the pair runs for its heartbeats as in MirrorMaker."""
-    own, top = properties.get(f"{pair}.enabled"), properties.get("enabled")
-    entry = own or (top if _emits_heartbeats(properties, pair) else None)
-    if entry is None:
-        return False
-    enabled = Reader({"enabled": entry}, problems).read(keys.ENABLED)
-    if not enabled and entry.value.lower() != "false":
-        problems.warn(f"`{entry.key}` is `{entry.value}`, which counts as false: only `true` turns a flow on", entry)
-    if enabled and own is None:
-        problems.warn(f"`enabled` at the top level turns on {pair}", entry)
-    return enabled
-
-
-def _emits_heartbeats(properties: Properties, pair: FlowName) -> bool:
-    entry = properties.get(f"{pair}.emit.heartbeats.enabled") or properties.get("emit.heartbeats.enabled")
-    return entry is None or entry.value.lower() == "true"
-
-
 def _read_heartbeats(
     properties: Properties,
     clusters: Mapping[str, Cluster],
@@ -233,14 +209,11 @@ def _read_heartbeats(
     flows: Sequence[str],
     problems: Problems,
 ) -> tuple[HeartbeatSettings, ...]:
-    """Of every ordered pair of clusters, mirrored or not, as in MirrorMaker; but only of what was asked for."""
-    pairs = [FlowName(source, target) for source, target in permutations(clusters, 2)]
+    """Of the pairs that beat, what was asked for."""
     return tuple(
         read_heartbeats(pair, clusters[pair.target], Reader(connector_properties(properties, pair), problems))
-        for pair in pairs
-        if _emits_heartbeats(properties, pair)
-        and (not targets or pair.target in targets)
-        and (not flows or str(pair) in flows)
+        for pair in beating_pairs(properties, tuple(clusters))
+        if (not targets or pair.target in targets) and (not flows or str(pair) in flows)
     )
 
 

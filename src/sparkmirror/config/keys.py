@@ -1,14 +1,14 @@
 """THE table of configuration keys: names, places, types, defaults and what they mean. The keys of flows stand here.
 
-Its other parts are `config/sync_keys.py`, `config/offset_keys.py`, `config/client_keys.py` and, for what has no effect,
-`config/unused.py`.
+Its other parts are `config/sync_keys.py`, `config/offset_keys.py`, `config/client_keys.py`, `config/status_keys.py`
+and, for what has no effect, `config/unused.py`.
 `config/flows.py` reads values through the table, `config/recognise.py` judges every line of a file by it, and
 `python -m sparkmirror.config.keys > docs/configuration.md` writes the manual from it. A new key is a new entry here.
 """
 
 from typing import Any
 
-from sparkmirror.config import client_keys, offset_keys, sync_keys, types
+from sparkmirror.config import client_keys, offset_keys, status_keys, sync_keys, types
 from sparkmirror.config.key import Key, Scope
 from sparkmirror.policy.loss import CONTINUE, LOSS_ACTIONS
 
@@ -361,6 +361,7 @@ KEYS: tuple[Key[Any], ...] = (
     *sync_keys.SYNC_KEYS,
     *offset_keys.OFFSET_KEYS,
     *client_keys.CLIENT_KEYS,
+    *status_keys.STATUS_KEYS,
 )
 
 

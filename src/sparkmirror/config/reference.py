@@ -96,7 +96,7 @@ into the `config` of its `sourceConnector`.
 """
 
 _SECTIONS: tuple[tuple[str, tuple[Scope, ...]], ...] = (
-    ("Clusters", (Scope.FILE,)),
+    ("The whole file", (Scope.FILE,)),
     ("Flows", (Scope.FLOW, Scope.FLOW_ONLY)),
     ("Positions", (Scope.STORAGE, Scope.WORKER)),
     ("Addresses and security", (Scope.CLIENT,)),

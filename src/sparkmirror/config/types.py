@@ -19,7 +19,27 @@ T = TypeVar("T")
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _OWN_CLASS = re.compile(r"[\w.]+:\w+")
+_ADDRESS = re.compile(r"(?P<host>[^\s:/\[\],@]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})", re.ASCII)
+_TOKEN_LENGTH_MIN = 16
 _HOST = re.compile(r"(?:[^\s:/\[\],]+|\[[0-9a-fA-F:.%]+\]):(?P<port>[0-9]{1,5})|[A-Z_0-9]+://.+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen, or nowhere when `host` is empty; it is without IPv6's brackets. Port 0 takes any free one."""
+
+    host: str
+    port: int
+
+    def __bool__(self) -> bool:
+        return bool(self.host)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}" if host else ""
+
+
+NOWHERE = Address("", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +166,29 @@ def _hosts(text: str) -> str:
     return ",".join(hosts)
 
 
+def _address(text: str) -> Address:
+    if not text.strip():
+        return NOWHERE
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None or int(match.group("port")) > 65535:
+        raise ValueError("must be `host:port`, as in `localhost:8080`")
+    return Address(match.group("host").strip("[]"), int(match.group("port")))
+
+
+def _token(text: str) -> str:
+    if len(text.strip()) < _TOKEN_LENGTH_MIN or not re.fullmatch("[!-~]+", text.strip()):
+        raise ValueError(f"must be of at least {_TOKEN_LENGTH_MIN} letters, digits or signs of ASCII, without blanks")
+    return text.strip()
+
+
 def _separator(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._-]+", text.strip()):
         raise ValueError("must be made of what a topic's name may hold: letters, digits, `.`, `_`, `-`")
     return text.strip()
 
 
+ADDRESS = Type("host:port", _address)
+TOKEN = Type("string", _token, verbatim=True)
 STRING = Type("string", str.strip)
 BOOLEAN = Type("boolean", _boolean)
 SWITCH = Type("boolean (anything but `true` is false)", _switch)

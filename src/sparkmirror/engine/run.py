@@ -15,6 +15,7 @@ from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.options import RunOptions
 from sparkmirror.engine.jobs import FlowSync, Job, finish_offsets, offset_jobs
 from sparkmirror.engine.jvm import END_SECONDS_MAX, Launch, end_session, jvm_expected
+from sparkmirror.engine.page import open_page
 from sparkmirror.engine.progress import FlowWatch, ProgressDisplay
 from sparkmirror.engine.speech import speak_as_driver
 from sparkmirror.engine.stop_request import StopRequest, stop_signals
@@ -32,6 +33,7 @@ from sparkmirror.source.commands import Stop, command_record
 from sparkmirror.sync.flow import sync_flow
 from sparkmirror.sync.source_group_job import SourceGroup
 from sparkmirror.target.repartition import NO_TOPIC
+from sparkmirror.web.health import Health
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -163,6 +165,7 @@ class MirrorRun:
         self._stop = stop
         self._scratch = scratch
         self._flows = [RunningFlow(flow, config.text, scratch, once=options.once) for flow in config.flows]
+        self._health = Health()
         self._syncs: list[FlowSync] = []
         self._ends: dict[str, dict[TopicPartition, int]] = {}
         self._groups = {flow.name: SourceGroup(flow) for flow in config.flows if flow.progress_group}
@@ -171,6 +174,7 @@ class MirrorRun:
         from sparkmirror.engine.spark import open_session
 
         with ExitStack() as cleanup:
+            cleanup.enter_context(open_page(self._config, self._health))
             launch = Launch(self._launch)
             totals = [self._prepare(running.flow) for running in self._flows]
             context = launch.wait(self._stop)
@@ -269,6 +273,7 @@ class MirrorRun:
             _fail_on_refused_record(watches)
             with jvm_expected():
                 over = [running.tend(session) for running, session in zip(self._flows, sessions, strict=True)]
+            self._health.beat(tuple(str(running.flow.name) for running in self._flows if running.query is None))
             if all(over):
                 return
 

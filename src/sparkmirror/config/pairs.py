@@ -1,0 +1,47 @@
+"""Which pairs of clusters mirror data, and which announce themselves by heartbeats. Called by `config/flows.py`."""
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+from sparkmirror.config import keys
+from sparkmirror.config.problems import Problems
+from sparkmirror.config.properties import Properties
+from sparkmirror.config.reading import Reader
+from sparkmirror.model import FlowName
+
+
+def enabled_pairs(properties: Properties, aliases: Sequence[str], problems: Problems) -> list[FlowName]:
+    """The flows of the file; notes when there is none."""
+    pairs = [FlowName(source, target) for source, target in permutations(aliases, 2)]
+    enabled = [pair for pair in pairs if _is_enabled(properties, pair, problems)]
+    if len(aliases) == 1:
+        problems.error("`clusters` lists one cluster; a mirror needs two", entry=properties.get("clusters"))
+    elif pairs and not enabled:
+        hint = f"add the line `{pairs[0]}.enabled = true`"
+        problems.error("no flow is enabled, so there is nothing to mirror", hint, properties.get("clusters"))
+    return enabled
+
+
+def beating_pairs(properties: Properties, aliases: Sequence[str]) -> Iterator[FlowName]:
+    """Every ordered pair of clusters, mirrored or not, as in MirrorMaker; but for those that are told not to."""
+    pairs = (FlowName(source, target) for source, target in permutations(aliases, 2))
+    return (pair for pair in pairs if _emits_heartbeats(properties, pair))
+
+
+def _is_enabled(properties: Properties, pair: FlowName, problems: Problems) -> bool:
+    """The pair's own switch; without it the top level's, where the pair runs for its heartbeats as in MirrorMaker."""
+    own, top = properties.get(f"{pair}.enabled"), properties.get("enabled")
+    entry = own or (top if _emits_heartbeats(properties, pair) else None)
+    if entry is None:
+        return False
+    enabled = Reader({"enabled": entry}, problems).read(keys.ENABLED)
+    if not enabled and entry.value.lower() != "false":
+        problems.warn(f"`{entry.key}` is `{entry.value}`, which counts as false: only `true` turns a flow on", entry)
+    if enabled and own is None:
+        problems.warn(f"`enabled` at the top level turns on {pair}", entry)
+    return enabled
+
+
+def _emits_heartbeats(properties: Properties, pair: FlowName) -> bool:
+    entry = properties.get(f"{pair}.emit.heartbeats.enabled") or properties.get("emit.heartbeats.enabled")
+    return entry is None or entry.value.lower() == "true"

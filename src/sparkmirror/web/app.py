@@ -1,0 +1,72 @@
+"""The routes of the status page. Made by `web.server`."""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from sparkmirror.config.status import StatusSettings
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.web.guard import Guard, refuse
+from sparkmirror.web.health import Health
+
+Document = Callable[[], tuple[bytes, str]]
+"""Makes the body of an answer and its content type, on a thread of its own; may raise SparkMirrorError."""
+
+STATIC: Final = Path(__file__).with_name("static")
+
+
+def make_app(settings: StatusSettings, health: Health, documents: Mapping[str, Document]) -> Starlette:
+    """`documents` are further paths to read, such as `/metrics`."""
+    routes: list[BaseRoute] = [
+        Route("/", _page),
+        Route("/healthz", _healthz(health)),
+        Route("/readyz", _readyz(health)),
+        *(Route(path, _document(make)) for path, make in documents.items()),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    handlers = {HTTPException: _refused, SparkMirrorError: _failed}
+    return Starlette(routes=routes, middleware=[Middleware(Guard, settings=settings)], exception_handlers=handlers)
+
+
+async def _page(_: Request) -> Response:
+    return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+
+
+def _healthz(health: Health) -> Callable[[Request], Response]:
+    return lambda _: _say(health.problem())
+
+
+def _readyz(health: Health) -> Callable[[Request], Response]:
+    return lambda _: _say(health.problem() or health.waiting())
+
+
+def _say(problem: str) -> Response:
+    return PlainTextResponse(f"{problem or 'ok'}\n", HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK)
+
+
+def _document(make: Document) -> Callable[[Request], Response]:
+    def answer(_: Request) -> Response:
+        body, content_type = make()
+        return Response(body, headers={"Content-Type": content_type})
+
+    return answer
+
+
+async def _refused(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    return refuse(HTTPStatus(problem.status_code), f"{problem.detail}.")
+
+
+async def _failed(_: Request, problem: Exception) -> Response:
+    """What a cluster did not do, as a sentence."""
+    assert isinstance(problem, SparkMirrorError)
+    return refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(problem.args[0]), problem.hint)

@@ -1,0 +1,35 @@
+"""Whether the mirror that serves the page is well: what `/healthz` and `/readyz` answer. Told by `engine.run`."""
+
+import time
+from collections.abc import Callable
+
+_SILENCE_SECONDS_MAX = 60.0
+
+
+class Health:
+    """`beat` is called from the run's loop; a loop that stands still for a minute is a problem.
+
+    Written by one thread and read by others: each attribute is one reference.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._beat_at: float | None = None
+        self._down: tuple[str, ...] = ()
+
+    def beat(self, down: tuple[str, ...] = ()) -> None:
+        """The loop goes round; `down` are the flows whose query does not run now."""
+        self._down = down
+        self._beat_at = self._now()
+
+    def problem(self) -> str:
+        """Why this process should be ended and started anew; empty when it should not."""
+        if self._beat_at is None or (silent := self._now() - self._beat_at) <= _SILENCE_SECONDS_MAX:
+            return ""
+        return f"the run's loop has stood still for {silent:.0f} s"
+
+    def waiting(self) -> str:
+        """Why not all flows run; empty when they do."""
+        if self._beat_at is None:
+            return "the mirror is starting"
+        return f"not running: {', '.join(self._down)}" if self._down else ""
