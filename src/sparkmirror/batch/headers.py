@@ -23,7 +23,7 @@ from sparkmirror.errors import ProtocolError
 # Columns of the table, one row a batch.
 POSITION, TOTAL_BYTES, BASE_OFFSET, NEXT_OFFSET, LEADER_EPOCH, MAGIC_NUMBER = range(6)
 CRC, ATTRIBUTES, BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, RECORDS = range(6, 12)
-_COLUMNS = 12
+COLUMNS = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +82,7 @@ def read_headers(buffer: memoryview, start: int, stop: int) -> Headers:
     batches, end = kernels.count_batches(content, start, stop)
     if batches < 0:
         _refuse(buffer, end)
-    table = np.empty((batches, _COLUMNS), np.int64)
+    table = np.empty((batches, COLUMNS), np.int64)
     kernels.read_headers(content, start, table)
     return Headers(table, end)
 

@@ -1,7 +1,7 @@
 """The loops over bytes that Python is too slow for, compiled by numba: header walk, checksums, records in and out.
 
 Imported by `batch.headers` and `batch.columns` when they are first used, never at the start of a program: importing
-numba takes 0.8 s of CPU and 60 MB. Compiled once per machine and version of this file, into the user's cache.
+numba takes 0.8 s of CPU and 60 MB. `batch.compiling` compiles them.
 
 Every read is guarded: whatever the bytes, a kernel returns a code and a place. Its callers make sentences of them.
 All kernels run without the interpreter's lock.
@@ -9,17 +9,24 @@ All kernels run without the interpreter's lock.
 Source: https://kafka.apache.org/documentation/#record, `org.apache.kafka.common.record.DefaultRecord`, `ByteUtils`.
 """
 
-import hashlib
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
-
-import numba
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
 from sparkmirror.batch.columns import HEADERS_BYTES, HEADERS_START, KEY_BYTES, KEY_START, VALUE_BYTES, VALUE_START
+from sparkmirror.batch.compiling import (
+    BYTES,
+    INTEGERS,
+    PLACES,
+    ROOM,
+    TABLE,
+    Bytes,
+    Int64,
+    Integers,
+    Places,
+    kernel,
+    part,
+)
 from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, HEADER_BYTES, LOG_OVERHEAD_BYTES
 from sparkmirror.batch.headers import (
     ATTRIBUTES,
@@ -35,58 +42,12 @@ from sparkmirror.batch.headers import (
     RECORDS,
     TOTAL_BYTES,
 )
-from sparkmirror.engine.cache import cache_directory
 
 # What `read_records` found wrong.
 FINE, ENDLESS_NUMBER, OVERRUN, WRONG_END, STRANGE_OFFSET, ABSURD_HEADERS, TRAILING_BYTES = range(7)
 
-Int64: TypeAlias = Any
-"""A number in compiled code: 64 bits, and it wraps as Java's do."""
-Bytes: TypeAlias = NDArray[np.uint8]
-Integers: TypeAlias = NDArray[np.int64]
-Places: TypeAlias = NDArray[np.int32]
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-
 _OLD_HEADER_BYTES = 18
 _OLD_LENGTH_BYTES_MIN = 14
-
-_bytes = types.Array(types.uint8, 1, "C", readonly=True)
-_room = types.Array(types.uint8, 1, "C")
-_integers = types.Array(types.int64, 1, "C")
-_table = types.Array(types.int64, 2, "C")
-_places = types.Array(types.int32, 2, "C")
-_words = types.Array(types.uint32, 1, "C")
-
-
-def _choose_cache() -> bool:
-    """Point numba at the user's cache; False where that cannot be written: then every process compiles for itself.
-
-    numba looks at the time of this file alone, but the constants of its neighbours are compiled in too.
-    """
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    version = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    directory = cache_directory() / "kernels" / version
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    numba.config.CACHE_DIR = str(directory)
-    return True
-
-
-_others_cache = numba.config.CACHE_DIR
-_cached = _choose_cache()
-
-
-def _kernel(signature: Any) -> Callable[[Kernel], Kernel]:
-    compiled: Callable[[Kernel], Kernel] = numba.njit(signature, cache=_cached, nogil=True)
-    return compiled
-
-
-def _part(function: Kernel) -> Kernel:
-    """A function that is compiled into the kernels that call it."""
-    part: Kernel = numba.njit(nogil=True, forceinline=True)(function)
-    return part
 
 
 def _crc_tables() -> NDArray[np.uint32]:
@@ -105,7 +66,7 @@ def _crc_tables() -> NDArray[np.uint32]:
 _CRC = _crc_tables()
 
 
-@_part
+@part
 def _big_endian(buffer: Bytes, at: Int64, size: Int64) -> Int64:
     number = np.int64(np.int8(buffer[at]))
     for index in range(1, size):
@@ -113,7 +74,7 @@ def _big_endian(buffer: Bytes, at: Int64, size: Int64) -> Int64:
     return number
 
 
-@_part
+@part
 def _crc32c(buffer: Bytes, at: Int64, stop: Int64) -> np.uint32:
     crc = np.uint32(0xFFFFFFFF)
     while stop - at >= 8:
@@ -134,7 +95,7 @@ def _crc32c(buffer: Bytes, at: Int64, stop: Int64) -> np.uint32:
     return crc ^ np.uint32(0xFFFFFFFF)
 
 
-@_part
+@part
 def _batch_bytes(buffer: Bytes, at: Int64, stop: Int64) -> Int64:
     """The size of the batch or old message at `at`; 0 where the bytes end before it does, -1 where none can be."""
     left = stop - at
@@ -151,7 +112,7 @@ def _batch_bytes(buffer: Bytes, at: Int64, stop: Int64) -> Int64:
     return length + LOG_OVERHEAD_BYTES if length + LOG_OVERHEAD_BYTES <= left else np.int64(0)
 
 
-@_part
+@part
 def _read_header(buffer: Bytes, at: Int64, row: Integers) -> None:
     row[POSITION] = at
     row[TOTAL_BYTES] = _big_endian(buffer, at + 8, 4) + LOG_OVERHEAD_BYTES
@@ -174,7 +135,7 @@ def _read_header(buffer: Bytes, at: Int64, row: Integers) -> None:
     row[RECORDS] = _big_endian(buffer, at + 57, 4)
 
 
-@_kernel(types.Tuple((types.int64, types.int64))(_bytes, types.int64, types.int64))
+@kernel(types.Tuple((types.int64, types.int64))(BYTES, types.int64, types.int64))
 def count_batches(buffer: Bytes, start: int, stop: int) -> tuple[int, int]:
     """How many complete batches stand in `buffer[start:stop]`, and where they end; (-1, place) where none can be."""
     batches = 0
@@ -187,7 +148,7 @@ def count_batches(buffer: Bytes, start: int, stop: int) -> tuple[int, int]:
         at += size
 
 
-@_kernel(types.void(_bytes, types.int64, _table))
+@kernel(types.void(BYTES, types.int64, TABLE))
 def read_headers(buffer: Bytes, start: int, table: Integers) -> None:
     """Fill `table`, a row each, with the headers that `count_batches` found from `start` on."""
     at = start
@@ -196,7 +157,7 @@ def read_headers(buffer: Bytes, start: int, table: Integers) -> None:
         at += table[index, TOTAL_BYTES]
 
 
-@_kernel(types.int64(_bytes, _table, types.int64))
+@kernel(types.int64(BYTES, TABLE, types.int64))
 def find_wrong_checksum(buffer: Bytes, table: Integers, max_bytes: int) -> int:
     """The first row whose batch, of at most `max_bytes`, does not have the checksum it claims; -1 if there is none."""
     for index in range(table.shape[0]):
@@ -206,7 +167,7 @@ def find_wrong_checksum(buffer: Bytes, table: Integers, max_bytes: int) -> int:
     return -1
 
 
-@_part
+@part
 def _read_varint(content: Bytes, at: Int64, stop: Int64, bytes_max: Int64) -> tuple[Int64, Int64]:
     """A zigzag number and where it ends; the end is -1 where it has none within `bytes_max` bytes and `stop`."""
     if at < stop and content[at] < 0x80:
@@ -220,7 +181,7 @@ def _read_varint(content: Bytes, at: Int64, stop: Int64, bytes_max: Int64) -> tu
     return np.int64(0), -1
 
 
-@_part
+@part
 def _skip_sized(content: Bytes, at: Int64, stop: Int64, nullable: bool) -> tuple[Int64, Int64, Int64]:
     """A length and the bytes it counts: (length or -1, where they end, code)."""
     length, start = _read_varint(content, at, stop, 5)
@@ -233,7 +194,7 @@ def _skip_sized(content: Bytes, at: Int64, stop: Int64, nullable: bool) -> tuple
     return length, start + length, FINE
 
 
-@_part
+@part
 def _skip_headers(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64]:
     """Where a record's headers end, and a code."""
     count, after = _read_varint(content, at, stop, 5)
@@ -252,7 +213,7 @@ def _skip_headers(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64]
     return at, FINE
 
 
-@_part
+@part
 def _read_body(content: Bytes, at: Int64, stop: Int64, places: Places, record: Int64) -> tuple[Int64, Int64]:
     """Key, value and headers of a record: fills its row of `places`; where they end, and a code."""
     for column in (KEY_START, VALUE_START):
@@ -270,7 +231,7 @@ def _read_body(content: Bytes, at: Int64, stop: Int64, places: Places, record: I
     return after, FINE
 
 
-@_part
+@part
 def _read_start(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64, Int64, Int64, Int64]:
     """How a record begins: (timestamp delta, offset delta, where its key is, where it ends, code)."""
     nothing = np.int64(0)
@@ -287,7 +248,7 @@ def _read_start(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64, I
     return timestamp_delta, offset_delta, max(body, after), end, FINE if body >= 0 else ENDLESS_NUMBER
 
 
-@_kernel(types.Tuple((types.int64, types.int64, types.int64))(_bytes, _table, _table, _integers, _integers, _places))
+@kernel(types.Tuple((types.int64, types.int64, types.int64))(BYTES, TABLE, TABLE, INTEGERS, INTEGERS, PLACES))
 def read_records(
     content: Bytes, ranges: Integers, table: Integers, offsets: Integers, timestamps: Integers, places: Places
 ) -> tuple[int, int, int]:
@@ -323,7 +284,7 @@ def read_records(
     return FINE, 0, 0
 
 
-@_part
+@part
 def _varint_bytes(number: Int64) -> Int64:
     rest = np.uint64(number << 1 ^ number >> 63)
     size = 1
@@ -333,7 +294,7 @@ def _varint_bytes(number: Int64) -> Int64:
     return size
 
 
-@_part
+@part
 def _body_bytes(timestamp_delta: Int64, offset_delta: Int64, places: Places, record: Int64) -> Int64:
     """The size of a record without its own length."""
     size = 1 + _varint_bytes(timestamp_delta) + _varint_bytes(np.int64(offset_delta))
@@ -343,7 +304,7 @@ def _body_bytes(timestamp_delta: Int64, offset_delta: Int64, places: Places, rec
     return size + max(places[record, HEADERS_BYTES], 1)
 
 
-@_kernel(types.Tuple((types.int64, types.int64))(_integers, _places, types.int64, types.int64))
+@kernel(types.Tuple((types.int64, types.int64))(INTEGERS, PLACES, types.int64, types.int64))
 def measure_records(timestamps: Integers, places: Places, first: int, limit_bytes: int) -> tuple[int, int]:
     """How far the records from `first` on fit into one batch: (the first one that does not, bytes of those before)."""
     content_bytes = 0
@@ -356,7 +317,7 @@ def measure_records(timestamps: Integers, places: Places, first: int, limit_byte
     return timestamps.shape[0], content_bytes
 
 
-@_part
+@part
 def _write_varint(room: Bytes, at: Int64, number: Int64) -> Int64:
     rest = np.uint64(number << 1 ^ number >> 63)
     while rest > np.uint64(0x7F):
@@ -367,7 +328,7 @@ def _write_varint(room: Bytes, at: Int64, number: Int64) -> Int64:
     return at + 1
 
 
-@_part
+@part
 def _copy(room: Bytes, at: Int64, content: Bytes, start: Int64, size: Int64) -> Int64:
     # Unsigned, or numba looks out for indices that count from the end, one byte at a time.
     target, source = np.uint64(at), np.uint64(start)
@@ -376,7 +337,7 @@ def _copy(room: Bytes, at: Int64, content: Bytes, start: Int64, size: Int64) -> 
     return at + max(size, 0)
 
 
-@_kernel(types.int64(_bytes, _integers, _places, types.int64, types.int64, _room))
+@kernel(types.int64(BYTES, INTEGERS, PLACES, types.int64, types.int64, ROOM))
 def write_records(content: Bytes, timestamps: Integers, places: Places, first: int, stop: int, room: Bytes) -> int:
     """Records `first` … `stop - 1` as the records of one batch; `room` has at least the bytes `measure_records` said.
 
@@ -398,6 +359,3 @@ def write_records(content: Bytes, timestamps: Integers, places: Places, first: i
             room[at] = 0
             at += 1
     return at
-
-
-numba.config.CACHE_DIR = _others_cache

@@ -17,7 +17,7 @@ Header = tuple[bytes, bytes | None]
 
 def decode_headers(raw: pa.Array) -> pa.Array:
     """A list of (key, value) for each element of `raw`, a binary array of headers as they stand in a record."""
-    lists = [_split(data) if data is not None and len(data) > 1 else () for data in raw.to_pylist()]
+    lists = [split_headers(data) if data is not None and len(data) > 1 else () for data in raw.to_pylist()]
     flat = [header for headers in lists for header in headers]
     offsets = pa.array(list(accumulate(map(len, lists), initial=0)), pa.int32())
     keys = pa.array([key for key, _ in flat], pa.binary())
@@ -42,7 +42,7 @@ def encode_headers(lists: pa.Array) -> list[bytes]:
     ]
 
 
-def _split(data: bytes) -> list[Header]:
+def split_headers(data: bytes) -> list[Header]:
     """The batch was decoded: its numbers and lengths have been found right."""
     count, at = _read_varint(data, 0)
     headers: list[Header] = []

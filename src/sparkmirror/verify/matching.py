@@ -1,0 +1,264 @@
+"""Compares one span: what was fetched of both sides, side by side, in the order of source offsets. Pure.
+
+Batches that the target has byte for byte are not decoded; all others are, and compared record by record. What lies
+outside the stretches of the offset map is counted here and compared by `verify.following`. Called by
+`verify.data_source`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkmirror.batch.columns import NOTHING, Columns, decode_some
+from sparkmirror.batch.header import MAGIC
+from sparkmirror.batch.headers import (
+    BASE_OFFSET,
+    COLUMNS,
+    MAGIC_NUMBER,
+    NEXT_OFFSET,
+    POSITION,
+    RECORDS,
+    TOTAL_BYTES,
+    Headers,
+)
+from sparkmirror.batch.legacy import decode_messages
+from sparkmirror.batch.likeness import Likeness, compare_records, identical_batches
+from sparkmirror.verify.difference import MISSING, SURPLUS, Difference, Seen, describe, see
+from sparkmirror.verify.span import NOWHERE, Span
+
+_CHUNK_BYTES: Final = 16 << 20
+_NEIGHBOURS: Final = 3
+
+
+class Part(NamedTuple):
+    """What one fetch brought: whole batches of data in `buffer`, and the offset to go on at.
+
+    `table` has the columns of `batch.headers`; control batches and those of aborted transactions are left out. Of a set
+    of old messages, `BASE_OFFSET` is the first offset that may be in it.
+    """
+
+    buffer: memoryview
+    table: NDArray[np.int64]
+    next_offset: int
+
+
+NO_PART = Part(memoryview(b""), np.empty((0, COLUMNS), np.int64), -1)
+
+
+@dataclass(slots=True)
+class Findings:
+    """Counts of records, but for `bytes` (of source batches) and `identical_bytes` (of those found byte for byte).
+
+    `first` is the first difference. `loose_source` and `loose_target` count records of each of the span's regions.
+    """
+
+    loose_source: NDArray[np.int64]
+    loose_target: NDArray[np.int64]
+    equal: int = 0
+    different: int = 0
+    missing: int = 0
+    surplus: int = 0
+    holes: int = 0
+    clamped: int = 0
+    bytes: int = 0
+    identical_bytes: int = 0
+    first: Difference | None = None
+
+    def note(self, difference: Difference) -> None:
+        """Keeps the one at the lowest upstream offset."""
+        if self.first is None or difference.upstream < self.first.upstream:
+            self.first = difference
+
+
+class _Side:
+    """Parts of one side as they come. `reached` is in source offsets: all below it has been read."""
+
+    def __init__(self, parts: Iterator[Part], span: Span, *, is_target: bool) -> None:
+        self._parts = parts
+        self._span = span
+        self._is_target = is_target
+        self.part = NO_PART
+        self.reached = span.first
+        self.is_over = False
+
+    def advance(self) -> None:
+        """Takes the next part; behind the last one, all is read."""
+        part = next(self._parts, None)
+        if part is None:
+            self.part, self.reached, self.is_over = NO_PART, self._span.end, True
+        else:
+            self.part = part
+            self.reached = self._span.reached(part.next_offset) if self._is_target else part.next_offset
+
+
+def match(span: Span, source_parts: Iterator[Part], target_parts: Iterator[Part]) -> Findings:
+    """Compares all of the span. Raises ProtocolError where a batch cannot be decoded."""
+    return _Match(span, source_parts, target_parts).run()
+
+
+class _Match:
+    """The state of one span's comparison; `_at` is the source offset up to which all is compared."""
+
+    def __init__(self, span: Span, source_parts: Iterator[Part], target_parts: Iterator[Part]) -> None:
+        self._span = span
+        self._source = _Side(source_parts, span, is_target=False)
+        self._target = _Side(target_parts, span, is_target=True)
+        self._at = span.first
+        regions = len(span.regions)
+        self._found = Findings(np.zeros(regions, np.int64), np.zeros(regions, np.int64))
+
+    def run(self) -> Findings:
+        while not (self._source.is_over and self._target.is_over and self._at >= self._span.end):
+            for side in (self._source, self._target):
+                if not side.is_over and (side.reached <= self._at or self._at >= self._span.end):
+                    self._take(side)
+            end = min(self._source.reached, self._target.reached, self._span.end)
+            if end > self._at:
+                self._compare(end)
+                self._at = end
+        return self._found
+
+    def _take(self, side: _Side) -> None:
+        side.advance()
+        table = side.part.table
+        if side is self._source:
+            self._found.bytes += int(table[:, TOTAL_BYTES].sum())
+            self._count_loose(side.part, self._found.loose_source, on_target=False)
+        else:
+            self._count_loose(side.part, self._found.loose_target, on_target=True)
+
+    def _count_loose(self, part: Part, counts: NDArray[np.int64], *, on_target: bool) -> None:
+        """Records outside all stretches. Only batches that reach there are decoded."""
+        span = self._span
+        first, end = (span.target_first, span.target_end) if on_target else (span.first, span.end)
+        table = part.table
+        reaches = span.touches_region(table[:, BASE_OFFSET], table[:, NEXT_OFFSET] - 1, on_target=on_target)
+        for row in np.flatnonzero(reaches).tolist():
+            alone = part._replace(table=table[row : row + 1])
+            offsets = _decode(alone, first, end)[0].offsets
+            offsets = offsets[(offsets >= first) & (offsets < end)]
+            is_mapped = span.rebase(offsets) != NOWHERE if on_target else span.is_mapped(offsets)
+            counts += span.count_by_region(offsets[~is_mapped], on_target=on_target)
+
+    def _compare(self, end: int) -> None:
+        """Source offsets from where we stand up to `end`: byte for byte what can be, the rest by records."""
+        ours = _overlapping(self._source.part.table, self._at, end)
+        same = ours[self._identical(ours, end)]
+        self._found.identical_bytes += int(same[:, TOTAL_BYTES].sum())
+        self._found.equal += int(same[:, RECORDS].sum())
+        at = self._at
+        for first, stop in _joined(same):
+            self._compare_records(at, first)
+            at = stop
+        self._compare_records(at, end)
+
+    def _identical(self, ours: NDArray[np.int64], end: int) -> NDArray[np.int64]:
+        theirs = self._target.part.table
+        first, last = self._span.rebase(theirs[:, BASE_OFFSET]), self._span.rebase(theirs[:, NEXT_OFFSET] - 1)
+        spanned = theirs[:, NEXT_OFFSET] - 1 - theirs[:, BASE_OFFSET]
+        whole = (first >= self._at) & (last < end) & (last - first == spanned)
+        rebased = theirs[whole]
+        rebased[:, BASE_OFFSET], rebased[:, NEXT_OFFSET] = first[whole], last[whole] + 1
+        return identical_batches(self._source.part.buffer, ours, self._target.part.buffer, rebased, 0)
+
+    def _compare_records(self, first: int, end: int) -> None:
+        """The records of source offsets `first` … `end - 1` that are in a stretch, decoded, a piece at a time."""
+        while first < end:
+            lowest, highest = self._span.target_range(first, end)
+            ours, read = _decode(self._source.part, first, end)
+            theirs, target_read = _decode(self._target.part, lowest, highest)
+            stop = min(read, end if target_read >= highest else self._span.reached(target_read))
+            self._judge(ours, theirs, first, stop)
+            first = stop
+
+    def _judge(self, ours: Columns, theirs: Columns, first: int, stop: int) -> None:
+        span, found = self._span, self._found
+        ours = _chosen(ours, span.is_mapped(ours.offsets) & (ours.offsets >= first) & (ours.offsets < stop))
+        rebased = span.rebase(theirs.offsets)
+        wanted = (rebased >= first) & (rebased < stop)
+        theirs, rebased = _chosen(theirs, wanted), rebased[wanted]
+        likeness = compare_records(
+            ours, replace(theirs, offsets=rebased), 0, with_times=span.with_times, may_clamp=span.may_clamp
+        )
+        found.equal += likeness.equal
+        found.clamped += likeness.clamped
+        found.different += likeness.different
+        if likeness.first_different is not None:
+            row, there = likeness.first_different
+            found.note(describe(_some(ours, row), _some(theirs, there), with_time=span.with_times))
+        self._judge_lone(likeness, ours, theirs, rebased)
+
+    def _judge_lone(self, likeness: Likeness, ours: Columns, theirs: Columns, rebased: NDArray[np.int64]) -> None:
+        """Records that only one side has: compaction may have taken the other's."""
+        span, found = self._span, self._found
+        if span.target_compacted:
+            found.holes += likeness.only_source
+        elif likeness.first_only_source is not None:
+            found.missing += likeness.only_source
+            one = see(ours, likeness.first_only_source[0])
+            found.note(Difference(MISSING, one.offset, span.target_range(one.offset, one.offset + 1)[0], one.as_json()))
+        if span.source_compacted:
+            found.holes += likeness.only_target
+        elif likeness.first_only_target is not None:
+            found.surplus += likeness.only_target
+            row = likeness.first_only_target[0]
+            other = see(theirs, row)
+            found.note(Difference(SURPLUS, int(rebased[row]), other.offset, None, other.as_json()))
+
+
+def _overlapping(table: NDArray[np.int64], first: int, end: int) -> NDArray[np.int64]:
+    """The batches that reach into the offsets."""
+    low = int(np.searchsorted(table[:, NEXT_OFFSET], first, "right"))
+    high = int(np.searchsorted(table[:, BASE_OFFSET], end))
+    return table[low : max(low, high)]
+
+
+def _joined(rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """The ranges of offsets that batches cover, neighbours as one."""
+    if not len(rows):
+        return
+    edges = np.flatnonzero(rows[1:, BASE_OFFSET] != rows[:-1, NEXT_OFFSET]) + 1
+    firsts = rows[np.concatenate(([0], edges)), BASE_OFFSET]
+    stops = rows[np.concatenate((edges - 1, [len(rows) - 1])), NEXT_OFFSET]
+    yield from zip(firsts.tolist(), stops.tolist(), strict=True)
+
+
+def _decode(part: Part, first: int, end: int) -> tuple[Columns, int]:
+    """Records of batches that reach into the offsets, as many as are decoded at a time, and how far that reaches."""
+    rows = _overlapping(part.table, first, end) if first < end else part.table[:0]
+    if not len(rows):
+        return NOTHING, end
+    old = rows[:, MAGIC_NUMBER] != MAGIC
+    alike = int(np.argmax(old != old[0])) or len(rows)
+    if old[0]:
+        columns = _decode_messages(part.buffer, rows[:alike])
+        taken = alike
+    else:
+        group = Headers(rows[:alike], int(rows[alike - 1, POSITION] + rows[alike - 1, TOTAL_BYTES]))
+        columns, taken = decode_some(part.buffer, group, 0, enough_bytes=_CHUNK_BYTES)
+    return columns, end if taken == len(rows) else int(rows[taken - 1, NEXT_OFFSET])
+
+
+def _decode_messages(buffer: memoryview, rows: NDArray[np.int64]) -> Columns:
+    ranges = rows[:, [POSITION, TOTAL_BYTES]].tolist()
+    messages = b"".join(buffer[at : at + size] for at, size in ranges)
+    return decode_messages(memoryview(messages), 0, len(messages))
+
+
+def _chosen(columns: Columns, wanted: NDArray[np.bool_]) -> Columns:
+    if wanted.all():
+        return columns
+    return replace(
+        columns,
+        offsets=columns.offsets[wanted],
+        timestamps=columns.timestamps[wanted],
+        places=columns.places[wanted],
+    )
+
+
+def _some(columns: Columns, row: int) -> list[Seen]:
+    """A record and a few behind it."""
+    return [see(columns, at) for at in range(row, min(row + _NEIGHBOURS, len(columns)))]

@@ -1,0 +1,170 @@
+"""What to compare of one partition: what both sides still hold of what was mirrored, cut into spans. Pure.
+
+Asked by `verify.job`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from random import Random
+from typing import Any, Final
+
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.model import TopicPartition
+from sparkmirror.verify.span import Span, Stretch
+
+SPAN_OFFSETS: Final = 500_000
+"""Of one Spark task: half a second of reading at a gigabyte a second, where records have a kilobyte."""
+_STRETCHES_MAX: Final = 1000
+_TAIL_MAX: Final = 50_000
+"""Target records behind the offset map that are looked at: a mirror that runs notes where they lie once a second."""
+
+NO_MAP: Final = "the offset map does not say where they lie on the target"
+BEFORE: Final = "mirroring began behind them"
+SOURCE_DELETED: Final = "the source has deleted them"
+TARGET_DELETED: Final = "the target has deleted them"
+SOURCE_ENDS: Final = "the source's log ends before them"
+UNPROVEN: Final = (NO_MAP,)
+"""Reasons that leave open whether what both sides hold is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of one mirrored partition when a comparison begins.
+
+    `position` is the ledger's. The target's end was asked before the map and the ledger were read, and the source's end
+    after, so that what the target has, the source had.
+    """
+
+    source: TopicPartition
+    target: TopicPartition
+    offsets: OffsetMap | None
+    position: int
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    gaps: tuple[Gap, ...] = ()
+    source_compacted: bool = False
+    target_compacted: bool = False
+    with_times: bool = True
+    may_clamp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Uncompared:
+    """Source offsets `first` … `end - 1`, which were not compared, and why."""
+
+    partition: TopicPartition
+    first: int
+    end: int
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        where = {"topic": self.partition.topic, "partition": self.partition.partition}
+        return where | {"first": self.first, "end": self.end, "reason": self.reason}
+
+
+def plan_spans(standing: Standing, span_offsets: int = SPAN_OFFSETS) -> tuple[list[Span], list[Uncompared]]:
+    """What to compare, in the order of offsets, and what cannot be."""
+    found = standing.offsets
+    if found is None or not found.segments:
+        return [], list(_uncompared(standing, standing.source_start, standing.position, NO_MAP))
+    begin = found.segments[0]
+    left_out = [*_before_map(standing, begin.first, begin.target)]
+    whole = [Stretch(*one) for one in found.stretches()]
+    kept = [clipped for stretch in whole if (clipped := _clip(stretch, standing)) is not None]
+    left_out += _clipped(standing, whole, kept)
+    from_begin = not whole or (bool(kept) and kept[0] == whole[0])
+    if not kept and not from_begin:
+        return [], left_out
+    first, target_first = (begin.first, begin.target) if from_begin else (kept[0].first, kept[0].target)
+    end, target_end = _ends(standing, found)
+    return list(_cut(standing, kept, (first, target_first), (end, target_end), span_offsets)), left_out
+
+
+def choose_sample(spans: Iterable[Span], percent: float, random: Random) -> list[Span]:
+    """About so many of the spans of each partition, at least one."""
+    chosen: list[Span] = []
+    for _, group in groupby(spans, key=lambda span: span.source):
+        members = list(group)
+        count = max(round(len(members) * percent / 100), 1)
+        picked = sorted(random.sample(range(len(members)), min(count, len(members))))
+        chosen += [members[at] for at in picked]
+    return chosen
+
+
+def _before_map(standing: Standing, first: int, target: int) -> Iterator[Uncompared]:
+    """A map that begins where the target's log does has nothing before it to speak of."""
+    reason = BEFORE if target <= standing.target_start else NO_MAP
+    yield from _uncompared(standing, standing.source_start, first, reason)
+
+
+def _uncompared(standing: Standing, first: int, end: int, reason: str) -> Iterator[Uncompared]:
+    if first < end:
+        yield Uncompared(standing.source, first, end, reason)
+
+
+def _clip(stretch: Stretch, standing: Standing) -> Stretch | None:
+    """What both sides still hold; at its end, what the target lacks is missing, not deleted."""
+    gone = max(standing.source_start - stretch.first, standing.target_start - stretch.target, 0)
+    records = min(stretch.records, standing.source_end - stretch.first) - gone
+    return Stretch(stretch.first + gone, records, stretch.target + gone) if records > 0 else None
+
+
+def _clipped(standing: Standing, whole: Sequence[Stretch], kept: Sequence[Stretch]) -> Iterator[Uncompared]:
+    if not whole:
+        return
+    begin, end = whole[0].first, whole[-1].end
+    low = kept[0].first if kept else end
+    by_source = min(max(standing.source_start, begin), low)
+    yield from _uncompared(standing, begin, by_source, SOURCE_DELETED)
+    yield from _uncompared(standing, by_source, min(low, standing.source_end), TARGET_DELETED)
+    yield from _uncompared(standing, max(standing.source_end, begin), end, SOURCE_ENDS)
+
+
+def _ends(standing: Standing, found: OffsetMap) -> tuple[int, int]:
+    """Source and target offset up to which there is something to compare.
+
+    A map is stored after the records that it tells of: what the target has beyond it is compared too, if it is little.
+    """
+    end, target_end = max(standing.position, found.end_source), max(standing.target_end, found.end_target)
+    if target_end - found.end_target > _TAIL_MAX:
+        end, target_end = found.end_source, found.end_target + _TAIL_MAX
+    return min(end, standing.source_end), target_end
+
+
+def _cut(
+    standing: Standing, stretches: Sequence[Stretch], first: tuple[int, int], end: tuple[int, int], size: int
+) -> Iterator[Span]:
+    inside: list[Stretch] = []
+    room = size
+    for stretch in stretches:
+        rest = stretch
+        while rest.records > room or len(inside) >= _STRETCHES_MAX:
+            head = Stretch(rest.first, min(room, rest.records), rest.target)
+            inside.append(head)
+            yield _span(standing, first, (head.end, head.target_end), inside)
+            first, inside, room = (head.end, head.target_end), [], size
+            rest = Stretch(head.end, rest.records - head.records, head.target_end)
+        if rest.records:
+            inside.append(rest)
+            room -= rest.records
+    if first[0] < end[0] or first[1] < end[1]:
+        yield _span(standing, first, end, inside)
+
+
+def _span(standing: Standing, first: tuple[int, int], end: tuple[int, int], inside: Sequence[Stretch]) -> Span:
+    lost = [(gap.expected, gap.resumed) for gap in standing.gaps if not gap.is_on_target]
+    target_lost = [(gap.resumed, gap.expected) for gap in standing.gaps if gap.is_on_target]
+    return Span(
+        standing.source, standing.target, first[0], max(end[0], first[0]), first[1], max(end[1], first[1]),
+        tuple(inside), standing.source_start, standing.source_end, standing.target_start, standing.target_end,
+        standing.source_compacted, standing.target_compacted, standing.with_times, standing.may_clamp,
+        _overlapping(lost, first[0], end[0]), _overlapping(target_lost, first[1], end[1]),
+    )  # fmt: skip
+
+
+def _overlapping(ranges: Iterable[tuple[int, int]], first: int, end: int) -> tuple[tuple[int, int], ...]:
+    return tuple((low, high) for low, high in ranges if low < high and low <= end and high >= first)

@@ -1,0 +1,180 @@
+"""What one Spark task compares: a range of one source partition, and where its records lie on the target. Pure.
+
+Made by `verify.plan`, carried to the tasks by `verify.data_source`, worked off by `verify.matching` and
+`verify.following`.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkmirror.model import TopicPartition
+
+NOWHERE = -1
+"""The source offset of a target record that the offset map says nothing of."""
+
+
+class Stretch(NamedTuple):
+    """The source offsets `first` … `first + records - 1` lie on the target from `target` on, one by one."""
+
+    first: int
+    records: int
+    target: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.records
+
+    @property
+    def target_end(self) -> int:
+        return self.target + self.records
+
+
+class Region(NamedTuple):
+    """What lies between stretches: source offsets `first` … `end - 1`, and target offsets, of either perhaps none.
+
+    There are transaction markers, what compaction has taken, records that came twice after a crash, and records whose
+    place nobody knows.
+    """
+
+    first: int
+    end: int
+    target_first: int
+    target_end: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """Source offsets `first` … `end - 1` of one partition and target offsets `target_first` … `target_end - 1`.
+
+    `stretches` lie inside, in order. The logs began and ended where `source_log_start` and the like say when this was
+    planned. Records that are missing on a side whose topic is compacted are holes, not differences. `lost` are ranges
+    of source offsets that the gap ledger tells of, `target_lost` of target offsets. Behind `source_log_end` nothing is
+    read.
+    """
+
+    source: TopicPartition
+    target: TopicPartition
+    first: int
+    end: int
+    target_first: int
+    target_end: int
+    stretches: tuple[Stretch, ...]
+    source_log_start: int
+    source_log_end: int
+    target_log_start: int
+    target_log_end: int
+    source_compacted: bool = False
+    target_compacted: bool = False
+    with_times: bool = True
+    may_clamp: bool = False
+    lost: tuple[tuple[int, int], ...] = ()
+    target_lost: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def offsets(self) -> int:
+        return self.end - self.first
+
+    @cached_property
+    def regions(self) -> tuple[Region, ...]:
+        """Before, between and behind the stretches, where there is anything."""
+        return tuple(region for region in self._regions() if region.first < region.end or region[2] < region[3])
+
+    def _regions(self) -> Iterator[Region]:
+        at, there = self.first, self.target_first
+        for stretch in self.stretches:
+            yield Region(at, stretch.first, there, stretch.target)
+            at, there = stretch.end, stretch.target_end
+        yield Region(at, self.end, there, self.target_end)
+
+    @cached_property
+    def _columns(self) -> NDArray[np.int64]:
+        return np.array(self.stretches, np.int64).reshape(len(self.stretches), 3).T.copy()
+
+    def rebase(self, target_offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The source offsets of target offsets; NOWHERE outside the stretches."""
+        if not self.stretches:
+            return np.full(len(target_offsets), NOWHERE, np.int64)
+        firsts, records, targets = self._columns
+        at = np.searchsorted(targets, target_offsets, "right") - 1
+        behind = target_offsets - targets[at]
+        return np.where((at >= 0) & (behind < records[at]), firsts[at] + behind, NOWHERE)
+
+    def is_mapped(self, source_offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which source offsets are in a stretch."""
+        if not self.stretches:
+            return np.zeros(len(source_offsets), np.bool_)
+        firsts, records, _ = self._columns
+        at = np.searchsorted(firsts, source_offsets, "right") - 1
+        mapped: NDArray[np.bool_] = (at >= 0) & (source_offsets - firsts[at] < records[at])
+        return mapped
+
+    def touches_region(
+        self, firsts: NDArray[np.int64], lasts: NDArray[np.int64], *, on_target: bool
+    ) -> NDArray[np.bool_]:
+        """For each range of offsets, both ends included, whether some of it lies in a region."""
+        edges = self._target_edges if on_target else self._edges
+        touches: NDArray[np.bool_] = np.searchsorted(edges[1], firsts, "right") < np.searchsorted(
+            edges[0], lasts, "right"
+        )
+        return touches
+
+    @cached_property
+    def _edges(self) -> NDArray[np.int64]:
+        """Where regions begin and end on the source, of those that have any of its offsets."""
+        edges = [(region.first, region.end) for region in self.regions if region.first < region.end]
+        return np.array(edges, np.int64).reshape(len(edges), 2).T.copy()
+
+    @cached_property
+    def _target_edges(self) -> NDArray[np.int64]:
+        edges = [(one.target_first, one.target_end) for one in self.regions if one.target_first < one.target_end]
+        return np.array(edges, np.int64).reshape(len(edges), 2).T.copy()
+
+    def count_by_region(self, offsets: NDArray[np.int64], *, on_target: bool) -> NDArray[np.int64]:
+        """How many of these offsets, which are in no stretch, are in each of the regions."""
+        ends = np.array([region.target_end if on_target else region.end for region in self.regions], np.int64)
+        return np.bincount(np.searchsorted(ends, offsets, "right"), minlength=len(ends))
+
+    def target_range(self, first: int, end: int) -> tuple[int, int]:
+        """The target offsets from the first to behind the last record of these source offsets that is in a stretch."""
+        low = bisect_right(self.stretches, first, key=lambda stretch: stretch.end)
+        high = bisect_left(self.stretches, end, key=lambda stretch: stretch.first)
+        if low >= high:
+            return self.target_first, self.target_first
+        begin, last = self.stretches[low], self.stretches[high - 1]
+        return begin.target + max(first - begin.first, 0), last.target + min(end - last.first, last.records)
+
+    def reached(self, target_offset: int) -> int:
+        """Up to which source offset all is read once the target is read up to `target_offset`."""
+        if target_offset >= min(self.target_end, self.target_log_end):
+            return self.end
+        at = bisect_right(self.stretches, target_offset, key=lambda stretch: stretch.target) - 1
+        if at < 0:
+            return self.first
+        stretch = self.stretches[at]
+        return stretch.first + min(target_offset - stretch.target, stretch.records)
+
+    def as_json(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("source", "target")}
+        return plain | {
+            "source": [self.source.topic, self.source.partition],
+            "target": [self.target.topic, self.target.partition],
+        }
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Self:
+        return cls(
+            **stored
+            | {
+                "source": TopicPartition(*stored["source"]),
+                "target": TopicPartition(*stored["target"]),
+                "stretches": tuple(Stretch(*one) for one in stored["stretches"]),
+                "lost": tuple((first, end) for first, end in stored["lost"]),
+                "target_lost": tuple((first, end) for first, end in stored["target_lost"]),
+            }
+        )

@@ -1,0 +1,119 @@
+"""What of a partition is compared: what both sides hold of what was mirrored, in spans of a bounded size."""
+
+from itertools import pairwise
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.model import TopicPartition
+from sparkmirror.verify import plan
+from sparkmirror.verify.plan import Standing, Uncompared, choose_sample, plan_spans
+from sparkmirror.verify.span import Region, Span, Stretch
+
+HERE = TopicPartition("orders", 0)
+THERE = TopicPartition("A.orders", 0)
+
+
+def mapped(*stretches: tuple[int, int, int]) -> OffsetMap:
+    found = OffsetMap(stretches[0][0])
+    for first, records, target in stretches:
+        found.append(first, records, target)
+    return found
+
+
+def standing(found: OffsetMap | None, **fields: object) -> Standing:
+    end, target_end = (found.end_source, found.end_target) if found else (100, 100)
+    known = {"position": end, "source_start": 0, "source_end": end, "target_start": 0, "target_end": target_end}
+    return Standing(HERE, THERE, found, **known | fields)  # type: ignore[arg-type]
+
+
+def left_out(first: int, end: int, reason: str) -> Uncompared:
+    return Uncompared(HERE, first, end, reason)
+
+
+def test_a_partition_without_an_offset_map_is_not_compared() -> None:
+    assert plan_spans(standing(None)) == ([], [left_out(0, 100, plan.NO_MAP)])
+
+
+def test_one_stretch_is_cut_into_spans_that_join() -> None:
+    spans, rest = plan_spans(standing(mapped((10, 250, 0))), span_offsets=100)
+    assert [(one.first, one.end, one.target_first, one.target_end) for one in spans] == [
+        (10, 110, 0, 100), (110, 210, 100, 200), (210, 260, 200, 250)
+    ]  # fmt: skip
+    assert rest == [left_out(0, 10, plan.BEFORE)]
+    assert not any(one.regions for one in spans)
+
+
+def test_what_either_side_has_deleted_is_left_out_and_said() -> None:
+    found = mapped((0, 100, 0), (105, 100, 110))
+    spans, rest = plan_spans(standing(found, source_start=50, target_start=120))
+    assert [one.stretches for one in spans] == [(Stretch(115, 90, 120),)]
+    assert rest == [left_out(0, 50, plan.SOURCE_DELETED), left_out(50, 115, plan.TARGET_DELETED)]
+    assert plan_spans(standing(found, source_start=300, source_end=300)) == (
+        [],
+        [left_out(0, 205, plan.SOURCE_DELETED)],
+    )
+
+
+def test_what_was_mirrored_before_the_map_began_is_not_proven() -> None:
+    _, rest = plan_spans(standing(mapped((50, 10, 70))))
+    assert rest == [left_out(0, 50, plan.NO_MAP)]
+
+
+def test_between_stretches_there_are_regions_and_a_tail_behind_the_map() -> None:
+    found = mapped((0, 100, 0), (105, 100, 110))
+    (one,), _ = plan_spans(standing(found, position=210, source_end=400, target_end=215))
+    assert one.regions == (Region(100, 105, 100, 110), Region(205, 210, 210, 215))
+    (one,), _ = plan_spans(standing(found, source_end=10**6, target_end=10**6))
+    assert one.target_end == 210 + 50_000, "a mirror that runs far ahead of its map is not chased"
+
+
+def test_ledgered_gaps_go_with_the_spans_they_touch() -> None:
+    gap = Gap(HERE, "retention", 100, 105, "continue", 0)
+    spans, _ = plan_spans(standing(mapped((0, 100, 0), (105, 300, 100)), gaps=(gap,)), span_offsets=150)
+    assert [one.lost for one in spans] == [((100, 105),), (), ()]
+
+
+def test_a_source_that_was_cut_off_is_not_held_against_the_target() -> None:
+    spans, rest = plan_spans(standing(mapped((0, 100, 0)), source_end=60))
+    assert spans[0].stretches == (Stretch(0, 60, 0),)
+    assert rest == [left_out(60, 100, plan.SOURCE_ENDS)]
+
+
+def test_a_span_survives_the_way_to_its_task() -> None:
+    (one,), _ = plan_spans(standing(mapped((0, 100, 0), (105, 100, 110))))
+    assert Span.from_json(one.as_json()) == one
+
+
+def test_a_sample_has_a_span_of_every_partition() -> None:
+    spans, _ = plan_spans(standing(mapped((0, 1000, 0))), span_offsets=10)
+    assert len(choose_sample(spans, 20, Random(1))) == 20
+    assert len(choose_sample(spans[:3], 1, Random(1))) == 1
+    assert choose_sample(spans, 100, Random(1)) == spans
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(0, 3)), min_size=1, max_size=9),
+    st.integers(1, 12),
+)
+def test_spans_cover_everything_once(steps: list[tuple[int, int, int]], size: int) -> None:
+    found = OffsetMap(0)
+    source = target = 0
+    for hole, records, repeated in steps:
+        found.append(source + hole, records, target + repeated)
+        source, target = found.end_source, found.end_target
+    spans, _ = plan_spans(standing(found), span_offsets=size)
+    edges = [(one.first, one.target_first, one.end, one.target_end) for one in spans]
+    assert edges[0][:2] == (found.segments[0].first, found.segments[0].target)
+    assert edges[-1][2:] == (source, target)
+    assert all(one[2:] == other[:2] for one, other in pairwise(edges))
+    assert sum(stretch.records for one in spans for stretch in one.stretches) == sum(
+        one[1] for one in found.stretches()
+    )
+    for one in spans:
+        for offset in range(one.first, one.end):
+            low, high = one.target_range(offset, offset + 1)
+            assert high - low in (0, 1) and (high == low or one.reached(high) > offset)
