@@ -133,10 +133,13 @@ def _latency(round_trip_seconds: float) -> Callable[[Scene, bool], None]:
     return strike
 
 
-def _throttle(scene: Scene) -> None:
-    client = {"bootstrap.servers": scene.story.target.split(",")[0]}
-    with quota(client, f"{scene.story.alias}-writer", "producer_byte_rate", 100_000):
-        scene.wait(2 * HOLD_SECONDS)
+def _throttle(bytes_per_second: int) -> Callable[[Scene], None]:
+    def strike(scene: Scene) -> None:
+        client = {"bootstrap.servers": scene.story.target.split(",")[0]}
+        with quota(client, f"{scene.story.alias}-writer", "producer_byte_rate", bytes_per_second):
+            scene.wait(2 * HOLD_SECONDS)
+
+    return strike
 
 
 def _end_by_signal(scene: Scene, number: signal.Signals, victim: Callable[[Scene], int]) -> None:
@@ -278,7 +281,8 @@ BREAKAGES = (
     *_both_sides("half-open connections, 6 s", _link("halve", HOLD_SECONDS)),
     *_both_sides("round trip of 200 ms, 12 s", _latency(0.2)),
     *_both_sides("round trip of 2 s, 12 s", _latency(2.0)),
-    Breakage("target's quota of 100 kB/s, 12 s", _throttle),
+    Breakage("target's quota of 100 kB/s, 12 s", _throttle(100_000)),
+    Breakage("target's quota of 20 kB/s, 12 s", _throttle(20_000)),
     *(
         Breakage(
             f"SIGKILL {point.name.replace('-', ' ')}",

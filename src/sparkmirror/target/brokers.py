@@ -28,6 +28,9 @@ ConnectionKey = tuple[int, int]
 class Brokers:
     """Connections by (broker, number). A partition always hashes to the same number, so its order is one socket's.
 
+    In transactions the ledger's partitions have a connection of their own: positions end a transaction, and must not
+    wait behind data for which the broker pauses.
+
     `changes` counts what may lead a partition elsewhere: a route found before is good while the count is the same.
     """
 
@@ -55,7 +58,7 @@ class Brokers:
     def __iter__(self) -> Iterator[ProduceConnection]:
         return iter(list(self._connections.values()))
 
-    def route(self, partition: TopicPartition) -> ProduceConnection | None:
+    def route(self, partition: TopicPartition, *, is_ledger: bool = False) -> ProduceConnection | None:
         """The open connection for a partition; None while it is being found, looked up or dialled.
 
         Nothing is dialled while it is not known what to speak (`dialect`).
@@ -65,7 +68,8 @@ class Brokers:
             self._unknown.add(partition.topic)
         if leader is None or self.dialect is None:
             return None
-        key = (leader, crc32(str(partition).encode()) % self._per_broker)
+        is_apart = is_ledger and self.dialect.transactional_id is not None
+        key = (leader, self._per_broker if is_apart else crc32(str(partition).encode()) % self._per_broker)
         connection = self._connections.get(key)
         if connection is None:
             self._dial(key)

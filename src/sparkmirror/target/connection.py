@@ -19,6 +19,7 @@ from sparkmirror.kafka import wire
 from sparkmirror.kafka.dial import Link
 from sparkmirror.kafka.wire import ProduceItem, ProduceResponse
 from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.pace import RequestPace
 from sparkmirror.target.parcel import Batch
 
 _LENGTH = struct.Struct(">i")
@@ -51,6 +52,7 @@ class ProduceConnection:
         self.by_id = self.version >= wire.TOPIC_ID_PRODUCE
         self.unanswered: deque[tuple[float, Sent]] = deque()
         self.not_before = 0.0
+        self.pace = RequestPace()
         self.is_watched_for_room = False
         self._request_seconds_max = request_seconds_max
         self._out: deque[memoryview] = deque()
@@ -60,15 +62,16 @@ class ProduceConnection:
 
     @property
     def has_room(self) -> bool:
-        return len(self.unanswered) < (_FAR_REQUESTS_MAX if self.link.is_far else _NEAR_REQUESTS_MAX)
+        most = _FAR_REQUESTS_MAX if self.link.is_far else _NEAR_REQUESTS_MAX
+        return len(self.unanswered) < min(most, self.pace.requests_max)
 
     @property
     def wants_to_write(self) -> bool:
         return bool(self._out)
 
     def overdue(self, now: float) -> bool:
-        """Whether the oldest request has waited longer than any broker may take."""
-        return bool(self.unanswered) and now - self.unanswered[0][0] > self._request_seconds_max
+        """Whether the oldest request has waited longer than any broker may take, the pause that it told aside."""
+        return bool(self.unanswered) and now - max(self.unanswered[0][0], self.not_before) > self._request_seconds_max
 
     def carries(self, outbox: Outbox) -> bool:
         """Whether an unanswered request holds a batch of this outbox."""
@@ -168,8 +171,10 @@ class ProduceConnection:
             raise ProtocolError(f"broker {self.link.address} answered for other partitions than it was asked")
         self.unanswered.popleft()
         self.link.note_answer(time.monotonic() - sent_at)
-        if response.throttle_ms:
-            self.not_before = time.monotonic() + response.throttle_ms / 1000
+        pause_seconds = response.throttle_ms / 1000
+        self.pace.note(sum(len(batch.data) for _, batch in sent.values()), pause_seconds)
+        if pause_seconds:
+            self.not_before = time.monotonic() + pause_seconds
         return sent, response
 
     def close(self) -> list[tuple[Outbox, Batch]]:

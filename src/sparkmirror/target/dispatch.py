@@ -6,15 +6,12 @@ says what the next batch of a partition is, and takes back what a broken connect
 
 import selectors
 from collections.abc import Callable
-from typing import Final
 from uuid import UUID
 
 from sparkmirror.target.brokers import Brokers
 from sparkmirror.target.connection import ProduceConnection
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch
-
-_REQUEST_BYTES_MAX: Final = 8 << 20
 
 
 class Dispatch:
@@ -54,7 +51,7 @@ class Dispatch:
         """Asked for every batch, so the answer is kept with the outbox until a leader or a connection changes."""
         route = outbox.route
         if route is None or route[0] != self._brokers.changes:
-            found = self._brokers.route(outbox.target)
+            found = self._brokers.route(outbox.target, is_ledger=outbox.is_ledger)
             route = outbox.route = (self._brokers.changes, found) if found else None
         return None if route is None else route[1]
 
@@ -89,7 +86,7 @@ class Dispatch:
         items: list[tuple[UUID | str, Outbox, Batch]] = []
         size = 0
         for outbox in list(ready):
-            if size >= _REQUEST_BYTES_MAX:
+            if size >= connection.pace.bytes_max:
                 break
             batch = self._next_batch(outbox)
             if batch is None or not outbox.sendable:

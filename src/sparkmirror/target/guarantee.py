@@ -31,6 +31,9 @@ class Guarantee(Protocol):
     def sent(self, outbox: Outbox, batch: Batch) -> None:
         """Such a batch goes out."""
 
+    def throttled(self, until: float) -> None:
+        """A broker pauses: it reads nothing before that (monotonic) time from a connection that it has answered."""
+
     def tend(self, now: float) -> None:
         """Do what is due: called at every turn of the sender's loop. Raises FencedError and SparkMirrorError."""
 
@@ -72,6 +75,9 @@ class AtLeastOnce:
 
     def sent(self, outbox: Outbox, batch: Batch) -> None:
         """Nothing depends on it."""
+
+    def throttled(self, until: float) -> None:
+        """Its connection waits; nothing else does."""
 
     def tend(self, now: float) -> None:
         if self._progress.due(now):

@@ -271,7 +271,9 @@ class Sender:
                     for produced in response.partitions:
                         outbox, batch = sent[(produced.topic_key, produced.partition)]
                         self._take_answer(outbox, batch, produced, now)
-                    self.tally.throttled_ms += response.throttle_ms
+                    if response.throttle_ms:
+                        self.tally.throttled_ms += response.throttle_ms
+                        self._guarantee.throttled(what.not_before)
                 self._dispatch.fill(what, now)
             self._dispatch.watch(what)
         except (OSError, ProtocolError, KeyError):

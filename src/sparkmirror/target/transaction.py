@@ -21,13 +21,13 @@ from sparkmirror.kafka.fencing import ProducerIdentity, transactional_id
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.target.coordinator import KEY, Coordinator
 from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.pace import TransactionPace
 from sparkmirror.target.parcel import Batch
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress
 
 log = logging.getLogger(__name__)
 
-_BYTES_MAX: Final = 256 << 20
 _BYTES_OF_LOAD: Final = 1 << 20
 """A transaction that carried so much was one of many: what counts then is how much of the time data goes out."""
 _FLOW_TO_PAUSE: Final = 5
@@ -107,6 +107,9 @@ class ExactlyOnce:
         self._added: set[TopicPartition] = set()
         self._absent: set[TopicPartition] = set()
         self._bytes = 0
+        self._pace = TransactionPace(options.timeout_ms / 1000)
+        self._resume_at = 0.0
+        self._opened_at = 0.0
         self._close_at = 0.0
         self._empty_until = 0.0
         self._closed_at = 0.0
@@ -118,13 +121,20 @@ class ExactlyOnce:
     # What may go out.
 
     def admits(self, outbox: Outbox) -> bool:
-        phase = self.phase
-        if phase is Phase.OPEN or phase is Phase.READY or (phase is Phase.CLOSING and outbox.is_ledger):
+        if self._takes_in(outbox):
             if self._second or outbox.target in self._added:
                 return True
             self._to_add[outbox.target] = None
         self._held[outbox] = None
         return False
+
+    def _takes_in(self, outbox: Outbox) -> bool:
+        phase = self.phase
+        if phase is Phase.OPEN:
+            return self._bytes < self._pace.bytes_max
+        if phase is Phase.READY:
+            return not self._resume_at or time.monotonic() >= self._resume_at
+        return phase is Phase.CLOSING and outbox.is_ledger
 
     def sent(self, outbox: Outbox, batch: Batch) -> None:
         self._unsettled[outbox] = None
@@ -135,8 +145,9 @@ class ExactlyOnce:
     def _open(self) -> None:
         """The first record after a pause is committed at once, under load a commit follows every interval."""
         self.phase = Phase.OPEN
+        self._opened_at = time.monotonic()
         self._close_at = self._closed_at + self._interval
-        self._empty_until = time.monotonic() + self._options.interval_seconds
+        self._empty_until = self._opened_at + self._options.interval_seconds
 
     @property
     def _interval(self) -> float:
@@ -152,6 +163,11 @@ class ExactlyOnce:
         """
         return self._close_at if self._bytes else max(self._close_at, self._empty_until)
 
+    def throttled(self, until: float) -> None:
+        """What is in the transaction is committed now, the next one opens after the pause: none lasts through it."""
+        self._resume_at = max(self._resume_at, until)
+        self._close_at = 0.0
+
     def _release_held(self) -> None:
         held, self._held = self._held, {}
         for outbox in held:
@@ -165,7 +181,7 @@ class ExactlyOnce:
         if self.phase is Phase.OPEN:
             own = self._due_at
         elif self.phase is Phase.READY:
-            own = self._status_at
+            own = self._resume_at if self._held else max(self._status_at, self._resume_at)
         if self._to_add and not self._coordinator.busy:
             own = min(own, self._add_due_at)
         return min(own, self._coordinator.wake_at)
@@ -176,23 +192,32 @@ class ExactlyOnce:
         self._coordinator.tend(now)
         phase = self.phase
         if phase is Phase.OPEN:
-            if now >= self._due_at or self._bytes >= _BYTES_MAX:
+            if now >= self._due_at or self._bytes >= self._pace.bytes_max:
                 self._close(now)
         elif phase is Phase.CLOSING:
             self._end_if_settled()
         elif phase is Phase.READY:
-            if now >= self._status_at:
-                self._close(now)
+            if now >= self._resume_at:
+                self._go_on(now)
         elif phase is Phase.STARTING and self._coordinator.second_protocol is not None:
             self._get_ready(self._coordinator.second_protocol)
         if self._to_add and now >= self._add_due_at and not self._coordinator.busy:
             self._add()
 
+    def _go_on(self, now: float) -> None:
+        """No transaction is open, and no broker pauses any more."""
+        self._resume_at = 0.0
+        if self._held:
+            self._release_held()
+        if now >= self._status_at:
+            self._close(now)
+
     def finish(self) -> bool:
-        """Commit what is open; the last positions, offset maps and status first."""
+        """Commit what is open; the last positions, offset maps and status first. While a broker pauses, go without."""
         self._status_at = 0.0
         if self.phase is Phase.READY:
-            return not self._close(time.monotonic())
+            now = time.monotonic()
+            return now < self._resume_at or not self._close(now)
         if self.phase is Phase.OPEN:
             self._close(time.monotonic())
         return False
@@ -209,8 +234,10 @@ class ExactlyOnce:
         if with_status:
             self._status_at = now + self._options.status_seconds
         fresh = self._hooks.store(with_status)
-        if not fresh and self.phase is Phase.READY:
-            return False
+        if self.phase is Phase.READY:
+            if not fresh:
+                return False
+            self._opened_at = now
         self.phase = Phase.CLOSING
         self._closed_at = now
         self._touched.update(self._unsettled)
@@ -265,7 +292,9 @@ class ExactlyOnce:
     def _take_committed(self, answer: Answer) -> None:
         if answer.identity is not None:
             self.identity = answer.identity
-        self._pause = time.monotonic() - self._closed_at if self._bytes >= _BYTES_OF_LOAD else 0.0
+        now = time.monotonic()
+        self._pause = now - self._closed_at if self._bytes >= _BYTES_OF_LOAD else 0.0
+        self._pace.note(self._bytes, now - self._opened_at)
         self._forget_transaction()
         self._hooks.commit()
         self.phase = Phase.READY
@@ -343,6 +372,7 @@ class ExactlyOnce:
     def _start_over(self) -> None:
         self._must_roll_back = False
         self._forget_transaction()
+        self._pace.begin_anew()
         self._hooks.roll_back()
         timeout_ms = self._options.timeout_ms
         self._coordinator.ask(Initialize(self._transactional_id, timeout_ms, self.identity))

@@ -180,15 +180,55 @@ def test_a_request_is_overdue_by_the_oldest_of_the_connection(
 
 def test_far_from_the_broker_more_requests_may_be_under_way(pair: tuple[ProduceConnection, socket.socket]) -> None:
     """Near it, five keep it busy, and what waits makes the next request fuller."""
-    connection, brokers = pair
+    connection, _ = pair
     connection.link.note_answer(100.0)
+    _exchange(pair, 6)
+    assert connection.link.round_trip_seconds < 100, "the quickest answer tells the round trip"
+    connection.link.round_trip_seconds = 1.0
     for partition in range(5):
         connection.send([ready(partition)], timeout_ms=1000)
     assert connection.has_room
-    brokers.sendall(answer(0))
-    list(connection.receive())
-    assert connection.link.round_trip_seconds < 100, "the quickest answer tells the round trip"
     connection.link.note_answer(0.001)
     assert not connection.link.is_far
-    connection.send([ready(5)], timeout_ms=1000)
     assert not connection.has_room
+
+
+def test_one_request_is_under_way_at_first_and_one_more_with_each_answer(
+    pair: tuple[ProduceConnection, socket.socket],
+) -> None:
+    """Until the broker has answered nobody knows whether it has a quota, by which each request under way waits."""
+    connection, _ = pair
+    connection.send([ready(0)], timeout_ms=1000)
+    assert not connection.has_room
+    _answer_all(pair)
+    connection.send([ready(0)], timeout_ms=1000)
+    assert connection.has_room
+
+
+def test_while_a_broker_asks_for_pauses_one_request_is_under_way_and_none_is_overdue_because_of_them(
+    pair: tuple[ProduceConnection, socket.socket],
+) -> None:
+    connection, _ = pair
+    _exchange(pair, 6)
+    connection.send([ready(0)], timeout_ms=1000)
+    connection.send([ready(1)], timeout_ms=1000)
+    _answer_all(pair, throttle_ms=60_000, count=1)
+    assert not connection.has_room
+    sent_at, _ = connection.unanswered[0]
+    assert not connection.overdue(sent_at + 60)
+    assert connection.overdue(sent_at + 70)
+
+
+def _exchange(pair: tuple[ProduceConnection, socket.socket], requests: int) -> None:
+    for _ in range(requests):
+        pair[0].send([ready(0)], timeout_ms=1000)
+        _answer_all(pair)
+
+
+def _answer_all(
+    pair: tuple[ProduceConnection, socket.socket], *, throttle_ms: int = 0, count: int | None = None
+) -> None:
+    connection, brokers = pair
+    for _, sent in list(connection.unanswered)[:count]:
+        brokers.sendall(answer(*(partition for _, partition in sent), throttle_ms=throttle_ms))
+        list(connection.receive())

@@ -240,6 +240,50 @@ def test_under_load_slow_commits_make_longer_transactions(size: int, pause: floa
     assert desk.transaction.wake_at == pytest.approx(closed_at + intervals * INTERVAL)
 
 
+def test_a_pause_that_a_broker_asks_for_ends_the_transaction_and_the_next_one_opens_after_it(desk: Desk) -> None:
+    """A transaction that lasted through the pauses of a small quota would be aborted, and so would all that follow."""
+    outbox = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(outbox)
+    assert batch is not None
+    outbox.succeed(batch)
+    desk.transaction.throttled(CLOCK.now + 40)
+    desk.tend()
+    assert desk.phase is Phase.CLOSING, "no interval is waited for"
+    assert {where.topic for where in desk.send_ledger()} == {TOPICS.offsets, TOPICS.positions}
+    desk.tend()
+    desk.answer(Answer(0, ProducerIdentity(7, 5)))
+    assert outbox.committed[0] == 3
+    assert desk.send(desk.fill(ORDERS, 3, 5)) is None
+    desk.tend(39.9)
+    assert desk.phase is Phase.READY
+    assert desk.transaction.finish(), "a task that ends meanwhile leaves no transaction open"
+    assert desk.transaction.wake_at == pytest.approx(CLOCK.now + 0.1)
+    desk.offered.clear()
+    desk.tend(0.2)
+    assert desk.offered == [outbox]
+    assert desk.send(outbox) is not None
+
+
+def test_a_target_that_takes_long_gets_less_in_a_transaction(desk: Desk) -> None:
+    """Of a time-out of a minute a transaction is to take ten seconds at most."""
+    outbox = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(outbox)
+    assert batch is not None
+    batch.data = memoryview(bytearray(900 << 10))
+    desk.transaction.sent(outbox, batch)
+    outbox.succeed(batch)
+    desk.tend(INTERVAL)
+    CLOCK.now += 50
+    desk.settle()
+    batch = desk.send(desk.fill(ORDERS, 3, 5))
+    assert batch is not None
+    batch.data = memoryview(bytearray(200 << 10))
+    desk.transaction.sent(outbox, batch)
+    assert desk.send(desk.fill(ORDERS, 5, 7)) is None, "a fifth of what took fifty seconds"
+    desk.tend()
+    assert desk.phase is Phase.CLOSING
+
+
 def test_a_batch_that_is_given_up_after_its_position_was_written_has_the_true_one_written_behind_it(desk: Desk) -> None:
     outbox = desk.fill(ORDERS, 0, 3)
     batch = desk.send(outbox)
