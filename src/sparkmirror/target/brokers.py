@@ -141,7 +141,8 @@ class Brokers:
             outcome.result.close()
             return None
         try:
-            connection = ProduceConnection(outcome.result, self._request_seconds, self.dialect)
+            for_ledger = key[1] == self._per_broker
+            connection = ProduceConnection(outcome.result, self._request_seconds, self.dialect, for_ledger=for_ledger)
         except ProtocolError as problem:
             self.problem = str(problem)
             return None

@@ -45,14 +45,16 @@ Sent = dict[tuple[UUID | str, int], tuple[Outbox, Batch]]
 class ProduceConnection:
     """One connection in a selector loop. `unanswered` holds what each request carried, oldest first."""
 
-    def __init__(self, link: Link, request_seconds_max: float, dialect: Dialect = PLAIN) -> None:
+    def __init__(
+        self, link: Link, request_seconds_max: float, dialect: Dialect = PLAIN, *, for_ledger: bool = False
+    ) -> None:
         self.link = link
         self.version = link.version(wire.PRODUCE, dialect.versions)
         self._transactional_id = dialect.transactional_id
         self.by_id = self.version >= wire.TOPIC_ID_PRODUCE
         self.unanswered: deque[tuple[float, Sent]] = deque()
         self.not_before = 0.0
-        self.pace = RequestPace()
+        self.pace = RequestPace(in_one=for_ledger)
         self.is_watched_for_room = False
         self._request_seconds_max = request_seconds_max
         self._out: deque[memoryview] = deque()

@@ -6,12 +6,16 @@ says what the next batch of a partition is, and takes back what a broken connect
 
 import selectors
 from collections.abc import Callable
+from typing import Final
 from uuid import UUID
 
 from sparkmirror.target.brokers import Brokers
 from sparkmirror.target.connection import ProduceConnection
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch
+
+_HASTE_SECONDS: Final = 0.5
+"""A pause that is longer costs more than a new connection."""
 
 
 class Dispatch:
@@ -107,6 +111,19 @@ class Dispatch:
         for connection in self._brokers:
             if connection.overdue(now):
                 self.lose(connection)
+
+    def hasten(self, now: float) -> None:
+        """A transaction ends: what it still needs over a connection that the broker pauses goes over a new one.
+
+        Else the coordinator might abort it, and all of it be sent again. The pause itself is kept: after it.
+        """
+        for connection in list(self._ready):
+            if connection.not_before > now + _HASTE_SECONDS and self._is_owed(connection):
+                self.lose(connection)
+
+    def _is_owed(self, connection: ProduceConnection) -> bool:
+        waiting = (one for one in self._ready[connection] if one.is_ledger or one.is_resending)
+        return bool(connection.unanswered) or any(one.sendable for one in waiting)
 
     def lose(self, connection: ProduceConnection) -> None:
         """The connection broke: everything unanswered on it is sent again over a new one."""

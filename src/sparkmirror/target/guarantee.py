@@ -31,6 +31,10 @@ class Guarantee(Protocol):
     def sent(self, outbox: Outbox, batch: Batch) -> None:
         """Such a batch goes out."""
 
+    @property
+    def hurries(self) -> bool:
+        """Whether what was sent must be acknowledged soon, or comes to nothing."""
+
     def throttled(self, until: float) -> None:
         """A broker pauses: it reads nothing before that (monotonic) time from a connection that it has answered."""
 
@@ -62,6 +66,7 @@ class AtLeastOnce:
     """Positions follow what is acknowledged, every flush interval; after a crash what lies between comes again."""
 
     transactional = False
+    hurries = False
     wake_at = float("inf")
 
     def __init__(self, plan: PlanRow, progress: Progress, store: Callable[[bool], bool]) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 REQUEST_BYTES_MAX: Final = 8 << 20
 TRANSACTION_BYTES_MAX: Final = 256 << 20
 _REQUEST_BYTES_FIRST: Final = 256 << 10
+_REQUEST_BYTES_LEAST: Final = 64 << 10
 _TRANSACTION_BYTES_FIRST: Final = 1 << 20
 _TRANSACTION_BYTES_LEAST: Final = 16 << 10
 _LONG_PAUSE_SECONDS: Final = 1.0
@@ -19,17 +20,21 @@ _TIMEOUT_PARTS: Final = 6
 
 
 class RequestPace:
-    """One connection: how many requests may be under way, and how many bytes one should carry."""
+    """One connection: how many requests may be under way, and after how many bytes one is full.
 
-    def __init__(self) -> None:
+    Positions go out whole (`in_one`): the second of two requests would wait for the pause that the first one costs.
+    """
+
+    def __init__(self, *, in_one: bool = False) -> None:
         self.requests_max = 1
-        self.bytes_max = _REQUEST_BYTES_FIRST
+        self._bytes_least = REQUEST_BYTES_MAX if in_one else _REQUEST_BYTES_LEAST
+        self.bytes_max = max(_REQUEST_BYTES_FIRST, self._bytes_least)
 
     def note(self, sent_bytes: int, pause_seconds: float) -> None:
         """A request of so many bytes was answered; the broker asks for a pause, 0.0 for none."""
         self.requests_max = 1 if pause_seconds else self.requests_max + 1
         if pause_seconds > _LONG_PAUSE_SECONDS:
-            self.bytes_max = max(int(sent_bytes * _LONG_PAUSE_SECONDS / pause_seconds), 1)
+            self.bytes_max = max(int(sent_bytes * _LONG_PAUSE_SECONDS / pause_seconds), self._bytes_least)
         else:
             self.bytes_max = min(self.bytes_max * 2, REQUEST_BYTES_MAX)
 

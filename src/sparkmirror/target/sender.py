@@ -450,6 +450,8 @@ class Sender:
             self._dispatch.offer(outbox)
         self._dispatch.house_homeless()
         self._dispatch.lose_silent(now)
+        if self._guarantee.hurries:
+            self._dispatch.hasten(now)
         self._isolation.evict_stuck(self._intake.outboxes.values(), now)
 
     # Transactions.

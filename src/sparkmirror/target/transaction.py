@@ -163,6 +163,10 @@ class ExactlyOnce:
         """
         return self._close_at if self._bytes else max(self._close_at, self._empty_until)
 
+    @property
+    def hurries(self) -> bool:
+        return self.phase is Phase.CLOSING
+
     def throttled(self, until: float) -> None:
         """What is in the transaction is committed now, the next one opens after the pause: none lasts through it."""
         self._resume_at = max(self._resume_at, until)

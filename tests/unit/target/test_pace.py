@@ -15,12 +15,18 @@ def test_requests_grow_in_number_and_size_while_no_pause_is_asked_for() -> None:
     assert (pace.requests_max, pace.bytes_max) == (11, REQUEST_BYTES_MAX)
 
 
-@pytest.mark.parametrize(("pause_seconds", "bytes_max"), [(0.5, 512 * KIB), (4.0, 100), (1e6, 1)])
+@pytest.mark.parametrize(("pause_seconds", "bytes_max"), [(0.5, 512 * KIB), (4.0, 100 * KIB), (1e6, 64 * KIB)])
 def test_a_pause_leaves_one_request_and_a_long_one_makes_it_small(pause_seconds: float, bytes_max: int) -> None:
     pace = RequestPace()
     pace.requests_max = 5
-    pace.note(400, pause_seconds)
+    pace.note(400 * KIB, pause_seconds)
     assert (pace.requests_max, pace.bytes_max) == (1, bytes_max)
+
+
+def test_positions_go_out_in_one_request_whatever_pause_it_costs() -> None:
+    pace = RequestPace(in_one=True)
+    pace.note(100, 60.0)
+    assert (pace.requests_max, pace.bytes_max) == (1, REQUEST_BYTES_MAX)
 
 
 def test_transactions_double_while_they_are_full_and_end_quickly() -> None:

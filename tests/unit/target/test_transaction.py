@@ -249,6 +249,7 @@ def test_a_pause_that_a_broker_asks_for_ends_the_transaction_and_the_next_one_op
     desk.transaction.throttled(CLOCK.now + 40)
     desk.tend()
     assert desk.phase is Phase.CLOSING, "no interval is waited for"
+    assert desk.transaction.hurries
     assert {where.topic for where in desk.send_ledger()} == {TOPICS.offsets, TOPICS.positions}
     desk.tend()
     desk.answer(Answer(0, ProducerIdentity(7, 5)))
