@@ -25,6 +25,7 @@ from sparkmirror.cli import (
     run,
     status,
     throttle,
+    topics,
     topology,
     version,
 )
@@ -38,6 +39,7 @@ _VERBS = (
     status,
     config,
     lag,
+    topics,
     offsets,
     gaps,
     topology,

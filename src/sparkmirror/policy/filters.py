@@ -5,6 +5,7 @@ Pure. Called by the planner for every source topic; `NameFilter` serves topics, 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import FlowName
@@ -34,6 +35,15 @@ def _bad_list(expressions: Sequence[str], whole: JavaPatternError) -> ConfigErro
     return ConfigError(f"`{'|'.join(expressions)}` is not a Java regular expression: {whole}")
 
 
+class LeftOut(StrEnum):
+    """Why a topic is not mirrored, or a group not synced."""
+
+    NOT_INCLUDED = "NOT INCLUDED"
+    EXCLUDED = "EXCLUDED"
+    INTERNAL = "INTERNAL"
+    LOOP = "LOOP"
+
+
 @dataclass(frozen=True, slots=True)
 class NameFilter:
     """Accepts a name that some include matches whole and no exclude does; an empty list matches nothing."""
@@ -43,6 +53,14 @@ class NameFilter:
 
     def accepts(self, name: str) -> bool:
         return _matches(self.include, name) and not _matches(self.exclude, name)
+
+    def why_unwanted(self, name: str, key: str) -> tuple[LeftOut, str]:
+        """Why `accepts` says no, in a word and in words that name the list `key` (`topics`) and its expression."""
+        if not _matches(self.include, name):
+            return LeftOut.NOT_INCLUDED, f"`{key}` does not include it"
+        if found := next((one for one in self.exclude if _matches((one,), name)), None):
+            return LeftOut.EXCLUDED, f"`{key}.exclude` has {found}"
+        return LeftOut.EXCLUDED, "the filter class leaves it out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +73,16 @@ class TopicFilter(NameFilter):
         """`MirrorSourceConnector.shouldReplicateTopic`: wanted, not internal, not on its way home (invariant 8)."""
         wanted = self.accepts(topic) or (self.heartbeats and policy.is_heartbeats_topic(topic))
         return wanted and not policy.is_internal_topic(topic) and not is_cycle(topic, policy, flow.target)
+
+    def why_not(self, topic: str, policy: ReplicationPolicy, flow: FlowName) -> tuple[LeftOut, str] | None:
+        """Why `should_replicate` says no, in a word and in words; None where it says yes."""
+        if self.should_replicate(topic, policy, flow):
+            return None
+        if policy.is_internal_topic(topic):
+            return LeftOut.INTERNAL, "internal to Kafka or to a mirror"
+        if is_cycle(topic, policy, flow.target):
+            return LeftOut.LOOP, f"it came from {flow.target}"
+        return self.why_unwanted(topic, "topics")
 
 
 def is_left_out(topic: str, topics: NameFilter, policy: ReplicationPolicy) -> bool:
