@@ -4,7 +4,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,6 +41,21 @@ def show(args: argparse.Namespace, as_json: Any, render: "Callable[[], Page]") -
         show_page(page, Console())
     else:
         print("\n".join(page_lines(page)), flush=True)
+
+
+@contextmanager
+def working(sentence: str) -> Iterator[None]:
+    """On a terminal, that something is being done and for how long, gone when it is."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(sentence, total=None)
+        yield
 
 
 def show_again(args: argparse.Namespace, once: Callable[[], None]) -> int:

@@ -124,12 +124,22 @@ class Admin:
 
         Returns when the new topics show in the metadata, or after 5 s: brokers learn of them a moment later.
         """
+        outcome = self._create_topics(topics, validate_only=False)
+        self._wait_for({topic.name: 1 for topic in topics if outcome.get(topic.name) is None})
+        return outcome
+
+    def rehearse_topics(self, topics: Sequence[NewTopic]) -> dict[str, SparkMirrorError | None]:
+        """What `create_topics` would answer: permissions, policies and brokers are asked, nothing is created."""
+        return self._create_topics(topics, validate_only=True)
+
+    def _create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool) -> dict[str, SparkMirrorError | None]:
         outcome: dict[str, SparkMirrorError | None] = {}
         for some in _chunks(topics):
-            answer = self._order(lambda some=some: _create_topics_request(some), "topics", "creating topics")
+            answer = self._order(
+                lambda some=some: _create_topics_request(some, validate_only), "topics", "creating topics"
+            )
             for result in answer.topics:
                 outcome[result.name] = self._outcome(result, f"creating topic {result.name}")
-        self._wait_for({topic.name: 1 for topic in topics if outcome.get(topic.name) is None})
         return outcome
 
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, SparkMirrorError | None]:
@@ -303,7 +313,7 @@ def _config_entry(entry: Any) -> ConfigEntry:
     return ConfigEntry(entry.value, entry.config_source, bool(entry.read_only), bool(entry.is_sensitive))
 
 
-def _create_topics_request(topics: Sequence[NewTopic]) -> Any:
+def _create_topics_request(topics: Sequence[NewTopic], validate_only: bool) -> Any:
     creatable = CreateTopicsRequest.CreatableTopic
     setting = creatable.CreatableTopicConfig
     return CreateTopicsRequest(
@@ -318,7 +328,7 @@ def _create_topics_request(topics: Sequence[NewTopic]) -> Any:
             for topic in topics
         ],
         timeout_ms=_ORDER_TIMEOUT_MS,
-        validate_only=False,
+        validate_only=validate_only,
     )
 
 

@@ -45,7 +45,7 @@ def has_members(admin: Admin, group: str) -> bool:
 def list_members(admin: Admin, group: str) -> list[str]:
     """A classic group's members by client id and address, `connect-1 at 10.0.0.7`; [] while its coordinator is on its
     way. Raises ClusterError."""
-    home = _search(admin, [group])[0]
+    home = find_coordinators(admin, [group])[0]
     if home.error_code != NO_ERROR:
         return []
     described = admin.connection.ask(partial(_describe_request, group), f"describing group {group}", home.node_id)
@@ -91,7 +91,7 @@ def delete_group_offsets(admin: Admin, group: str, partitions: Iterable[TopicPar
     if not wanted:
         return
     doing = f"deleting offsets of group {group}"
-    home = _search(admin, [group])[0]
+    home = find_coordinators(admin, [group])[0]
     if home.error_code != NO_ERROR:
         raise refusal(home.error_code, admin.alias, doing, home.error_message)
     deleted = admin.connection.ask(partial(_delete_request, group, wanted), doing, home.node_id)
@@ -183,7 +183,7 @@ class GroupOffsetsClient:
         failed: dict[str, SparkMirrorError] = {}
         for start in range(0, len(unknown), self._groups_per_search):
             some = unknown[start : start + self._groups_per_search]
-            for group, found in zip(some, _search(self._admin, some), strict=False):
+            for group, found in zip(some, find_coordinators(self._admin, some), strict=False):
                 name = getattr(found, "key", None) or group
                 if found.error_code == NO_ERROR:
                     self._coordinators[name] = found.node_id
@@ -223,7 +223,7 @@ def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, Committed]:
     }
 
 
-def _search(admin: Admin, groups: Sequence[str]) -> Sequence[Any]:
+def find_coordinators(admin: Admin, groups: Sequence[str]) -> Sequence[Any]:
     """Who coordinates each group; brokers that know one group a request answer for that alone."""
     answer = admin.connection.ask(partial(_search_request, groups), "looking for coordinators")
     return answer.coordinators or [answer]

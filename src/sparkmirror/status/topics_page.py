@@ -1,6 +1,7 @@
 """Which topics of a flow are mirrored to what, and why others are not; pure. Observed by `sync.topic_look`, printed by
 `cli.topics`."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -104,10 +105,8 @@ def _state(topic: Topic, there: Topic | None) -> tuple[TopicState, str]:
 def render_topics(flow: FlowName, lines: Sequence[TopicLine], *, whole: bool) -> Page:
     """A line for the flow and a table; internal topics are only counted unless `whole`."""
     shown = [line for line in lines if whole or line.state is not LeftOut.INTERNAL]
-    counts = [f"{sum(isinstance(line.state, TopicState) for line in lines)} of {len(lines)} topics are mirrored"]
-    if hidden := len(lines) - len(shown):
-        counts.append(f"{hidden} internal ones are not shown")
-    page: Page = [f"{flow}: {', '.join(counts)}"]
+    counts = Counter(line.state.value for line in lines)
+    page: Page = [f"{flow}: {', '.join(f'{count} {state}' for state, count in counts.items()) or 'no topics'}"]
     if shown:
         titles = ("topic", "remote topic", "partitions", "state", "settings", "why")
         page.append(make_table(titles, [_row(line) for line in shown], indent=2))

@@ -26,6 +26,22 @@ _LOOK_AGAIN_SECONDS = 30.0
 """A group that stands where it should is looked at again after this time: somebody may have reset it."""
 
 
+def followed_offsets(flow: FlowConfig, offsets: GroupOffsets) -> GroupOffsets:
+    """Those to translate: by the topic filter alone, as in MirrorMaker; and what came from the target, for the way
+    back."""
+    return {
+        partition: committed
+        for partition, committed in offsets.items()
+        if flow.topics.accepts(partition.topic) or _returns(flow, partition.topic)
+    }
+
+
+def _returns(flow: FlowConfig, topic: str) -> bool:
+    upstream = flow.policy.upstream_topic(topic)
+    returns = flow.policy.topic_source(topic) == flow.name.target and upstream is not None
+    return returns and flow.topics.accepts(upstream or "")
+
+
 @dataclass(slots=True)
 class GroupCounts:
     """Since the start: checkpoints written, groups' partitions moved forward, commits of others restored."""
@@ -61,28 +77,13 @@ class GroupRound:
         """What to write to the checkpoints topic now; remembered as written. Raises ClusterError."""
         committed, failed = self._source_groups.committed(self.groups)
         self._tell(failed)
-        wanted = {group: self._mirrored(offsets) for group, offsets in committed.items()}
+        wanted = {group: followed_offsets(self._flow, offsets) for group, offsets in committed.items()}
         plan = plan_checkpoints(wanted, self._checkpoints, translator.translate)
         for checkpoint in plan:
             self._checkpoints[checkpoint.group, checkpoint.partition] = checkpoint
             self._settled.pop(checkpoint.group, None)
         self.counts.checkpoints += len(plan)
         return plan
-
-    def _mirrored(self, offsets: GroupOffsets) -> GroupOffsets:
-        """By the topic filter alone, as in MirrorMaker; and what came from the target, for the way back."""
-        flow = self._flow
-        return {
-            partition: committed
-            for partition, committed in offsets.items()
-            if flow.topics.accepts(partition.topic) or self._returns(partition.topic)
-        }
-
-    def _returns(self, topic: str) -> bool:
-        policy = self._flow.policy
-        upstream = policy.upstream_topic(topic)
-        returns = policy.topic_source(topic) == self._flow.name.target and upstream is not None
-        return returns and self._flow.topics.accepts(upstream or "")
 
     def commit(self) -> None:
         """Moves groups without members on the target forward to their checkpoints. Raises ClusterError."""

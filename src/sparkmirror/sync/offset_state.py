@@ -42,6 +42,7 @@ class OffsetState:
         self.syncs = OffsetSyncStore()
         self.last_syncs: dict[TopicPartition, OffsetSync] = {}
         self.checkpoints: Checkpoints = {}
+        self.checkpoint_times_ms: dict[tuple[str, TopicPartition], int] = {}
         self.translator = Translator(flow.name, flow.policy, self.maps, self.syncs, self.opposite)
         self._maps = _Follower(flow.target, target, ledger_topics(flow.name.source).offset_map)
         self._opposite = (
@@ -93,6 +94,7 @@ class OffsetState:
         except ProtocolError:
             return  # As above (`CheckpointStore`).
         self.checkpoints[checkpoint.group, checkpoint.partition] = checkpoint
+        self.checkpoint_times_ms[checkpoint.group, checkpoint.partition] = record.timestamp_ms
 
 
 class _Follower:

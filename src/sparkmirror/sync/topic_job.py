@@ -35,7 +35,7 @@ class TopicSync:
         growths = [change for change in plan.changes if isinstance(change, AddPartitions)]
         failures: list[str] = []
         if creations:
-            failures += _sentences(self._target.create_topics([_new_topic(creation) for creation in creations]))
+            failures += _sentences(self._target.create_topics([new_topic(creation) for creation in creations]))
         if by_brokers:
             failures += _sentences(self._target.auto_create_topics(by_brokers))
         if growths:
@@ -60,7 +60,7 @@ def observe_topics(source: Admin, target: Admin, rules: TopicRules) -> TopicSnap
     return TopicSnapshot(mirrored, on_target, len(target.brokers()), frozenset(new) - described.keys(), left_out)
 
 
-def _new_topic(action: CreateTopic) -> NewTopic:
+def new_topic(action: CreateTopic) -> NewTopic:
     return NewTopic(action.name, action.partitions, action.replication_factor, action.configs)
 
 

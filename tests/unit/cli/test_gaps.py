@@ -1,5 +1,7 @@
 """What `sparkmirror gaps` prints."""
 
+from tests import examples
+
 from sparkmirror.cli.gaps import render
 from sparkmirror.ledger.extent import TARGET_DELETED
 from sparkmirror.ledger.gaps import Gap
@@ -14,12 +16,10 @@ def test_each_gap_is_a_line_that_says_whose_offsets_it_means() -> None:
         Gap(TopicPartition("orders", 0), "retention", 300, 500, "went on", AT_MS),
         Gap(TopicPartition("bills", 3), TARGET_DELETED, 300, 0, "partition paused", AT_MS + 1000),
     ]
-    assert page_lines(render("A->B", gaps)) == [
-        "A->B: 2 gap(s), 500 offsets lost",
-        "  at                         partition  side    from  to   lost  cause           what was done",
-        "  2026-03-01T09:30:00+00:00  orders-0   source  300   500  200   retention       went on",
-        "  2026-03-01T09:30:01+00:00  bills-3    target  300   0    300   target deleted  partition paused",
-    ]
+    lines = page_lines(render("A->B", gaps))
+    assert lines[2].split()[1:7] == ["orders-0", "source", "300", "500", "200", "retention"]
+    assert lines[3].split()[1:6] == ["bills-3", "target", "300", "0", "300"]
+    examples.check("lost-records.md", "gaps", "\n".join(lines))
 
 
 def test_a_flow_without_gaps_says_so() -> None:

@@ -1,0 +1,61 @@
+"""`sparkmirror doctor FILE`: whether the file, the clusters and this machine are fit for the mirror."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.cli.file import add_file_arguments, add_verb, read_input
+from sparkmirror.cli.output import add_format, show, working
+
+if TYPE_CHECKING:
+    from sparkmirror.config.flows import MirrorConfig
+    from sparkmirror.status.findings import Finding
+
+_DESCRIPTION = (
+    "Look at everything that a mirror needs and change nothing: the file; of each cluster that its brokers answer, "
+    "their release, clock and disks, permissions, and creating topics; here Java, disk, shared memory, memory and open "
+    "files. Exit status: 0 without a FAIL, 1 with one."
+)
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to argparse's subparsers."""
+    parser = add_verb(verbs, "doctor", "whether all is fit for the mirror", _DESCRIPTION, execute)
+    add_file_arguments(parser)
+    add_format(parser)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Looks and prints; 1 where something failed. Raises ConfigError for a file that cannot be read at all."""
+    from sparkmirror.status.findings import has_failed, render_findings
+
+    found = _examine(args)
+    show(args, [one.as_json() for one in found], lambda: render_findings(found))
+    return 1 if has_failed(found) else 0
+
+
+def _examine(args: argparse.Namespace) -> "list[Finding]":
+    from sparkmirror.config.flows import examine, parse_config
+    from sparkmirror.engine.machine_checks import check_machine
+    from sparkmirror.status.findings import Finding, Level
+    from sparkmirror.sync.cluster_checks import check_clusters
+
+    properties = read_input(args)
+    config, problems = examine(properties)
+    found = [
+        Finding(Level.FAIL, args.file, f"line {error.line}" if error.line else "file", str(error.args[0]), error.hint)
+        for error in sorted(problems.errors, key=lambda error: error.line)
+    ]
+    if found:
+        return found
+    chosen: MirrorConfig = parse_config(properties, args.clusters, args.flow)
+    found += [Finding(Level.WARN, args.file, "file", warning) for warning in chosen.warnings]
+    found.append(Finding(Level.OK, args.file, "file", f"it can be used; it mirrors {_names(config)}"))
+    with working("looking at this machine"):
+        found += check_machine(chosen.flows)
+    with working("asking the clusters"):
+        found += check_clusters(chosen.flows)
+    return found
+
+
+def _names(config: "MirrorConfig") -> str:
+    return ", ".join(str(flow.name) for flow in config.flows)

@@ -1,0 +1,149 @@
+"""Observes where the consumer groups of a flow stand on both sides, for `cli.groups`. Changes nothing."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
+from sparkmirror.kafka.groups import list_groups
+from sparkmirror.model import TopicPartition
+from sparkmirror.policy.filters import compile_names
+from sparkmirror.status.groups_page import GroupLine, GroupPlace
+from sparkmirror.sync.failover_look import read_groups
+from sparkmirror.sync.group_sync import followed_offsets
+from sparkmirror.sync.offset_state import OffsetState
+from sparkmirror.sync.sides import Sides, open_sides
+
+_NOBODY = GroupListing("")
+
+
+def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
+    """Groups whose whole name matches; all for "". Raises ClusterError if the target does not answer.
+
+    Without the source it is what checkpoints tell.
+    """
+    compiled = compile_names([pattern or ".*"])
+    assert compiled is not None
+    with open_sides(flow, "groups") as sides, OffsetState(flow, sides.source, sides.target) as state:
+        state.follow()
+        on_target = list_groups(sides.target)
+        if sides.source is None:
+            names = {group for group, _ in state.checkpoints if compiled.fullmatch(group)}
+            seen = _Seen(flow, state, {}, on_target, {}, read_groups(sides.target, names))
+            ends = _Ends({}, sides.target.latest_offsets(where for _, where in state.checkpoints))
+            return [_lost_line(seen, ends, name) for name in sorted(names)]
+        on_source = {name: group for name, group in list_groups(sides.source).items() if compiled.fullmatch(name)}
+        wanted = [name for name, group in on_source.items() if _why_not(flow, group) == ""]
+        committed = {name: followed_offsets(flow, found) for name, found in read_groups(sides.source, wanted).items()}
+        seen = _Seen(flow, state, on_source, on_target, committed, read_groups(sides.target, wanted))
+        ends = _read_ends(seen, sides)
+    return [_line(seen, ends, name) for name in sorted(on_source)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Both clusters at one moment; offsets by group."""
+
+    flow: FlowConfig
+    state: OffsetState
+    on_source: Mapping[str, GroupListing]
+    on_target: Mapping[str, GroupListing]
+    committed: Mapping[str, GroupOffsets]
+    target_committed: Mapping[str, GroupOffsets]
+
+    def remote(self, where: TopicPartition) -> TopicPartition:
+        """As `ledger.translate` names it: what came from the target is its own topic there."""
+        policy = self.flow.policy
+        upstream = policy.upstream_topic(where.topic)
+        if upstream is not None and policy.topic_source(where.topic) == self.flow.name.target:
+            return TopicPartition(upstream, where.partition)
+        return TopicPartition(self.flow.remote_topic(where.topic), where.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    source: Mapping[TopicPartition, int]
+    target: Mapping[TopicPartition, int]
+
+
+def _read_ends(seen: _Seen, sides: Sides) -> _Ends:
+    here = {where for offsets in seen.committed.values() for where in offsets}
+    there = {seen.remote(where) for where in here}
+    return _Ends(_latest(sides.source, here), _latest(sides.target, there))
+
+
+def _latest(admin: Admin | None, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+    return {} if admin is None else admin.latest_offsets(partitions)
+
+
+def _line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
+    group, there = seen.on_source[name], seen.on_target.get(name, _NOBODY)
+    if why_not := _why_not(seen.flow, group):
+        return GroupLine(name, group.state, there.state, (), (why_not,))
+    committed = seen.committed.get(name, {})
+    places = tuple(_place(seen, ends, name, where, committed[where].offset) for where in sorted(committed))
+    return GroupLine(name, group.state, there.state, places, tuple(_notes(seen, there, places)))
+
+
+def _place(seen: _Seen, ends: _Ends, name: str, where: TopicPartition, offset: int) -> GroupPlace:
+    remote = seen.remote(where)
+    found = seen.state.translator.translate(where, offset) if offset >= 0 else None
+    there = seen.target_committed.get(name, {}).get(remote)
+    return GroupPlace(
+        where,
+        remote,
+        offset,
+        ends.source.get(where),
+        None if found is None else found.offset,
+        found is not None and found.exact,
+        seen.state.checkpoint_times_ms.get((name, remote)),
+        None if there is None else there.offset,
+        ends.target.get(remote),
+    )
+
+
+def _lost_line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
+    """Of a group whose cluster does not answer."""
+    mine = sorted(where for group, where in seen.state.checkpoints if group == name)
+    places = tuple(_lost_place(seen, ends, name, where) for where in mine)
+    note = f"{seen.flow.name.source} does not answer: as the last checkpoints say"
+    return GroupLine(name, "", seen.on_target.get(name, _NOBODY).state, places, (note,))
+
+
+def _lost_place(seen: _Seen, ends: _Ends, name: str, remote: TopicPartition) -> GroupPlace:
+    checkpoint = seen.state.checkpoints[name, remote]
+    there = seen.target_committed.get(name, {}).get(remote)
+    return GroupPlace(
+        TopicPartition(seen.flow.policy.upstream_topic(remote.topic) or remote.topic, remote.partition),
+        remote,
+        checkpoint.upstream,
+        None,
+        checkpoint.downstream,
+        False,
+        seen.state.checkpoint_times_ms.get((name, remote)),
+        None if there is None else there.offset,
+        ends.target.get(remote),
+    )
+
+
+def _why_not(flow: FlowConfig, group: GroupListing) -> str:
+    """Why the group takes no part; "" if it does."""
+    if not group.is_consumer:
+        return f"no consumer group: {group.kind or group.protocol_type}"
+    groups = flow.offsets.groups
+    return "" if groups.accepts(group.name) else groups.why_unwanted(group.name, "groups")[1]
+
+
+def _notes(seen: _Seen, there: GroupListing, places: tuple[GroupPlace, ...]) -> Iterable[str]:
+    settings = seen.flow.offsets
+    if not places:
+        yield "it has committed no offsets of mirrored topics"
+    if unknown := sum(place.translated is None for place in places):
+        yield f"{unknown} cannot be translated: below what was mirrored, or not mirrored yet"
+    if not settings.emit_checkpoints:
+        yield "emit.checkpoints.enabled=false"
+    elif not settings.sync_groups:
+        yield "checkpoints only: sync.group.offsets.enabled=false"
+    elif there.is_active:
+        yield f"it has members on {seen.flow.name.target}, which commit for themselves"

@@ -1,0 +1,134 @@
+"""What `sparkmirror doctor` makes of what it is told: clocks, disks, releases, permissions, limits of this machine."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.cli.main import main
+from sparkmirror.engine import machine_checks
+from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable
+from sparkmirror.kafka.answers import TopicExists
+from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk
+from sparkmirror.status.findings import Finding, Level, has_failed, name_some, render_findings
+from sparkmirror.status.table import page_lines
+from sparkmirror.sync import cluster_checks
+from sparkmirror.sync.needs import CLUSTER, Need, judge_need
+
+GB = 1_000_000_000
+NEW = {0: (3, 13), 1: (4, 18), 35: (1, 5)}
+OLD = {0: (0, 8), 1: (0, 11), 2: (0, 5)}
+
+
+def test_findings_are_a_table_with_hints_and_a_sum() -> None:
+    found = [
+        Finding(Level.OK, "east", "clock", "0.01 s ahead"),
+        Finding(Level.FAIL, "this machine", "Java", "none", "install Java 17"),
+    ]
+    assert page_lines(render_findings(found)) == [
+        "      where         what   found",
+        "OK    east          clock  0.01 s ahead",
+        "FAIL  this machine  Java   none",
+        "FAIL this machine, Java: install Java 17",
+        "1 OK, 0 WARN, 1 FAIL",
+    ]
+    assert has_failed(found) and not has_failed(found[:1])
+
+
+@pytest.mark.parametrize(
+    ("ahead_seconds", "level"),
+    [(0.02, Level.OK), (-0.9, Level.OK), (-4.0, Level.WARN), (3599.0, Level.WARN), (3600.0, Level.FAIL)],
+)
+def test_a_clock_is_judged_by_what_brokers_refuse(ahead_seconds: float, level: Level) -> None:
+    assert cluster_checks.judge_clock("east", ahead_seconds).level is level
+
+
+def test_a_clock_that_is_not_told_is_to_be_compared_by_hand() -> None:
+    found = cluster_checks.judge_clock("east", None)
+    assert (found.level, found.said) == (Level.WARN, "the cluster does not tell its time")
+
+
+@pytest.mark.parametrize(("free", "level"), [(50, Level.OK), (14, Level.WARN), (2, Level.FAIL)])
+def test_the_fullest_disk_of_a_target_counts(free: int, level: Level) -> None:
+    found = cluster_checks.judge_disks("backup", [BrokerDisk(1, 90 * GB, 100 * GB), BrokerDisk(2, free * GB, 100 * GB)])
+    assert found.level is level
+    assert "broker 2" in found.said
+
+
+def test_each_broker_that_does_not_answer_is_named() -> None:
+    away = ClusterUnreachable("Cluster east (b2:9092) did not answer while connecting.")
+    answers = [BrokerAnswer(1, "b1:9092", None, 0.004, NEW), BrokerAnswer(2, "b2:9092", away)]
+    found = list(cluster_checks.judge_brokers("east", answers))
+    assert [(one.level, one.what) for one in found] == [
+        (Level.FAIL, "reachable"),
+        (Level.OK, "reachable"),
+        (Level.OK, "release"),
+    ]
+    assert "broker 2 (b2:9092)" in found[0].said and "advertised.listeners" in found[0].hint
+    assert "1 of 2 brokers answer, the slowest in 4 ms" in found[1].said
+    assert found[2].said == "Kafka 4.3"
+
+
+def test_brokers_that_are_too_old_are_told() -> None:
+    (_, release) = cluster_checks.judge_brokers("east", [BrokerAnswer(1, "b1:9092", None, 0.004, OLD)])
+    assert (release.level, release.said) == (Level.FAIL, "Kafka 2.4")
+
+
+def test_a_missing_permission_names_topics_and_what_to_grant() -> None:
+    need = Need("east", ("bills", "orders"), ("READ",), "reading the mirrored topics")
+    assert judge_need(need, {"bills": {"READ", "DESCRIBE"}, "orders": {"READ"}}).level is Level.OK
+    found = judge_need(need, {"bills": {"READ"}})
+    assert (found.level, found.said) == (
+        Level.FAIL,
+        "reading the mirrored topics: READ is not granted on 1 of 2: orders",
+    )
+    assert found.hint == "grant READ on topic orders to the principal that east.* of the file logs in as"
+
+
+def test_what_is_merely_left_undone_is_a_warning() -> None:
+    need = Need("backup", (CLUSTER,), ("ALTER",), "copying ACLs", required=False)
+    found = judge_need(need, {CLUSTER: {"DESCRIBE"}})
+    assert (found.level, found.said) == (Level.WARN, "copying ACLs: ALTER on the cluster is not granted")
+
+
+def test_topics_that_cannot_be_created_say_why() -> None:
+    refused = AuthorizationFailed("Cluster backup: creating topic x failed with CLUSTER_AUTHORIZATION_FAILED.")
+    (found,) = cluster_checks.judge_creations("backup", {"x": refused, "y": None, "z": TopicExists("there")})
+    assert found.level is Level.FAIL
+    assert found.said.startswith("1 of 3 cannot be created (x): Cluster backup: creating topic x failed")
+    assert list(cluster_checks.judge_creations("backup", {})) == []
+
+
+@pytest.mark.parametrize(("free", "level"), [(5 * GB, Level.OK), (2 * GB, Level.WARN), (1 * GB, Level.FAIL)])
+def test_memory_must_hold_the_rings_and_the_engine(free: int, level: Level) -> None:
+    assert machine_checks.judge_memory(3 * GB // 2, free).level is level
+
+
+@pytest.mark.parametrize(("limit", "level"), [(65536, Level.OK), (-1, Level.OK), (450, Level.WARN), (256, Level.FAIL)])
+def test_open_files_must_do_for_the_connections(limit: int, level: Level) -> None:
+    assert machine_checks.judge_files(limit, 100).level is level
+
+
+def test_a_full_disk_and_a_java_that_is_not_there_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert machine_checks.judge_disk("cache", tmp_path, 1_000_000, "XDG_CACHE_HOME").level is Level.FAIL
+    assert machine_checks.judge_disk("cache", tmp_path, GB, "XDG_CACHE_HOME").level is Level.WARN
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    found = machine_checks.check_java()
+    assert found.level is Level.FAIL and "JAVA_HOME" in found.said and "install a Java 17" in found.hint
+
+
+def test_memory_is_shared_between_two_processes_here() -> None:
+    assert machine_checks.check_shared_memory().level is Level.OK
+
+
+def test_a_file_with_problems_is_all_that_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nA->B.enabled = true\ntasks.max = many\n")
+    assert main(["doctor", str(file), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert {one["level"] for one in found} == {"FAIL"}
+    assert any(one["what"] == "line 4" and "tasks.max" in one["said"] for one in found)
+
+
+def test_names_are_few() -> None:
+    assert name_some(["a"] * 7) == "a, a, a, a, a and 2 more"
