@@ -29,6 +29,7 @@ from sparkmirror.cli import (
     throttle,
     topics,
     topology,
+    verify,
     version,
 )
 from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
@@ -47,6 +48,7 @@ _VERBS = (
     offsets,
     gaps,
     topology,
+    verify,
     failover,
     failback,
     pause,

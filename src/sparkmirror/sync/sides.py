@@ -1,6 +1,6 @@
 """Both clusters of a flow as verbs look at them, of which the source may be gone; what of it is mirrored, and how far.
 
-Called by what `cli.failover`, `cli.failback`, `cli.offsets` and `cli.status` ask.
+Called by what `cli.failover`, `cli.failback`, `cli.gaps`, `cli.offsets`, `cli.status` and `cli.verify` ask.
 """
 
 from collections.abc import Iterator
@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.ledger.gaps import Gap, list_gaps
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
+
+_READ_SECONDS_MAX = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,17 @@ def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]
         if not topic.internal and flow.should_replicate(name) and not flow.policy.is_heartbeats_topic(name)
         for number in range(topic.partitions)
     ]
+
+
+def ledger_gaps(flow: FlowConfig) -> list[Gap]:
+    """What was lost before or after it was mirrored, in the order in which it was found. Raises ClusterError."""
+    topic = ledger_topics(flow.name.source, flow.offset_storage_topic).gaps
+    with open_admin(flow.target, "gaps") as admin:
+        if topic not in admin.list_topics([topic]):
+            return []
+    with open_tail(flow.target, "gaps", [TopicPartition(topic, 0)]) as tail:
+        records = [(record.key, record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
+    return list_gaps(flow.name.source, records)
 
 
 def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:

@@ -18,6 +18,7 @@ _PRINTABLE = frozenset(string.printable.encode()) - frozenset(b"\\\t\n\r\x0b\x0c
 MISSING = "missing"
 SURPLUS = "surplus"
 SWAPPED = "swapped"
+UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ class Followed:
 def follow(source: Sequence[Hashable], target: Sequence[Hashable], start: int, must_reach: int) -> Followed:
     """Reads `target` as the source's records from row `start` on; those below row `must_reach` must all be there.
 
-    What the target has beyond them may be the source's next records: a mirror that runs is ahead of what it noted.
+    What the target has beyond them may be the source's next records: they come again, or a mirror that runs is ahead of
+    what it noted.
     """
     places: dict[Hashable, list[int]] = defaultdict(list)
     for place, content in enumerate(source):
@@ -38,8 +39,8 @@ def follow(source: Sequence[Hashable], target: Sequence[Hashable], start: int, m
             found.surplus += 1
             found.first_surplus = found.first_surplus or (at, there)
             continue
-        if row > reached:
-            found.missing += row - reached
+        if (left_out := min(row, must_reach) - reached) > 0:
+            found.missing += left_out
             found.first_missing = found.first_missing or (reached, there)
         if row < reached:
             found.repeated += 1

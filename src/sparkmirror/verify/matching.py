@@ -52,7 +52,8 @@ NO_PART = Part(memoryview(b""), np.empty((0, COLUMNS), np.int64), -1)
 class Findings:
     """Counts of records, but for `bytes` (of source batches) and `identical_bytes` (of those found byte for byte).
 
-    `first` is the first difference. `loose_source` and `loose_target` count records of each of the span's regions.
+    `holes` is what compaction took, `repeated` what the target has twice, `lost` what the gap ledger tells of. `first`
+    is the first difference. `loose_source` and `loose_target` count records of each of the span's regions.
     """
 
     loose_source: NDArray[np.int64]
@@ -61,6 +62,8 @@ class Findings:
     different: int = 0
     missing: int = 0
     surplus: int = 0
+    repeated: int = 0
+    lost: int = 0
     holes: int = 0
     clamped: int = 0
     bytes: int = 0
@@ -94,6 +97,12 @@ class _Side:
             self.reached = self._span.reached(part.next_offset) if self._is_target else part.next_offset
 
 
+def empty_findings(span: Span) -> Findings:
+    """Before anything is compared."""
+    regions = len(span.regions)
+    return Findings(np.zeros(regions, np.int64), np.zeros(regions, np.int64))
+
+
 def match(span: Span, source_parts: Iterator[Part], target_parts: Iterator[Part]) -> Findings:
     """Compares all of the span. Raises ProtocolError where a batch cannot be decoded."""
     return _Match(span, source_parts, target_parts).run()
@@ -107,8 +116,7 @@ class _Match:
         self._source = _Side(source_parts, span, is_target=False)
         self._target = _Side(target_parts, span, is_target=True)
         self._at = span.first
-        regions = len(span.regions)
-        self._found = Findings(np.zeros(regions, np.int64), np.zeros(regions, np.int64))
+        self._found = empty_findings(span)
 
     def run(self) -> Findings:
         while not (self._source.is_over and self._target.is_over and self._at >= self._span.end):
@@ -207,6 +215,16 @@ class _Match:
             row = likeness.first_only_target[0]
             other = see(theirs, row)
             found.note(Difference(SURPLUS, int(rebased[row]), other.offset, None, other.as_json()))
+
+
+def records_of(part: Part, first: int, end: int) -> Iterator[Seen]:
+    """The records of a part at offsets `first` … `end - 1`, one by one: for a few. Raises ProtocolError."""
+    while first < end:
+        columns, first_left = _decode(part, first, end)
+        for row, offset in enumerate(columns.offsets.tolist()):
+            if first <= offset < end:
+                yield see(columns, row)
+        first = first_left
 
 
 def _overlapping(table: NDArray[np.int64], first: int, end: int) -> NDArray[np.int64]:

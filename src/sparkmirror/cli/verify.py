@@ -1,0 +1,101 @@
+"""`sparkmirror verify FILE`: whether the target holds what the source holds, record for record."""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
+from sparkmirror.cli.order import add_topic_pattern, check_pattern
+from sparkmirror.cli.output import add_format, show
+from sparkmirror.errors import ConfigError, SparkMirrorError
+
+if TYPE_CHECKING:
+    from sparkmirror.config.flows import MirrorConfig
+    from sparkmirror.verify.job import Choice, Progress
+    from sparkmirror.verify.report import FlowReport
+
+_DESCRIPTION = (
+    "Compare what both clusters hold of each mirrored partition: key, value, headers and timestamp of every record, in "
+    "order, through the offset map. A running mirror need not stop. Exit status 0 when all is equal, 1 when it is not "
+    "or cannot be proven; the first difference of each partition is shown with both records."
+)
+_TELL_SECONDS = 5.0
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to argparse's subparsers."""
+    parser = add_verb(verbs, "verify", "whether the target holds what the source holds", _DESCRIPTION, execute)
+    add_file_arguments(parser)
+    add_topic_pattern(parser)
+    parser.add_argument(
+        "--sample", metavar="PERCENT", type=float, default=100.0, help="compare so much of each partition, by chance"
+    )
+    parser.add_argument("--seed", metavar="N", type=int, help="the same sample again")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the report as a page too")
+    parser.add_argument("--master", metavar="URL", help="a Spark master (default: this machine)")
+    add_format(parser)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Compares, prints and gives the exit status. Raises ConfigError, ClusterError, SparkMirrorError."""
+    from sparkmirror.source.commands import Selection
+    from sparkmirror.verify.job import Choice
+    from sparkmirror.verify.report import exit_status
+
+    check_pattern(args.topic)
+    if not 0 < args.sample <= 100:
+        raise ConfigError(f"`--sample {args.sample:g}`: a percentage is more than 0 and at most 100")
+    config = read_file(args)
+    choice = Choice(Selection(args.topic).covers, args.sample, args.seed)
+    reports = _verify(config, choice, args)
+    _publish(reports, args)
+    return exit_status(reports)
+
+
+def _verify(config: "MirrorConfig", choice: "Choice", args: argparse.Namespace) -> "list[FlowReport]":
+    from sparkmirror.engine.speech import speak_as_driver
+    from sparkmirror.verify.job import verify_flow
+    from sparkmirror.verify.session import comparing_session
+
+    speak_as_driver()
+    with (
+        tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch,
+        comparing_session(Path(scratch), args.master, debug=args.debug) as spark,
+    ):
+        return [verify_flow(spark, config, flow, choice, _teller(str(flow.name))) for flow in config.flows]
+
+
+def _publish(reports: "list[FlowReport]", args: argparse.Namespace) -> None:
+    if args.html is not None:
+        from sparkmirror.verify.html_page import render_html
+
+        _write(args.html, render_html(reports))
+    from sparkmirror.verify.report import render_report
+
+    show(args, [one.as_json() for one in reports], lambda: [part for one in reports for part in render_report(one)])
+
+
+def _write(file: Path, page: str) -> None:
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as problem:
+        raise SparkMirrorError(f"{file} could not be written: {problem.strerror}.", "Choose another --html.") from None
+
+
+def _teller(flow: str) -> "Progress":
+    """Says now and then how far it is, with an estimate, for who waits at a terminal or reads a log."""
+    began = told_at = time.monotonic()
+
+    def tell(done: int, spans: int) -> None:
+        nonlocal told_at
+        now = time.monotonic()
+        if now - told_at < _TELL_SECONDS:
+            return
+        told_at = now
+        left = f", about {(now - began) * (spans - done) / done:.0f} s left" if done else ""
+        print(f"{flow}: {done} of {spans} ranges compared{left}", file=sys.stderr)
+
+    return tell

@@ -1,0 +1,133 @@
+"""Compares flows: observe both clusters, plan spans, have Spark compare them, fold the answers.
+
+Called by `cli.verify` and `cli.migrate`.
+"""
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.config.flows import FlowConfig, MirrorConfig
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.model import TopicPartition
+from sparkmirror.verify.data_source import COUNTS, KafkaComparison
+from sparkmirror.verify.difference import Difference
+from sparkmirror.verify.observe import Observed, observe
+from sparkmirror.verify.plan import SPAN_OFFSETS, Standing, Uncompared, choose_sample, plan_spans
+from sparkmirror.verify.report import Compared, FlowReport
+from sparkmirror.verify.span import Span
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_POLL_SECONDS = 0.1
+Progress = Callable[[int, int], None]
+"""Spans that are done, and all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of a flow to compare: partitions, and how many of their spans."""
+
+    wanted: Callable[[TopicPartition], bool]
+    sample_percent: float = 100.0
+    seed: int | None = None
+    span_offsets: int = SPAN_OFFSETS
+
+
+def verify_flow(
+    spark: "SparkSession", config: MirrorConfig, flow: FlowConfig, choice: Choice, progress: Progress
+) -> FlowReport:
+    """Compares one flow. Raises ConfigError, ClusterError, and SparkMirrorError when Spark's job fails."""
+    began = time.monotonic()
+    found = observe(flow, choice.wanted)
+    plans = [(standing, *plan_spans(standing, choice.span_offsets)) for standing in found.standings]
+    spans = [span for _, members, _ in plans for span in members]
+    if choice.sample_percent < 100:
+        spans = choose_sample(spans, choice.sample_percent, random.Random(choice.seed))
+    rows = compare_spans(spark, config.text, flow, spans, progress) if spans else []
+    return _report(flow, found, plans, rows, choice, time.monotonic() - began)
+
+
+def compare_spans(
+    spark: "SparkSession", config_text: str, flow: FlowConfig, spans: Sequence[Span], progress: Progress
+) -> list[Any]:
+    """Rows of one partition each: its sums, and its first difference. Raises SparkMirrorError."""
+    from pyspark.sql import functions as F
+
+    spark.dataSource.register(KafkaComparison)
+    compared = (
+        spark.read.format("kafka-comparison")
+        .option("config", config_text)
+        .option("flow", str(flow.name))
+        .option("spans", json.dumps([span.as_json() for span in spans]))
+        .load()
+    )
+    folded = compared.groupBy("topic", "partition").agg(
+        *(F.sum(name).alias(name) for name in COUNTS),
+        F.min_by("difference", "upstream").alias("difference"),
+        F.collect_set("problem").alias("problems"),
+    )
+    return _collect(spark, folded.collect, len(spans), progress)
+
+
+def _collect(spark: "SparkSession", collect: Callable[[], list[Any]], spans: int, progress: Progress) -> list[Any]:
+    """Runs Spark's job on a thread, and tells how far it is."""
+    rows: list[Any] = []
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            rows.extend(collect())
+        except BaseException as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=run, name="sparkmirror-verify", daemon=True)
+    thread.start()
+    tracker = spark.sparkContext.statusTracker()
+    while thread.is_alive():
+        thread.join(_POLL_SECONDS)
+        progress(_done(tracker, spans), spans)
+    if problems:
+        said = str(problems[0]).strip().splitlines() or [type(problems[0]).__name__]
+        raise SparkMirrorError(f"Spark could not compare: {said[-1] if len(said) > 1 else said[0]}", "See --debug.")
+    progress(spans, spans)
+    return rows
+
+
+def _done(tracker: Any, spans: int) -> int:
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    return sum(stage.numCompletedTasks for stage in stages if stage is not None and stage.numTasks == spans)
+
+
+def _report(
+    flow: FlowConfig,
+    found: Observed,
+    plans: Iterable[tuple[Standing, list[Span], list[Uncompared]]],
+    rows: Iterable[Any],
+    choice: Choice,
+    seconds: float,
+) -> FlowReport:
+    by_partition = {TopicPartition(row["topic"], row["partition"]): row for row in rows}
+    partitions = [
+        _compared(standing, by_partition.get(standing.source), left_out)
+        for standing, _, left_out in plans
+        if standing.source in by_partition or left_out
+    ]
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    return FlowReport(
+        flow.name, tuple(partitions), found.gaps, found.skipped, found.behind, seconds, choice.sample_percent, at
+    )
+
+
+def _compared(standing: Standing, row: Any, left_out: Sequence[Uncompared]) -> Compared:
+    counts = {name: int(row[name] or 0) if row is not None else 0 for name in COUNTS}
+    first = row["difference"] if row is not None else None
+    difference = None if first is None else Difference.from_json(json.loads(first))
+    problems = tuple(row["problems"]) if row is not None else ()
+    return Compared(standing.source, standing.target, counts, difference, tuple(left_out), problems)

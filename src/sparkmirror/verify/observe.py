@@ -1,0 +1,102 @@
+"""What is known of a flow's partitions before they are compared: logs, ledger, offset map, settings. Called by
+`verify.job`; judged by `verify.plan`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.errors import ConfigError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import ConfigEntry
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.model import TopicPartition
+from sparkmirror.sync.offset_state import OffsetState
+from sparkmirror.sync.sides import ledger_gaps, ledger_offsets, mirrored_partitions
+from sparkmirror.verify.plan import Standing
+
+_POLICY = "cleanup.policy"
+_TIMES = "message.timestamp.type"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """`behind` counts the source offsets that are not mirrored yet; `skipped` says why a topic is not compared."""
+
+    standings: tuple[Standing, ...]
+    gaps: tuple[Gap, ...]
+    behind: int
+    skipped: Mapping[str, str]
+
+
+def observe(flow: FlowConfig, wanted: Callable[[TopicPartition], bool]) -> Observed:
+    """Of the source partitions that are `wanted`. Raises ClusterError, also where the flow has never run.
+
+    Raises ConfigError for a flow that changes its records.
+    """
+    if flow.transforms.steps:
+        raise ConfigError(
+            f"{flow.name} changes records on their way (transforms), so there is nothing to compare them with.",
+            "Name the other flows: --flow.",
+        )
+    with open_admin(flow.source, "verify") as source, open_admin(flow.target, "verify") as target:
+        partitions = [where for where in mirrored_partitions(flow, source) if wanted(where)]
+        skipped = _skipped(flow, source, target, partitions)
+        partitions = [where for where in partitions if where.topic not in skipped]
+        standings = _standings(flow, source, target, partitions)
+    behind = sum(max(one.source_end - max(one.position, one.source_start), 0) for one in standings)
+    gaps = tuple(gap for gap in ledger_gaps(flow) if wanted(gap.partition))
+    return Observed(tuple(_with_gaps(standings, gaps)), gaps, behind, skipped)
+
+
+def _skipped(flow: FlowConfig, source: Admin, target: Admin, partitions: Iterable[TopicPartition]) -> dict[str, str]:
+    counts = {name: topic.partitions for name, topic in source.list_topics({one.topic for one in partitions}).items()}
+    remote = {name: flow.remote_topic(name) for name in counts}
+    there = target.list_topics(set(remote.values())) if remote else {}
+    skipped = {}
+    for name, count in counts.items():
+        if remote[name] not in there:
+            skipped[name] = f"the target has no topic {remote[name]}"
+        elif flow.partitioning == "key" and there[remote[name]].partitions != count:
+            skipped[name] = "its records are put by key into another number of partitions"
+    return skipped
+
+
+def _standings(flow: FlowConfig, source: Admin, target: Admin, partitions: Iterable[TopicPartition]) -> list[Standing]:
+    """The order of the questions matters: see `Standing`."""
+    remote = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
+    target_ends = target.latest_offsets(remote.values(), read_committed=True)
+    positions = ledger_offsets(flow)
+    with OffsetState(flow, source, target) as state:
+        state.follow()
+        maps = {where: state.maps.map_of(where) for where in remote}
+    source_starts, target_starts = source.earliest_offsets(remote), target.earliest_offsets(remote.values())
+    source_ends = source.latest_offsets(remote)
+    settings = source.describe_configs({where.topic for where in remote}, [_POLICY])
+    remote_settings = target.describe_configs({where.topic for where in remote.values()}, [_POLICY, _TIMES])
+    return [
+        Standing(
+            where, there, maps[where], positions.get(where, 0),
+            source_starts.get(where, 0), source_ends.get(where, 0),
+            target_starts.get(there, 0), target_ends.get(there, 0),
+            (),
+            _is_compacted(settings, where.topic), _is_compacted(remote_settings, there.topic),
+            _value(remote_settings, there.topic, _TIMES) != "LogAppendTime", flow.clamp_timestamps,
+        )
+        for where, there in remote.items()
+    ]  # fmt: skip
+
+
+def _with_gaps(standings: Iterable[Standing], gaps: Iterable[Gap]) -> Iterable[Standing]:
+    for one in standings:
+        yield replace(one, gaps=tuple(gap for gap in gaps if gap.partition == one.source))
+
+
+def _is_compacted(settings: Mapping[str, Mapping[str, ConfigEntry]], topic: str) -> bool:
+    return "compact" in _value(settings, topic, _POLICY)
+
+
+def _value(settings: Mapping[str, Mapping[str, ConfigEntry]], topic: str, key: str) -> str:
+    entry = settings.get(topic, {}).get(key)
+    return (entry.value if entry is not None else None) or ""

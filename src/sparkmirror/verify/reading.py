@@ -1,0 +1,211 @@
+"""Reads a range of one partition's log as it lies there, in large answers, the next one under way meanwhile.
+
+Called by `verify.data_source` in Spark's workers. Blocking; leaders that move and links that break are found again.
+"""
+
+import select
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkmirror.batch.header import CONTROL, MAGIC, TRANSACTIONAL
+from sparkmirror.batch.headers import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    MAGIC_NUMBER,
+    NEXT_OFFSET,
+    PRODUCER_ID,
+    read_headers,
+)
+from sparkmirror.errors import AuthenticationFailed, ClusterError, ClusterUnreachable, ProtocolError
+from sparkmirror.kafka.dial import dial
+from sparkmirror.kafka.errors import error_name
+from sparkmirror.kafka.lookup import look_up
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire import AbortedTransaction, FetchedPartition, FetchPosition
+from sparkmirror.model import NO_EPOCH, TopicPartition
+from sparkmirror.relay.lease import PrivateMemory
+from sparkmirror.source.fetch import FetchConnection, FetchLimits, Frame
+from sparkmirror.verify.matching import Part
+
+_ANSWER_BYTES: Final = 8 << 20
+_SILENCE_SECONDS_MAX: Final = 30.0
+_PAUSE_SECONDS: Final = 0.2
+_OFFSET_OUT_OF_RANGE: Final = 1
+_TOPIC_AUTHORIZATION_FAILED: Final = 29
+
+
+class RangeGone(ClusterError):
+    """The log does not hold what was to be read: retention was faster, or the topic was made anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """What to read: offsets `first` … `end - 1`. With `read_committed` without what transactions aborted."""
+
+    where: TopicPartition
+    first: int
+    end: int
+    read_committed: bool
+
+
+def read_parts(settings: ClientSettings, wanted: LogRange) -> Iterator[Part]:
+    """The batches of the range, in order. `end` must not lie beyond the log's end.
+
+    Raises RangeGone, ClusterUnreachable when nothing comes for 30 s, AuthorizationFailed, ProtocolError.
+    """
+    position = wanted.first
+    with _Reader(settings, wanted) as reader:
+        while position < wanted.end:
+            part = reader.next_part(position)
+            position = part.next_offset
+            yield part
+
+
+class _Reader:
+    """One connection to the partition's leader; a question is always under way."""
+
+    def __init__(self, settings: ClientSettings, wanted: LogRange) -> None:
+        self._settings = settings
+        self._wanted = wanted
+        self._limits = FetchLimits(_ANSWER_BYTES, _ANSWER_BYTES, 1, 500, wanted.read_committed, settings.client_rack)
+        self._connection: FetchConnection | None = None
+        self._asked = -1
+        self._topic_key: object = None
+        self._problem = ""
+
+    def __enter__(self) -> "_Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def next_part(self, position: int) -> Part:
+        """What lies at `position`. The question for what follows is sent before this returns."""
+        give_up_at = time.monotonic() + _SILENCE_SECONDS_MAX
+        while True:
+            try:
+                part = self._try(position)
+            except (OSError, ProtocolError, ClusterUnreachable) as problem:
+                self._fail(str(problem))
+                part = None
+            if part is not None:
+                return part
+            if time.monotonic() > give_up_at:
+                raise ClusterUnreachable(
+                    f"Cluster {self._settings.alias} sends no more of {self._wanted.where} from offset {position} on"
+                    f"{': ' if self._problem else '.'}{self._problem}",
+                    "A transaction that was never ended holds readers up too.",
+                )
+
+    def _fail(self, problem: str) -> None:
+        self._close()
+        self._problem = problem
+        time.sleep(_PAUSE_SECONDS)
+
+    def _try(self, position: int) -> Part | None:
+        connection = self._connection or self._connect()
+        if not connection.waiting:
+            self._ask(connection, position)
+        frame = self._receive(connection)
+        if frame is None:
+            return None
+        response = connection.decode(frame)
+        fetched = next(iter(response.partitions), None)
+        if response.error or fetched is None:
+            self._fail(f"error {error_name(response.error)}" if response.error else "")
+            return None
+        if fetched.error or fetched.diverging_offset >= 0:
+            self._judge(fetched, position)
+            return None
+        part = _part(frame.buffer, fetched, position, self._wanted)
+        if part is not None and part.next_offset < self._wanted.end:
+            self._ask(connection, part.next_offset)
+        return part
+
+    def _connect(self) -> FetchConnection:
+        where = self._wanted.where
+        view = look_up(self._settings, [where.topic])
+        if where not in view.leaders:
+            code = view.errors.get(where.topic, 0)
+            raise ClusterUnreachable(f"{where} has no leader{f' ({error_name(code)})' if code else ''}")
+        host, port = view.brokers[view.leaders[where]]
+        connection = FetchConnection(dial(host, port, self._settings), PrivateMemory(), self._limits)
+        self._connection = connection
+        self._topic_key = view.topic_ids[where.topic] if connection.by_id else where.topic
+        return connection
+
+    def _ask(self, connection: FetchConnection, position: int) -> None:
+        connection.send_alone(
+            FetchPosition(self._topic_key, self._wanted.where.partition, position, NO_EPOCH, _ANSWER_BYTES)  # type: ignore[arg-type]
+        )
+
+    def _receive(self, connection: FetchConnection) -> Frame | None:
+        """The answer; None when nothing comes for too long."""
+        give_up_at = time.monotonic() + _SILENCE_SECONDS_MAX
+        while time.monotonic() < give_up_at:
+            frame = connection.receive()
+            if frame is not None:
+                return frame
+            select.select([connection.link.socket], [], [], 1.0)
+        self._fail("the broker does not answer")
+        return None
+
+    def _judge(self, fetched: FetchedPartition, position: int) -> None:
+        if fetched.error == _OFFSET_OUT_OF_RANGE:
+            raise RangeGone(f"{self._wanted.where} on {self._settings.alias} no longer holds offset {position}.")
+        if fetched.error == _TOPIC_AUTHORIZATION_FAILED:
+            raise AuthenticationFailed(
+                f"Cluster {self._settings.alias} does not let us read {self._wanted.where.topic}.",
+                "Grant READ on it to SparkMirror's principal.",
+            )
+        self._fail(error_name(fetched.error))
+
+
+def _part(buffer: memoryview, fetched: FetchedPartition, position: int, wanted: LogRange) -> Part | None:
+    """The batches of data from `position` on; None where the log has no more yet."""
+    headers = read_headers(buffer, fetched.start, fetched.stop)
+    table = headers.table[headers.table[:, NEXT_OFFSET] > position]
+    if not len(table):
+        readable = fetched.last_stable_offset if wanted.read_committed else fetched.high_watermark
+        return Part(buffer, table, wanted.end) if readable >= wanted.end else None
+    next_offset = int(table[-1, NEXT_OFFSET])
+    _begin_old_messages(table, position)
+    data = table[:, ATTRIBUTES] & CONTROL == 0
+    if fetched.aborted:
+        data &= _committed(table, fetched.aborted)
+    return Part(buffer, table[data & (table[:, BASE_OFFSET] < wanted.end)], next_offset)
+
+
+def _begin_old_messages(table: NDArray[np.int64], position: int) -> None:
+    """A compressed message of magic 0 or 1 has the offset of its last record: its first may be as low as follows."""
+    old = table[:, MAGIC_NUMBER] != MAGIC
+    if old.any():
+        before = np.concatenate(([position], table[:-1, NEXT_OFFSET]))
+        table[old, BASE_OFFSET] = np.minimum(before, table[:, BASE_OFFSET])[old]
+
+
+def _committed(table: NDArray[np.int64], aborted: Sequence[AbortedTransaction]) -> NDArray[np.bool_]:
+    """Which batches no aborted transaction wrote (KIP-98): one ends at its producer's next marker."""
+    waiting = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
+    open_producers: set[int] = set()
+    committed = np.ones(len(table), np.bool_)
+    columns = table[:, [NEXT_OFFSET, ATTRIBUTES, PRODUCER_ID]].tolist()
+    for row, (next_offset, attributes, producer) in enumerate(columns):
+        while waiting and waiting[0].first_offset < next_offset:
+            open_producers.add(waiting.popleft().producer_id)
+        if attributes & CONTROL:
+            open_producers.discard(producer)
+        elif attributes & TRANSACTIONAL and producer in open_producers:
+            committed[row] = False
+    return committed

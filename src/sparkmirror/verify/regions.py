@@ -1,0 +1,108 @@
+"""Compares the regions of a span that hold records: read once more, with their surroundings. Called by
+`verify.data_source` after `verify.matching` has counted what lies there.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from sparkmirror.verify.difference import MISSING, SURPLUS, Difference, Seen
+from sparkmirror.verify.following import Followed, follow
+from sparkmirror.verify.matching import Findings, Part, records_of
+from sparkmirror.verify.span import Region, Span
+
+_DIGEST_BYTES = 16
+Read = Callable[[bool, int, int], Iterator[Part]]
+"""Parts of the target (True) or the source, from one offset up to another."""
+
+
+@dataclass(slots=True)
+class _Log:
+    """A stretch of one side: offsets, and digests of the contents."""
+
+    offsets: list[int] = field(default_factory=list)
+    digests: list[bytes] = field(default_factory=list)
+
+    def rows_below(self, offset: int) -> int:
+        return sum(one < offset for one in self.offsets)
+
+
+def match_regions(span: Span, found: Findings, read: Read) -> None:
+    """Adds to `found` what the regions hold. Raises what `read` raises, and ProtocolError."""
+    for region, loose, loose_target in zip(
+        span.regions, found.loose_source.tolist(), found.loose_target.tolist(), strict=True
+    ):
+        if loose or loose_target:
+            _match_region(span, region, found, read)
+
+
+def _match_region(span: Span, region: Region, found: Findings, read: Read) -> None:
+    around = region.target_end - region.target_first
+    first, end = max(region.first - around, span.source_log_start), min(region.end + around, span.source_log_end)
+    ours = _read(span, read, False, first, end)
+    theirs = _read(span, read, True, region.target_first, min(region.target_end, span.target_log_end))
+    followed = follow(ours.digests, theirs.digests, ours.rows_below(region.first), ours.rows_below(region.end))
+    found.equal += followed.equal
+    found.repeated += followed.repeated
+    _note_missing(span, region, followed, ours, theirs, found, read)
+    _note_surplus(span, region, followed, ours, theirs, found, read)
+
+
+def _note_missing(
+    span: Span, region: Region, followed: Followed, ours: _Log, theirs: _Log, found: Findings, read: Read
+) -> None:
+    if followed.first_missing is None:
+        return
+    if _is_ledgered(span, region):
+        found.lost += followed.missing
+    elif span.target_compacted:
+        found.holes += followed.missing
+    else:
+        row, there = followed.first_missing
+        found.missing += followed.missing
+        upstream = ours.offsets[row]
+        one = _see(read, False, upstream)
+        found.note(Difference(MISSING, upstream, _offset(theirs, there, region.target_end), one.as_json()))
+
+
+def _note_surplus(
+    span: Span, region: Region, followed: Followed, ours: _Log, theirs: _Log, found: Findings, read: Read
+) -> None:
+    if followed.first_surplus is None:
+        return
+    if span.source_compacted:
+        found.holes += followed.surplus
+    else:
+        row, there = followed.first_surplus
+        found.surplus += followed.surplus
+        other = _see(read, True, theirs.offsets[there])
+        found.note(Difference(SURPLUS, _offset(ours, row, region.end), other.offset, None, other.as_json()))
+
+
+def _is_ledgered(span: Span, region: Region) -> bool:
+    """Whether the gap ledger tells of what is missing here."""
+    lost = any(first <= region.end and end >= region.first for first, end in span.lost)
+    return lost or any(first <= region.target_end and end >= region.target_first for first, end in span.target_lost)
+
+
+def _offset(log: _Log, row: int, otherwise: int) -> int:
+    return log.offsets[row] if row < len(log.offsets) else otherwise
+
+
+def _read(span: Span, read: Read, is_target: bool, first: int, end: int) -> _Log:
+    log = _Log()
+    for part in read(is_target, first, end):
+        for record in records_of(part, first, end):
+            log.offsets.append(record.offset)
+            log.digests.append(_digest(record, with_time=span.with_times and not span.may_clamp))
+    return log
+
+
+def _digest(record: Seen, *, with_time: bool) -> bytes:
+    return blake2b(repr(record.content(with_time=with_time)).encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+def _see(read: Read, is_target: bool, offset: int) -> Seen:
+    return next(
+        record for part in read(is_target, offset, offset + 1) for record in records_of(part, offset, offset + 1)
+    )

@@ -1,0 +1,188 @@
+"""What a comparison found, for people and for programs. Pure.
+
+Made by `verify.job`, printed by `cli.verify`, drawn by `verify.html_page`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.status.table import Page, make_table
+from sparkmirror.verify.difference import Difference
+from sparkmirror.verify.plan import UNPROVEN, Uncompared
+
+EQUAL: Final = "equal"
+DIFFERENT: Final = "different"
+UNKNOWN: Final = "unproven"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One partition. Counts are of records; `bytes` are those of source batches, `identical_bytes` of batches that the
+    target has byte for byte. `problems` say what could not be read."""
+
+    source: TopicPartition
+    target: TopicPartition
+    counts: Mapping[str, int]
+    difference: Difference | None = None
+    uncompared: tuple[Uncompared, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def differences(self) -> int:
+        """Records that are not the same, missing, or more than the source has."""
+        return sum(self.counts.get(name, 0) for name in ("different", "missing", "surplus"))
+
+    @property
+    def verdict(self) -> str:
+        if self.differences:
+            return DIFFERENT
+        unproven = [one for one in self.uncompared if one.reason in UNPROVEN]
+        return UNKNOWN if self.problems or (unproven and not self.counts.get("equal")) else EQUAL
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "target_topic": self.target.topic,
+            "verdict": self.verdict,
+            **self.counts,
+            "first_difference": None if self.difference is None else self.difference.as_json(),
+            "uncompared": [one.as_json() for one in self.uncompared],
+            "problems": list(self.problems),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FlowReport:
+    """One flow. `behind` source offsets were not mirrored yet; `sample_percent` of the spans were compared."""
+
+    flow: FlowName
+    partitions: tuple[Compared, ...]
+    gaps: tuple[Gap, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    behind: int = 0
+    seconds: float = 0.0
+    sample_percent: float = 100.0
+    at: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Different if anything is; else unproven if anything is."""
+        verdicts = {one.verdict for one in self.partitions}
+        if DIFFERENT in verdicts:
+            return DIFFERENT
+        return UNKNOWN if UNKNOWN in verdicts or self.skipped else EQUAL
+
+    def total(self, name: str) -> int:
+        return sum(one.counts.get(name, 0) for one in self.partitions)
+
+    @property
+    def differences(self) -> int:
+        return sum(one.differences for one in self.partitions)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "flow": str(self.flow),
+            "verdict": self.verdict,
+            "at": self.at,
+            "seconds": round(self.seconds, 3),
+            "sample_percent": self.sample_percent,
+            "records": self.total("equal") + self.differences,
+            "differences": self.differences,
+            "bytes": self.total("bytes"),
+            "identical_bytes": self.total("identical_bytes"),
+            "behind": self.behind,
+            "partitions": [one.as_json() for one in self.partitions],
+            "gaps": [gap.as_json() for gap in self.gaps],
+            "skipped": dict(self.skipped),
+        }
+
+
+def render_report(report: FlowReport) -> Page:
+    """A sentence for the flow, a table of what is not simply equal, and each first difference with both records."""
+    page: Page = [_headline(report)]
+    noted = [one for one in report.partitions if one.verdict != EQUAL]
+    if noted:
+        titles = ("partition", "on the target", "verdict", "equal", "different", "missing", "surplus")
+        rows = [
+            (one.source, one.target.topic, one.verdict,
+             *(f"{one.counts.get(name, 0):,}" for name in ("equal", "different", "missing", "surplus")))
+            for one in noted
+        ]  # fmt: skip
+        page.append(make_table(titles, rows, indent=2))
+    page += [line for one in noted if one.difference is not None for line in _shown(one, one.difference)]
+    page += [f"  {one.source}: {problem}" for one in report.partitions for problem in one.problems]
+    return page + render_remarks(report)
+
+
+def _headline(report: FlowReport) -> str:
+    records = report.total("equal") + report.differences
+    rate = f", {records / report.seconds:,.0f}/s" if report.seconds > 0 else ""
+    share = 100 * report.total("identical_bytes") / max(report.total("bytes"), 1)
+    sampled = "" if report.sample_percent >= 100 else f" in a sample of {report.sample_percent:g} %"
+    words = {EQUAL: "equal", DIFFERENT: f"DIFFERENT, {report.differences:,} records", UNKNOWN: "not proven equal"}
+    return (
+        f"{report.flow}: {words[report.verdict]}{sampled}: {records:,} records of {len(report.partitions)} partitions "
+        f"compared in {report.seconds:.1f} s{rate}; {share:.0f} % of the bytes in identical batches"
+    )
+
+
+def render_remarks(report: FlowReport) -> list[str]:
+    """What was not compared, and what is allowed to differ and does."""
+    words = {
+        "repeated": "records are on the target twice, as at-least-once may have them after a crash",
+        "holes": "records were taken by log compaction on one side only",
+        "clamped": "records have a timestamp lowered by timestamps.clamp",
+        "lost": "records are known to be lost: see `sparkmirror gaps`",
+    }
+    lines = [f"  {report.total(name):,} {sentence}" for name, sentence in words.items() if report.total(name)]
+    reasons: dict[str, int] = {}
+    for one in (one for partition in report.partitions for one in partition.uncompared):
+        reasons[one.reason] = reasons.get(one.reason, 0) + one.end - one.first
+    lines += [f"  {offsets:,} source offsets were not compared: {reason}" for reason, offsets in reasons.items()]
+    lines += [f"  topic {topic} was not compared: {reason}" for topic, reason in report.skipped.items()]
+    if report.behind:
+        lines.append(f"  {report.behind:,} source offsets are not mirrored yet")
+    if report.gaps:
+        lines.append(f"  {len(report.gaps)} gaps are in the ledger: see `sparkmirror gaps`")
+    return lines
+
+
+def _shown(one: Compared, first: Difference) -> list[str]:
+    where = f"upstream offset {first.upstream}, downstream offset {first.downstream}"
+    lines = [f"  {one.source}: the first difference ({first.kind}) is at {where}"]
+    lines += [f"    {first.detail}"] if first.detail else []
+    for side, record in (("source", first.source), ("target", first.target)):
+        lines.append(f"    {side}: {render_record(record)}")
+    return lines
+
+
+def render_record(record: Mapping[str, Any] | None) -> str:
+    """On one line."""
+    if record is None:
+        return "no such record"
+    headers = ", ".join(f"{name}={_quoted(value)}" for name, value in record["headers"])
+    more = record["headers_count"] - len(record["headers"])
+    headers += f" and {more} more" if more else ""
+    return (
+        f"offset {record['offset']}, timestamp {record['timestamp_ms']}, key {_quoted(record['key'])}, "
+        f"value {_quoted(record['value'])}, headers [{headers}]"
+    )
+
+
+def _quoted(text: str | None) -> str:
+    return "null" if text is None else f'"{text}"'
+
+
+def exit_status(reports: Iterable[FlowReport]) -> int:
+    """0 where all is equal, else 1."""
+    return int(any(report.verdict != EQUAL for report in reports))
+
+
+def join_json(reports: Sequence[FlowReport]) -> str:
+    """One document for all flows."""
+    return json.dumps([report.as_json() for report in reports], indent=2)
