@@ -26,7 +26,7 @@ class Job:
     """One run: copy `topic` under the source alias `alias`; `codec` is what the source's batches have.
 
     `far` is `source` or `target` where that side is reached over the long link.
-    `settings` are lines for SparkMirror alone.
+    `settings` are lines for SparkMirror alone. `tasks` is `tasks.max`; 0 stands for what the contestant has elsewhere.
     """
 
     source: KafkaCluster
@@ -37,6 +37,7 @@ class Job:
     tls: bool = False
     far: str = ""
     settings: tuple[tuple[str, str], ...] = ()
+    tasks: int = 0
 
     @property
     def target_topic(self) -> str:
@@ -82,7 +83,7 @@ def mirror_maker_properties(job: Job, extra: Mapping[str, object]) -> dict[str, 
     """MirrorMaker 2 with its defaults. What SparkMirror does not do beside the copy is off, in MirrorMaker's favour."""
     return {
         **common_properties(job),
-        "tasks.max": MIRROR_MAKER_TASKS,
+        "tasks.max": job.tasks or MIRROR_MAKER_TASKS,
         f"t->{job.alias}.enabled": "false",
         "emit.heartbeats.enabled": "false",
         "emit.checkpoints.enabled": "false",
@@ -136,7 +137,9 @@ def _bare(job: Job, _directory: Path) -> list[str]:
 def _spark(job: Job, directory: Path, extra: Mapping[str, object] | None = None) -> list[str]:
     file = directory / f"{job.alias}.properties"
     file.write_text(
-        render_properties({**common_properties(job), "tasks.max": SPARK_TASKS, **dict(job.settings), **(extra or {})})
+        render_properties(
+            {**common_properties(job), "tasks.max": job.tasks or SPARK_TASKS, **dict(job.settings), **(extra or {})}
+        )
     )
     return [str(Path(sys.executable).with_name("sparkmirror")), "run", str(file)]
 

@@ -12,17 +12,34 @@ from confluent_kafka import KafkaException
 from bench.brokers import bench_cluster, delete_topics, delete_traces
 from bench.contestants import CONTESTANTS, SPARK_INLINE, Contestant, Job
 from bench.copying import Copy, measure_copy
+from bench.crowd import PREFIX, Crowd, create_crowd, delete_crowd, measure_crowd
+from bench.crowd import QUICK as QUICK_CROWD
+from bench.crowd import Size as CrowdSize
+from bench.even_rate import SHAPES as EVEN_SHAPES
+from bench.even_rate import Spent, measure_even_rate
 from bench.latency import Latency
 from bench.loading import Batches, load
 from bench.plain_socket import measure_socket
-from bench.results import BARE, DEFAULT, EXACTLY_ONCE, SOCKET, SPARK, TUNED, CopyRow, Results, SteadyRow
+from bench.results import (
+    BARE,
+    DEFAULT,
+    EXACTLY_ONCE,
+    SOCKET,
+    SPARK,
+    TUNED,
+    CopyRow,
+    CrowdRow,
+    Results,
+    ShapeRow,
+    SteadyRow,
+)  # fmt: skip
 from bench.steady import QUICK, Pace, Steady, measure_steady
 from bench.workloads import BACKLOG, WARM_UP, WORKLOADS, Workload
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.kafka import KafkaCluster
 
-COPIES, VARIANTS, STEADY = PARTS = ("copies", "variants", "steady")
+COPIES, VARIANTS, STEADY, CROWD, SHAPES = PARTS = ("copies", "variants", "steady", "crowd", "shapes")
 VARIED = "a"
 """The work that the variants are measured on."""
 MIRRORS = (DEFAULT, TUNED, SPARK)
@@ -60,6 +77,8 @@ class Benchmark:
     guard: Guard
     copies: list[CopyRow] = field(default_factory=list)
     steady: list[SteadyRow] = field(default_factory=list)
+    crowds: list[CrowdRow] = field(default_factory=list)
+    shapes: list[ShapeRow] = field(default_factory=list)
     batches: dict[str, Batches] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     runs: int = 0
@@ -72,9 +91,20 @@ class Benchmark:
             self._attempt(f"work {name}", partial(self._run_workload, workload))
         if STEADY in self.plan.parts:
             self._run_steady()
+        if SHAPES in self.plan.parts:
+            self._run_shapes()
+        if CROWD in self.plan.parts:
+            self._attempt("crowd", self._run_crowd)
         if self.plan.large:
             self._attempt("backlog", self._run_backlog)
-        return Results(tuple(self.copies), tuple(self.steady), self.batches, tuple(self.problems))
+        return Results(
+            tuple(self.copies),
+            tuple(self.steady),
+            self.batches,
+            tuple(self.problems),
+            tuple(self.crowds),
+            tuple(self.shapes),
+        )
 
     def _attempt(self, subject: str, measure: Callable[[], None]) -> None:
         if problem := self._try(measure):
@@ -138,6 +168,28 @@ class Benchmark:
             self.steady.append(SteadyRow(contestant.name, contestant.title, outcome))
             self.plan.say(f"running flow, {contestant.title}: {describe_steady(outcome)}")
 
+    def _run_shapes(self) -> None:
+        for shape in EVEN_SHAPES:
+            wanted = shape.quick() if self.plan.quick else shape
+            for contestant in self.plan.chosen(DEFAULT, SPARK):
+                job = self._job(contestant, None, f"bench-shape-{self.runs}")
+                outcome = self._try(partial(measure_even_rate, contestant, job, wanted, self.directory, self.guard))
+                self.shapes.append(ShapeRow(contestant.title, wanted, outcome))
+                self.plan.say(f"{wanted.partitions} partitions, {wanted.tasks} tasks, {contestant.title}: "
+                              f"{describe_spent(outcome)}")  # fmt: skip
+
+    def _run_crowd(self) -> None:
+        size = QUICK_CROWD if self.plan.quick else CrowdSize()
+        create_crowd(self.source, size)
+        try:
+            for contestant in self.plan.chosen(DEFAULT, SPARK):
+                job = self._job(contestant, None, f"{PREFIX}.*")
+                outcome = self._try(partial(measure_crowd, contestant, job, size, self.directory, self.guard))
+                self.crowds.append(CrowdRow(contestant.name, contestant.title, outcome))
+                self.plan.say(f"{size.topics} topics, {contestant.title}: {describe_crowd(outcome)}")
+        finally:
+            delete_crowd(self.source)
+
     def _run_backlog(self) -> None:
         for contestant in self.plan.chosen(SPARK):
             with self._loaded(self.plan.scaled(BACKLOG)) as (topic, backlog):
@@ -197,3 +249,19 @@ def describe_steady(outcome: Steady | str) -> str:
 
 def describe_latency(latency: Latency) -> str:
     return f"at {latency.per_second:,}/s p50 {latency.p50_ms:.1f} ms, p99 {latency.p99_ms:.1f} ms"
+
+
+def describe_crowd(outcome: Crowd | str) -> str:
+    if isinstance(outcome, str):
+        return f"failed: {outcome}"
+    return (
+        f"first record {outcome.first_seconds:.1f} s, all {outcome.all_seconds:.1f} s, second start "
+        f"{outcome.again_seconds:.1f} s, new topic {outcome.new_topic_seconds:.1f} s, idle "
+        f"{outcome.idle_cores * 100:.1f} % of a core, {outcome.idle_bytes / 1e6:,.0f} MB"
+    )
+
+
+def describe_spent(outcome: Spent | str) -> str:
+    if isinstance(outcome, str):
+        return f"failed: {outcome}"
+    return f"{outcome.records_per_second:,.0f} records/s, {outcome.cores * 100:.0f} % of a core"

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.copying import Copy
+from bench.crowd import Crowd
+from bench.even_rate import Shape, Spent
 from bench.loading import Batches
 from bench.steady import Steady
 from bench.workloads import Workload
@@ -19,6 +21,8 @@ EXACTLY_ONCE_P99_MS_MAX = 250.0
 """The default commit interval and 50 ms; the probe reads what is committed."""
 START_SECONDS_MAX = 8.0
 IDLE_CORES_MAX = 0.03
+CROWD_MAX = {"start_seconds": 20.0, "idle_cores": 0.05, "bytes": 1.2e9, "new_topic_seconds": 5.0}
+"""What is asked with 1,000 topics of 10 partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,24 @@ class SteadyRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CrowdRow:
+    """One contestant with very many partitions."""
+
+    contestant: str
+    title: str
+    outcome: Crowd | str
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRow:
+    """One contestant at an even rate, laid out one way."""
+
+    title: str
+    shape: Shape
+    outcome: Spent | str
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """All that one run of the benchmark measured. `batches` is what the source held, by name of the work."""
 
@@ -49,6 +71,8 @@ class Results:
     steady: tuple[SteadyRow, ...]
     batches: dict[str, Batches]
     problems: tuple[str, ...] = ()
+    crowds: tuple[CrowdRow, ...] = ()
+    shapes: tuple[ShapeRow, ...] = ()
 
     def copy(self, workload: str, variant: str, contestant: str) -> Copy | None:
         for row in self.copies:
@@ -75,7 +99,10 @@ class Verdict:
 
 def render_results(results: Results) -> str:
     """Markdown: the copies work by work, then running flows, goals, and failures in full."""
-    parts = [_render_copies(results), _render_steady(results), _render_goals(judge(results)), _render_failures(results)]
+    parts = [
+        _render_copies(results), _render_steady(results), render_shapes(results.shapes), render_crowds(results.crowds),
+        _render_goals(judge(results)), _render_failures(results),
+    ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -87,7 +114,7 @@ def judge(results: Results) -> list[Verdict]:
         spark = results.copy(workload.name, "", SPARK)
         if spark is not None:
             verdicts += _judge_copy(results, workload, spark)
-    return [*verdicts, *_judge_steady(results)]
+    return [*verdicts, *_judge_steady(results), *_judge_crowd(results)]
 
 
 def _judge_copy(results: Results, workload: Workload, spark: Copy) -> Iterable[Verdict]:
@@ -122,6 +149,16 @@ def _judge_steady(results: Results) -> Iterable[Verdict]:
         yield _at_most(f"{subject}: p99 / MM2 default", ours.p99_ms / theirs.p99_ms, LATENCY_MAX)
     yield _at_most("first record, seconds from start", spark.start_seconds, START_SECONDS_MAX)
     yield _at_most("idle, cores", spark.idle_cores, IDLE_CORES_MAX)
+
+
+def _judge_crowd(results: Results) -> Iterable[Verdict]:
+    ours = [row.outcome for row in results.crowds if row.contestant == SPARK and isinstance(row.outcome, Crowd)]
+    for crowd in ours:
+        many = f"{crowd.size.topics:,} topics"
+        yield _at_most(f"{many}: first record, seconds from start", crowd.first_seconds, CROWD_MAX["start_seconds"])
+        yield _at_most(f"{many}: idle, cores", crowd.idle_cores, CROWD_MAX["idle_cores"])
+        yield _at_most(f"{many}: memory, GB", crowd.idle_bytes / 1e9, CROWD_MAX["bytes"] / 1e9)
+        yield _at_most(f"{many}: a new topic, seconds", crowd.new_topic_seconds, CROWD_MAX["new_topic_seconds"])
 
 
 def _at_least(subject: str, value: float, bound: float) -> Verdict:
@@ -205,6 +242,47 @@ def _steady_cells(row: SteadyRow) -> Iterable[list[str]]:
         rest = [""] * 3
 
 
+def render_crowds(rows: Sequence[CrowdRow]) -> str:
+    """Very many partitions, a row for each contestant."""
+    if not rows:
+        return ""
+    head = ["Very many partitions", "topics", "partitions", "first record s", "all records s", "second start s",
+            "new topic s", "idle % of a core", "PSS MB"]  # fmt: skip
+    return render_table(head, [_crowd_cells(row) for row in rows])
+
+
+def _crowd_cells(row: CrowdRow) -> list[str]:
+    crowd = row.outcome
+    if isinstance(crowd, str):
+        return [row.title, "failed", *[""] * 7]
+    seconds = (crowd.first_seconds, crowd.all_seconds, crowd.again_seconds, crowd.new_topic_seconds)
+    return [
+        row.title,
+        f"{crowd.size.topics:,}",
+        f"{crowd.size.topics * crowd.size.partitions:,}",
+        *(f"{number:.1f}" for number in seconds),
+        f"{crowd.idle_cores * 100:.1f}",
+        f"{crowd.idle_bytes / 1e6:,.0f}",
+    ]
+
+
+def render_shapes(rows: Sequence[ShapeRow]) -> str:
+    """The same rate over more and more partitions and tasks."""
+    if not rows:
+        return ""
+    head = ["Even rate", "partitions", "tasks", "records/s", "% of a core", "PSS MB", "start s"]
+    return render_table(head, [_shape_cells(row) for row in rows])
+
+
+def _shape_cells(row: ShapeRow) -> list[str]:
+    spent = row.outcome
+    shape = [row.title, f"{row.shape.partitions:,}", str(row.shape.tasks)]
+    if isinstance(spent, str):
+        return [*shape, "failed", *[""] * 3]
+    return [*shape, f"{spent.records_per_second:,.0f}", f"{spent.cores * 100:.0f}", f"{spent.bytes / 1e6:,.0f}",
+            f"{spent.start_seconds:.1f}"]  # fmt: skip
+
+
 def _render_goals(verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
         return ""
@@ -214,7 +292,9 @@ def _render_goals(verdicts: Sequence[Verdict]) -> str:
 
 def _render_failures(results: Results) -> str:
     copies = [((row.title, row.workload.name, row.variant), row.outcome) for row in results.copies]
-    flows = [((row.title, "running flow"), row.outcome) for row in results.steady]
+    flows: list[tuple[tuple[str, ...], object]] = [((row.title, "running flow"), row.outcome) for row in results.steady]
+    flows += [((row.title, "very many partitions"), row.outcome) for row in results.crowds]
+    flows += [((row.title, f"{row.shape.partitions} partitions"), row.outcome) for row in results.shapes]
     every = [(", ".join(filter(None, names)), outcome) for names, outcome in (*copies, *flows)]
     failures = [f"{subject} failed:\n\n```\n{text}\n```" for subject, text in every if isinstance(text, str)]
     return "\n\n".join([*failures, *(f"```\n{problem}\n```" for problem in results.problems)])

@@ -52,6 +52,29 @@ def flow_file(
     )
 
 
+def two_way_file(
+    clients: Mapping[str, Mapping[str, str]], *, topics: str, groups: str, lines: Sequence[str] = ()
+) -> str:
+    """A properties file of two flows, there and back, that keep groups in step. `clients` is by alias, two of them."""
+    a, b = clients
+    return "\n".join(
+        [
+            f"clusters = {a}, {b}",
+            *(f"{name}.{key} = {value}" for name, client in clients.items() for key, value in client.items()),
+            f"{a}->{b}.enabled = true",
+            f"{b}->{a}.enabled = true",
+            f"topics = {topics}",
+            f"groups = {groups}",
+            "sync.group.offsets.enabled = true",
+            "replication.factor = 1",
+            "offset.storage.replication.factor = 1",
+            "heartbeats.replication.enabled = false",
+            *lines,
+            "",
+        ]
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a run ended; `seconds` from the request to stop, or from the start."""

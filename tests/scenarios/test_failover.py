@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.oracle import Client, count_records
 from tests.scenarios.data import make_topics, numbered, write
-from tests.scenarios.mirror import StartMirror
+from tests.scenarios.mirror import StartMirror, two_way_file
 from tests.scenarios.test_moving_group import committed, read_some
 
 from sparkmirror.cli.main import main
@@ -52,7 +52,7 @@ def test_what_the_drill_announces_is_what_happens_and_the_way_back_loses_nothing
     source = {"bootstrap.servers": primary.bootstrap_servers}
     topic, group, a, b = unique("orders"), unique("billing"), unique("east"), unique("west")
     remote, flow = f"{a}.{topic}", ("--flow", f"{a}->{b}")
-    text = _two_ways({a: source, b: target}, topic, group)
+    text = two_way_file({a: source, b: target}, topics=topic, groups=group)
     (tmp_path / "both.properties").write_text(text)
     make_topics(source, {topic: 1})
 
@@ -112,22 +112,3 @@ def test_what_the_drill_announces_is_what_happens_and_the_way_back_loses_nothing
     mirror.wait_until(lambda: count_records(target, remote) == 230, "what only A had reaches B")
     say("failback", "run", "--finish", *flow)
     mirror.stop(20)
-
-
-def _two_ways(clients: dict[str, Client], topic: str, group: str) -> str:
-    a, b = clients
-    return "\n".join(
-        [
-            f"clusters = {a}, {b}",
-            *(f"{name}.{key} = {value}" for name, client in clients.items() for key, value in client.items()),
-            f"{a}->{b}.enabled = true",
-            f"{b}->{a}.enabled = true",
-            f"topics = {topic}",
-            f"groups = {group}",
-            "sync.group.offsets.enabled = true",
-            "replication.factor = 1",
-            "offset.storage.replication.factor = 1",
-            "heartbeats.replication.enabled = false",
-            "",
-        ]
-    )

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tests.oracle import Client, list_topics
 from tests.scenarios.data import make_topics, numbered, write
-from tests.scenarios.mirror import StartMirror
+from tests.scenarios.mirror import StartMirror, two_way_file
 
 from sparkmirror.cli.main import main
 from sparkmirror.kafka.clients import open_tail
@@ -102,22 +102,9 @@ def test_a_group_that_moves_and_comes_back_sees_every_record(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     topic, group, a, b = unique("orders"), unique("billing"), unique("east"), unique("west")
-    clients = {a: source, b: target}
     make_topics(source, {topic: PARTITIONS})
-    lines = [
-        f"clusters = {a}, {b}",
-        *(f"{name}.{key} = {value}" for name, client in clients.items() for key, value in client.items()),
-        f"{a}->{b}.enabled = true",
-        f"{b}->{a}.enabled = true",
-        f"topics = {topic}",
-        f"groups = {group}",
-        "sync.group.offsets.enabled = true",
-        "replication.factor = 1",
-        "offset.storage.replication.factor = 1",
-        "offset.lag.max = 10",
-        "",
-    ]
-    mirror = start_mirror("\n".join(lines))
+    flows = two_way_file({a: source, b: target}, topics=topic, groups=group, lines=["offset.lag.max = 10"])
+    mirror = start_mirror(flows)
     remote = f"{a}.{topic}"
     seen: list[int] = []
     with stream(source, topic) as written:
@@ -155,7 +142,7 @@ def test_a_group_that_moves_and_comes_back_sees_every_record(
     assert {a, b} <= {alias for beat in beats for alias in (beat.flow.source, beat.flow.target)}
     assert f"{a}.heartbeats" in list_topics(target)
     file = tmp_path / "two-ways.properties"
-    file.write_text("\n".join(lines))
+    file.write_text(flows)
     assert main(["topology", str(file), "--cluster", b, "--format", "json"]) == 0
     feeds = {(feed["source"], feed["target"]): feed for feed in json.loads(capsys.readouterr().out)["feeds"]}
     assert (feeds[a, b]["hops"], feeds[a, b]["silent"]) == (1, False)

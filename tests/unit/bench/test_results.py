@@ -1,9 +1,26 @@
 """Ratios, goals and tables from measurements."""
 
+from dataclasses import replace
+
 import pytest
 from bench.copying import Copy
+from bench.crowd import Crowd, Size
+from bench.even_rate import Shape, Spent
 from bench.latency import Latency
-from bench.results import BARE, DEFAULT, SOCKET, SPARK, TUNED, CopyRow, Results, SteadyRow, judge, render_results
+from bench.results import (
+    BARE,
+    DEFAULT,
+    SOCKET,
+    SPARK,
+    TUNED,
+    CopyRow,
+    CrowdRow,
+    Results,
+    ShapeRow,
+    SteadyRow,
+    judge,
+    render_results,
+)
 from bench.steady import Steady
 from bench.workloads import WORKLOADS
 
@@ -116,3 +133,27 @@ def test_over_a_long_link_the_rate_is_judged_against_both_mirrors_and_a_plain_so
         "f: rate / socket": ("0.85", True),
         "f: peak memory / MM2": ("1", True),
     }
+
+
+def test_very_many_partitions_are_judged_for_our_own_mirror_alone() -> None:
+    ours = Crowd(Size(), 25.0, 60.0, 9.0, 4.0, 0.04, 1_300_000_000)
+    theirs = replace(ours, first_seconds=99.0)
+    found = Results((), (), {}, crowds=(CrowdRow(DEFAULT, "MM2", theirs), CrowdRow(SPARK, "us", ours)))
+    assert verdicts(found) == {
+        "1,000 topics: first record, seconds from start": ("25", False),
+        "1,000 topics: idle, cores": ("0.04", True),
+        "1,000 topics: memory, GB": ("1.3", False),
+        "1,000 topics: a new topic, seconds": ("4", True),
+    }
+    assert "| us | 1,000 | 10,000 | 25.0 | 60.0 | 9.0 | 4.0 | 4.0 | 1,300 |" in render_results(found)
+
+
+def test_an_even_rate_shows_what_each_layout_costs() -> None:
+    rows = (
+        ShapeRow("us", Shape(8, 2), Spent(Shape(8, 2), 5000.0, 0.25, 900_000_000, 6.0)),
+        ShapeRow("MM2", Shape(8, 2), "it did not start"),
+    )
+    text = render_results(Results((), (), {}, shapes=rows))
+    assert "| us | 8 | 2 | 5,000 | 25 | 900 | 6.0 |" in text
+    assert "| MM2 | 8 | 2 | failed |  |  |  |" in text
+    assert "it did not start" in text

@@ -1,0 +1,112 @@
+"""What a mirror spends on a fixed rate of records, whatever its partitions, tasks and flows. Called by `bench.plan`."""
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from bench.brokers import delete_topics, delete_traces
+from bench.contestants import Contestant, Job
+from bench.loading import create_topic
+from bench.offsets import EndOffsets
+from bench.process_tree import own_cpu_seconds, pss_bytes, spent_between
+from bench.running import Mirror
+from bench.workloads import make_values
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.testing.guard import Guard
+
+START_SECONDS_MAX = 120.0
+_VALUE_BYTES = 1000
+_BURSTS_A_SECOND = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How the same load is laid out: `records_per_second` over `partitions`, by `tasks`."""
+
+    partitions: int
+    tasks: int
+    records_per_second: int = 5000
+    seconds: float = 15.0
+
+    def quick(self) -> "Shape":
+        return replace(self, seconds=3.0)
+
+
+SHAPES = (
+    *(Shape(partitions, 2) for partitions in (1, 8, 64, 1024)),
+    *(Shape(64, tasks) for tasks in (1, 4, 16, 64)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """`cores` of the mirror's whole process tree while `records_per_second` came through; memory at the end."""
+
+    shape: Shape
+    records_per_second: float
+    cores: float
+    bytes: int
+    start_seconds: float
+
+
+def measure_even_rate(contestant: Contestant, job: Job, shape: Shape, directory: Path, guard: Guard) -> Spent:
+    """Start, warm up, measure. Raises SparkMirrorError when records do not come through."""
+    create_topic(job.source, job.topic, partitions=shape.partitions)
+    command = contestant.prepare(replace(job, tasks=shape.tasks), directory)
+    writer = RatedWriter(job.source.bootstrap_servers, job.topic, shape)
+    ends = EndOffsets(job.target.bootstrap_servers, job.target_topic, shape.partitions)
+    try:
+        with ends, Mirror(command, directory / f"{job.alias}.log", guard) as mirror, writer:
+            ends.wait(1, mirror.check, seconds_max=START_SECONDS_MAX, stall_seconds_max=START_SECONDS_MAX)
+            start_seconds = time.monotonic() - mirror.started_at
+            time.sleep(shape.seconds)
+            cpu, at, before = own_cpu_seconds(mirror.pid), time.monotonic(), ends.total()
+            time.sleep(shape.seconds)
+            spent, took = spent_between(cpu, own_cpu_seconds(mirror.pid)), time.monotonic() - at
+            came = ends.total() - before
+            mirror.check()
+            if came < 0.9 * shape.records_per_second * took:
+                raise SparkMirrorError(
+                    f"Only {came / took:,.0f} of {shape.records_per_second:,} records/s came through."
+                )
+            return Spent(shape, came / took, spent / took, pss_bytes(mirror.pid), start_seconds)
+    finally:
+        delete_topics(job.source, lambda name: name == job.topic)
+        delete_traces(job.target, job.alias)
+
+
+class RatedWriter:
+    """Writes while the block runs, in bursts, partition by partition in turn."""
+
+    def __init__(self, servers: str, topic: str, shape: Shape) -> None:
+        self._producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "log_level": 0})
+        self._topic = topic
+        self._shape = shape
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._write, name="even-rate", daemon=True)
+
+    def __enter__(self) -> "RatedWriter":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+        self._producer.flush(10)
+
+    def _write(self) -> None:
+        values = make_values(_VALUE_BYTES, 64)
+        size = self._shape.records_per_second // _BURSTS_A_SECOND
+        started = time.monotonic()
+        for burst in count():
+            if self._done.wait(max(0.0, started + burst / _BURSTS_A_SECOND - time.monotonic())):
+                return
+            for number in range(burst * size, burst * size + size):
+                self._producer.produce(
+                    self._topic, values[number % len(values)], partition=number % self._shape.partitions
+                )
+            self._producer.poll(0)
