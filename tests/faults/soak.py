@@ -71,10 +71,11 @@ class Direction:
 class Soak:
     """A context manager; `go` lives through so many minutes, `report` says how it was."""
 
-    def __init__(self, directory: Path, seed: int, tell: Callable[[str], None] = print) -> None:
+    def __init__(self, directory: Path, seed: int, tell: Callable[[str], None] = print, only: str = "") -> None:
         self._directory = directory
         self._dice = random.Random(seed)
         self._tell = tell
+        self._only = only
         self._open = ExitStack()
         self._topics = 0
         self.did: Counter[str] = Counter()
@@ -155,11 +156,12 @@ class Soak:
             ("broker stopped", lambda: self._bounce(kill=False)),
             ("nothing, for a while", lambda: self._watch(5.0)),
         ]
+        every = [(name, act) for name, act in every if self._only in name]
         rounds = 0
         while True:
             rounds += 1
             yield from self._dice.sample(every, len(every))
-            if rounds % 5 == 0:
+            if rounds % 5 == 0 and not self._only:
                 yield "whole run killed", self._kill_run
 
     def _churn(self) -> None:
@@ -223,7 +225,11 @@ class Soak:
         """All that was produced by now has arrived on both sides."""
         for direction in self.directions:
             assert direction.witness is not None
-            direction.witness.read_until(list(direction.writer.produced), SETTLE_SECONDS_MAX)
+            try:
+                direction.witness.read_until(list(direction.writer.produced), SETTLE_SECONDS_MAX)
+            except AssertionError as late:
+                flow = f"the flow of {direction.story.alias}"
+                raise AssertionError(f"{flow}: {late}. The mirror said:\n{self.run.stacks()}") from None
 
     # How it was.
 
@@ -309,9 +315,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=60.0, help="how long (default: 60)")
     parser.add_argument("--seed", type=int, default=1, help="of the dice (default: 1)")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only what has this in its name")
     parser.add_argument("--page", type=Path, help="a page to write the result to")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="sparkmirror-soak-") as directory, Soak(Path(directory), args.seed) as soak:
+    with (
+        tempfile.TemporaryDirectory(prefix="sparkmirror-soak-") as directory,
+        Soak(Path(directory), args.seed, only=args.only) as soak,
+    ):
         soak.go(args.minutes)
         soak.end()
         report = [f"{args.minutes:g} minutes, seed {args.seed}.", "", *soak.report(), ""]

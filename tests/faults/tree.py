@@ -4,6 +4,7 @@ import mmap
 import os
 import signal
 import struct
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,8 @@ from tests.scenarios.mirror import Mirror
 
 RING = "/memfd:sparkmirror-ring (deleted)"
 _RING_MAGIC = 0x5350_4B4D_4952_0001
+_STACKS_SECONDS = 1.0
+_PAGE = 4000
 
 
 class Run(Mirror):
@@ -74,6 +77,15 @@ class Run(Mirror):
             with suppress(psutil.Error, OSError):
                 total += process.memory_full_info().pss
         return total
+
+    def stacks(self) -> str:
+        """Ends it: what it has said, and where the threads of its Python processes stand; a few pages."""
+        said = self.errors
+        for process in [*self.workers(), psutil.Process(self.pid)]:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGABRT)
+        time.sleep(_STACKS_SECONDS)
+        return f"{said[-_PAGE:]}\n{self.errors[len(said) :][: 5 * _PAGE]}"
 
     def destroy(self) -> None:
         """Kill the whole tree, in whatever state it is, so that a failed test hides no reason behind another."""

@@ -68,7 +68,6 @@ def two_way_file(
             "sync.group.offsets.enabled = true",
             "replication.factor = 1",
             "offset.storage.replication.factor = 1",
-            "heartbeats.replication.enabled = false",
             *lines,
             "",
         ]

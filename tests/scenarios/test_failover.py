@@ -52,7 +52,8 @@ def test_what_the_drill_announces_is_what_happens_and_the_way_back_loses_nothing
     source = {"bootstrap.servers": primary.bootstrap_servers}
     topic, group, a, b = unique("orders"), unique("billing"), unique("east"), unique("west")
     remote, flow = f"{a}.{topic}", ("--flow", f"{a}->{b}")
-    text = two_way_file({a: source, b: target}, topics=topic, groups=group)
+    lines = ["heartbeats.replication.enabled = false"]
+    text = two_way_file({a: source, b: target}, topics=topic, groups=group, lines=lines)
     (tmp_path / "both.properties").write_text(text)
     make_topics(source, {topic: 1})
 
