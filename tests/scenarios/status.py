@@ -5,15 +5,19 @@ from tests.oracle import Client
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.status.board import FlowStatus, StatusBoard, latest_run
+from sparkmirror.status.board import FlowStatus, StatusBoard
 
 
 def status_of(target: Client, alias: str) -> FlowStatus:
     """What the flow's latest run has reported."""
+    return board_of(target, alias).status()
+
+
+def board_of(target: Client, alias: str) -> StatusBoard:
+    """All that the flow has left, of its latest run."""
     topic = TopicPartition(ledger_topics(alias).status, 0)
+    board = StatusBoard(alias)
     with open_tail(Cluster("backup", dict(target)), "test", [topic]) as tail:
-        records = [(record.key, record.value) for record in tail.read_to_end(10.0)]
-    board = StatusBoard(alias, latest_run(records, alias) or "")
-    for key, value in records:
-        board.take(key, value)
-    return board.status()
+        for record in tail.read_to_end(10.0):
+            board.take(record.key, record.value, record.timestamp_ms)
+    return board

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sparkmirror.source.commands import Command, Selection
     from sparkmirror.status.board import FlowStatus
 
-_READ_SECONDS_MAX = 10.0
-
 
 def add_order(verbs: Any, name: str, about: str, description: str, command: Verb) -> argparse.ArgumentParser:
     """An order's verb: FILE, which flows, and how to print what was ordered."""
@@ -95,20 +93,10 @@ class Report(NamedTuple):
 
 def latest_report(flow: "FlowConfig") -> Report | None:
     """Of the flow's latest run; None when none ever reported. Raises ClusterError."""
-    from sparkmirror.kafka.clients import open_tail
-    from sparkmirror.ledger.topics import ledger_topics
-    from sparkmirror.model import TopicPartition
-    from sparkmirror.status.board import StatusBoard, latest_run
+    from sparkmirror.status.bus import read_board
 
-    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
-    with open_tail(flow.target, "order", [TopicPartition(topics.status, 0)]) as tail:
-        records = tail.read_to_end(_READ_SECONDS_MAX)
-    run = latest_run(((record.key, record.value) for record in records), flow.name.source)
-    if run is None:
-        return None
-    board = StatusBoard(flow.name.source, run)
-    times_ms = [record.timestamp_ms for record in records if board.take(record.key, record.value)]
-    return Report(run, board.status(), max(times_ms))
+    board = read_board(flow, "order")
+    return Report(board.run, board.status(), board.at_ms) if board.run else None
 
 
 def publish_order(flow: "FlowConfig", command: "Command") -> None:

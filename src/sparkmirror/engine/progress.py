@@ -12,11 +12,8 @@ from rich.live import Live
 from rich.table import Table
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.kafka.clients import open_tail
-from sparkmirror.kafka.tail import TopicTail
-from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import TopicPartition
-from sparkmirror.status.board import FlowStatus, StatusBoard
+from sparkmirror.status.board import FlowStatus
+from sparkmirror.status.bus import BusReader
 
 _PLAIN_SECONDS = 10.0
 _BAR_WIDTH = 24
@@ -28,17 +25,14 @@ class FlowWatch:
     def __init__(self, flow: FlowConfig, run: str, total: int | None) -> None:
         self.flow = flow
         self.total = total
-        self.board = StatusBoard(flow.name.source, run)
-        self._tail: TopicTail = open_tail(
-            flow.target, "status", [TopicPartition(ledger_topics(flow.name.source, "").status, 0)]
-        )
+        self._bus = BusReader(flow, run)
+        self.board = self._bus.board
         self._before: tuple[float, int, int] = (time.monotonic(), 0, 0)
         self.records_per_second = 0.0
         self.bytes_per_second = 0.0
 
     def poll(self) -> FlowStatus:
-        for record in self._tail.poll(0.0):
-            self.board.take(record.key, record.value)
+        self._bus.poll()
         status = self.board.status()
         at, records, size = self._before
         now = time.monotonic()
@@ -49,7 +43,7 @@ class FlowWatch:
         return status
 
     def close(self) -> None:
-        self._tail.close()
+        self._bus.close()
 
 
 class ProgressDisplay:

@@ -1,12 +1,27 @@
-"""What the tasks of a flow report on the status topic, folded; pure. Fed by `engine.progress` and the CLI."""
+"""What a flow's status topic says, folded: its state, tasks, partitions and jobs, and sums over them; pure.
 
-import json
+Fed by `status.bus`. Counters of tasks and partitions start anew with each epoch: those of finished epochs are added up,
+as far as they were seen. Who only sees what compaction has left takes the flow's own sums, which its process keeps.
+"""
+
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sparkmirror.model import TopicPartition
+from sparkmirror.status.histogram import Histogram
+from sparkmirror.status.records import (
+    FlowRecord,
+    JobRecord,
+    PartitionRecord,
+    StatusRecord,
+    TaskRecord,
+    parse_record,
+)  # fmt: skip
+
 _SUMMED = (
-    "records", "bytes", "gaps", "lost_records", "retries", "throttled_ms", "source_throttled_ms", "limited_ms"
+    "records", "bytes", "batches", "gaps", "lost_records", "retries", "duplicates", "refused_gaps", "throttled_ms",
+    "source_throttled_ms", "limited_ms",
 )  # fmt: skip
 
 
@@ -15,92 +30,152 @@ class FlowStatus:
     """Sums over the tasks of one run. `failed` and `faults` give a reason for each partition that does not move.
 
     `retry_at_ms` says when a failed one is tried again (ms since the epoch); those held for good are not in it.
-    `paused` are the partitions that the operator holds.
+    `paused` are the partitions that the operator holds. `behind_since_ms` is the produce time that the partition which
+    is furthest behind has reached, None where none is behind; `epochs` counts those of all tasks.
 
     Pauses in ms: `throttled_ms` by the target's quotas, `source_throttled_ms` by the source's, `limited_ms` by the
-    flow's own rate limits.
+    flow's own rate limits. `latency` is from produce time to acknowledged by the target, `transit` from fetched to
+    acknowledged, of all records; `recent_…` those of the last 30 to 60 s.
     """
 
     records: int = 0
     bytes: int = 0
+    batches: int = 0
     lag_records: int = 0
+    behind_since_ms: int | None = None
     partitions: int = 0
+    tasks: int = 0
+    epochs: int = 0
     gaps: int = 0
     lost_records: int = 0
     retries: int = 0
+    duplicates: int = 0
+    refused_gaps: int = 0
     throttled_ms: int = 0
     source_throttled_ms: int = 0
     limited_ms: int = 0
+    lease_bytes: int = 0
     failed: Mapping[str, str] = field(default_factory=dict)
     retry_at_ms: Mapping[str, int] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
     paused: tuple[str, ...] = ()
     problem: str = ""
+    latency: Histogram = field(default_factory=Histogram)
+    transit: Histogram = field(default_factory=Histogram)
+    recent_latency: Histogram = field(default_factory=Histogram)
+    recent_transit: Histogram = field(default_factory=Histogram)
+
+    def lag_seconds(self, now_ms: int) -> float:
+        """How far the partition that is furthest behind is behind, at most."""
+        return 0.0 if self.behind_since_ms is None else max(now_ms - self.behind_since_ms, 0) / 1000
 
 
 class StatusBoard:
-    """Keeps the last report of each task. Its counters start anew with each epoch: finished epochs are added up."""
+    """All that is known of a flow, as it comes. Without a `run` it shows the latest one."""
 
-    def __init__(self, source_alias: str, run: str) -> None:
+    def __init__(self, source_alias: str, run: str = "") -> None:
         self._source_alias = source_alias
-        self._run = run
-        self._current: dict[int, dict[str, Any]] = {}
-        self._finished: dict[str, int] = {}
+        self._wanted = run
+        self.run = run
+        """The run that is shown; "" where none has reported."""
+        self.at_ms = 0
+        """When it last reported anything."""
+        self.flow: FlowRecord | None = None
+        self.tasks: dict[int, TaskRecord] = {}
+        self.partitions: dict[TopicPartition, PartitionRecord] = {}
+        self.jobs: dict[str, JobRecord] = {}
+        self._finished = TaskRecord("", -1, 0)
+        self._epochs = 0
+        self._carried: dict[TopicPartition, tuple[int, int]] = {}
 
-    def take(self, key: bytes | None, value: bytes | None) -> bool:
-        """Fold in one record of the status topic; False when it is not about this run."""
-        try:
-            kind, alias, task = json.loads(key or b"")
-            report = json.loads(value or b"")
-            if kind != "task" or alias != self._source_alias or report["run"] != self._run:
-                return False
-        except (ValueError, TypeError, KeyError):
+    def take(self, key: bytes | None, value: bytes | None, at_ms: int = 0) -> bool:
+        """Fold in one record of the status topic; False when it is not about the run that is shown."""
+        record = parse_record(key, value, self._source_alias, at_ms)
+        if record is None:
             return False
-        before = self._current.get(task)
-        if before is not None and before["epoch"] != report["epoch"]:
-            for name in _SUMMED:
-                self._finished[name] = self._finished.get(name, 0) + before[name]
-        self._current[task] = report
+        is_partition_before = isinstance(record, PartitionRecord) and not self._wanted
+        if record.run != self.run and not is_partition_before and not self._turn_to(record):
+            return False
+        self.at_ms = max(self.at_ms, at_ms)
+        match record:
+            case FlowRecord():
+                self.flow = record
+            case TaskRecord():
+                self._take_task(record)
+            case PartitionRecord():
+                self._take_partition(record)
+            case JobRecord():
+                self.jobs[record.name] = record
         return True
 
+    def _turn_to(self, record: StatusRecord) -> bool:
+        """A run that begins shows by its flow's or a task's record. Partitions keep what the one before told of them
+        until they are told of again: they have not moved since."""
+        if self._wanted or not isinstance(record, FlowRecord | TaskRecord):
+            return False
+        self.run = record.run
+        self.flow = None
+        self.tasks.clear()
+        self.jobs.clear()
+        self._finished = TaskRecord("", -1, 0)
+        self._epochs = 0
+        return True
+
+    def _take_task(self, record: TaskRecord) -> None:
+        before = self.tasks.get(record.task)
+        if before is None or before.epoch != record.epoch:
+            self._epochs += 1
+        if before is not None and before.epoch != record.epoch:
+            done: dict[str, Any] = {name: getattr(self._finished, name) + getattr(before, name) for name in _SUMMED}
+            latency, transit = self._finished.latency.plus(before.latency), self._finished.transit.plus(before.transit)
+            self._finished = replace(self._finished, latency=latency, transit=transit, **done)
+        self.tasks[record.task] = record
+
+    def _take_partition(self, record: PartitionRecord) -> None:
+        """Its counters are those of the run: `_carried` is what earlier epochs and tasks have done."""
+        where = record.source
+        before = self.partitions.get(where)
+        if before is None or before.run != record.run:
+            self._carried.pop(where, None)
+        elif (before.epoch, before.task) != (record.epoch, record.task):
+            self._carried[where] = (before.records, before.bytes)
+        records, size = self._carried.get(where, (0, 0))
+        self.partitions[where] = replace(record, records=record.records + records, bytes=record.bytes + size)
+
     def status(self) -> FlowStatus:
-        reports = self._current.values()
+        reports = self.tasks.values()
 
         def total(name: str) -> int:
-            return self._finished.get(name, 0) + sum(int(report[name]) for report in reports)
+            return int(getattr(self._finished, name)) + sum(int(getattr(report, name)) for report in reports)
 
+        def merged(name: str) -> Histogram:
+            found: Histogram = getattr(self._finished, name)
+            for report in reports:
+                found = found.plus(getattr(report, name))
+            return found
+
+        sums: dict[str, Any] = {name: total(name) for name in _SUMMED}
         return FlowStatus(
-            records=total("records"),
-            bytes=total("bytes"),
-            lag_records=sum(report["lag_records"] for report in reports),
-            partitions=sum(report["partitions"] for report in reports),
-            gaps=total("gaps"),
-            lost_records=total("lost_records"),
-            retries=total("retries"),
-            throttled_ms=total("throttled_ms"),
-            source_throttled_ms=total("source_throttled_ms"),
-            limited_ms=total("limited_ms"),
-            failed=_merged(reports, "failed"),
-            retry_at_ms=_merged(reports, "retry_at_ms"),
-            faults=_merged(reports, "faults"),
-            paused=tuple(sorted(name for report in reports for name in report.get("paused", ()))),
-            problem=next((report["problem"] for report in reports if report["problem"]), ""),
+            **sums,
+            lag_records=sum(report.lag_records for report in reports),
+            behind_since_ms=min(
+                (one for report in reports if (one := report.behind_since_ms) is not None), default=None
+            ),
+            partitions=sum(report.partitions for report in reports),
+            tasks=len(self.tasks),
+            epochs=self._epochs,
+            lease_bytes=sum(report.lease_bytes for report in reports),
+            failed=_merged(report.failed for report in reports),
+            retry_at_ms=_merged(report.retry_at_ms for report in reports),
+            faults=_merged(report.faults for report in reports),
+            paused=tuple(sorted(name for report in reports for name in report.paused)),
+            problem=next((report.problem for report in reports if report.problem), ""),
+            latency=merged("latency"),
+            transit=merged("transit"),
+            recent_latency=merged("recent_latency"),
+            recent_transit=merged("recent_transit"),
         )
 
 
-def _merged(reports: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """A column of all tasks; a task of an older version may not have it."""
-    return {partition: told for report in reports for partition, told in report.get(name, {}).items()}
-
-
-def latest_run(records: Iterable[tuple[bytes | None, bytes | None]], source_alias: str) -> str | None:
-    """Which run has reported last, by the (key, value) records of the status topic; None when none has."""
-    latest: str | None = None
-    for key, value in records:
-        try:
-            kind, alias, _ = json.loads(key or b"")
-            if kind == "task" and alias == source_alias:
-                latest = str(json.loads(value or b"")["run"])
-        except (ValueError, TypeError, KeyError):
-            continue
-    return latest
+def _merged(columns: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {partition: told for column in columns for partition, told in column.items()}

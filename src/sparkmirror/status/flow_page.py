@@ -2,22 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from sparkmirror.clock import show_age, show_moment
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status.board import FlowStatus
+from sparkmirror.status.records import PartitionState
 from sparkmirror.status.table import Page, make_table
-
-
-class PartitionState(StrEnum):
-    """FAILED: the target refuses it, it is tried again. WAITING: the source does not give it. PAUSED: by order."""
-
-    RUNNING = "RUNNING"
-    PAUSED = "PAUSED"
-    WAITING = "WAITING"
-    FAILED = "FAILED"
 
 
 @dataclass(frozen=True, slots=True)

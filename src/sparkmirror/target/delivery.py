@@ -18,3 +18,4 @@ class Delivery(NamedTuple):
     max_timestamp: int
     payload: memoryview
     lease: int | None
+    fetched_at_ms: int = 0

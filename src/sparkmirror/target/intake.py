@@ -63,6 +63,7 @@ class Intake:
                 outbox.restart_at(start, assigned.leader_epoch)
                 self._tally.failed.pop(where, None)
             self._releasing.discard(where)
+            self._tally.assigned(where)
             self._progress.adopt(where, assigned.topic_id)
 
     def take_run(self, delivery: Delivery) -> Outbox | None:
@@ -72,12 +73,13 @@ class Intake:
         if outbox is None or not self._is_next(outbox, delivery):
             free()
             return None
-        self._note_arrival(outbox, delivery)
+        self._tally.arrived(outbox, delivery)
         if delivery.target_topic is None:
             free()
             raise SparkMirrorError(f"{outbox.source} was assigned, but the flow's plan names no target topic for it")
         outbox.aim(delivery.target_topic, self._limits.of(delivery.target_topic))
-        outbox.accept(Parcel(delivery.payload, outbox.position, delivery.next_offset, free))
+        parcel = Parcel(delivery.payload, outbox.position, delivery.next_offset, free, delivery.fetched_at_ms)
+        outbox.accept(parcel)
         return outbox
 
     def may_route(self, outbox: Outbox, delivery: Delivery) -> bool:
@@ -87,12 +89,8 @@ class Intake:
         if delivery.first_offset < outbox.position:
             self._refuse(outbox, delivery)
             return False
-        self._note_arrival(outbox, delivery)
+        self._tally.arrived(outbox, delivery)
         return True
-
-    def _note_arrival(self, outbox: Outbox, delivery: Delivery) -> None:
-        self._tally.high_watermarks[outbox.source] = delivery.high_watermark
-        self._tally.faults.pop(outbox.source, None)
 
     def _is_next(self, outbox: Outbox, delivery: Delivery) -> bool:
         if outbox.state is State.FAILED:
@@ -169,8 +167,7 @@ class Intake:
         """A released partition leaves the task once all of it is acknowledged; the ledger says so."""
         if self._releasing and outbox.source in self._releasing and outbox.idle:
             self._releasing.discard(outbox.source)
-            self._tally.high_watermarks.pop(outbox.source, None)
-            self._tally.paused.discard(outbox.source)
+            self._tally.released(outbox.source)
             self._progress.release(outbox.source)
 
     def take_order(self, delivery: Delivery) -> Outbox | None:
@@ -190,9 +187,15 @@ class Intake:
 
     def _free(self, delivery: Delivery) -> Callable[[], None]:
         peer, lease = self._peer, delivery.lease
-        if lease is not None and peer is not None:
-            return lambda: peer.give_back(lease)
         size = len(delivery.payload)
+        if lease is not None and peer is not None:
+            self._tally.leased_bytes += size
+
+            def give_back() -> None:
+                self._tally.leased_bytes -= size
+                peer.give_back(lease)
+
+            return give_back
         self.inline_bytes += size
 
         def free() -> None:

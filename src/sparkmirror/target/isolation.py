@@ -115,6 +115,7 @@ class Isolation:
 
     def after_progress(self, outbox: Outbox) -> None:
         """An evicted partition that has caught up is read on."""
+        self._tally.moved(outbox)
         if outbox.state is State.REWINDING and outbox.idle:
             outbox.position = outbox.acknowledged
             self._order(outbox, paused=False)

@@ -65,16 +65,24 @@ class Parcel:
 
     `at` is where its next batch begins, `header` that batch's once it is known, `rewriting` the range before `at` that
     is being made anew, `pass_until` where merging is considered again, `leader_epoch` that of the last batch that was
-    passed by.
+    passed by. `fetched_at_ms` is when it came from the source, 0 where that is not known any more.
     """
 
     __slots__ = (
-        "at", "data", "first_offset", "handed_out", "header", "leader_epoch", "next_offset", "on_free", "open_batches",
-        "pass_until", "rewriting",
+        "at", "data", "fetched_at_ms", "first_offset", "handed_out", "header", "leader_epoch", "next_offset", "on_free",
+        "open_batches", "pass_until", "rewriting",
     )  # fmt: skip
 
-    def __init__(self, data: memoryview, first_offset: int, next_offset: int, on_free: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        data: memoryview,
+        first_offset: int,
+        next_offset: int,
+        on_free: Callable[[], None],
+        fetched_at_ms: int = 0,
+    ) -> None:
         self.data = data
+        self.fetched_at_ms = fetched_at_ms
         self.first_offset = first_offset
         self.next_offset = next_offset
         self.on_free = on_free
@@ -205,7 +213,8 @@ def fuse(parcels: Iterable[Parcel], bytes_max: int) -> Parcel | None:
         for parcel in taken:
             parcel.settle()
 
-    return Parcel(memoryview(bytearray().join(pieces)), taken[0].first_offset, reached, free_all)
+    data, first = memoryview(bytearray().join(pieces)), taken[0]
+    return Parcel(data, first.first_offset, reached, free_all, first.fetched_at_ms)
 
 
 def free_nothing() -> None:

@@ -6,12 +6,11 @@ Nothing new is composed before the last lot is acknowledged: a position is never
 `target.sender`.
 """
 
-import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from sparkmirror.batch.records import encode_batch
@@ -24,6 +23,7 @@ from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.target.mapping import OffsetMapping
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch, Parcel
+from sparkmirror.target.reports import Report
 
 _LOT_BYTES_MAX: Final = 512 << 10
 _RECORD_OVERHEAD_BYTES_MAX: Final = 32
@@ -72,7 +72,6 @@ class Progress:
         self._uncommitted: list[_Entry] = []
         self._open = 0
         self._due_at = 0.0
-        self._last_status = b""
         self.outboxes: dict[TopicPartition, Outbox] = {}
 
     def adopt(self, partition: TopicPartition, topic_id: UUID) -> None:
@@ -126,7 +125,7 @@ class Progress:
             entry.forget()
         self._uncommitted.clear()
 
-    def compose(self, outboxes: Iterable[Outbox], generation: int, status: Mapping[str, Any]) -> list[Outbox]:
+    def compose(self, outboxes: Iterable[Outbox], generation: int, status: Sequence[Report] | None) -> list[Outbox]:
         """Queue records for all that changed; returns the ledger outboxes that now have something to send.
 
         Without a status, as in most transactions, offset maps wait for the next time too.
@@ -137,6 +136,8 @@ class Progress:
             self._add_gaps(lots)
             if not self._in_transactions:
                 self._due_at = 0.0
+                for report in status or ():
+                    report.forget()
                 return [self._queue(target, entries) for target, entries in lots.items()]
         for outbox in outboxes:
             where = outbox.source
@@ -145,9 +146,11 @@ class Progress:
                 self._add_position(lots, outbox, offset, epoch, generation)
                 self._stored[where] = offset
         self._released.clear()
-        if status or not self._in_transactions:
+        if status is not None or not self._in_transactions:
             self._add_maps(lots, {outbox.source: outbox.acknowledged for outbox in outboxes}, generation)
-        self._add_status(lots, status)
+        if status:
+            home = TopicPartition(self._options.topics.status, 0)
+            lots.setdefault(home, []).extend(_Entry(*report) for report in status)
         return [self._queue(target, entries) for target, entries in lots.items()]
 
     def _add_position(
@@ -187,22 +190,8 @@ class Progress:
         if released:
             self._released.add(where)
 
-    def _add_status(self, lots: dict[TopicPartition, list[_Entry]], status: Mapping[str, Any]) -> None:
-        if not status:
-            return
-        value = json.dumps(status, separators=(",", ":")).encode()
-        if value != self._last_status:
-            self._last_status = value
-            key = json.dumps(["task", self._options.connector.source_alias, self._task], separators=(",", ":")).encode()
-            lots.setdefault(TopicPartition(self._options.topics.status, 0), []).append(
-                _Entry(key, value, self._forget_status)
-            )
-
     def _forget_gap(self, gap: Gap) -> None:
         self._gaps.append(gap)
-
-    def _forget_status(self) -> None:
-        self._last_status = b""
 
     def _queue(self, target: TopicPartition, entries: list[_Entry]) -> Outbox:
         outbox = self.outboxes.get(target)

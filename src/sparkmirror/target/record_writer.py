@@ -49,6 +49,7 @@ class _Range:
         self.size_bytes = 0
         self.max_timestamp = -1
         self.high_watermark = -1
+        self.fetched_at_ms = 0
         self.leader_epoch = -1
         self.codec = 0
 
@@ -56,6 +57,7 @@ class _Range:
         """Extend the range by that of a run row."""
         if self.following < 0:
             self.first = run["first_offset"]
+            self.fetched_at_ms = run["fetched_at"]
         self.following = run["next_offset"]
         self.records += run["records"]
         self.size_bytes += run["bytes"]
@@ -128,7 +130,7 @@ class RecordTask(WritingTask):
                 Bundle(
                     Delivery(
                         RUN, source, remote, found.first, found.following, found.records, found.high_watermark,
-                        found.max_timestamp, _EMPTY, None,
+                        found.max_timestamp, _EMPTY, None, found.fetched_at_ms,
                     ),
                     found.size_bytes, found.leader_epoch, tuple(pieces), problem,
                 )
@@ -152,7 +154,7 @@ def _row(batch: pa.RecordBatch, at: int) -> dict[str, Any]:
 
 _RANGE_FIELDS = (
     "topic", "partition", "first_offset", "next_offset", "records", "bytes", "max_timestamp", "high_watermark",
-    "payload", "codec", "leader_epoch",
+    "fetched_at", "payload", "codec", "leader_epoch",
 )  # fmt: skip
 
 

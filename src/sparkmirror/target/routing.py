@@ -28,7 +28,7 @@ class LaneParcel(Parcel):
         self, data: memoryview, following: int, on_free: Callable[[], None], ticket: "Ticket", spans: tuple[Span, ...]
     ) -> None:
         # The first offset stays 0, which is the batch's: a lane's positions count records and cut nothing.
-        super().__init__(data, 0, following, on_free)
+        super().__init__(data, 0, following, on_free, ticket.entry.parcel.fetched_at_ms)
         self.ticket = ticket
         self.spans = spans
 
@@ -79,7 +79,8 @@ class Routing:
 
     def _open(self, outbox: Outbox, bundle: Bundle, free: Callable[[], None]) -> list[Outbox]:
         delivery = bundle.delivery
-        parcel = Parcel(delivery.payload, outbox.position, delivery.next_offset, free)
+        fetched_at_ms = delivery.fetched_at_ms
+        parcel = Parcel(delivery.payload, outbox.position, delivery.next_offset, free, fetched_at_ms)
         parcel.leader_epoch = bundle.leader_epoch
         entry = outbox.expect(parcel, delivery.records)
         home = TopicPartition(delivery.target_topic or "", outbox.source.partition)
@@ -103,6 +104,10 @@ class Routing:
     def is_lane(self, outbox: Outbox) -> bool:
         return self.lanes.get(outbox.target) is outbox
 
+    def source_of(self, lane: Outbox, batch: Batch) -> TopicPartition:
+        """Where the records of a batch come from, be its outbox a lane or not."""
+        return batch.parcel.ticket.outbox.source if isinstance(batch.parcel, LaneParcel) else lane.source
+
     def acknowledge(self, lane: Outbox, batches: list[Batch]) -> None:
         """The target has these batches of a lane."""
         for batch in batches:
@@ -113,7 +118,6 @@ class Routing:
                 batch.spans = parcel.spans
                 ticket.mapped.append(batch)
             ticket.open_batches -= 1
-            self._tally.sent(batch.records, len(batch.data))
             if not ticket.open_batches and ticket.entry in self._tickets:
                 self._finish(ticket)
 

@@ -41,6 +41,7 @@ from sparkmirror.target.packing import PASS_OR_MERGE, Packing
 from sparkmirror.target.parcel import Batch
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
+from sparkmirror.target.reports import Report, Reports
 from sparkmirror.target.routing import Routing
 from sparkmirror.target.tally import Tally
 from sparkmirror.target.transaction import ExactlyOnce, Hooks, TransactionOptions
@@ -99,6 +100,7 @@ class Sender:
         )
         self._limits = TargetLimits(options.target, self._background)
         self._intake = Intake(peer, self._progress, self.tally, self._limits, options.packing, options.on_data_loss)
+        self._reports = Reports(self.tally, self._intake.outboxes, options.progress.connector.source_alias)
         self._dispatch = Dispatch(
             self._selector, self._brokers, self._next_batch, self._take_back, int(options.request_seconds * 1000)
         )
@@ -208,7 +210,10 @@ class Sender:
         if self._peer is not None:
             self.tally.source_throttled_ms = self._peer.throttled_ms
             self.tally.limited_ms = self._peer.limited_ms
-        status = self.tally.status(outboxes, self._brokers.problem) if with_status else {}
+        status: list[Report] | None = None
+        if with_status:
+            in_transactions, final = self._guarantee.transactional, bool(self._finish_by)
+            status = self._reports.due(self._plan, self._brokers.problem, in_transactions=in_transactions, final=final)
         fresh = self._progress.compose(outboxes, self._plan.generation, status)
         for outbox in fresh:
             self._dispatch.offer(outbox)
@@ -366,12 +371,13 @@ class Sender:
     def _take_answer(self, outbox: Outbox, batch: Batch, produced: ProducedPartition, now: float) -> None:
         verdict = judge(produced.error, is_head=outbox.head is batch)
         if verdict is Verdict.DONE:
+            if not outbox.is_ledger:
+                self.tally.acknowledged(self._routing.source_of(outbox, batch), batch, time.time_ns() // 1_000_000)
             moved = outbox.succeed(batch, produced.base_offset)
             if self._routing.is_lane(outbox):
                 self._routing.acknowledge(outbox, moved)
             elif not outbox.is_ledger:
                 self._progress.map_batches(outbox.source, moved)
-                self.tally.sent(batch.records, len(batch.data))
                 if reason := self._landing.add(outbox, moved):
                     self._isolation.hold(outbox, reason)
                 self._isolation.after_progress(outbox)

@@ -153,14 +153,14 @@ class WritingTask:
 
     def _pass_on(self, kind: str, columns: list[pa.Array], at: int) -> None:
         row: list[Any] = [None if index == _PAYLOAD else column[at].as_py() for index, column in enumerate(columns)]
-        _, topic, partition, first, following, _, records, size, latest, high, _, _, lease, _, target = row
+        _, topic, partition, first, following, _, records, size, latest, high, fetched, _, lease, _, target = row
         payload = _EMPTY
         if lease is not None and self._peer is not None:
             payload = self._peer.slice(lease, size)
         elif columns[_PAYLOAD][at].is_valid:
             payload = memoryview(bytearray(columns[_PAYLOAD][at].as_buffer()))
         where = None if topic is None else TopicPartition(topic, partition)
-        delivery = Delivery(kind, where, target, first, following, records, high, latest, payload, lease)
+        delivery = Delivery(kind, where, target, first, following, records, high, latest, payload, lease, fetched)
         by_key = self._repartition.bundle(delivery) if self._repartition is not None and kind == RUN else None
         self._put(by_key or delivery)
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from sparkmirror.status.board import StatusBoard, latest_run
+from sparkmirror.status.board import StatusBoard
 
 ZERO = dict.fromkeys(
     (
@@ -34,8 +34,11 @@ def test_pauses_are_summed_over_tasks_and_finished_epochs() -> None:
 
 def test_the_latest_run_is_the_one_that_reported_last() -> None:
     strange = [(b"", None), (b"[1]", b"{}"), (json.dumps(["task", "A", 0]).encode(), None), (None, b"x")]
-    assert latest_run(strange, "A") is None
-    assert latest_run([report("r1"), report("r2"), report("r3", alias="B"), *strange], "A") == "r2"
+    assert not any(StatusBoard("A").take(*record) for record in strange)
+    board = StatusBoard("A")
+    for record in (report("r1", records=7), report("r2", records=1), report("r3", alias="B"), *strange):
+        board.take(*record)
+    assert (board.run, board.status().records) == ("r2", 1)
 
 
 def test_what_stands_still_is_named_with_its_reason_and_its_next_try_by_all_tasks() -> None:

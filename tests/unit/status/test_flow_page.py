@@ -2,7 +2,8 @@
 
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status.board import FlowStatus
-from sparkmirror.status.flow_page import FlowPage, PartitionState, list_places, render_page
+from sparkmirror.status.flow_page import FlowPage, list_places, render_page
+from sparkmirror.status.records import PartitionState
 from sparkmirror.status.table import page_lines
 
 NOW_MS = 1_800_000_000_000

@@ -151,7 +151,7 @@ class CopyingOnce(RuleBasedStateMachine):
         self.outbox = self.intake.outboxes[WHERE]
 
     def _store(self, with_status: bool) -> bool:
-        return bool(self.progress.compose([self.outbox], 1, {}))
+        return bool(self.progress.compose([self.outbox], 1, None))
 
     def _commit(self) -> None:
         self.progress.commit()

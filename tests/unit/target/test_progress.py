@@ -1,6 +1,5 @@
 """What the writer stores: Connect's bytes and ours, from what is acknowledged, once, and again when it was lost."""
 
-import json
 import time
 from uuid import UUID
 
@@ -14,6 +13,7 @@ from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch
 from sparkmirror.target.progress import Progress, ProgressOptions
+from sparkmirror.target.reports import Report
 
 MM2 = Connector.of_dedicated_mode("A")
 TOPICS = ledger_topics("A")
@@ -21,6 +21,7 @@ TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
 ORDERS = TopicPartition("orders", 3)
 POSITIONS = TopicPartition(TOPICS.positions, 0)
 STATUS = TopicPartition(TOPICS.status, 0)
+REPORT = Report(b"key", b"told", lambda: None)
 
 
 def new_progress(*partitions: TopicPartition) -> Progress:
@@ -58,7 +59,7 @@ def acknowledge(sent: list[tuple[Outbox, Batch]]) -> None:
 
 
 def store(progress: Progress, outbox: Outbox) -> dict[TopicPartition, list[Record]]:
-    sent = hand_out(progress.compose([outbox], 9, {}))
+    sent = hand_out(progress.compose([outbox], 9, None))
     acknowledge(sent)
     return records_of(sent)
 
@@ -101,7 +102,7 @@ def test_only_what_moved_is_stored_again() -> None:
 def test_nothing_is_due_while_the_last_lot_is_open() -> None:
     progress = new_progress(ORDERS)
     assert progress.due(1e12)
-    sent = hand_out(progress.compose([at(ORDERS, 42)], 1, {"records": 1}))
+    sent = hand_out(progress.compose([at(ORDERS, 42)], 1, [REPORT]))
     assert {outbox.target.topic for outbox, _ in sent} == {TOPICS.offsets, TOPICS.positions, TOPICS.status}
     for pair in sent:
         assert not progress.settled
@@ -127,35 +128,47 @@ def test_what_the_ledger_refused_is_composed_anew() -> None:
     progress = new_progress(ORDERS)
     progress.release(ORDERS)
     outbox = at(ORDERS, 42)
-    sent = hand_out(progress.compose([outbox], 9, {"records": 1}))
+    sent = hand_out(progress.compose([outbox], 9, [REPORT]))
     for ledger_outbox, batch in sent:
         batch.waiting = False
         ledger_outbox.rewind()
     assert progress.settled
-    again = hand_out(progress.compose([outbox], 9, {"records": 1}))
+    again = hand_out(progress.compose([outbox], 9, [REPORT]))
     assert {o.target: [(r.key, r.value) for r in decode_records(b.data)] for o, b in again} == {
         o.target: [(r.key, r.value) for r in decode_records(b.data)] for o, b in sent
     }
     assert {parse_header(batch.data, 0).base_sequence for _, batch in again} == {0}
     acknowledge(again)
-    assert progress.compose([outbox], 9, {"records": 1}) == []
+    assert progress.compose([outbox], 9, None) == []
 
 
-def test_the_status_is_stored_when_it_changed() -> None:
+def test_status_records_go_with_the_positions_and_are_due_again_if_they_are_refused() -> None:
+    forgotten: list[str] = []
+    report = Report(b"key", b"told", lambda: forgotten.append("told"))
     progress = new_progress()
-    sent = hand_out(progress.compose([], 1, {"records": 1}))
+    sent = hand_out(progress.compose([], 1, [report]))
     (record,) = records_of(sent)[STATUS]
-    assert (json.loads(record.key or b""), json.loads(record.value or b"")) == (["task", "A", 2], {"records": 1})
-    acknowledge(sent)
-    assert progress.compose([], 1, {"records": 1}) == []
-    assert progress.compose([], 1, {"records": 2}) != []
+    assert (record.key, record.value) == (b"key", b"told")
+    for ledger_outbox, batch in sent:
+        batch.waiting = False
+        ledger_outbox.rewind()
+    assert forgotten == ["told"]
+
+
+def test_status_records_wait_for_gaps_to_be_stored() -> None:
+    forgotten: list[str] = []
+    progress = new_progress(ORDERS)
+    progress.record_gap(ORDERS, "retention", 50, 100, "went on", TOPIC_ID)
+    sent = hand_out(progress.compose([], 1, [Report(b"key", b"told", lambda: forgotten.append("told"))]))
+    assert {where.topic for where in records_of(sent)} == {TOPICS.gaps}
+    assert forgotten == ["told"]
 
 
 def test_many_positions_go_in_batches_that_any_topic_takes() -> None:
     """All partitions of a big task may move within one interval; `max.message.bytes` is 1 MiB by default."""
     partitions = [TopicPartition("a-topic-with-a-long-name-" * 8, number) for number in range(3000)]
     progress = new_progress(*partitions)
-    sent = hand_out(progress.compose([at(partition, 7) for partition in partitions], 1, {}))
+    sent = hand_out(progress.compose([at(partition, 7) for partition in partitions], 1, None))
     assert max(len(batch.data) for _, batch in sent) < 600_000
     stored = records_of(sent)[POSITIONS]
     assert len({record.key for record in stored}) == len(stored) == 3000
@@ -167,7 +180,7 @@ def test_a_gap_is_stored_before_any_position_beyond_it() -> None:
     progress = new_progress(ORDERS)
     outbox = at(ORDERS, 100)
     progress.record_gap(ORDERS, "retention", 50, 100, "went on", TOPIC_ID)
-    first = records_of(sent := hand_out(progress.compose([outbox], 9, {})))
+    first = records_of(sent := hand_out(progress.compose([outbox], 9, None)))
     assert {where.topic for where in first} == {TOPICS.gaps}
     acknowledge(sent)
     assert progress.due(time.monotonic()), "the position may follow at once"
@@ -177,10 +190,10 @@ def test_a_gap_is_stored_before_any_position_beyond_it() -> None:
 def test_a_gap_that_the_target_did_not_take_is_stored_again() -> None:
     progress = new_progress(ORDERS)
     progress.record_gap(ORDERS, "retention", 50, 100, "went on", TOPIC_ID)
-    (ledger,) = progress.compose([at(ORDERS, 100)], 9, {})
+    (ledger,) = progress.compose([at(ORDERS, 100)], 9, None)
     hand_out([ledger])
     for batch in list(ledger._in_flight):
         batch.waiting = False
     ledger.rewind()
-    again = records_of(hand_out(progress.compose([at(ORDERS, 100)], 9, {})))
+    again = records_of(hand_out(progress.compose([at(ORDERS, 100)], 9, None)))
     assert {where.topic for where in again} == {TOPICS.gaps}

@@ -1,0 +1,57 @@
+"""The one reader of a flow's status topic; the nouns on it are those of `status.records`.
+
+Used by the CLI, by the running mirror itself (`engine.progress`), by the status page and by the metrics: none of them
+needs a running process of ours, only the target.
+"""
+
+from typing import Self
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.status.board import StatusBoard
+
+_READ_SECONDS_MAX = 10.0
+
+
+class BusReader:
+    """Folds what comes into `board`. A context manager, for one thread.
+
+    With a `run` it shows that one alone, otherwise the latest. Opening raises ClusterError; the topic must exist for
+    anything to come.
+    """
+
+    def __init__(self, flow: FlowConfig, run: str = "", role: str = "status") -> None:
+        self.flow = flow
+        self.board = StatusBoard(flow.name.source, run)
+        topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        self._tail = open_tail(flow.target, role, [TopicPartition(topics.status, 0)])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._tail.close()
+
+    def poll(self, seconds_max: float = 0.0) -> int:
+        """Take in what has come, or comes within the time; how many records that were. Raises ClusterError."""
+        records = self._tail.poll(seconds_max)
+        for record in records:
+            self.board.take(record.key, record.value, record.timestamp_ms)
+        return len(records)
+
+    def read_to_end(self, seconds_max: float = _READ_SECONDS_MAX) -> StatusBoard:
+        """Take in all that there is now. Raises ClusterError."""
+        for record in self._tail.read_to_end(seconds_max):
+            self.board.take(record.key, record.value, record.timestamp_ms)
+        return self.board
+
+
+def read_board(flow: FlowConfig, role: str = "status") -> StatusBoard:
+    """All that the flow has left on its target, of its latest run. Raises ClusterError."""
+    with BusReader(flow, "", role) as reader:
+        return reader.read_to_end()

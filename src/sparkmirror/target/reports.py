@@ -1,0 +1,138 @@
+"""Which status records are due: the task's own if it changed, and those of partitions that did, each every two seconds
+at most, and so many a second.
+
+With ten thousand busy partitions each is told about now and then, and what it costs stays the same; one whose state
+changes is told about at once. Owned by `target.sender`, stored by `target.progress`.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.status.records import PartitionState, encode_key, encode_value
+from sparkmirror.target.meter import PartitionMeter
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.tally import Tally
+
+_SECONDS: Final = 2.0
+_RECORDS_MAX: Final = 100
+"""A flush, of which there is one a second: 30 kB."""
+
+
+class Report(NamedTuple):
+    """A record for the status topic. `forget` makes it due again, should it be lost."""
+
+    key: bytes
+    value: bytes
+    forget: Callable[[], None]
+
+
+class Reports:
+    """Reads a task's tally and outboxes; remembers which states were told."""
+
+    def __init__(self, tally: Tally, outboxes: Mapping[TopicPartition, Outbox], source_alias: str) -> None:
+        self._tally = tally
+        self._outboxes = outboxes
+        self._source_alias = source_alias
+        self._told: dict[TopicPartition, tuple[PartitionState, str]] = {}
+        self._task_told = b""
+
+    def due(self, plan: PlanRow, problem: str, *, in_transactions: bool, final: bool) -> list[Report]:
+        """`problem` is the task's, with the target. At the end of the epoch, which is `final`, all that changed."""
+        told = self._tally.status(self._outboxes.values(), problem)
+        value = encode_value(told | {"generation": plan.generation})
+        reports = self._due_partitions(plan, in_transactions=in_transactions, final=final)
+        if value != self._task_told:
+            self._task_told = value
+            reports.append(Report(encode_key("task", self._source_alias, plan.task), value, self._forget_task))
+        return reports
+
+    def _forget_task(self) -> None:
+        self._task_told = b""
+
+    def _due_partitions(self, plan: PlanRow, *, in_transactions: bool, final: bool) -> list[Report]:
+        now = time.monotonic()
+        now_ms = time.time_ns() // 1_000_000
+        reports: list[Report] = []
+        for where in self._choose(now, final=final):
+            meter, outbox = self._tally.meters.get(where), self._outboxes.get(where)
+            self._tally.touched.pop(where, None)
+            if meter is None or outbox is None:
+                continue
+            if meter.measure(now) and not final:
+                self._tally.touched[where] = None
+            offset = outbox.reach[0] if in_transactions else outbox.acknowledged
+            value = encode_value(self._describe(plan, where, meter, offset, now_ms))
+            key = encode_key("partition", self._source_alias, where.topic, where.partition)
+            reports.append(Report(key, value, _Touch(self._tally.touched, where)))
+        return reports
+
+    def _choose(self, now: float, *, final: bool) -> list[TopicPartition]:
+        touched, meters = self._tally.touched, self._tally.meters
+        changed = self._changed_states()
+        if final:
+            return list(dict.fromkeys([*changed, *touched]))
+        chosen = changed[:_RECORDS_MAX]
+        for where in touched:
+            if len(chosen) >= _RECORDS_MAX:
+                break
+            meter = meters.get(where)
+            if where not in changed and (meter is None or now - meter.told_at >= _SECONDS):
+                chosen.append(where)
+        return chosen
+
+    def _changed_states(self) -> list[TopicPartition]:
+        """Those that do not run, and did when they were told of last, or for another reason; and the reverse."""
+        tally = self._tally
+        still = {where: self._state(where) for where in (*tally.failed, *tally.faults, *tally.paused)}
+        return [where for where in {**still, **self._told} if still.get(where) != self._told.get(where)]
+
+    def _state(self, where: TopicPartition) -> tuple[PartitionState, str]:
+        tally = self._tally
+        if where in tally.failed:
+            return PartitionState.FAILED, tally.failed[where]
+        if where in tally.faults:
+            return PartitionState.WAITING, tally.faults[where]
+        return (PartitionState.PAUSED if where in tally.paused else PartitionState.RUNNING), ""
+
+    def _describe(
+        self, plan: PlanRow, where: TopicPartition, meter: PartitionMeter, offset: int, now_ms: int
+    ) -> dict[str, Any]:
+        """As `status.records.PartitionRecord` has it."""
+        state, reason = self._state(where)
+        self._told.pop(where, None)
+        if state is not PartitionState.RUNNING:
+            self._told[where] = (state, reason)
+        return {
+            "run": plan.run,
+            "task": plan.task,
+            "epoch": plan.epoch,
+            "state": state,
+            "reason": reason,
+            "retry_at_ms": self._tally.retry_at_ms.get(where) if state is PartitionState.FAILED else None,
+            "target_topic": meter.target_topic,
+            "offset": offset,
+            "end": meter.end,
+            "behind_since_ms": None if meter.end is None or offset >= meter.end else meter.behind_since_ms,
+            "records": meter.records,
+            "bytes": meter.bytes,
+            "records_per_second": meter.records_per_second,
+            "bytes_per_second": meter.bytes_per_second,
+            "age": meter.age.spread(now_ms),
+            "latency": meter.latency.spread(now_ms),
+        }
+
+
+class _Touch:
+    """Calling it puts a partition back among those of which there is something to tell."""
+
+    __slots__ = ("_touched", "_where")
+
+    def __init__(self, touched: dict[TopicPartition, None], where: TopicPartition) -> None:
+        self._touched = touched
+        self._where = where
+
+    def __call__(self) -> None:
+        self._touched[self._where] = None
