@@ -1,4 +1,4 @@
-"""What `failover` and `failback` share: their arguments, their flow, and taking steps with a journal."""
+"""What `failover`, `failback` and `migrate` share: their arguments, their flow, and taking steps with a journal."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from sparkmirror.cli.output import add_format
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.config.flows import FlowConfig, MirrorConfig
     from sparkmirror.sync.journal import TopicJournal
     from sparkmirror.sync.steps import Step
 
@@ -34,7 +34,12 @@ def add_endings(parser: argparse.ArgumentParser) -> None:
 
 def one_flow(args: argparse.Namespace) -> "FlowConfig":
     """The only flow of the file, or the one named. Raises ConfigError."""
-    flows = read_file(args).flows
+    return only_flow(read_file(args), args)
+
+
+def only_flow(config: "MirrorConfig", args: argparse.Namespace) -> "FlowConfig":
+    """As `one_flow`, of a file that was read."""
+    flows = config.flows
     if len(flows) != 1:
         names = ", ".join(str(flow.name) for flow in flows)
         raise ConfigError(f"this is done flow by flow, and the file has {names}", "name one: --flow", file=args.file)

@@ -65,7 +65,7 @@ def _verify(config: "MirrorConfig", choice: "Choice", args: argparse.Namespace) 
         tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch,
         comparing_session(Path(scratch), args.master, debug=args.debug) as spark,
     ):
-        return [verify_flow(spark, config, flow, choice, _teller(str(flow.name))) for flow in config.flows]
+        return [verify_flow(spark, config, flow, choice, tell_progress(str(flow.name))) for flow in config.flows]
 
 
 def _publish(reports: "list[FlowReport]", args: argparse.Namespace) -> None:
@@ -85,7 +85,7 @@ def _write(file: Path, page: str) -> None:
         raise SparkMirrorError(f"{file} could not be written: {problem.strerror}.", "Choose another --html.") from None
 
 
-def _teller(flow: str) -> "Progress":
+def tell_progress(flow: str) -> "Progress":
     """Says now and then how far it is, with an estimate, for who waits at a terminal or reads a log."""
     began = told_at = time.monotonic()
 

@@ -89,6 +89,8 @@ def describe(watch: FlowWatch, status: FlowStatus) -> str:
         f"lag {status.lag_records:,}",
         f"{status.partitions} partitions",
     ]
+    if watch.total:
+        parts.append(_done(watch, status, watch.total))
     if status.failed:
         parts.append(f"{len(status.failed)} FAILED ({_first_failed(status)})")
     if status.faults:
@@ -101,6 +103,13 @@ def describe(watch: FlowWatch, status: FlowStatus) -> str:
     if status.problem:
         parts.append(status.problem.splitlines()[0])
     return ", ".join(parts)
+
+
+def _done(watch: FlowWatch, status: FlowStatus, total: int) -> str:
+    """How much of a bounded copy, and about how long the rest takes at the rate of the last seconds."""
+    left, rate = max(total - status.records, 0), watch.records_per_second
+    estimate = f", about {left / rate:,.0f} s left" if left and rate >= 1 else ""
+    return f"{min(status.records / total, 1.0):.0%} done{estimate}"
 
 
 def _pauses(status: FlowStatus) -> list[str]:

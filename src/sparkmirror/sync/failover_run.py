@@ -1,6 +1,6 @@
 """The steps of a failover: fence the source, drain, move the groups; and lifting the fence on the way back.
 
-Applied by `sync.steps`, from `cli.failover` and `cli.failback`.
+Applied by `sync.steps`, from `cli.failover`, `cli.failback` and `cli.migrate`.
 """
 
 import time
@@ -94,16 +94,16 @@ class Drain:
     def prepare(self) -> Note:
         partitions = mirrored_partitions(self._flow, self._source)
         starts, ends = self._source.earliest_offsets(partitions), self._source.latest_offsets(partitions)
-        return {"ends": _stored({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
+        return {"ends": store_offsets({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
 
     def apply(self, note: Note) -> str:
         """Raises SparkMirrorError naming what is missing when time is up."""
-        ends = _restored(note["ends"])
+        ends = restore_offsets(note["ends"])
         ends_at = time.monotonic() + self._seconds_max
-        while behind := _behind(ends, ledger_offsets(self._flow)):
+        while behind := plan_lacking(ends, ledger_offsets(self._flow)):
             if time.monotonic() > ends_at:
                 raise SparkMirrorError(
-                    f"{self._flow.name}: not drained in {self._seconds_max:g} s: {_named(behind)}.",
+                    f"{self._flow.name}: not drained in {self._seconds_max:g} s: {name_lacking(behind)}.",
                     "Does the mirror run? `failover run` again goes on; --unplanned gives up what is missing.",
                 )
             self._source.connection.wait(_POLL_SECONDS)
@@ -195,19 +195,25 @@ def _bindings(note: Note) -> list[AclBinding]:
     return [AclBinding(*fields) for fields in note["bindings"]]
 
 
-def _stored(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:
+def store_offsets(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:
+    """As a step notes them."""
     return [[where.topic, where.partition, offset] for where, offset in sorted(offsets.items())]
 
 
-def _restored(stored: list[list[Any]]) -> dict[TopicPartition, int]:
+def restore_offsets(stored: list[list[Any]]) -> dict[TopicPartition, int]:
+    """From a step's note."""
     return {TopicPartition(topic, partition): offset for topic, partition, offset in stored}
 
 
-def _behind(ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def plan_lacking(
+    ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """How many offsets each partition's position lacks to its end, where it lacks any."""
     return {where: end - positions.get(where, 0) for where, end in ends.items() if positions.get(where, 0) < end}
 
 
-def _named(behind: Mapping[TopicPartition, int]) -> str:
+def name_lacking(behind: Mapping[TopicPartition, int]) -> str:
+    """The first few, for a sentence."""
     shown = [f"{where} lacks {records}" for where, records in sorted(behind.items())[:_SHOWN_MAX]]
     more = f" and {len(behind) - len(shown)} more" if len(behind) > len(shown) else ""
     return ", ".join(shown) + more

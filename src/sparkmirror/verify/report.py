@@ -84,6 +84,20 @@ class FlowReport:
     def differences(self) -> int:
         return sum(one.differences for one in self.partitions)
 
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        return _headline(self)
+
+    @property
+    def first_difference(self) -> str:
+        """Where the first partition with one has it; empty where there is none."""
+        found = [(one.source, one.difference) for one in self.partitions if one.difference is not None]
+        if not found:
+            return ""
+        where, first = found[0]
+        return f"; {where} at upstream offset {first.upstream}, downstream offset {first.downstream} ({first.kind})"
+
     def as_json(self) -> dict[str, Any]:
         return {
             "flow": str(self.flow),

@@ -1,0 +1,139 @@
+"""`sparkmirror migrate FILE`: moves a flow's topics and groups for good, step by step. See docs/migrate.md."""
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, read_file
+from sparkmirror.cli.output import add_format, show
+from sparkmirror.cli.procedure import add_endings, end, journal_of, only_flow, tell
+from sparkmirror.errors import ClusterUnreachable
+
+if TYPE_CHECKING:
+    from sparkmirror.config.flows import FlowConfig, MirrorConfig
+    from sparkmirror.kafka.admin import Admin
+    from sparkmirror.sync.journal import TopicJournal
+    from sparkmirror.sync.sides import Sides
+    from sparkmirror.sync.steps import Step
+    from sparkmirror.verify.report import FlowReport
+
+_DESCRIPTION = (
+    "Move a flow's topics and groups to the target for good: copy all that is there, follow until nobody writes to the "
+    "source any more, compare both clusters record for record, and set the groups where they go on. Interrupted or "
+    "killed, it goes on where it was when it is run again."
+)
+_QUIET_SECONDS = 10.0
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to argparse's subparsers."""
+    parser = add_verb(verbs, "migrate", "move topics and groups for good, step by step", _DESCRIPTION, execute)
+    add_input_arguments(parser)
+    add_flows(parser)
+    parser.add_argument(
+        "--fence", action="store_true", help="once all is copied, deny writing to the source's topics, by ACL"
+    )
+    parser.add_argument(
+        "--quiet-seconds", metavar="N", type=float, default=_QUIET_SECONDS,
+        help="cut over when nobody has written to the source for so long (10)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sample", metavar="PERCENT", type=float, default=100.0, help="compare so much of each partition (100)"
+    )
+    add_endings(parser)
+    add_format(parser)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
+    from sparkmirror.sync.sides import open_sides
+    from sparkmirror.sync.steps import take_steps, undo_steps
+
+    config = read_file(args)
+    flow = only_flow(config, args)
+    journal = journal_of(flow, "migrate")
+    with open_sides(flow, "migrate") as sides:
+        if sides.source is None:
+            raise ClusterUnreachable(f"Cluster {flow.name.source} does not answer.", "A migration needs both.")
+        steps = _steps(config, flow, sides.source, sides.target, args)
+        _prepare_ledger(flow, sides.target)
+        if end(args, journal):
+            return 0
+        if args.undo:
+            undo_steps(steps, journal, tell)
+            return 0
+        take_steps(steps, journal, tell)
+        _report(flow, sides, journal, args)
+    return 0
+
+
+def _prepare_ledger(flow: "FlowConfig", target: "Admin") -> None:
+    """The journal is kept in one of the flow's topics, which the first copy would make."""
+    from sparkmirror.ledger.setup import ensure_ledger_topics
+    from sparkmirror.ledger.topics import ledger_topics
+
+    for sentence in ensure_ledger_topics(
+        target,
+        ledger_topics(flow.name.source, flow.offset_storage_topic),
+        replication_factor=flow.offset_storage_replication_factor,
+        offsets_partitions=flow.offset_storage_partitions,
+    ):
+        tell("ledger", sentence)
+
+
+def _steps(
+    config: "MirrorConfig", flow: "FlowConfig", source: "Admin", target: "Admin", args: argparse.Namespace
+) -> "list[Step]":
+    from sparkmirror.config.options import RunOptions
+    from sparkmirror.sync.failover_look import look
+    from sparkmirror.sync.failover_run import Fence, MoveGroups
+    from sparkmirror.sync.migrate_run import Copy, CutOver, Follow, Prove
+    from sparkmirror.sync.sides import Sides
+
+    def copy() -> int:
+        from sparkmirror.engine.run import run_mirror
+
+        return run_mirror(config, RunOptions(once=True, debug=args.debug))
+
+    def mirror_until(is_over: Any) -> bool:
+        from sparkmirror.engine.run_until import run_until
+
+        return run_until(config, RunOptions(debug=args.debug), is_over)
+
+    def moves() -> Any:
+        return look(flow, Sides(source, target), differences=False).moves(planned=True)
+
+    cut_over = CutOver(args.quiet_seconds, Fence(flow, source) if args.fence else None)
+    return [
+        Copy(flow, source, copy),
+        Follow(flow, source, cut_over, mirror_until, tell),
+        Prove(flow, lambda: _verify(config, flow, args)),
+        MoveGroups(target, moves),
+    ]
+
+
+def _verify(config: "MirrorConfig", flow: "FlowConfig", args: argparse.Namespace) -> "FlowReport":
+    from sparkmirror.cli.verify import tell_progress
+    from sparkmirror.verify.job import Choice, verify_flow
+    from sparkmirror.verify.session import comparing_session
+
+    choice = Choice(lambda _: True, args.sample)
+    with (
+        tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch,
+        comparing_session(Path(scratch), debug=args.debug) as spark,
+    ):
+        return verify_flow(spark, config, flow, choice, tell_progress(str(flow.name)))
+
+
+def _report(flow: "FlowConfig", sides: "Sides", journal: "TopicJournal", args: argparse.Namespace) -> None:
+    """The cut-over report: what was done, where groups stand, and what is left to a person."""
+    from sparkmirror.status.failover_page import render_readiness
+    from sparkmirror.sync.failover_look import look
+
+    done = {name: taken.sentence for name, taken in journal.load().steps.items()}
+    found = look(flow, sides, differences=False)
+    as_json = {"flow": str(flow.name), "steps": done, "now": found.as_json()}
+    lines = [f"{flow.name} is migrated:", *(f"  {name}: {sentence}" for name, sentence in done.items())]
+    show(args, as_json, lambda: [*lines, *render_readiness(found)])
+    tell("next", f"start consumers and producers on {flow.name.target}; then --finish, or --undo to take it back")
