@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 OBSERVATION = "mirror"
 
 
-def read_runs(spark: SparkSession, config: str, flow: FlowConfig, run: str) -> DataFrame:
+def read_runs(spark: SparkSession, config: str, flow: FlowConfig, run: str, process: str = "") -> DataFrame:
     """The flow's source as a stream of runs; `config` is the text of its file."""
-    return spark.readStream.format("kafka-runs").options(config=config, flow=str(flow.name), run=run).load()
+    options = {"config": config, "flow": str(flow.name), "run": run, "process": process}
+    return spark.readStream.format("kafka-runs").options(**options).load()
 
 
 def route(runs: DataFrame, flow: FlowConfig) -> DataFrame:
@@ -36,12 +37,14 @@ def route(runs: DataFrame, flow: FlowConfig) -> DataFrame:
     )
 
 
-def write_runs(mirrored: DataFrame, config: str, flow: FlowConfig, run: str, checkpoint: str) -> "DataStreamWriter":
+def write_runs(
+    mirrored: DataFrame, config: str, flow: FlowConfig, run: str, checkpoint: str, process: str = ""
+) -> "DataStreamWriter":
     """The writer, ready to be started."""
     return (
         mirrored.writeStream.format("kafka-runs")
         .queryName(f"{flow.name}")
-        .options(config=config, flow=str(flow.name), run=run, checkpointLocation=checkpoint)
+        .options(config=config, flow=str(flow.name), run=run, checkpointLocation=checkpoint, process=process)
     )
 
 

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 
-from sparkmirror.config.flows import FlowConfig, MirrorConfig
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.offsets import HeartbeatSettings
 from sparkmirror.config.syncing import LOOK_SECONDS
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
@@ -49,8 +50,11 @@ class Job:
         *,
         look_seconds: float = LOOK_SECONDS,
         cost_share: float = _COST_SHARE,
+        close: Callable[[], None] = lambda: None,
     ) -> None:
         self._name = name
+        self._close = close
+        self._is_to_close = False
         self._seconds_max = seconds_max
         self._look_seconds = look_seconds
         self._cost_share = cost_share
@@ -62,8 +66,11 @@ class Job:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Ask the job to end; a round under way is not waited for."""
+    def stop(self, *, close: bool = False) -> None:
+        """Ask the job to end; a round under way is not waited for. Its connections end with it where `close` says so:
+        a process that goes on needs that.
+        """
+        self._is_to_close = close
         self._stopping.set()
 
     def _run(self) -> None:
@@ -80,6 +87,8 @@ class Job:
                 self._tell(str(problem))
             except Exception as problem:  # A job that died in silence would be missed too late.
                 self._tell(f"unexpected {type(problem).__name__}: {problem}")
+        if self._is_to_close:
+            self._close()
 
     def _tell(self, sentence: str) -> None:
         if sentence != self._told:
@@ -109,6 +118,11 @@ class FlowSync:
         ]
         return min((float(seconds) for enabled, seconds in intervals if enabled), default=None)
 
+    def close(self) -> None:
+        """Ends the connections; the next round opens them anew."""
+        self._connections.close()
+        self._syncs = []
+
     def __call__(self) -> None:
         """One round. Raises ClusterError if a cluster does not answer."""
         try:
@@ -116,8 +130,7 @@ class FlowSync:
                 self._open()
             rounds = [run_round(sync) for sync in self._syncs]
         except SparkMirrorError:
-            self._connections.close()
-            self._syncs = []
+            self.close()
             raise
         tell_changes(self._flow, rounds, self._changed)
         self._changed = {change.sentence for one in rounds for change in one.plan.changes}
@@ -132,19 +145,30 @@ class FlowSync:
         self._syncs = flow_syncs(self._flow, source, target, first=False)
 
 
-def offset_jobs(config: MirrorConfig) -> list[Job]:
-    """Checkpoints, group offsets and offset syncs of every flow, heartbeats of every pair of clusters."""
-    offsets = [
-        (flow, OffsetJob(flow)) for flow in config.flows if flow.offsets.emit_checkpoints or flow.offsets.emit_syncs
-    ]
-    beats = [(settings, HeartbeatJob(settings)) for settings in config.heartbeats]
+def offset_jobs(flow: FlowConfig, heartbeats: Sequence[HeartbeatSettings]) -> list[Job]:
+    """Checkpoints, group offsets and offset syncs of the flow; heartbeats of the pairs of clusters given."""
+    offsets = [(flow, OffsetJob(flow))] if flow.offsets.emit_checkpoints or flow.offsets.emit_syncs else []
+    beats = [(settings, HeartbeatJob(settings)) for settings in heartbeats]
     return [
         *(
-            Job(f"{flow.name} offsets", job.seconds_max, job, look_seconds=OFFSETS_LOOK_SECONDS, cost_share=0.5)
+            Job(
+                f"{flow.name} offsets",
+                job.seconds_max,
+                job,
+                look_seconds=OFFSETS_LOOK_SECONDS,
+                cost_share=0.5,
+                close=job.close,
+            )
             for flow, job in offsets
         ),
         *(
-            Job(f"{settings.flow} heartbeats", settings.interval_seconds, job, look_seconds=settings.interval_seconds)
+            Job(
+                f"{settings.flow} heartbeats",
+                settings.interval_seconds,
+                job,
+                look_seconds=settings.interval_seconds,
+                close=job.close,
+            )
             for settings, job in beats
         ),
     ]

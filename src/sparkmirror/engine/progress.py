@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.status.board import FlowStatus
+from sparkmirror.status.board import FlowStatus, StatusBoard
 from sparkmirror.status.bus import BusReader
 
 _PLAIN_SECONDS = 10.0
@@ -25,11 +25,18 @@ class FlowWatch:
     def __init__(self, flow: FlowConfig, run: str, total: int | None) -> None:
         self.flow = flow
         self.total = total
+        self._run = run
         self._bus = BusReader(flow, run)
         self.board = self._bus.board
         self._before: tuple[float, int, int] = (time.monotonic(), 0, 0)
         self.records_per_second = 0.0
         self.bytes_per_second = 0.0
+
+    def follow(self, run: str) -> None:
+        """Watch another run, where the flow has begun one."""
+        if run != self._run:
+            self._run = run
+            self.board = self._bus.board = StatusBoard(self.flow.name.source, run)
 
     def poll(self) -> FlowStatus:
         self._bus.poll()

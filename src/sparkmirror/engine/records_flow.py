@@ -27,17 +27,20 @@ _TIMESTAMP_MS_MAX = 1 << 52
 """Beyond it Spark's timestamps, in microseconds, do not reach; the record's own is kept as it is."""
 
 
-def read_records(spark: SparkSession, config: str, flow: FlowConfig, run: str) -> DataFrame:
+def read_records(spark: SparkSession, config: str, flow: FlowConfig, run: str, process: str = "") -> DataFrame:
     """The flow's source as a stream of records; `config` is the text of its file, `spark` a record session."""
-    return spark.readStream.format("kafka-records").options(config=config, flow=str(flow.name), run=run).load()
+    options = {"config": config, "flow": str(flow.name), "run": run, "process": process}
+    return spark.readStream.format("kafka-records").options(**options).load()
 
 
-def write_records(written: DataFrame, config: str, flow: FlowConfig, run: str, checkpoint: str) -> "DataStreamWriter":
+def write_records(
+    written: DataFrame, config: str, flow: FlowConfig, run: str, checkpoint: str, process: str = ""
+) -> "DataStreamWriter":
     """The writer, ready to be started."""
     return (
         written.writeStream.format("kafka-records")
         .queryName(f"{flow.name}")
-        .options(config=config, flow=str(flow.name), run=run, checkpointLocation=checkpoint)
+        .options(config=config, flow=str(flow.name), run=run, checkpointLocation=checkpoint, process=process)
     )
 
 

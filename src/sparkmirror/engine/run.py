@@ -1,35 +1,36 @@
 """Wiring: from a configuration to running queries, and back to a clean stop. Called by `cli.run`."""
 
 import logging
-import re
 import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparkmirror.config.fingerprint import changed_ms, fingerprint
 from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.options import RunOptions
-from sparkmirror.engine.jobs import FlowSync, Job, finish_offsets, offset_jobs
+from sparkmirror.engine.crew import Crew
+from sparkmirror.engine.jobs import finish_offsets
 from sparkmirror.engine.jvm import END_SECONDS_MAX, Launch, end_session, jvm_expected
+from sparkmirror.engine.lead import Lead
 from sparkmirror.engine.page import open_page
+from sparkmirror.engine.part import Part
 from sparkmirror.engine.progress import FlowWatch, ProgressDisplay
+from sparkmirror.engine.running_flow import RunningFlow
 from sparkmirror.engine.speech import speak_as_driver
 from sparkmirror.engine.stop_request import StopRequest, stop_signals
-from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.groups import has_members, list_members
-from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.loss import ENDS_THE_MIRROR
-from sparkmirror.source.commands import Stop, command_record
 from sparkmirror.sync.flow import sync_flow
 from sparkmirror.sync.source_group_job import SourceGroup
 from sparkmirror.target.repartition import NO_TOPIC
@@ -38,16 +39,12 @@ from sparkmirror.web.health import Health
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.25
 _STOP_SECONDS_MAX = 6.0
-_RESTART_SECONDS = 1.0
-_RESTART_SECONDS_MAX = 30.0
-_RAISED = re.compile(r"[\w.]+(?:Error|Exception): ")
+_JOIN_SECONDS_MAX = 40.0
 
 
 def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
@@ -60,102 +57,6 @@ def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
         return MirrorRun(config, options, stop, Path(scratch)).run()
 
 
-class RunningFlow:
-    """One flow's query, started anew when it fails."""
-
-    def __init__(self, flow: FlowConfig, config_text: str, scratch: Path, *, once: bool) -> None:
-        self.flow = flow
-        self.run = uuid.uuid4().hex[:12]
-        self._config_text = config_text
-        self._scratch = scratch
-        self._once = once
-        self._starts = 0
-        self._restart_at = 0.0
-        self.query: StreamingQuery | None = None
-
-    def start(self, spark: "SparkSession") -> None:
-        """A fresh checkpoint each time: with an old one, Spark would replay the old plan.
-
-        Raises SparkMirrorError when Spark cannot start the query, for example on a full disk.
-        """
-        from py4j.protocol import Py4JJavaError
-        from pyspark.errors import PySparkException
-
-        from sparkmirror.engine.spark import activate
-
-        activate(spark)
-        self._starts += 1
-        checkpoint = str(self._scratch / f"{self.run}-{self._starts}")
-        writer = self._records(spark, checkpoint) if self.flow.transforms.steps else self._runs(spark, checkpoint)
-        try:
-            self.query = (writer.trigger(availableNow=True) if self._once else writer).start()
-        except (Py4JJavaError, PySparkException) as problem:
-            reason = _reason(str(problem))
-            hint = f"Spark's own files are in {self._scratch.parent}; TMPDIR chooses another place."
-            raise SparkMirrorError(f"{self.flow.name}: Spark did not start the query: {reason}", hint) from None
-
-    def _runs(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
-        from sparkmirror.engine.flow import read_runs, route, write_runs
-
-        runs = read_runs(spark, self._config_text, self.flow, self.run)
-        return write_runs(route(runs, self.flow), self._config_text, self.flow, self.run, checkpoint)
-
-    def _records(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
-        from sparkmirror.engine.records_flow import read_records, transform, write_records
-
-        rows = read_records(spark, self._config_text, self.flow, self.run)
-        return write_records(transform(rows, self.flow), self._config_text, self.flow, self.run, checkpoint)
-
-    def tend(self, spark: "SparkSession") -> bool:
-        """Restart a failed query after a pause; True once the flow is over. Raises FencedError when taken over."""
-        if self.query is None:
-            if time.monotonic() >= self._restart_at:
-                self._start_again(spark)
-            return False
-        if self.query.isActive:
-            return False
-        problem = self.query.exception()
-        if problem is None:
-            return True
-        reason = _reason(str(problem))
-        if "FencedError" in str(problem):
-            raise FencedError(f"{self.flow.name}: another instance has taken over this flow.", "Run it only once.")
-        self.query = None
-        self._rest(reason)
-        return False
-
-    def _start_again(self, spark: "SparkSession") -> None:
-        try:
-            self.start(spark)
-        except SparkMirrorError as problem:
-            self._rest(str(problem.args[0]))
-
-    def _rest(self, reason: str) -> None:
-        pause = min(_RESTART_SECONDS * 2 ** min(self._starts - 1, 10), _RESTART_SECONDS_MAX)
-        log.warning("%s: the query failed and starts again in %.0f s: %s", self.flow.name, pause, reason)
-        self._restart_at = time.monotonic() + pause
-
-    def ask_to_stop(self) -> None:
-        topics = ledger_topics(self.flow.name.source, self.flow.offset_storage_topic)
-        try:
-            publish(self.flow.target, topics.commands, [command_record(Stop(self.run))], seconds_max=3.0)
-        except SparkMirrorError as problem:
-            log.warning("%s: the stop could not be announced, the epoch is cut off: %s", self.flow.name, problem)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether no epoch is under way."""
-        query = self.query
-        with suppress(Exception):  # of a JVM that is gone
-            return query is None or not query.isActive or "Waiting" in str(query.status.get("message"))
-        return True
-
-    def end(self) -> None:
-        if self.query is not None:
-            with suppress(Exception):
-                self.query.stop()
-
-
 class MirrorRun:
     """All flows of a file in one process and one Spark session."""
 
@@ -164,11 +65,12 @@ class MirrorRun:
         self._options = options
         self._stop = stop
         self._scratch = scratch
-        self._flows = [RunningFlow(flow, config.text, scratch, once=options.once) for flow in config.flows]
+        self._crews: dict[str, Crew] = {}
+        self._flows: list[RunningFlow] = []
         self._health = Health()
-        self._syncs: list[FlowSync] = []
         self._ends: dict[str, dict[TopicPartition, int]] = {}
         self._groups = {flow.name: SourceGroup(flow) for flow in config.flows if flow.progress_group}
+        self._lead = Lead(config, self._groups)
 
     def run(self) -> int:
         from sparkmirror.engine.spark import open_session
@@ -176,7 +78,12 @@ class MirrorRun:
         with ExitStack() as cleanup:
             cleanup.enter_context(open_page(self._config, self._health))
             launch = Launch(self._launch)
-            totals = [self._prepare(running.flow) for running in self._flows]
+            for flow in self._config.flows:
+                self._prepare_target(flow)
+            if not self._options.once:
+                self._join_others(cleanup)
+            self._flows = [self._running_flow(flow) for flow in self._config.flows]
+            totals = [self._prepare(running) for running in self._flows]
             context = launch.wait(self._stop)
             if context is None:
                 return 0
@@ -190,20 +97,43 @@ class MirrorRun:
             ]
             display = ProgressDisplay(watches)
             cleanup.callback(display.close)
-            jobs = [] if self._options.once else self._start_jobs()
             try:
                 self._loop(sessions, display, watches)
             finally:
-                for job in jobs:
-                    job.stop()
+                self._lead.end()
                 self._end_flows()
-                for group in self._groups.values():
-                    group.end()
-                finish_offsets(self._config.flows, 10.0 if self._options.once else 1.0)
+                for crew in self._crews.values():
+                    crew.leave()
+                self._finish_led()
         return self._verdict()
 
-    def _prepare(self, flow: FlowConfig) -> int | None:
-        """Topics and ledger of one flow; the number of records that a bounded run will copy."""
+    def _join_others(self, cleanup: ExitStack) -> None:
+        """The processes that share the flows, one group on each target. Raises SparkMirrorError."""
+        by_target: dict[str, list[Part]] = {}
+        for flow in self._config.flows:
+            part = Part(flow, fingerprint(self._config.text, flow.name), changed_ms(self._config.file))
+            by_target.setdefault(flow.target.alias, []).append(part)
+        for alias, parts in by_target.items():
+            crew = self._crews[alias] = Crew(parts, self._config.file)
+            cleanup.callback(crew.leave)
+            crew.start()
+        for crew in self._crews.values():
+            crew.wait_until_joined(_JOIN_SECONDS_MAX)
+
+    def _running_flow(self, flow: FlowConfig) -> RunningFlow:
+        crew = self._crews.get(flow.target.alias)
+        return RunningFlow(flow, self._config.text, self._scratch, once=self._options.once, crew=crew)
+
+    def _finish_led(self) -> None:
+        """What one process alone may do at the end of a flow."""
+        led = self._config.flows if self._options.once else self._lead.led(self._config.flows)
+        for flow in led:
+            if group := self._groups.get(flow.name):
+                group.end()
+        finish_offsets(led, 10.0 if self._options.once else 1.0)
+
+    def _prepare_target(self, flow: FlowConfig) -> None:
+        """The ledger's topics."""
         topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
         with open_admin(flow.target, "ledger") as target:
             _refuse_beside_mirrormaker(flow, target)
@@ -214,16 +144,26 @@ class MirrorRun:
                 offsets_partitions=flow.offset_storage_partitions,
             ):
                 log.warning("%s: %s", flow.name, sentence)
-            if group := self._groups.get(flow.name):
+
+    def _prepare(self, running: RunningFlow) -> int | None:
+        """Topics of one flow; the number of records that a bounded run will copy."""
+        flow = running.flow
+        if running.is_led:
+            self._prepare_led(flow)
+        if not self._options.once:
+            return None
+        topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        with open_admin(flow.source, "ends") as source, LedgerReader(flow.target, topics, flow.connector) as ledger:
+            return self._measure(flow, source, ledger)
+
+    def _prepare_led(self, flow: FlowConfig) -> None:
+        if group := self._groups.get(flow.name):
+            with open_admin(flow.target, "group") as target:
                 group.begin(target)
         for one in (rounds := sync_flow(flow)):
             for sentence in (*one.plan.warnings, *one.failures):
                 log.warning("%s: %s", flow.name, sentence)
-        self._syncs.append(FlowSync(flow, rounds))
-        if not self._options.once:
-            return None
-        with open_admin(flow.source, "ends") as source, LedgerReader(flow.target, topics, flow.connector) as ledger:
-            return self._measure(flow, source, ledger)
+        self._lead.note(flow, rounds)
 
     def _measure(self, flow: FlowConfig, source: Admin, ledger: LedgerReader) -> int:
         partitions = [
@@ -240,24 +180,8 @@ class MirrorRun:
     def _launch(self) -> "SparkContext":
         from sparkmirror.engine.spark import launch_context
 
-        tasks = sum(running.flow.tasks_max for running in self._flows)
+        tasks = sum(flow.tasks_max for flow in self._config.flows)
         return launch_context(tasks, self._scratch, self._options.master, debug=self._options.debug)
-
-    def _start_jobs(self) -> list[Job]:
-        jobs = [
-            Job(str(running.flow.name), sync.seconds_max, sync)
-            for running, sync in zip(self._flows, self._syncs, strict=True)
-            if sync.seconds_max is not None
-        ]
-        jobs += [
-            Job(f"{running.flow.name} group", running.flow.progress_group_commit_interval_ms / 1000, group)
-            for running in self._flows
-            if (group := self._groups.get(running.flow.name))
-        ]
-        jobs += offset_jobs(self._config)
-        for job in jobs:
-            job.start()
-        return jobs
 
     def _sessions(self, spark: "SparkSession") -> list["SparkSession"]:
         """For each flow its session: those with transforms share one of their own."""
@@ -270,9 +194,13 @@ class MirrorRun:
     def _loop(self, sessions: Sequence["SparkSession"], display: ProgressDisplay, watches: Sequence[FlowWatch]) -> None:
         while not self._stop.wait(_TICK_SECONDS):
             display.tick()
+            if not self._options.once:
+                self._lead.tend(self._flows)
             _fail_on_refused_record(watches)
             with jvm_expected():
                 over = [running.tend(session) for running, session in zip(self._flows, sessions, strict=True)]
+            for watch, running in zip(watches, self._flows, strict=True):
+                watch.follow(running.run)
             self._health.beat(tuple(str(running.flow.name) for running in self._flows if running.query is None))
             if all(over):
                 return
@@ -343,12 +271,3 @@ def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:
                 "Mend the cause and start again: nothing is lost. With on.send.failure=retry (--abort.on.send.failure "
                 "false) only this partition waits.",
             )
-
-
-def _reason(text: str) -> str:
-    """The sentence in a Spark exception: the last line of the Python traceback it carries."""
-    lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
-    if own := [line for line in lines if line.startswith("sparkmirror.errors.")]:
-        return own[-1].partition(": ")[2]
-    raised = [line for line in lines if _RAISED.match(line)]
-    return raised[-1] if raised else (lines[0] if lines else "unknown")

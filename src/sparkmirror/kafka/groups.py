@@ -45,12 +45,33 @@ def has_members(admin: Admin, group: str) -> bool:
 def list_members(admin: Admin, group: str) -> list[str]:
     """A classic group's members by client id and address, `connect-1 at 10.0.0.7`; [] while its coordinator is on its
     way. Raises ClusterError."""
+    members = describe_group(admin, group)
+    return sorted(f"{member.client_id} at {member.client_host.removeprefix('/')}" for member in members)
+
+
+def describe_group(admin: Admin, group: str) -> list[Any]:
+    """A classic group's members as DescribeGroups has them; [] while its coordinator is on its way.
+
+    Raises ClusterError.
+    """
     home = find_coordinators(admin, [group])[0]
     if home.error_code != NO_ERROR:
         return []
     described = admin.connection.ask(partial(_describe_request, group), f"describing group {group}", home.node_id)
-    members = (member for one in described.groups for member in one.members)
-    return sorted(f"{member.client_id} at {member.client_host.removeprefix('/')}" for member in members)
+    return [member for one in described.groups for member in one.members]
+
+
+def find_coordinator(admin: Admin, group: str) -> int:
+    """The node that coordinates the group, waited for where the topic of groups is made now. Raises ClusterError."""
+    doing = f"looking for the coordinator of group {group}"
+    ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
+    while True:
+        home = find_coordinators(admin, [group])[0]
+        if home.error_code == NO_ERROR:
+            return int(home.node_id)
+        late = time.monotonic() > ends_at
+        if home.error_code not in _PASSING or late or admin.connection.wait(_PAUSE_SECONDS):
+            raise refusal(home.error_code, admin.alias, doing, home.error_message)
 
 
 def list_groups(admin: Admin) -> dict[str, GroupListing]:

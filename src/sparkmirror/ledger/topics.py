@@ -12,6 +12,9 @@ from sparkmirror.model import Topic
 
 OFFSETS_PARTITIONS = 25
 INTERNAL_REPLICATION_FACTOR = 3
+SHARING_GROUP = "__sparkmirror"
+"""The group, on each target, of the processes that share its flows. No rule of group syncing copies such names."""
+
 _SMALL_SEGMENTS = {
     # 1 MiB is the least that Kafka 4 accepts (KIP-1030).
     "segment.bytes": str(1 << 20),

@@ -15,11 +15,15 @@ STANDALONE = "standalone"
 
 @dataclass(frozen=True, slots=True)
 class RunsOptions:
-    """`config` is the text of a MirrorMaker 2 file and may hold secrets; `flow` is written `A->B`."""
+    """`config` is the text of a MirrorMaker 2 file and may hold secrets; `flow` is written `A->B`.
+
+    `process` names one of the processes that share the flow; without it the query takes the whole flow.
+    """
 
     config: str = field(repr=False)
     flow_name: str
     run: str
+    process: str = ""
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, str]) -> Self:
@@ -27,7 +31,7 @@ class RunsOptions:
         config, flow = options.get("config"), options.get("flow")
         if not config or not flow:
             raise ConfigError("kafka-runs needs the options `config` and `flow`.", 'Add .option("flow", "A->B").')
-        return cls(config, flow, options.get("run", STANDALONE))
+        return cls(config, flow, options.get("run", STANDALONE), options.get("process", ""))
 
     def flow(self) -> "FlowConfig":
         """Raises ConfigError that lists every problem of the text."""

@@ -6,7 +6,7 @@ planner. Each command carries the run it is meant for, so that a new run is not 
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -36,9 +36,34 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """All tasks of the run end their epoch, and none follows."""
+    """All tasks of the run end their epoch, and none follows; only those of one `process` where it is named."""
 
     run: str
+    process: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One process of the run takes `tasks` and no others, from its next epoch on, which begins at once.
+
+    `number` grows with each share of the process; the greatest counts. It holds while `member` is in the group of
+    processes: who was put out of it must not take anything.
+    """
+
+    run: str
+    process: str
+    number: int
+    tasks: frozenset[int]
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The process keeps to the share of that number: what it ran before and does not run now has ended."""
+
+    run: str
+    process: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +129,17 @@ class Restart:
     at_ms: int
 
 
-Command = Assign | Stop | Throttle | Pause | Resume | Retry | Restart
+Command = Assign | Stop | Share | Began | Throttle | Pause | Resume | Retry | Restart
 _SELECTING: dict[str, type[Pause] | type[Resume] | type[Retry]] = {"pause": Pause, "resume": Resume, "retry": Retry}
 
 
 def encode_command(command: Command) -> bytes:
     if isinstance(command, Stop):
-        return json.dumps({"kind": "stop", "run": command.run}).encode()
+        return json.dumps({"kind": "stop", "run": command.run, "process": command.process}).encode()
+    if isinstance(command, Began):
+        return json.dumps({"kind": "began", **asdict(command)}).encode()
+    if isinstance(command, Share):
+        return json.dumps({"kind": "share", **asdict(command), "tasks": sorted(command.tasks)}).encode()
     if isinstance(command, Throttle):
         fields = {"pattern": command.pattern, "bytes_per_second": command.bytes_per_second}
         return json.dumps({"kind": "throttle", "run": command.run, **fields}).encode()
@@ -135,8 +164,12 @@ def encode_command(command: Command) -> bytes:
 def command_key(command: Command) -> bytes:
     """The record key: the topic is compacted too, and no command may displace another of its run."""
     parts: list[str | int] = ["stop", command.run]
-    if isinstance(command, Assign):
+    if isinstance(command, Stop) and command.process:
+        parts.append(command.process)
+    elif isinstance(command, Assign):
         parts = ["assign", command.run, command.generation, command.task]
+    elif isinstance(command, Share | Began):
+        parts = [_kind(command), command.run, command.process]
     elif isinstance(command, Throttle):
         parts = ["throttle", command.run, command.pattern]
     elif isinstance(command, Restart):
@@ -152,7 +185,19 @@ def command_record(command: Command) -> tuple[bytes, bytes]:
     return command_key(command), encode_command(command)
 
 
-def _kind(command: Pause | Resume | Retry) -> str:
+def ends_epoch(command: Command, share: Share | None) -> bool:
+    """Whether a command of its run ends the epoch of a process with that share, or of one that shares with nobody."""
+    match command:
+        case Restart():
+            return True
+        case Stop():
+            return command.process in ("", share.process if share else "")
+        case Share():
+            return share is not None and command.process == share.process and command.number > share.number
+    return False
+
+
+def _kind(command: Share | Began | Pause | Resume | Retry) -> str:
     return type(command).__name__.lower()
 
 
@@ -161,7 +206,12 @@ def decode_command(value: bytes | None) -> Command | None:
     try:
         fields = json.loads(value or b"null")
         if fields["kind"] == "stop":
-            return Stop(fields["run"])
+            return Stop(fields["run"], fields.get("process", ""))
+        if fields["kind"] == "share":
+            tasks = frozenset(int(task) for task in fields["tasks"])
+            return Share(fields["run"], fields["process"], int(fields["number"]), tasks, fields["member"])
+        if fields["kind"] == "began":
+            return Began(fields["run"], fields["process"], int(fields["number"]))
         if fields["kind"] == "assign":
             return Assign(
                 fields["run"],

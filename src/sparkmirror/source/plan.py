@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from math import fsum
 from typing import TYPE_CHECKING
 from uuid import UUID
+from zlib import crc32
 
 from sparkmirror.ledger.extent import Extent
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
 from sparkmirror.policy.rates import RateLimit
 
 if TYPE_CHECKING:
-    from sparkmirror.source.commands import Pause, Resume
+    from sparkmirror.source.commands import Pause, Resume, Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class TaskPlan:
     `brokers` and `leaders` spare the task its first look-up; `commands_from` is the offset of the command topic from
     which it listens; `offsets_partitions` is the real size of the target's offsets topic; `seconds` is how long the
     epoch lasts, 0 for as long as bounded partitions have not ended. `limits` are the flow's rates, and `topics` its
-    partitions by topic, by which tasks share them; `orders` are the operator's pauses and resumes so far.
+    partitions by topic, by which tasks share them; `orders` are the operator's pauses and resumes so far. `share` is
+    set where several processes may share the flow.
     """
 
     task: int
@@ -60,26 +62,35 @@ class TaskPlan:
     limits: tuple[RateLimit, ...] = ()
     orders: "tuple[Pause | Resume, ...]" = ()
     topics: Mapping[str, int] = field(default_factory=dict)
+    share: "Share | None" = None
 
 
 Assignment = Mapping[int, frozenset[TopicPartition]]
 
 
+def home_task(partition: TopicPartition, tasks: int) -> int:
+    """The task among `tasks` whose holder is to mirror the partition, where processes share a flow.
+
+    The same in every process, whatever other topics there are: partitions of a topic go to one task after another.
+    """
+    return (crc32(partition.topic.encode()) + partition.partition) % tasks
+
+
 def plan_assignment(
     partitions: Collection[TopicPartition],
-    tasks: int,
+    tasks: Collection[int],
     previous: Assignment,
     bytes_per_second: Mapping[TopicPartition, float],
 ) -> dict[int, frozenset[TopicPartition]]:
-    """Give each partition to one of `tasks` tasks: kept where it was, new ones to the task with the least load.
+    """Give each partition to one of the `tasks`: kept where it was, new ones to the task with the least load.
 
     Load is the byte rate, and where rates are equal the number of partitions, so that tasks differ by at most one
     partition when nothing is known. Deterministic: the same input gives the same plan.
     """
     wanted = set(partitions)
-    owned: dict[int, set[TopicPartition]] = {task: set() for task in range(tasks)}
+    owned: dict[int, set[TopicPartition]] = {task: set() for task in sorted(tasks)}
     for task, kept in previous.items():
-        if task < tasks:
+        if task in owned:
             owned[task] = set(kept) & wanted
     placed = set().union(*owned.values()) if owned else set()
     load = {task: fsum(bytes_per_second.get(tp, 0.0) for tp in owned[task]) for task in owned}

@@ -14,19 +14,29 @@ from contextlib import ExitStack
 from uuid import UUID
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
+from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.clients import open_admin, open_tail
-from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids, transactional_id, used_tasks
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.membership import list_peers
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
-from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
+from sparkmirror.ledger.topics import SHARING_GROUP, LedgerTopics, ledger_topics
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
-from sparkmirror.policy.rates import RateLimit, lay_over
 from sparkmirror.policy.start import start_ms
-from sparkmirror.source.commands import Assign, Command, Pause, Resume, Stop, Throttle, command_record, decode_command
-from sparkmirror.source.plan import Assigned, Assignment, Move, TaskPlan, plan_assignment, plan_moves, rebalance
+from sparkmirror.source.commands import Assign, Began, Share, command_record
+from sparkmirror.source.fence import stop_if_replaced, take_identity, take_over
+from sparkmirror.source.order_book import OrderBook
+from sparkmirror.source.plan import (
+    Assigned,
+    Assignment,
+    Move,
+    TaskPlan,
+    home_task,
+    plan_assignment,
+    plan_moves,
+    rebalance,
+)
 from sparkmirror.source.target_log import look_at_target
 
 log = logging.getLogger(__name__)
@@ -37,9 +47,14 @@ _LEDGER_POLL_SECONDS = 0.2
 class Planner:
     """Plans one flow's query. `run` is the query's own id: commands of other runs are ignored."""
 
-    def __init__(self, flow: FlowConfig, run: str, *, once: bool) -> None:
+    def __init__(self, flow: FlowConfig, run: str, *, once: bool, process: str = "") -> None:
+        """`process` is one of those that share the flow, and works as far as it has a share; without, it takes all."""
         self._flow = flow
         self._run = run
+        self._process = process
+        self._book = OrderBook(flow, run, process)
+        self._tasks: frozenset[int] = frozenset()
+        self._began = 0
         self._once = once
         self._topics: LedgerTopics = ledger_topics(flow.name.source, flow.offset_storage_topic)
         self._open = ExitStack()
@@ -50,8 +65,6 @@ class Planner:
         self._assignment: Assignment = {}
         self._generation = 0
         self._counts: dict[str, int] = {}
-        self._throttles: dict[str, int | None] = {}
-        self._orders: dict[Pause | Resume, None] = {}
         self._watcher: threading.Thread | None = None
         self._stopping = threading.Event()
 
@@ -64,29 +77,31 @@ class Planner:
         """
         self.end_epoch()
         source, target, ledger = self._clients()
-        self._stop_if_replaced(ledger, self._generation)
-        identities = self._fence(target, ledger)
+        commands = TopicPartition(self._topics.commands, 0)
+        commands_from = target.latest_offsets([commands]).get(commands, 0)
+        if commands_from:
+            self._book.read()
+        stop_if_replaced(self._flow, self._run, ledger, self._generation)
+        self._take_share(target)
+        identities = take_over(self._flow, target, ledger, self._tasks)
+        self._tell_began()
         positions = ledger.read_through(target)
         wanted = self._wanted(source)
-        partitions = _partitions(wanted)
+        partitions = self._own(wanted)
         if self._once:
             partitions = [tp for tp in partitions if tp in self.ends()]
-        tasks = min(self._flow.tasks_max, max(len(partitions), 1))
+        tasks = sorted(self._tasks)[: max(len(partitions), 1)]
         self._assignment = plan_assignment(partitions, tasks, self._assignment, {})
         used = (record.generation for record in ledger.view.records.values())
         self._generation = max(self._generation, *used, 0) + 1
         assigned = {item.partition: item for item in self._assigned(source, partitions, wanted, positions)}
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
-        commands = TopicPartition(self._topics.commands, 0)
-        commands_from = target.latest_offsets([commands]).get(commands, 0)
-        if commands_from:
-            self._note_orders()
         counts = self._counts = {name: topic.partitions for name, topic in wanted.items()}
         plans = [
             TaskPlan(
                 task=task,
                 run=self._run,
-                epoch=epoch,
+                epoch=epoch if self._book.share is None else self._generation,  # counted by all processes
                 generation=self._generation,
                 seconds=0.0 if self._once else float(self._flow.epoch_seconds),
                 assigned=tuple(assigned[tp] for tp in sorted(members) if tp in assigned),
@@ -95,16 +110,65 @@ class Planner:
                 brokers=source.brokers(),
                 leaders={tp: leaders[tp] for tp in members if tp in leaders},
                 commands_from=commands_from,
-                limits=self._limits(),
-                orders=tuple(self._orders),
+                limits=self._book.limits(),
+                orders=self._book.orders,
                 topics=counts,
+                share=self._book.share,
                 offsets_partitions=ledger.offsets_partitions,
             )
             for task, members in sorted(self._assignment.items())
         ]
-        if not self._once and self._flow.refresh_topics_enabled:
+        if plans and not self._once and self._flow.refresh_topics_enabled:
             self._start_watching()
         return plans
+
+    # What this process is to do of the flow.
+
+    def is_stopped(self) -> bool:
+        """Whether a stop command was given to this run."""
+        self._clients()  # the command topic exists then
+        self._book.read()
+        return self._book.is_stopped
+
+    def has_work(self) -> bool:
+        """Whether there is any task for this process, by what `is_stopped` has read."""
+        if not self._process:
+            return True
+        share = self._book.share
+        if share is not None and share.tasks and self._is_member(self._clients()[1], share):
+            return True
+        self._tasks = frozenset()
+        self._tell_began()
+        return False
+
+    def wait_for_orders(self, seconds_max: float) -> None:
+        """Until there may be work; not much longer than `seconds_max`."""
+        self._book.wait(seconds_max)
+
+    def _take_share(self, target: Admin) -> None:
+        everything, share = frozenset(range(self._flow.tasks_max)), self._book.share
+        if not self._process:
+            self._tasks = everything
+        elif share is None or not self._is_member(target, share):
+            self._tasks = frozenset()
+        else:
+            self._tasks = share.tasks & everything
+
+    def _is_member(self, target: Admin, share: Share) -> bool:
+        """Whoever was put out of the group while it slept must fence nobody: its tasks are others' now."""
+        return any(peer.member_id == share.member for peer in list_peers(target, SHARING_GROUP))
+
+    def _tell_began(self) -> None:
+        """What this process ran beyond its share has ended, and is fenced as far as it keeps to its tasks."""
+        share = self._book.share
+        if share is not None and share.number > self._began:
+            began = Began(self._run, self._process, share.number)
+            publish(self._flow.target, self._topics.commands, [command_record(began)])
+            self._began = share.number
+
+    def _own(self, topics: Mapping[str, Topic]) -> list[TopicPartition]:
+        """The partitions that are this process's to mirror."""
+        return [tp for tp in _partitions(topics) if home_task(tp, self._flow.tasks_max) in self._tasks]
 
     def ends(self) -> Mapping[TopicPartition, int]:
         """Where a bounded run ends: the source's end offsets, fixed at the first call."""
@@ -128,34 +192,13 @@ class Planner:
             shown.setdefault(partition.topic, {})[str(partition.partition)] = position.offset
         return shown
 
-    def is_stopped(self) -> bool:
-        """Whether a stop command was given to this run."""
-        return any(isinstance(command, Stop) for command in self._commands())
-
-    def _commands(self) -> list[Command]:
-        """All that was ordered of this run."""
-        with open_tail(self._flow.target, "stop", [TopicPartition(self._topics.commands, 0)]) as tail:
-            commands = [decode_command(record.value) for record in tail.read_to_end(10.0)]
-        return [command for command in commands if command is not None and command.run == self._run]
-
-    def _note_orders(self) -> None:
-        """What the operator has ordered of this run; it outlives the command topic's retention."""
-        for command in self._commands():
-            if isinstance(command, Throttle):
-                self._throttles[command.pattern] = command.bytes_per_second
-            elif isinstance(command, Pause | Resume):
-                self._orders[command] = None
-
-    def _limits(self) -> tuple[RateLimit, ...]:
-        """The file's rates, with those over them that were ordered."""
-        ordered = [RateLimit(pattern, rate) for pattern, rate in self._throttles.items() if rate is not None]
-        return lay_over(self._flow.rate_limits, ordered)
-
     def renew(self, plan: TaskPlan) -> TaskPlan:
         """The plan for a repeated attempt of a task: a new producer epoch, and positions as the ledger has them now."""
         source, target, ledger = self._clients()
-        self._stop_if_replaced(ledger, plan.generation)
-        identity = self._identity(target, plan.task)
+        stop_if_replaced(self._flow, self._run, ledger, plan.generation)
+        if plan.share is not None and not self._is_member(target, plan.share):
+            raise FencedError(f"{self._flow.name}: the group of processes has gone on without this one")
+        identity = take_identity(self._flow, target, plan.task)
         positions = ledger.read_through(target)
         renewed = []
         for item in plan.assigned:
@@ -177,12 +220,14 @@ class Planner:
             limits=plan.limits,
             orders=plan.orders,
             topics=plan.topics,
+            share=plan.share,
             offsets_partitions=ledger.offsets_partitions,
         )
 
     def close(self) -> None:
         self.end_epoch()
         self._open.close()
+        self._book.close()
 
     # Clusters.
 
@@ -202,34 +247,9 @@ class Planner:
 
     def _forget_clients(self) -> None:
         self._open.close()
+        self._book.close()
         self._open = ExitStack()
         self._source = self._target = self._ledger = None
-
-    def _stop_if_replaced(self, ledger: LedgerReader, generation: int) -> None:
-        """A run that slept, or whose task failed, must not take the flow back from the run that replaced it."""
-        ledger.read_to_end()
-        records = ledger.view.records.values()
-        ours = max([generation, *(record.generation for record in records if record.run == self._run)])
-        if ours and any(record.run != self._run and record.generation >= ours for record in records):
-            raise FencedError(f"{self._flow.name}: a newer instance has taken over, by the ledger's generations")
-
-    def _fence(self, target: Admin, ledger: LedgerReader) -> dict[int, ProducerIdentity]:
-        """Take the transactional ids of all tasks there have ever been, so that nobody else can still write.
-
-        Ours are in the ledger, which has been read; MirrorMaker's are known to the coordinators.
-        """
-        used = {record.task for record in ledger.view.records.values()} | used_tasks(target, self._flow.connector)
-        return {task: self._identity(target, task) for task in sorted(used | set(range(self._flow.tasks_max)))}
-
-    def _identity(self, target: Admin, task: int) -> ProducerIdentity:
-        wanted = transactional_id(self._flow.connector, task)
-        try:
-            return init_producer_ids(target, [wanted], self._flow.producer.transaction_timeout_ms)[wanted]
-        except AuthorizationFailed as refused:
-            if self._flow.is_exactly_once:
-                raise
-            log.warning("%s: %s A plain producer id is used; predecessors are not fenced.", self._flow.name, refused)
-            return init_producer_ids(target, [None])[None]
 
     def _wanted(self, source: Admin) -> dict[str, Topic]:
         return {
@@ -287,8 +307,8 @@ class Planner:
         """One round: hand out partitions that are new, take back those that are gone, even out the tasks."""
         source, target, ledger = self._clients()
         wanted = self._wanted(source)
-        partitions = _partitions(wanted)
-        after = plan_assignment(partitions, len(self._assignment), self._assignment, {})
+        partitions = self._own(wanted)
+        after = plan_assignment(partitions, self._assignment.keys(), self._assignment, {})
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_through(target) if fresh else {}
         gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}

@@ -26,7 +26,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.relay.schema import FLUSH_BATCH, RELEASE, Row, propose_targets, to_arrow
 from sparkmirror.source.command_tail import DIAL_KEY, CommandTail
-from sparkmirror.source.commands import Assign, Command, Restart, Stop
+from sparkmirror.source.commands import Assign, Command, Pause, Resume, Retry, ends_epoch
 from sparkmirror.source.commands import Throttle as RateOrder
 from sparkmirror.source.fetch import FetchConnection, FetchLimits
 from sparkmirror.source.harvest import BACKOFF_SECONDS, Harvest
@@ -356,13 +356,13 @@ class TaskReader:
     def _obey(self, command: Command) -> None:
         if command.run != self._plan.run:
             return
-        if isinstance(command, Stop | Restart):
+        if ends_epoch(command, self._plan.share):
             self._stopped = True
         elif isinstance(command, RateOrder):
             self._throttle.order(command.pattern, command.bytes_per_second)
-        elif not isinstance(command, Assign):
+        elif isinstance(command, Pause | Resume | Retry):
             self._harvest.rows += self._orders.take(command, self._partitions)
-        elif command.task == self._plan.task:
+        elif isinstance(command, Assign) and command.task == self._plan.task:
             self._throttle.note_topics(command.topics)
             self._take_on(command.add, command.generation)
             self._let_go(command.release)

@@ -48,7 +48,9 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         if self._planner is None:
             speak_as_worker()
-            self._planner = Planner(self._options.flow(), self._options.run, once=self._once)
+            self._planner = Planner(
+                self._options.flow(), self._options.run, once=self._once, process=self._options.process
+            )
         return self._planner
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -65,9 +67,12 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The next epoch; `start` itself once the run is stopped, or complete when it is bounded."""
         planner = self._plan()
         planner.end_epoch()
+        if (start["epoch"] or self._options.process) and (planner.is_stopped() or not planner.has_work()):
+            planner.wait_for_orders(_IDLE_SECONDS)  # Spark asks again at once
+            return start
         positions = planner.positions()
-        if start["epoch"] and ((self._once and self._is_over(planner, positions)) or planner.is_stopped()):
-            time.sleep(_IDLE_SECONDS)  # Spark asks again at once
+        if start["epoch"] and self._once and self._is_over(planner, positions):
+            time.sleep(_IDLE_SECONDS)
             return start
         return {"epoch": start["epoch"] + 1, "positions": positions}
 
@@ -92,7 +97,7 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         flow = self._options.flow()
         context = TaskContext.get()
         if context is not None and context.attemptNumber() > 0:
-            planner = Planner(flow, self._options.run, once=plan.seconds == 0)
+            planner = Planner(flow, self._options.run, once=plan.seconds == 0, process=self._options.process)
             try:
                 plan = planner.renew(plan)
             finally:

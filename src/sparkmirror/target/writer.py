@@ -82,7 +82,7 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
         flow = self._options.flow()
         topic = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
         with suppress(SparkMirrorError):
-            publish(flow.target, topic, [command_record(Stop(self._options.run))])
+            publish(flow.target, topic, [command_record(Stop(self._options.run, self._options.process))])
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002
         """Ends the query when a newer instance has taken over; progress itself is in the ledger long since."""

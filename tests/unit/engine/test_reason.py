@@ -4,7 +4,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from sparkmirror.engine.jvm import jvm_expected
-from sparkmirror.engine.run import _reason
+from sparkmirror.engine.running_flow import _reason
 from sparkmirror.errors import SparkMirrorError
 
 TRACEBACK = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):

@@ -10,17 +10,20 @@ from hypothesis import strategies as st
 from sparkmirror.model import TopicPartition
 from sparkmirror.source.commands import (
     Assign,
+    Began,
     Command,
     Pause,
     Restart,
     Resume,
     Retry,
     Selection,
+    Share,
     Stop,
     Throttle,
     command_key,
     decode_command,
     encode_command,
+    ends_epoch,
 )
 from sparkmirror.source.plan import Assigned
 
@@ -32,8 +35,12 @@ assigned = st.builds(
 throttles = st.builds(Throttle, st.text(max_size=10), st.text(max_size=10), st.none() | offsets)
 selections = st.builds(Selection, st.text(max_size=10), st.none() | st.integers(0, 1 << 20))
 orders = st.one_of(*(st.builds(kind, st.text(max_size=10), selections, offsets) for kind in (Pause, Resume, Retry)))
+task_sets = st.frozensets(st.integers(0, 99), max_size=4)
+shares = st.builds(Share, st.text(max_size=10), st.text(max_size=10), offsets, task_sets, st.text(max_size=10))
 commands = (
-    st.builds(Stop, st.text(max_size=10))
+    st.builds(Stop, st.text(max_size=10), st.text(max_size=10))
+    | shares
+    | st.builds(Began, st.text(max_size=10), st.text(max_size=10), offsets)
     | throttles
     | orders
     | st.builds(Restart, st.text(max_size=10), offsets)
@@ -115,3 +122,19 @@ def test_no_order_displaces_another_of_its_run_in_the_compacted_topic() -> None:
         Restart("run", 2),
     ]
     assert len({command_key(command) for command in some}) == len(some)
+
+
+def test_an_epoch_ends_for_what_is_new_to_its_process_and_for_nothing_of_another() -> None:
+    share = Share("run", "p1", 3, frozenset({0}), "member")
+    ended_by = [Stop("run"), Stop("run", "p1"), Restart("run", 1), Share("run", "p1", 4, frozenset(), "member")]
+    assert all(ends_epoch(command, share) for command in ended_by)
+    others = [Stop("run", "p2"), Share("run", "p2", 9, frozenset(), "m"), share, Began("run", "p1", 3), ASSIGN]
+    assert not any(ends_epoch(command, share) for command in others)
+    assert ends_epoch(Stop("run"), None)
+    assert not ends_epoch(Stop("run", "p1"), None), "it shares with nobody"
+
+
+def test_of_each_process_the_last_share_is_kept_by_a_compacted_topic() -> None:
+    first, second = (Share("run", "p1", number, frozenset(), "m") for number in (1, 2))
+    assert command_key(first) == command_key(second)
+    assert len({command_key(one) for one in (first, Share("run", "p2", 1, frozenset(), "m"), Stop("run", "p1"))}) == 3

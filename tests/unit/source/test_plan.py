@@ -1,12 +1,13 @@
 """Assignments: complete, disjoint, sticky, balanced, the same for the same input."""
 
+import itertools
 import random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.source.plan import Move, plan_assignment, plan_moves, rebalance
+from sparkmirror.source.plan import Move, home_task, plan_assignment, plan_moves, rebalance
 
 Assigned = dict[int, frozenset[TopicPartition]]
 
@@ -29,7 +30,7 @@ def owners(assignment: Assigned) -> dict[TopicPartition, int]:
 def test_every_partition_has_one_task(
     wanted: set[TopicPartition], tasks: int, known: dict[TopicPartition, float]
 ) -> None:
-    assignment = plan_assignment(wanted, tasks, {}, known)
+    assignment = plan_assignment(wanted, range(tasks), {}, known)
     assert assignment.keys() == set(range(tasks))
     assert owners(assignment).keys() == wanted
 
@@ -42,8 +43,8 @@ def test_what_has_an_owner_keeps_it(
     tasks_after: int,
     known: dict[TopicPartition, float],
 ) -> None:
-    first = plan_assignment(before, tasks_before, {}, known)
-    second = plan_assignment(after, tasks_after, first, known)
+    first = plan_assignment(before, range(tasks_before), {}, known)
+    second = plan_assignment(after, range(tasks_after), first, known)
     assert owners(second).keys() == after
     for partition, task in owners(first).items():
         if partition in after and task < tasks_after:
@@ -52,7 +53,7 @@ def test_what_has_an_owner_keeps_it(
 
 @given(partitions, task_counts)
 def test_without_rates_the_numbers_differ_by_at_most_one(wanted: set[TopicPartition], tasks: int) -> None:
-    counts = [len(members) for members in plan_assignment(wanted, tasks, {}, {}).values()]
+    counts = [len(members) for members in plan_assignment(wanted, range(tasks), {}, {}).values()]
     assert max(counts) - min(counts) <= 1
 
 
@@ -60,7 +61,7 @@ def test_without_rates_the_numbers_differ_by_at_most_one(wanted: set[TopicPartit
 def test_no_task_bears_more_than_its_share_and_one_partition(
     wanted: set[TopicPartition], tasks: int, known: dict[TopicPartition, float]
 ) -> None:
-    assignment = plan_assignment(wanted, tasks, {}, known)
+    assignment = plan_assignment(wanted, range(tasks), {}, known)
     loads = [sum(known.get(tp, 0.0) for tp in members) for members in assignment.values()]
     heaviest = max((known.get(tp, 0.0) for tp in wanted), default=0.0)
     assert max(loads) <= (sum(loads) / tasks + heaviest) * (1 + 1e-9)
@@ -70,20 +71,22 @@ def test_no_task_bears_more_than_its_share_and_one_partition(
 def test_the_order_of_the_input_does_not_matter(
     wanted: set[TopicPartition], tasks: int, known: dict[TopicPartition, float], chance: random.Random
 ) -> None:
-    some = plan_assignment(sorted(wanted)[::2], tasks, {}, known)
+    some = plan_assignment(sorted(wanted)[::2], range(tasks), {}, known)
     shuffled = list(wanted)
     chance.shuffle(shuffled)
     backwards = dict(reversed(list(some.items())))
-    assert plan_assignment(shuffled, tasks, backwards, known) == plan_assignment(sorted(wanted), tasks, some, known)
+    assert plan_assignment(shuffled, range(tasks), backwards, known) == plan_assignment(
+        sorted(wanted), range(tasks), some, known
+    )
 
 
 @given(partitions, partitions, task_counts)
 def test_moves_and_fresh_ones_lead_from_one_assignment_to_the_other(
     before: set[TopicPartition], after: set[TopicPartition], tasks: int
 ) -> None:
-    first = owners(plan_assignment(before, tasks, {}, {}))
-    target = plan_assignment(after, tasks, {}, {})
-    moves, fresh = plan_moves(plan_assignment(before, tasks, {}, {}), target)
+    first = owners(plan_assignment(before, range(tasks), {}, {}))
+    target = plan_assignment(after, range(tasks), {}, {})
+    moves, fresh = plan_moves(plan_assignment(before, range(tasks), {}, {}), target)
     result = {tp: task for tp, task in first.items() if tp in after}
     for move in moves:
         assert result[move.partition] == move.from_task != move.to_task
@@ -121,3 +124,10 @@ def test_a_new_task_takes_over_what_the_others_have_too_much() -> None:
         Move(TopicPartition("orders", 2), 0, 1),
     )
     assert rebalance({}) == ()
+
+
+@given(st.text(min_size=1), st.integers(1, 50), st.integers(1, 9))
+def test_partitions_of_a_topic_have_their_homes_at_one_task_after_another(topic: str, count: int, tasks: int) -> None:
+    homes = [home_task(TopicPartition(topic, number), tasks) for number in range(count)]
+    assert all((after - before) % tasks in (0, 1) for before, after in itertools.pairwise(homes))
+    assert max(map(homes.count, range(tasks))) - min(map(homes.count, range(tasks))) <= 1

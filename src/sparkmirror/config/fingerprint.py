@@ -1,0 +1,34 @@
+"""What a file says of a flow, as a few letters: processes tell by them whether their files agree. For `engine.crew`."""
+
+import hashlib
+from pathlib import Path
+
+from sparkmirror.config.precedence import flow_layers
+from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.secrets import is_secret
+from sparkmirror.model import FlowName
+
+_LETTERS = 12
+
+
+def fingerprint(text: str, flow: FlowName) -> str:
+    """Of the lines that count for the flow, whatever their order and whichever way they were written.
+
+    Secrets are left out (invariant 10): files that differ in a password alone agree.
+    """
+    layers = flow_layers(parse_properties(text.encode("latin-1"), "the file"), flow)
+    lines = sorted(
+        f"{number} {name}={entry.value.strip()}"
+        for number, layer in enumerate((layers.connector, layers.worker, layers.consumer, layers.producer))
+        for name, entry in layer.items()
+        if not is_secret(name)
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:_LETTERS]
+
+
+def changed_ms(file: str) -> int:
+    """When the file was changed last (ms since 1970); 0 for what is no file."""
+    try:
+        return round(Path(file).stat().st_mtime * 1000)
+    except OSError:
+        return 0

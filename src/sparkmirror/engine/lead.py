@@ -1,0 +1,68 @@
+"""The jobs of the flows that this process leads: of all that share a flow, the one that runs its first task.
+
+Topics, settings, ACLs, offsets, groups and heartbeats are one process's to keep; when the lead moves, so do they.
+Called by `engine.run`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from sparkmirror.config.flows import FlowConfig, MirrorConfig
+from sparkmirror.config.offsets import HeartbeatSettings
+from sparkmirror.engine.jobs import FlowSync, Job, offset_jobs
+from sparkmirror.engine.running_flow import RunningFlow
+from sparkmirror.model import FlowName
+from sparkmirror.sync.change import Round
+from sparkmirror.sync.source_group_job import SourceGroup
+
+
+class Lead:
+    """Starts and stops jobs as the lead of flows comes and goes."""
+
+    def __init__(self, config: MirrorConfig, groups: Mapping[FlowName, SourceGroup]) -> None:
+        self._groups = groups
+        self._heartbeats = {flow.name: _heartbeats_of(config, flow) for flow in config.flows}
+        self._told: dict[FlowName, Sequence[Round]] = {}
+        self._jobs: dict[FlowName, list[Job]] = {}
+
+    def note(self, flow: FlowConfig, rounds: Sequence[Round]) -> None:
+        """The flow's first rounds, which a person has heard of."""
+        self._told[flow.name] = rounds
+
+    def tend(self, flows: Sequence[RunningFlow]) -> None:
+        """To be called now and then."""
+        for running in flows:
+            name = running.flow.name
+            if running.is_led and name not in self._jobs:
+                self._jobs[name] = self._start(running.flow)
+            elif not running.is_led and name in self._jobs:
+                for job in self._jobs.pop(name):
+                    job.stop(close=True)
+
+    def led(self, flows: Sequence[FlowConfig]) -> list[FlowConfig]:
+        """Those of the flows whose jobs run here."""
+        return [flow for flow in flows if flow.name in self._jobs]
+
+    def end(self) -> None:
+        """The process ends: no round begins any more."""
+        for jobs in self._jobs.values():
+            for job in jobs:
+                job.stop()
+
+    def _start(self, flow: FlowConfig) -> list[Job]:
+        jobs = []
+        sync = FlowSync(flow, self._told.pop(flow.name, ()))
+        if sync.seconds_max is not None:
+            jobs.append(Job(str(flow.name), sync.seconds_max, sync, close=sync.close))
+        if group := self._groups.get(flow.name):
+            jobs.append(Job(f"{flow.name} group", flow.progress_group_commit_interval_ms / 1000, group))
+        jobs += offset_jobs(flow, self._heartbeats[flow.name])
+        for job in jobs:
+            job.start()
+        return jobs
+
+
+def _heartbeats_of(config: MirrorConfig, flow: FlowConfig) -> list[HeartbeatSettings]:
+    """Its own; and with the first flow of a file go those of pairs of clusters that mirror nothing."""
+    names = {one.name for one in config.flows}
+    is_first = flow is config.flows[0]
+    return [beat for beat in config.heartbeats if beat.flow == flow.name or (is_first and beat.flow not in names)]

@@ -1,0 +1,99 @@
+"""One process's part in one flow: what it may run, what it may still be running, and what its planner was told.
+
+No I/O. Owned by `engine.crew`, under its lock.
+"""
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.engine.shares import Grant, Stake
+from sparkmirror.source.commands import Began, Share
+
+
+class Part:
+    """`grant` is the group's word. Tasks count as running from the moment the planner is told of them (`Share`) until
+    it has begun an epoch without them (`Began`).
+    """
+
+    def __init__(self, flow: FlowConfig, fingerprint: str, changed_ms: int) -> None:
+        self.flow = flow
+        self.grant = Grant(str(flow.name), "")
+        self._fingerprint = fingerprint
+        self._changed_ms = changed_ms
+        self._run = ""
+        self._process = ""
+        self._number = 0
+        self._running: frozenset[int] = frozenset()
+        self._told: Share | None = None
+        self._began = 0
+
+    def stake(self) -> Stake:
+        """What this process says of itself to the group."""
+        flow = self.flow
+        return Stake(
+            str(flow.name),
+            flow.tasks_max,
+            self._fingerprint,
+            self._changed_ms,
+            self._running,
+            self._run or self.grant.run,
+            flow.connector.group,
+            flow.connector.name,
+        )
+
+    def take(self, grant: Grant) -> list[str]:
+        """The group's word; returns what a person should know of it."""
+        before, self.grant = self.grant, grant
+        sentences = []
+        if grant.tasks != before.tasks or not before.run:
+            tasks = ", ".join(str(task) for task in sorted(grant.tasks)) or "none"
+            sentences.append(f"this process runs tasks {tasks} of {self.flow.tasks_max}")
+        if grant.rival and (grant.rival, grant.is_obeyed) != (before.rival, before.is_obeyed):
+            verdict = (
+                "this process's file was changed later and is obeyed"
+                if grant.is_obeyed
+                else "its file was changed later and is obeyed, so this process runs nothing of the flow"
+            )
+            sentences.append(f"{grant.rival} has a file that says something else of this flow; {verdict}")
+        return sentences
+
+    def engage(self, run: str, process: str) -> None:
+        """A query of that name waits for its share."""
+        self._run, self._process, self._told = run, process, None
+
+    def next_share(self, member: str) -> Share | None:
+        """What the planner is to be told, None if it knows. A query of another run than the group's gets nothing.
+
+        It may arrive even where sending it fails, so its tasks count as running from here on.
+        """
+        if not self._process:
+            return None
+        tasks = self.grant.tasks if self.grant.run == self._run else frozenset()
+        told = self._told
+        if told is not None and (told.tasks, told.member) == (tasks, member):
+            return None
+        self._number += 1
+        self._running |= tasks
+        return Share(self._run, self._process, self._number, tasks, member)
+
+    def told(self, share: Share) -> None:
+        """The share is on the command topic."""
+        if share.process == self._process:
+            self._told = share
+
+    def hear(self, began: Began) -> bool:
+        """Whether that frees tasks for others."""
+        share = self._told
+        if share is None or began.process != share.process or began.number != share.number:
+            return False
+        self._began = began.number
+        before, self._running = self._running, share.tasks
+        return bool(before - share.tasks)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether there are tasks to be let go of that the planner has not let go of yet."""
+        return self._told is not None and bool(self._running - self._told.tasks) and self._began < self._told.number
+
+    def lose(self) -> None:
+        """Out of the group: nothing is granted, and what runs is fenced by the others."""
+        self.grant = Grant(self.grant.flow, self.grant.run)
+        self._running = frozenset()

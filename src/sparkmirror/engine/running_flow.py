@@ -1,0 +1,180 @@
+"""One flow's query, from its start to its end, started anew when it fails. Owned by `engine.run`."""
+
+import logging
+import re
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.engine.crew import Crew
+from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.source.commands import Stop, command_record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+log = logging.getLogger(__name__)
+
+_RESTART_SECONDS = 1.0
+_RESTART_SECONDS_MAX = 30.0
+_FENCED_SECONDS_MAX = 3.0
+_RAISED = re.compile(r"[\w.]+(?:Error|Exception): ")
+
+
+class RunningFlow:
+    """One flow's query, started anew when it fails."""
+
+    def __init__(
+        self, flow: FlowConfig, config_text: str, scratch: Path, *, once: bool, crew: Crew | None = None
+    ) -> None:
+        """`crew` says what this process may run of the flow; without, it runs all of it."""
+        self.flow = flow
+        self.run = uuid.uuid4().hex[:12]
+        self.process = ""
+        self._crew = crew
+        self._started_at = 0.0
+        self._fenced_at = 0.0
+        self._config_text = config_text
+        self._scratch = scratch
+        self._once = once
+        self._starts = 0
+        self._restart_at = 0.0
+        self.query: StreamingQuery | None = None
+
+    def start(self, spark: "SparkSession") -> None:
+        """A fresh checkpoint each time: with an old one, Spark would replay the old plan.
+
+        Raises SparkMirrorError when Spark cannot start the query, for example on a full disk.
+        """
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        from sparkmirror.engine.spark import activate
+
+        activate(spark)
+        self._starts += 1
+        self._started_at = time.monotonic()
+        if self._crew is not None:
+            self.run = self._crew.grant(self.flow.name).run
+        if self._crew is not None and not self._crew.is_alone:
+            self.process = uuid.uuid4().hex[:12]
+            self._crew.engage(self.flow.name, self.run, self.process)
+        checkpoint = str(self._scratch / f"{self.run}-{self._starts}")
+        writer = self._records(spark, checkpoint) if self.flow.transforms.steps else self._runs(spark, checkpoint)
+        try:
+            self.query = (writer.trigger(availableNow=True) if self._once else writer).start()
+        except (Py4JJavaError, PySparkException) as problem:
+            reason = _reason(str(problem))
+            hint = f"Spark's own files are in {self._scratch.parent}; TMPDIR chooses another place."
+            raise SparkMirrorError(f"{self.flow.name}: Spark did not start the query: {reason}", hint) from None
+
+    def _runs(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
+        from sparkmirror.engine.flow import read_runs, route, write_runs
+
+        runs = read_runs(spark, self._config_text, self.flow, self.run, self.process)
+        return write_runs(route(runs, self.flow), self._config_text, self.flow, self.run, checkpoint, self.process)
+
+    def _records(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
+        from sparkmirror.engine.records_flow import read_records, transform, write_records
+
+        rows = read_records(spark, self._config_text, self.flow, self.run, self.process)
+        return write_records(
+            transform(rows, self.flow), self._config_text, self.flow, self.run, checkpoint, self.process
+        )
+
+    @property
+    def is_led(self) -> bool:
+        """Whether this process does what only one may: the jobs of the flow."""
+        return self._crew is None or 0 in self._crew.grant(self.flow.name).tasks
+
+    def tend(self, spark: "SparkSession") -> bool:
+        """Restart a failed query after a pause; True once the flow is over. Raises FencedError when taken over."""
+        if self._fenced_at:
+            return self._judge_fencing()
+        if self._is_of_another_run:
+            self.end()
+            self.query = None
+            self._restart_at = 0.0
+        if self.query is None:
+            if time.monotonic() >= self._restart_at:
+                self._start_again(spark)
+            return False
+        if self.query.isActive:
+            return False
+        problem = self.query.exception()
+        if problem is None:
+            return True
+        reason = _reason(str(problem))
+        if "FencedError" in str(problem):
+            self._fenced_at = time.monotonic()
+            return self._judge_fencing()
+        self.query = None
+        self._rest(reason)
+        return False
+
+    @property
+    def _is_of_another_run(self) -> bool:
+        """Whether the group has begun a run without this process, while it slept or could not be reached."""
+        run = self._crew.grant(self.flow.name).run if self._crew is not None else ""
+        return bool(run) and run != self.run
+
+    def _judge_fencing(self) -> bool:
+        """Fenced by processes that share the flow, after they took this one for dead: it joins them again.
+
+        Anybody else has taken the flow over. The group may tell a moment later than the fencing.
+        """
+        crew = self._crew
+        if crew is not None and crew.lost_at > self._started_at:
+            self._fenced_at = 0.0
+            self.query = None
+            self._restart_at = time.monotonic() + _RESTART_SECONDS
+        elif crew is None or crew.is_alone or time.monotonic() - self._fenced_at > _FENCED_SECONDS_MAX:
+            raise FencedError(f"{self.flow.name}: another instance has taken over this flow.", "Run it only once.")
+        return False
+
+    def _start_again(self, spark: "SparkSession") -> None:
+        try:
+            self.start(spark)
+        except SparkMirrorError as problem:
+            self._rest(str(problem.args[0]))
+
+    def _rest(self, reason: str) -> None:
+        pause = min(_RESTART_SECONDS * 2 ** min(self._starts - 1, 10), _RESTART_SECONDS_MAX)
+        log.warning("%s: the query failed and starts again in %.0f s: %s", self.flow.name, pause, reason)
+        self._restart_at = time.monotonic() + pause
+
+    def ask_to_stop(self) -> None:
+        topics = ledger_topics(self.flow.name.source, self.flow.offset_storage_topic)
+        try:
+            publish(self.flow.target, topics.commands, [command_record(Stop(self.run, self.process))], seconds_max=3.0)
+        except SparkMirrorError as problem:
+            log.warning("%s: the stop could not be announced, the epoch is cut off: %s", self.flow.name, problem)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no epoch is under way."""
+        query = self.query
+        with suppress(Exception):  # of a JVM that is gone
+            return query is None or not query.isActive or "Waiting" in str(query.status.get("message"))
+        return True
+
+    def end(self) -> None:
+        if self.query is not None:
+            with suppress(Exception):
+                self.query.stop()
+
+
+def _reason(text: str) -> str:
+    """The sentence in a Spark exception: the last line of the Python traceback it carries."""
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
+    if own := [line for line in lines if line.startswith("sparkmirror.errors.")]:
+        return own[-1].partition(": ")[2]
+    raised = [line for line in lines if _RAISED.match(line)]
+    return raised[-1] if raised else (lines[0] if lines else "unknown")

@@ -1,0 +1,79 @@
+"""All that was ordered of a run so far, as its planner knows it from the command topic. Owned by `source.planner`.
+
+Read once from the beginning and then followed, over a connection that stays open: a planner without work waits here.
+"""
+
+from contextlib import ExitStack
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.kafka.tail import TailRecord, TopicTail
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.policy.rates import RateLimit, lay_over
+from sparkmirror.source.commands import Pause, Resume, Share, Stop, Throttle, decode_command
+
+_READ_SECONDS_MAX = 10.0
+
+
+class OrderBook:
+    """What holds for one `run`, and for one `process` of those that share it; it outlives the topic's retention."""
+
+    def __init__(self, flow: FlowConfig, run: str, process: str) -> None:
+        self._flow = flow
+        self._run = run
+        self._process = process
+        self._where = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).commands, 0)
+        self._open = ExitStack()
+        self._tail: TopicTail | None = None
+        self._throttles: dict[str, int | None] = {}
+        self._orders: dict[Pause | Resume, None] = {}
+        self.is_stopped = False
+        self.share: Share | None = None
+
+    @property
+    def orders(self) -> tuple[Pause | Resume, ...]:
+        """Pauses and resumes, in their order."""
+        return tuple(self._orders)
+
+    def limits(self) -> tuple[RateLimit, ...]:
+        """The file's rates, with those over them that were ordered."""
+        ordered = [RateLimit(pattern, rate) for pattern, rate in self._throttles.items() if rate is not None]
+        return lay_over(self._flow.rate_limits, ordered)
+
+    def read(self) -> None:
+        """Takes in all that is there now. Raises ClusterError."""
+        self._fold(self._follow().read_to_end(_READ_SECONDS_MAX))
+
+    def wait(self, seconds_max: float) -> None:
+        """Takes in what comes within the time, if anything. Raises ClusterError."""
+        self._fold(self._follow().poll(seconds_max))
+
+    def close(self) -> None:
+        """Ends the connection; what was taken in stays."""
+        self._open.close()
+        self._tail = None
+
+    def _follow(self) -> TopicTail:
+        if self._tail is None:
+            self._tail = self._open.enter_context(open_tail(self._flow.target, "orders", [self._where]))
+        return self._tail
+
+    def _fold(self, records: list[TailRecord]) -> None:
+        for record in records:
+            command = decode_command(record.value)
+            if command is None or command.run != self._run:
+                continue
+            if isinstance(command, Throttle):
+                self._throttles[command.pattern] = command.bytes_per_second
+            elif isinstance(command, Pause | Resume):
+                self._orders[command] = None
+            elif isinstance(command, Stop) and command.process in ("", self._process):
+                self.is_stopped = True
+            elif isinstance(command, Share):
+                self._take_share(command)
+
+    def _take_share(self, share: Share) -> None:
+        is_newer = self.share is None or share.number > self.share.number
+        if share.process == self._process and is_newer:
+            self.share = share

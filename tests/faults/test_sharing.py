@@ -1,0 +1,73 @@
+"""Several processes with one file: they share one flow's tasks, and nothing is lost whoever comes, goes or sleeps."""
+
+import time
+
+import pytest
+from tests.faults.numbered import wait_until
+from tests.faults.sharing import tasks_of, wait_until_shared
+from tests.faults.story import REPEATED_MAX, Story
+
+SESSION_SECONDS = 10
+
+
+def test_processes_share_a_flow_and_go_on_for_one_that_is_stopped_or_killed(story: Story) -> None:
+    with story.writer() as writer, story.run() as first, story.run() as second:
+        wait_until_shared(first, second)
+        story.wait_until_close(first, writer)
+        first.stop(30)
+        wait_until(lambda: tasks_of(second) == {0, 1}, "the second goes on for the one that was stopped", 5)
+        story.wait_until_close(second, writer)
+        with story.run() as third:
+            wait_until_shared(second, third)
+            story.wait_for_flow(third)
+            second.kill()
+            wait_until(lambda: tasks_of(third) == {0, 1}, "the third goes on for the one that was killed", 8)
+            story.wait_for_all(third, writer)
+            third.stop(30)
+    arrival = story.arrival()
+    arrival.assert_complete(writer.produced)
+    assert arrival.repeats() <= REPEATED_MAX, "one was killed; where tasks are shared anew, nothing comes twice"
+
+
+@pytest.mark.long
+def test_a_process_that_sleeps_over_the_session_time_out_steps_down_and_joins_again(story: Story) -> None:
+    with story.writer() as writer, story.run() as first, story.run() as second:
+        wait_until_shared(first, second)
+        story.wait_until_close(first, writer)
+        first.pause()
+        wait_until(lambda: tasks_of(second) == {0, 1}, "the second has all tasks", SESSION_SECONDS + 15)
+        story.wait_until_close(second, writer)
+        first.resume()
+        first.wait_until(lambda: "joins anew" in first.errors, "the one that slept steps down", 15)
+        wait_until_shared(first, second)
+        story.wait_until_close(second, writer)
+        first.stop(30)
+        story.wait_for_all(second, writer)
+        second.stop(30)
+    arrival = story.arrival()
+    arrival.assert_complete(writer.produced)
+    assert arrival.repeats() <= REPEATED_MAX, "what it had under way, and what the ledger did not know yet"
+
+
+@pytest.mark.long
+def test_a_process_that_slept_over_its_epochs_end_does_not_take_tasks_back(story: Story) -> None:
+    """Nothing is written meanwhile, so no refused batch tells it."""
+    writer = story.writer()
+    writer.write(500)
+    with story.run(lines=["epoch.seconds = 20"]) as first, story.run(lines=["epoch.seconds = 20"]) as second:
+        story.wait_for_all(first, writer)
+        wait_until_shared(first, second)
+        started = time.monotonic()
+        first.pause()
+        wait_until(lambda: tasks_of(second) == {0, 1}, "the second has all tasks", SESSION_SECONDS + 15)
+        wait_until(lambda: time.monotonic() > started + 21, "the first one's epoch is over", 25)
+        first.resume()
+        first.wait_until(lambda: "joins anew" in first.errors, "the one that slept steps down", 15)
+        wait_until_shared(first, second)
+        writer.write(100)
+        story.wait_for_all(second, writer)
+        first.stop(30)
+        second.stop(30)
+    arrival = story.arrival()
+    arrival.assert_complete(writer.produced)
+    assert arrival.repeats() == 0

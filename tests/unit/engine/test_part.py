@@ -1,0 +1,91 @@
+"""What a process tells its planner and its group: a task counts as running until its planner has let go of it."""
+
+from sparkmirror.config.flows import parse_config
+from sparkmirror.config.properties import parse_properties
+from sparkmirror.engine.part import Part
+from sparkmirror.engine.shares import Grant
+from sparkmirror.source.commands import Began, Share
+
+TEXT = """
+clusters = A, B
+A.bootstrap.servers = a:1
+B.bootstrap.servers = b:1
+A->B.enabled = true
+tasks.max = 4
+"""
+
+
+def part() -> Part:
+    return Part(parse_config(parse_properties(TEXT.encode())).flows[0], "f", 7)
+
+
+def granted(*tasks: int, run: str = "run", rival: str = "", is_obeyed: bool = True) -> Grant:
+    return Grant("A->B", run, frozenset(tasks), rival, is_obeyed)
+
+
+def told(one: Part, member: str = "m") -> Share:
+    share = one.next_share(member)
+    assert share is not None
+    one.told(share)
+    return share
+
+
+def test_a_planner_is_told_once_of_what_it_may_run_and_again_when_that_changes() -> None:
+    one = part()
+    one.take(granted(0, 1, 2, 3))
+    assert one.next_share("m") is None, "no query waits for it"
+    one.engage("run", "p")
+    assert told(one).tasks == {0, 1, 2, 3}
+    assert one.next_share("m") is None
+    one.take(granted(0, 1))
+    assert told(one) == Share("run", "p", 2, frozenset({0, 1}), "m")
+    one.engage("run", "p-again")
+    assert told(one).process == "p-again", "a query that was started anew knows nothing"
+
+
+def test_tasks_count_as_running_until_the_planner_has_begun_without_them() -> None:
+    one = part()
+    one.take(granted(0, 1, 2, 3))
+    one.engage("run", "p")
+    told(one)
+    one.take(granted(0, 1))
+    number = told(one).number
+    assert one.is_awaited and one.stake().held == {0, 1, 2, 3}
+    assert not one.hear(Began("run", "p", number - 1)), "of the share before"
+    assert not one.hear(Began("run", "other", number))
+    assert one.hear(Began("run", "p", number))
+    assert one.stake().held == {0, 1} and not one.is_awaited
+
+
+def test_a_share_that_may_not_have_arrived_counts_as_running() -> None:
+    one = part()
+    one.take(granted(3))
+    one.engage("run", "p")
+    lost = one.next_share("m")
+    assert one.stake().held == {3}
+    again = one.next_share("m")
+    assert lost and again and again.number > lost.number, "else the planner would take the second for the first"
+
+
+def test_who_is_out_of_the_group_tells_its_planner_to_run_nothing_and_claims_nothing() -> None:
+    one = part()
+    one.take(granted(0, 1))
+    one.engage("run", "p")
+    told(one)
+    one.lose()
+    assert told(one, member="").tasks == frozenset()
+    one.take(granted(1, run="another"))
+    assert one.next_share("new") is not None, "it is a member of another name"
+    assert told(one, "new").tasks == frozenset(), "a query of the old run gets nothing of the new one"
+    assert one.stake().held == frozenset()
+
+
+def test_a_person_hears_what_runs_here_and_whose_file_says_something_else() -> None:
+    one = part()
+    assert one.take(granted(0, 2)) == ["this process runs tasks 0, 2 of 4"]
+    assert one.take(granted(0, 2)) == []
+    (said,) = one.take(granted(0, 2, rival="process 9 on h"))
+    assert said.startswith("process 9 on h has a file that says something else of this flow; this process's")
+    less, lost = one.take(granted(rival="process 9 on h", is_obeyed=False))
+    assert less == "this process runs tasks none of 4"
+    assert lost.endswith("so this process runs nothing of the flow")
