@@ -11,7 +11,7 @@ _DOCS = Path(__file__).parents[1] / "docs"
 
 
 def check(page: str, name: str, output: str) -> None:
-    """`output`, but for ages, moments and ports, must be the example `name` of docs/`page`."""
+    """`output`, but for ages, moments, ports and measured figures, must be the example `name` of docs/`page`."""
     file = _DOCS / page
     text = file.read_text()
     mark = f"<!-- example: {name} -->\n\n```\n"
@@ -26,5 +26,6 @@ def check(page: str, name: str, output: str) -> None:
 def _lasting(text: str) -> str:
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", "AT", text)
     text = re.sub(r"\b\d+(\.\d)? (s|min) ago", "AGO", text)
+    text = re.sub(r"in \d+ ms|[\d.]+ s (ahead of|behind)|[\d.]+ [kMGT]B|\(\d+%\)", "FIGURE", text)
     text = re.sub(r"127\.0\.0\.1:\d+", "BROKER", text)
     return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())

@@ -4,17 +4,22 @@ No mirror runs: the offset map and positions are written by hand.
 """
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from subprocess import PIPE
+from typing import Any, NamedTuple
 
 import pytest
 from tests import examples
 from tests.brokers.offset_story import Story, told
 from tests.oracle import Client
-from tests.scenarios.data import make_topics, numbered, write
+from tests.scenarios.data import Note, make_topics, numbered, write
+from tests.scenarios.mirror import COMMAND
 
 from sparkmirror.cli.main import main
+from sparkmirror.kafka.acls import create_acls
+from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.groups import commit_group_offsets, read_group_offsets
 from sparkmirror.kafka.publish import publish
@@ -23,24 +28,39 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.testing.kafka import KafkaCluster
 
 ORDERS = [TopicPartition("orders", number) for number in range(2)]
+PASSWORD = "never-shown"
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 Verb = Callable[..., Any]
 
 
+class Clusters(NamedTuple):
+    """`restricted` is the target's address for a login that may do what ACLs say; who comes in plain may do all."""
+
+    east: Client
+    backup: Client
+    restricted: str
+
+
 @pytest.fixture(scope="module")
-def clusters() -> Iterator[tuple[Client, Client]]:
+def clusters() -> Iterator[Clusters]:
     """Topics and groups of other tests would show in what is printed here."""
-    with KafkaCluster(name="east") as east, KafkaCluster(name="backup") as backup:
-        yield {"bootstrap.servers": east.bootstrap_servers}, {"bootstrap.servers": backup.bootstrap_servers}
+    login = ("PLAIN", "mirror", PASSWORD)
+    with KafkaCluster(name="east") as east, KafkaCluster(name="backup", config=AUTHORIZER, sasl=login) as backup:
+        plain = [{"bootstrap.servers": one.bootstrap_servers} for one in (east, backup)]
+        yield Clusters(plain[0], plain[1], backup.bootstrap_servers_sasl)
 
 
 @pytest.fixture(scope="module")
-def story(clusters: tuple[Client, Client]) -> Iterator[Story]:
+def story(clusters: Clusters) -> Iterator[Story]:
     """east->backup, as a mirror leaves it: orders is mirrored, bills not yet, three topics are left out."""
-    source, target = clusters
-    lines = ("topics = orders, bills", "groups = billing, audit, late", "groups.exclude = late")
+    source, target, _ = clusters
+    lines = ("topics = orders, bills, fresh", "groups = billing, audit, late", "groups.exclude = late")
     with told(source, target, "east", *lines, "sync.group.offsets.enabled = true") as story:
         story.make_topic("orders", 2)
-        make_topics(source, {"metrics": 1, "orders.internal": 1, "backup.refunds": 1})
+        make_topics(source, {"metrics": 1, "orders.internal": 1, "backup.refunds": 1, "fresh": 1})
         make_topics(source, {"bills": 3}, {"max.message.bytes": "2000000"})
         make_topics(target, {"east.bills": 1})
         for where in ORDERS:
@@ -56,10 +76,15 @@ def story(clusters: tuple[Client, Client]) -> Iterator[Story]:
 
 
 @pytest.fixture
-def verb(story: Story, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Verb:
+def file(story: Story, tmp_path: Path) -> Path:
+    path = tmp_path / "mirror.properties"
+    path.write_text(story.config.text)
+    return path
+
+
+@pytest.fixture
+def verb(file: Path, capsys: pytest.CaptureFixture[str]) -> Verb:
     """`verb("topics", "--all")` runs `sparkmirror topics FILE --all`: its output, or with json what it means."""
-    file = tmp_path / "mirror.properties"
-    file.write_text(story.config.text)
 
     def run(name: str, *arguments: str, status: int = 0) -> Any:
         assert main([name, str(file), *arguments]) == status
@@ -75,6 +100,7 @@ def test_topics_says_what_is_mirrored_and_why_the_rest_is_not(verb: Verb) -> Non
     assert states == {
         "backup.refunds": "LOOP",
         "bills": "SMALLER",
+        "fresh": "MISSING",
         "metrics": "NOT INCLUDED",
         "orders": "MIRRORED",
         "orders.internal": "NOT INCLUDED",
@@ -99,3 +125,82 @@ def test_groups_stand_on_both_sides(verb: Verb) -> None:
     assert all(place["checkpoint_at"] for place in billing["partitions"])
     examples.check("operating.md", "groups", verb("groups", "--partitions"))
     assert "  late " not in verb("groups", "--group", "bill.*")
+
+
+def test_tail_shows_what_arrives_with_its_offsets_on_both_sides(story: Story, file: Path) -> None:
+    """Records written to the target, and the map that covers them, stand in for a mirror."""
+    remote = TopicPartition("east.orders", 1)
+    (end,) = story.target.latest_offsets([remote]).values()
+    chosen = ("--topic", "orders", "--partition", "1", "--count", "3", "--seconds", "60")
+    with subprocess.Popen([COMMAND, "tail", file, *chosen], stdout=PIPE, stderr=PIPE, text=True) as tail:
+        assert tail.stderr is not None
+        assert tail.stderr.readline() == "waiting for records\n"
+        at_ms = 1_795_172_400_000
+        notes = [
+            Note(b"12.50", b"o-17", 1, at_ms, (("trace", b"\x00\xff"),)),
+            Note(None, b"o-18\x1b[2J", 1, at_ms + 1),
+            Note("grün".encode(), None, 1, at_ms + 2),
+        ]
+        write(story.target_client, remote.topic, notes)
+        story.map(ORDERS[1], (150, 3, end))
+        shown, _ = tail.communicate(timeout=60)
+    assert tail.returncode == 0
+    assert [line.split("  ")[0] for line in shown.splitlines() if "->" in line] == [
+        f"orders-1 {150 + at} -> east.orders-1 {end + at}" for at in range(3)
+    ]
+    examples.check("operating.md", "tail", shown)
+
+
+def test_tail_says_when_there_is_nothing_to_wait_for(
+    verb: Verb, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb("tail", "--seconds", "1") == ""
+    assert main(["tail", str(file), "--topic", "unheard-of"]) == 1
+    assert "nothing that matches was ever mirrored" in capsys.readouterr().err
+
+
+def test_doctor_finds_all_well_and_says_what_it_measured(verb: Verb) -> None:
+    found = verb("doctor", "--format", "json")
+    assert [one for one in found if one["level"] == "FAIL"] == []
+    said = {(one["where"], one["what"]): one["said"] for one in found}
+    for alias in ("east", "backup"):
+        assert said[alias, "release"] == "Kafka 4.3"
+        assert float(said[alias, "clock"].split(" is ")[1].split(" s ")[0]) < 1.0
+    assert "free on the fullest, broker 1" in said["backup", "disk"]
+    assert said["backup", "creating topics"] == "1 can be created"
+
+
+def test_doctor_names_what_a_login_may_not_do(
+    story: Story, clusters: Clusters, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The login may read and write internal topics and write one of two remote topics, and no more."""
+    internal = AclBinding("mm2-", "PREFIXED", "User:mirror", "*", "READ", "ALLOW")
+    orders = AclBinding("east.orders", "LITERAL", "User:mirror", "*", "WRITE", "ALLOW")
+    granted = [internal, internal._replace(operation="WRITE"), orders]
+    granted += [one._replace(operation="DESCRIBE") for one in (orders._replace(topic="east.bills"), orders)]
+    assert set(create_acls(story.target, granted).values()) == {None}
+    lines = [line for line in story.config.text.splitlines() if not line.startswith("backup.bootstrap.servers")]
+    file.write_text("\n".join([*lines, _login(clusters.restricted)]))
+    assert main(["doctor", str(file)]) == 1
+    shown = capsys.readouterr().out
+    assert PASSWORD not in shown
+    rows = [line for line in shown.splitlines() if "this machine" not in line]
+    examples.check("operating.md", "doctor", "\n".join(rows))
+    for problem in (
+        "writing the remote topics: not granted on 1 of 2, WRITE: east.bills",
+        "adding partitions to remote topics: not granted on 1 of 1, ALTER: east.bills",
+        "1 of 1 cannot be created (east.fresh)",
+        "fencing: transactional ids east-mm2-MirrorSourceConnector-* may not be used",
+    ):
+        assert problem in shown
+
+
+def _login(bootstrap: str) -> str:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    client = {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{module} required username="mirror" password="{PASSWORD}";',
+    }
+    return "\n".join(f"backup.{key} = {value}" for key, value in client.items())

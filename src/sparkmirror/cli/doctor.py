@@ -1,6 +1,7 @@
 """`sparkmirror doctor FILE`: whether the file, the clusters and this machine are fit for the mirror."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_file_arguments, add_verb, read_input
@@ -39,17 +40,17 @@ def _examine(args: argparse.Namespace) -> "list[Finding]":
     from sparkmirror.status.findings import Finding, Level
     from sparkmirror.sync.cluster_checks import check_clusters
 
-    properties = read_input(args)
+    properties, file = read_input(args), Path(args.file).name
     config, problems = examine(properties)
     found = [
-        Finding(Level.FAIL, args.file, f"line {error.line}" if error.line else "file", str(error.args[0]), error.hint)
+        Finding(Level.FAIL, file, f"line {error.line}" if error.line else "file", str(error.args[0]), error.hint)
         for error in sorted(problems.errors, key=lambda error: error.line)
     ]
     if found:
         return found
     chosen: MirrorConfig = parse_config(properties, args.clusters, args.flow)
-    found += [Finding(Level.WARN, args.file, "file", warning) for warning in chosen.warnings]
-    found.append(Finding(Level.OK, args.file, "file", f"it can be used; it mirrors {_names(config)}"))
+    found += [Finding(Level.WARN, file, "file", warning) for warning in chosen.warnings]
+    found.append(Finding(Level.OK, file, "file", f"it can be used; it mirrors {_names(config)}"))
     with working("looking at this machine"):
         found += check_machine(chosen.flows)
     with working("asking the clusters"):

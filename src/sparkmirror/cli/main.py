@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from sparkmirror.cli import (
+    completion,
     config,
     demo,
     doctor,
@@ -27,12 +28,14 @@ from sparkmirror.cli import (
     retry,
     run,
     status,
+    tail,
     throttle,
     topics,
     topology,
     verify,
     version,
 )
+from sparkmirror.cli.tree import Command, read_command
 from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 
 INTERRUPTED = 130
@@ -46,6 +49,7 @@ _VERBS = (
     lag,
     topics,
     groups,
+    tail,
     offsets,
     gaps,
     topology,
@@ -59,6 +63,7 @@ _VERBS = (
     restart,
     throttle,
     demo,
+    completion,
     version,
 )
 
@@ -75,15 +80,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def connect_mirror_maker(argv: Sequence[str] | None = None) -> int:
     """Runs `connect-mirror-maker FILE [--clusters …]`, which is `sparkmirror run`. Entry point."""
-    parser = argparse.ArgumentParser(prog="connect-mirror-maker", description=run.DESCRIPTION)
-    run.add_arguments(parser)
+    parser = _connect_parser()
     return _guarded(parser.parse_args(argv), parser.prog)
 
 
 def mirror_maker_1(argv: Sequence[str] | None = None) -> int:
     """Runs `kafka-mirror-maker --consumer.config F --producer.config F …`, MirrorMaker 1's command. Entry point."""
-    parser = argparse.ArgumentParser(prog="kafka-mirror-maker", description=kafka_mirror_maker.DESCRIPTION)
-    kafka_mirror_maker.add_arguments(parser)
+    parser = _mirror_maker_1_parser()
     return _guarded(parser.parse_args(argv), parser.prog)
 
 
@@ -98,6 +101,23 @@ def build_parser() -> argparse.ArgumentParser:
     for verb in _VERBS:
         verb.add_parser(verbs)
     return parser
+
+
+def _connect_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="connect-mirror-maker", description=run.DESCRIPTION)
+    run.add_arguments(parser)
+    return parser
+
+
+def _mirror_maker_1_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="kafka-mirror-maker", description=kafka_mirror_maker.DESCRIPTION)
+    kafka_mirror_maker.add_arguments(parser)
+    return parser
+
+
+def all_commands() -> list[Command]:
+    """Every command that is installed, with its arguments, for `cli.completion` and `cli.reference`."""
+    return [read_command(parser) for parser in (build_parser(), _connect_parser(), _mirror_maker_1_parser())]
 
 
 def _guarded(args: argparse.Namespace, prog: str) -> int:

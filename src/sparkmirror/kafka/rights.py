@@ -19,6 +19,7 @@ Rights = frozenset[str]
 _TRANSACTION = 1
 _TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 _DESCRIBE_CLUSTER = 60
+_SIGN = 31
 
 
 def cluster_rights(admin: Admin) -> Rights | None:
@@ -28,7 +29,7 @@ def cluster_rights(admin: Admin) -> Rights | None:
     answer = admin.connection.ask(
         lambda: DescribeClusterRequest(include_cluster_authorized_operations=True, max_version=0), "reading permissions"
     )
-    return _rights(answer.cluster_authorized_operations)
+    return _rights(answer.authorized_operations)
 
 
 def topic_rights(admin: Admin, names: Collection[str]) -> dict[str, Rights]:
@@ -37,7 +38,7 @@ def topic_rights(admin: Admin, names: Collection[str]) -> dict[str, Rights]:
     if not wanted:
         return {}
     answer = admin.connection.ask(partial(_topics_request, wanted), "reading permissions")
-    found = {topic.name: _rights(topic.topic_authorized_operations) for topic in answer.topics}
+    found = {topic.name: _rights(topic.authorized_operations) for topic in answer.topics}
     return {name: rights for name, rights in found.items() if rights is not None}
 
 
@@ -72,8 +73,8 @@ def _group_request(group: str) -> Any:
     return DescribeGroupsRequest(groups=[group], include_authorized_operations=True, min_version=3, max_version=5)
 
 
-def _rights(bits: int) -> Rights | None:
-    """A bit for each operation's code; the lowest number there is means that nobody said."""
-    if bits < 0:
+def _rights(bits: Collection[int]) -> Rights | None:
+    """A bit for each operation's code; the sign alone means that nobody said."""
+    if _SIGN in bits:
         return None
-    return frozenset(str(operation.name) for operation in ACLOperation if bits >> int(operation) & 1)
+    return frozenset(str(operation.name) for operation in ACLOperation if int(operation) in bits)

@@ -109,6 +109,10 @@ class TopicTail:
             records += self.poll(_POLL_SECONDS_MAX)
         return records
 
+    def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether all before these offsets was read, or there is nothing to read there (markers)."""
+        return self._has_reached({ClientPartition(at.topic, at.partition): end for at, end in ends.items()})
+
     def _has_reached(self, ends: dict[Any, int]) -> bool:
         # position() first asks the broker for a partition that was never polled: only then can it be None.
         return all((self._consumer.position(one, timeout_ms=1000) or 0) >= end for one, end in ends.items())

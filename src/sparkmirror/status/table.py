@@ -31,8 +31,13 @@ def make_table(titles: Sequence[str], rows: Iterable[Sequence[object]], indent: 
     return Padding(table, (0, 0, 0, indent), expand=False) if indent else table
 
 
+def show_text(text: str) -> str:
+    """Names are anybody's: line ends, escape sequences and the like as Python writes them, `\\x1b[2J`."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+
+
 def _cell(text: str) -> Text:
-    return Text(text, style=_STYLES.get(text, ""))
+    return Text(show_text(text), style=_STYLES.get(text, ""))
 
 
 def show_page(page: Iterable[Part], console: Console) -> None:

@@ -87,7 +87,7 @@ def _numbers(release: str) -> tuple[int, ...]:
 def judge_clock(alias: str, ahead_seconds: float | None) -> Finding:
     """Brokers refuse records that are more than an hour ahead of them (message.timestamp.after.max.ms)."""
     if ahead_seconds is None:
-        hint = "compare `date` on its brokers; from Kafka 3.3 on, KRaft controllers tell"
+        hint = "compare `date` on its brokers; KRaft controllers tell those who may Describe the cluster"
         return Finding(Level.WARN, alias, "clock", "the cluster does not tell its time", hint)
     direction = "ahead of" if ahead_seconds > 0 else "behind"
     said = f"the controller's clock is {abs(ahead_seconds):.2f} s {direction} this machine's"

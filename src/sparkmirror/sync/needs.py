@@ -3,7 +3,7 @@
 Observed by `sync.cluster_checks`. What brokers cannot say beforehand (creating topics) is rehearsed there.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from sparkmirror.config.flows import FlowConfig
@@ -76,15 +76,14 @@ def judge_need(need: Need, known: Mapping[str, Collection[str]]) -> Finding:
     lacking = [name for name in need.names if not set(need.rights) <= set(known.get(name, ()))]
     rights = " and ".join(need.rights)
     if not lacking:
-        return Finding(Level.OK, need.alias, "permissions", f"{need.purpose}: {rights} {_granted(need.names)}")
+        where = "on the cluster" if need.names == (CLUSTER,) else f"on {len(need.names)}"
+        return Finding(Level.OK, need.alias, "permissions", f"{need.purpose}: granted {where}, {rights}")
     if lacking == [CLUSTER]:
-        said, grant = f"{need.purpose}: {rights} on the cluster is not granted", "grant it to the principal"
+        said, grant = f"{need.purpose}: not granted on the cluster, {rights}", f"grant {rights} on the cluster"
     else:
-        said = f"{need.purpose}: {rights} is not granted on {len(lacking)} of {len(need.names)}: {name_some(lacking)}"
-        grant = f"grant {rights} on {'these topics' if len(lacking) > 1 else f'topic {lacking[0]}'} to the principal"
+        said = f"{need.purpose}: not granted on {len(lacking)} of {len(need.names)}, {rights}: {name_some(lacking)}"
+        grant = f"grant {rights} on {'these topics' if len(lacking) > 1 else f'topic {lacking[0]}'}"
     level = Level.FAIL if need.required else Level.WARN
-    return Finding(level, need.alias, "permissions", said, f"{grant} that {need.alias}.* of the file logs in as")
-
-
-def _granted(names: Sequence[str]) -> str:
-    return "is granted on the cluster" if names == (CLUSTER,) else f"is granted on {len(names)}"
+    return Finding(
+        level, need.alias, "permissions", said, f"{grant} to the principal that {need.alias}.* of the file logs in as"
+    )

@@ -1,15 +1,20 @@
 """What `sparkmirror doctor` makes of what it is told: clocks, disks, releases, permissions, limits of this machine."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from sparkmirror.cli.main import main
+from sparkmirror.config.flows import load_config
 from sparkmirror.engine import machine_checks
 from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable
 from sparkmirror.kafka.answers import TopicExists
 from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk
+from sparkmirror.model import Cluster
 from sparkmirror.status.findings import Finding, Level, has_failed, name_some, render_findings
 from sparkmirror.status.table import page_lines
 from sparkmirror.sync import cluster_checks
@@ -80,7 +85,7 @@ def test_a_missing_permission_names_topics_and_what_to_grant() -> None:
     found = judge_need(need, {"bills": {"READ"}})
     assert (found.level, found.said) == (
         Level.FAIL,
-        "reading the mirrored topics: READ is not granted on 1 of 2: orders",
+        "reading the mirrored topics: not granted on 1 of 2, READ: orders",
     )
     assert found.hint == "grant READ on topic orders to the principal that east.* of the file logs in as"
 
@@ -88,7 +93,7 @@ def test_a_missing_permission_names_topics_and_what_to_grant() -> None:
 def test_what_is_merely_left_undone_is_a_warning() -> None:
     need = Need("backup", (CLUSTER,), ("ALTER",), "copying ACLs", required=False)
     found = judge_need(need, {CLUSTER: {"DESCRIBE"}})
-    assert (found.level, found.said) == (Level.WARN, "copying ACLs: ALTER on the cluster is not granted")
+    assert (found.level, found.said) == (Level.WARN, "copying ACLs: not granted on the cluster, ALTER")
 
 
 def test_topics_that_cannot_be_created_say_why() -> None:
@@ -128,6 +133,28 @@ def test_a_file_with_problems_is_all_that_is_told(tmp_path: Path, capsys: pytest
     found = json.loads(capsys.readouterr().out)
     assert {one["level"] for one in found} == {"FAIL"}
     assert any(one["what"] == "line 4" and "tasks.max" in one["said"] for one in found)
+
+
+def test_a_cluster_that_is_away_is_told_once_and_keeps_nobody_from_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
+
+    def open_admin(cluster: Cluster, role: str) -> Any:
+        if cluster.alias == "A":
+            raise ClusterUnreachable("Cluster A (a:1) did not answer.", "Check A.bootstrap.servers.")
+        return nullcontext(SimpleNamespace(alias="B", brokers=dict))
+
+    monkeypatch.setattr(cluster_checks, "open_admin", open_admin)
+    monkeypatch.setattr(cluster_checks, "clock_ahead_seconds", lambda admin: 0.0)
+    monkeypatch.setattr(cluster_checks, "broker_disks", lambda admin: [])
+    found = list(cluster_checks.check_clusters(load_config(str(file)).flows))
+    assert [(one.level, one.where, one.what) for one in found] == [
+        (Level.FAIL, "A", "reachable"),
+        (Level.OK, "B", "clock"),
+        (Level.WARN, "B", "disk"),
+    ]
 
 
 def test_names_are_few() -> None:

@@ -8,9 +8,12 @@ from sparkmirror.status.table import make_table, page_lines, show_page
 
 
 def test_cells_are_shown_as_they_are_in_columns_as_wide_as_they_need() -> None:
-    table = make_table(("topic", "reason"), [("orders", "[red]not a colour[/red] :smile:"), ("a" * 300, 7)])
+    table = make_table(
+        ("topic", "reason"), [("orders", "[red]not a colour[/red] :smile:"), ("a" * 300, 7), ("x\x1b[2J", "")]
+    )
     assert page_lines([table])[1].split("  ")[0] == "orders"
     assert page_lines([table])[1].endswith("[red]not a colour[/red] :smile:")
+    assert page_lines([table])[3] == "x\\x1b[2J"
     assert page_lines([table])[2] == "a" * 300 + "  7"
 
 

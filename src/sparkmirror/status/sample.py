@@ -1,0 +1,79 @@
+"""A mirrored record as `sparkmirror tail` shows it: where it came from, where it lies, and what it holds; pure.
+
+What a record holds is anybody's bytes: nothing in it reaches a terminal as a control sequence, and nothing long whole.
+"""
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from sparkmirror.clock import show_moment
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.status.table import show_text
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """`source_offset` is None while the offset map does not reach so far, and where it is not exact."""
+
+    flow: FlowName
+    source: TopicPartition
+    source_offset: int | None
+    target: TopicPartition
+    target_offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    def as_json(self, bytes_max: int) -> dict[str, Any]:
+        """Keys, values and headers as text where they are UTF-8, else in base64; cut to `bytes_max` bytes each."""
+        return {
+            "flow": str(self.flow),
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "offset": self.source_offset,
+            "target_topic": self.target.topic,
+            "target_offset": self.target_offset,
+            "timestamp": show_moment(self.timestamp_ms) if self.timestamp_ms >= 0 else None,
+            "key": _data(self.key, bytes_max),
+            "value": _data(self.value, bytes_max),
+            "headers": [{"name": name, "value": _data(value, bytes_max)} for name, value in self.headers],
+        }
+
+
+def sample_lines(sample: Sample, bytes_max: int) -> list[str]:
+    """A line for where and when, one for the value, one for each header."""
+    at = "?" if sample.source_offset is None else sample.source_offset
+    moment = show_moment(sample.timestamp_ms) if sample.timestamp_ms >= 0 else "no timestamp"
+    where = f"{sample.source} {at} -> {sample.target} {sample.target_offset}"
+    lines = [f"{where}  {moment}  key {show_data(sample.key, bytes_max)}", f"  {show_data(sample.value, bytes_max)}"]
+    return lines + [f"  {show_text(name)}: {show_data(value, bytes_max)}" for name, value in sample.headers]
+
+
+def show_data(data: bytes | None, bytes_max: int) -> str:
+    """UTF-8 with what does not print escaped, else hexadecimal digits; `null` for none; the length where it is cut."""
+    if data is None:
+        return "null"
+    text = _utf8(data[:bytes_max])
+    shown = f"0x{data[:bytes_max].hex()}" if text is None else show_text(text)
+    return shown if len(data) <= bytes_max else f"{shown}… ({len(data):,} bytes)"
+
+
+def _utf8(data: bytes) -> str | None:
+    """None for bytes that are not UTF-8; a character that was cut at the end is left out."""
+    for cut in range(4):
+        try:
+            return data[: len(data) - cut].decode()
+        except UnicodeDecodeError as problem:
+            if problem.reason != "unexpected end of data":
+                return None
+    return None
+
+
+def _data(data: bytes | None, bytes_max: int) -> Any:
+    if data is None:
+        return None
+    text = _utf8(data[:bytes_max])
+    shown: dict[str, Any] = {"base64": base64.b64encode(data[:bytes_max]).decode()} if text is None else {"text": text}
+    return shown if len(data) <= bytes_max else {**shown, "bytes": len(data)}

@@ -1,0 +1,100 @@
+"""Completion in a real bash, and the reference of all commands in docs/."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.cli.completion import bash_script, zsh_script
+from sparkmirror.cli.main import all_commands
+from sparkmirror.cli.reference import reference
+
+DOCS = Path(__file__).parents[3] / "docs"
+COMPLETE = """
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); compopt() { :; }
+_sparkmirror "$1"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def complete(script: Path, *words: str, directory: Path) -> set[str]:
+    """What bash offers for the last of `words`."""
+    program = f"source {script}\n{COMPLETE}"
+    done = subprocess.run(
+        ["bash", "-c", program, "bash", *words], cwd=directory, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bash") / "completion.bash"
+    path.write_text(bash_script(all_commands()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("sparkmirror", "to"), {"topics", "topology"}),
+        (("sparkmirror", "offsets", ""), {"at", "reset", "translate", "rebuild"}),
+        (("/usr/bin/sparkmirror", "config", "ch"), {"check"}),
+        (("sparkmirror", "status", "f.properties", "--format", ""), {"table", "json"}),
+        (("sparkmirror", "topology", "--format", "s"), {"svg"}),
+        (
+            ("sparkmirror", "offsets", "reset", "f", "--to-"),
+            {"--to-time", "--to-checkpoint", "--to-earliest", "--to-latest"},
+        ),
+        (("sparkmirror", "run", "--debug", "--on"), {"--once"}),
+        (("sparkmirror", "completion", ""), {"bash", "zsh"}),
+        (("connect-mirror-maker", "--cl"), {"--clusters"}),
+        (("kafka-mirror-maker", "--consumer.r"), {"--consumer.rebalance.listener"}),
+    ],
+)
+def test_bash_offers_what_may_follow(script: Path, tmp_path: Path, words: tuple[str, ...], offered: set[str]) -> None:
+    assert complete(script, *words, directory=tmp_path) == offered
+
+
+def test_files_are_left_to_the_shell_and_directories_are_offered_where_one_is_wanted(
+    script: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secure.properties").touch()
+    assert complete(script, "sparkmirror", "status", "sec", directory=tmp_path) == set()
+    assert complete(script, "sparkmirror", "status", "--secrets-dir", "sec", directory=tmp_path) == {"secrets"}
+    assert "-o default" in script.read_text().splitlines()[-1]
+
+
+def test_every_verb_and_option_is_offered(script: Path, tmp_path: Path) -> None:
+    for command in (found for top in all_commands() for found in top.walk()):
+        options = {name for option in command.options for name in option.names if name.startswith("--")}
+        assert complete(script, *command.path, "--", directory=tmp_path) == options, command.path
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_reads_its_script(tmp_path: Path) -> None:
+    path = tmp_path / "_sparkmirror"
+    path.write_text(zsh_script(all_commands()))
+    subprocess.run(["zsh", "-n", path], check=True, timeout=30)
+
+
+def test_zsh_has_a_function_for_each_command() -> None:
+    text = zsh_script(all_commands())
+    assert text.startswith("#compdef sparkmirror connect-mirror-maker kafka-mirror-maker\n")
+    for command in (found for top in all_commands() for found in top.walk()):
+        assert f"\n_{'_'.join(command.path).replace('-', '_')}() {{" in text
+    assert "'*--format[how to print (default\\: table)]:table|json:(table json)'" in text
+
+
+def test_the_reference_of_all_commands_is_what_the_parsers_say() -> None:
+    hint = "write it anew: python -m sparkmirror.cli.reference > docs/cli.md"
+    assert (DOCS / "cli.md").read_text() == reference(all_commands()), hint
+
+
+def test_every_command_has_words_about_it_and_each_of_its_arguments() -> None:
+    for command in (found for top in all_commands() for found in top.walk()):
+        assert command.description or command.commands or command.path[-1] == "demo", command.path
+        assert [one.names for one in command.arguments if not one.about] == [], json.dumps(command.path)
