@@ -135,7 +135,9 @@ class Scene:
         if not hasattr(self, "run"):
             return
         self.writer.abandon()
-        self.witness.close()
+        if hasattr(self, "witness"):  # a flow that never began has none
+            self.witness.close()
+            del self.witness
         if broken:
             self.run.destroy()
         else:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
@@ -51,6 +52,26 @@ def test_what_is_lost_on_either_side_is_recorded_and_held_where_the_file_says(st
         assert "on.data.loss=fail ends the mirror" in ended.errors.splitlines()[-2], ended.errors
     _assert_gaps_told(story, names)
     _assert_translated(story, names)
+
+
+@pytest.mark.long
+def test_a_flow_with_transforms_finds_that_its_target_was_deleted(story: Story) -> None:
+    """Between two runs and in mid-run."""
+    lines = ("transforms.where = value IS NOT NULL",)
+    create_topic(story.source, story.topic, PARTITIONS)
+    _write(story, story.topic)
+    with story.run("--once", lines=lines) as first:
+        assert first.finish(90).status == 0, first.errors
+    delete_topic(story.target, story.remote_topic)
+    _write(story, story.topic)
+    with story.run(lines=lines) as run:
+        _wait_for_ends(story, run, {story.topic: RECORDS})
+        delete_topic(story.target, story.remote_topic)
+        _write(story, story.topic, MORE)
+        _wait_for_ends(story, run, {story.topic: MORE})
+        wait_until(lambda: len(list_gaps(story)) == 2 * PARTITIONS, "it is told twice")
+    told = {_told(gap)[1:] for gap in list_gaps(story)}
+    assert told == {("target deleted", RECORDS, 0, RECORDS, "went on")}
 
 
 def _lose_while_nobody_looks(story: Story, names: dict[str, str]) -> None:

@@ -39,13 +39,13 @@ class Landing:
             return ""
         return self._lose(outbox, assigned.extent, assigned.found)
 
-    def add(self, outbox: Outbox, landed: Iterable[Batch]) -> str:
-        """Batches were acknowledged, in order. A reason to hold the partition, as `expect` gives.
+    def add(self, outbox: Outbox, landed: Iterable[Batch], topic: str) -> str:
+        """Batches were acknowledged, in order, in the partition of `topic` that has the source's number. A reason to
+        hold the partition, as `expect` gives.
 
         An offset below what was acknowledged before cannot be, unless what lay there is gone: a batch that is sent
         again and was written before is answered with the place that it has, and none is sent again once acknowledged.
         """
-        topic = outbox.target.topic
         extent = outbox.extent
         reason = ""
         for batch in landed:

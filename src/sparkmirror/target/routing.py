@@ -45,7 +45,11 @@ class Ticket:
 
 
 class Routing:
-    """The lanes of one task. `fail` isolates a source partition, with the reason."""
+    """The lanes of one task. `fail` isolates a source partition, with the reason.
+
+    `land` takes what arrived in the partition that bears the source's name and number, and says whether the source is
+    to be held because records that lay there are gone.
+    """
 
     def __init__(
         self,
@@ -54,12 +58,14 @@ class Routing:
         tally: Tally,
         fail: Callable[[Outbox, str], None],
         close: Callable[[Outbox, list[Batch]], None],
+        land: Callable[[Outbox, list[Batch], str], bool],
     ) -> None:
         self._peer = peer
         self._intake = intake
         self._tally = tally
         self._fail = fail
         self._close = close
+        self._land = land
         self._tickets: dict[Batch, Ticket] = {}
         self.lanes: dict[TopicPartition, Outbox] = {}
 
@@ -117,6 +123,8 @@ class Routing:
             if lane.target == ticket.home:
                 batch.spans = parcel.spans
                 ticket.mapped.append(batch)
+                if ticket.entry in self._tickets and self._land(ticket.outbox, [batch], lane.target.topic):
+                    self._forget(ticket.outbox)
             ticket.open_batches -= 1
             if not ticket.open_batches and ticket.entry in self._tickets:
                 self._finish(ticket)
@@ -133,9 +141,12 @@ class Routing:
         """A lane's parcel left it: acknowledged, or given up with all that waited there."""
         if lane.acknowledged >= following or ticket.entry not in self._tickets:
             return
-        outbox = ticket.outbox
+        self._forget(ticket.outbox)
+        self._fail(ticket.outbox, f"its records for {lane.target} are refused: {lane.reason}")
+
+    def _forget(self, outbox: Outbox) -> None:
+        """Its ranges are read again: what still arrives of them counts for nothing."""
         self._tickets = {entry: other for entry, other in self._tickets.items() if other.outbox is not outbox}
-        self._fail(outbox, f"its records for {lane.target} are refused: {lane.reason}")
 
     def _free(self, bundle: Bundle) -> None:
         if self._peer is None:

@@ -106,7 +106,7 @@ class Sender:
         )
         self._isolation = Isolation(peer, self._intake, self.tally, self._dispatch.flush_socket_of)
         self._landing = Landing(self._progress, self.tally, options.on_data_loss, self._brokers.topic_id)
-        self._routing = Routing(peer, self._intake, self.tally, self._isolation.fail, self._close_range)
+        self._routing = Routing(peer, self._intake, self.tally, self._isolation.fail, self._close_range, self._land)
         self._finish_by = 0.0
         self._tend_at = 0.0
         self.error: Exception | None = None
@@ -378,8 +378,7 @@ class Sender:
                 self._routing.acknowledge(outbox, moved)
             elif not outbox.is_ledger:
                 self._progress.map_batches(outbox.source, moved)
-                if reason := self._landing.add(outbox, moved):
-                    self._isolation.hold(outbox, reason)
+                self._land(outbox, moved, outbox.target.topic)
                 self._isolation.after_progress(outbox)
         elif verdict is Verdict.RETRY or verdict is Verdict.MOVED:
             self.tally.retries += 1
@@ -414,6 +413,13 @@ class Sender:
                 outbox.await_limits(batch)
                 return
         self._isolation.fail(outbox, describe(produced))
+
+    def _land(self, outbox: Outbox, landed: list[Batch], topic: str) -> bool:
+        """Whether the partition is held: its target has lost what was there."""
+        reason = self._landing.add(outbox, landed, topic)
+        if reason:
+            self._isolation.hold(outbox, reason)
+        return bool(reason)
 
     def _close_range(self, outbox: Outbox, mapped: list[Batch]) -> None:
         """All records of a range have arrived, wherever they went."""

@@ -41,7 +41,7 @@ class Desk:
         parcel = Parcel(data, 0, 0, lambda: None)
         batch = Batch(data, 0, (), records, 0, 0, parcel, 0.0)
         batch.base_offset = base_offset
-        return self.landing.add(self.outbox, [batch])
+        return self.landing.add(self.outbox, [batch], REMOTE)
 
     def gaps(self) -> list[tuple[str, int, int, int, str]]:
         sent = records_of(hand_out(self.progress.compose([], 1, {})))

@@ -51,7 +51,9 @@ class Story:
         self.source = intake.outboxes[SOURCE] = Outbox(SOURCE, None, 0, 0)
         self.failed: list[str] = []
         self.mapped: list[tuple[Span, ...]] = []
-        self.routing = Routing(peer, intake, self.tally, self._fail, self._close)
+        self.landed: list[tuple[int, str]] = []
+        self.is_lost = False
+        self.routing = Routing(peer, intake, self.tally, self._fail, self._close, self._land)
 
     def _fail(self, outbox: Outbox, reason: str) -> None:
         assert outbox is self.source
@@ -62,6 +64,13 @@ class Story:
     def _close(self, outbox: Outbox, mapped: list[Batch]) -> None:
         assert outbox is self.source
         self.mapped += [batch.spans for batch in mapped]
+
+    def _land(self, outbox: Outbox, landed: list[Batch], topic: str) -> bool:
+        assert outbox is self.source
+        self.landed += [(batch.base_offset, topic) for batch in landed]
+        if self.is_lost:
+            self._fail(outbox, "gone")
+        return self.is_lost
 
     def bring(self, first: int, following: int, *targets: TopicPartition, problem: str = "") -> list[Outbox]:
         """A range of 100 bytes, with one record for each of `targets`."""
@@ -125,6 +134,21 @@ def test_only_records_of_the_mirrored_partition_are_mapped_in_their_order() -> N
     assert story.mapped == []
     story.answer(AUDIT, story.send(AUDIT))
     assert story.mapped == [(Span(0, 1),), (Span(2, 1),)]
+
+
+def test_only_records_of_the_mirrored_partition_say_how_far_its_log_reaches_and_a_loss_holds_the_source() -> None:
+    story = Story()
+    story.bring(0, 5, HOME, AUDIT)
+    story.bring(5, 6, HOME)
+    story.answer(HOME, story.send(HOME))
+    audit, home = story.send(AUDIT), story.send(HOME)
+    assert story.landed == [(50, HOME.topic)]
+    story.is_lost = True
+    story.answer(HOME, home)
+    assert story.landed == [(50, HOME.topic)] * 2
+    assert story.failed == ["gone"]
+    story.answer(AUDIT, audit)
+    assert (story.source.acknowledged, story.mapped) == (0, []), "what was on its way is read again"
 
 
 def test_duplicates_are_dropped_and_their_bytes_given_back() -> None:
