@@ -185,7 +185,7 @@ class ExactlyOnce:
         if self.phase is Phase.OPEN:
             own = self._due_at
         elif self.phase is Phase.READY:
-            own = self._resume_at if self._held else max(self._status_at, self._resume_at)
+            own = self._resume_at or self._status_at
         if self._to_add and not self._coordinator.busy:
             own = min(own, self._add_due_at)
         return min(own, self._coordinator.wake_at)
@@ -210,8 +210,8 @@ class ExactlyOnce:
 
     def _go_on(self, now: float) -> None:
         """No transaction is open, and no broker pauses any more."""
-        self._resume_at = 0.0
-        if self._held:
+        if self._resume_at:
+            self._resume_at = 0.0
             self._release_held()
         if now >= self._status_at:
             self._close(now)

@@ -395,6 +395,8 @@ def test_the_first_protocol_adds_partitions_before_their_first_batch_and_keeps_e
     assert desk.send(orders) is None
     assert desk.send(bills) is None
     desk.tend()
+    assert [desk.send(outbox) for outbox in (orders, bills)] == [None, None]
+    assert desk.transaction.wake_at > CLOCK.now, "the answer is awaited, not polled for"
     assert desk.broker.question == AddPartitions(
         "A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, epoch), (ORDERS, BILLS)
     )
