@@ -58,7 +58,6 @@ def test_what_is_lost_on_either_side_is_recorded_and_held_where_the_file_says(st
 def test_a_flow_with_transforms_finds_that_its_target_was_deleted(story: Story) -> None:
     """Between two runs and in mid-run."""
     lines = ("transforms.where = value IS NOT NULL",)
-    create_topic(story.source, story.topic, PARTITIONS)
     _write(story, story.topic)
     with story.run("--once", lines=lines) as first:
         assert first.finish(90).status == 0, first.errors
