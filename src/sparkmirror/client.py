@@ -82,11 +82,13 @@ class MirrorClient:
         """`heartbeats` and its remote topics."""
         return self._topics(self.policy.is_heartbeats_topic)
 
-    def heartbeats(self, seconds_max: float = 30.0) -> dict[tuple[str, ...], list[Heartbeat]]:
+    def heartbeats(
+        self, seconds_max: float = 30.0, beats_max: int = _HEARTBEATS_MAX
+    ) -> dict[tuple[str, ...], list[Heartbeat]]:
         """The last heartbeats by the way they came: () for this cluster's own topic, ("A", "Z") for `A.Z.heartbeats`.
 
-        Beyond Java's client. Reads at most the last 50,000 of each topic. Raises ClusterUnreachable when that takes
-        longer than `seconds_max`.
+        Beyond Java's client. Reads at most the last `beats_max` of each topic. Raises ClusterUnreachable when that
+        takes longer than `seconds_max`.
         """
         ways = {TopicPartition(topic, 0): tuple(sources_of(topic, self.policy)) for topic in self.heartbeat_topics()}
         ends = self._admin.latest_offsets(ways)
@@ -95,7 +97,7 @@ class MirrorClient:
             return found
         with open_tail(self._cluster, "mirror-client", sorted(ends)) as tail:
             for partition, end in ends.items():
-                tail.seek(partition, max(end - _HEARTBEATS_MAX, 0))
+                tail.seek(partition, max(end - beats_max, 0))
             for record in tail.read_to_end(seconds_max):
                 with suppress(ProtocolError):  # Others may have written there.
                     found[ways[record.partition]].append(Heartbeat.parse(record.key, record.value))

@@ -91,6 +91,7 @@ def execute_convert(args: argparse.Namespace) -> int:
 def execute_explain(args: argparse.Namespace) -> int:
     """Prints the effective configuration. Raises ConfigError for a file that cannot be used and for an unknown key."""
     from sparkmirror.cli.file import read_input
+    from sparkmirror.config.explain import explain_all
     from sparkmirror.config.flows import parse_config, understand
     from sparkmirror.config.problems import Problems
 
@@ -98,21 +99,17 @@ def execute_explain(args: argparse.Namespace) -> int:
     config = parse_config(properties)
     properties = understand(properties, Problems(properties.file))
     aliases = tuple(config.clusters)
+    everything = explain_all(properties, (flow.name for flow in config.flows), aliases)
     if args.key is None:
-        _print_settings(properties, _all_settings(properties, config), args.format)
+        _print_settings(properties, everything, args.format)
     else:
-        _explain_key(properties, config, aliases, args.key, args.format)
+        _explain_key(properties, everything, aliases, args.key, args.format)
     return 0
 
 
-def _all_settings(properties: "Properties", config: "MirrorConfig") -> dict[str, list["Setting"]]:
-    from sparkmirror.config.explain import explain_cluster, explain_flow
-
-    settings = {str(flow.name): list(explain_flow(properties, flow.name)) for flow in config.flows}
-    return settings | {alias: list(explain_cluster(properties, alias)) for alias in config.clusters}
-
-
-def _explain_key(properties: "Properties", config: "MirrorConfig", aliases: Sequence[str], text: str, how: str) -> None:
+def _explain_key(
+    properties: "Properties", everything: dict[str, list["Setting"]], aliases: Sequence[str], text: str, how: str
+) -> None:
     from sparkmirror.config.explain import keys_named
     from sparkmirror.config.keys import KEYS
     from sparkmirror.config.spelling import RENAMED, did_you_mean
@@ -121,7 +118,6 @@ def _explain_key(properties: "Properties", config: "MirrorConfig", aliases: Sequ
     if not used and not unused:
         hint = RENAMED.get(text) or did_you_mean(text, [key.name for key in KEYS])
         raise ConfigError(f"`{text}` is not a key that SparkMirror or MirrorMaker knows", hint)
-    everything = _all_settings(properties, config)
     chosen = {name: [item for item in settings if item.key in used] for name, settings in everything.items()}
     chosen = {name: settings for name, settings in chosen.items() if settings}
     if how == "table":
@@ -144,7 +140,7 @@ def _reasons(unused: Iterable["Unused"]) -> Iterable[str]:
 
 def _print_settings(properties: "Properties", settings: dict[str, list["Setting"]], how: str) -> None:
     if how == "json":
-        print(json.dumps({name: [_as_json(item) for item in listed] for name, listed in settings.items()}, indent=2))
+        print(json.dumps({name: [item.as_json() for item in listed] for name, listed in settings.items()}, indent=2))
         return
     for name, listed in settings.items():
         print(name)
@@ -161,15 +157,3 @@ def _origin(file: str, item: "Setting") -> str:
         return "default"
     beaten = "".join(f"; not {entry.key} on line {entry.line}" for entry in item.beaten)
     return f"{item.entry.key}, {file}:{item.entry.line}{beaten}"
-
-
-def _as_json(item: "Setting") -> dict[str, Any]:
-    return {
-        "part": item.part,
-        "key": item.name,
-        "value": item.value,
-        "default": item.entry is None,
-        "written": item.entry.key if item.entry else None,
-        "line": item.entry.line if item.entry else None,
-        "beaten": [{"written": entry.key, "line": entry.line} for entry in item.beaten],
-    }

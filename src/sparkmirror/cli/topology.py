@@ -1,15 +1,12 @@
 """`sparkmirror topology FILE`: who feeds whom, by one cluster's heartbeats."""
 
 import argparse
-import time
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_input_arguments, add_verb, check_cluster, read_file
 from sparkmirror.cli.output import add_format, show
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import MirrorConfig
-    from sparkmirror.policy.naming import ReplicationPolicy
     from sparkmirror.status.table import Page
     from sparkmirror.status.topology import Topology
 
@@ -29,27 +26,14 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Asks one cluster and prints. Raises ConfigError and ClusterError."""
+    from sparkmirror.sync.topology_look import look_topology
+
     config = read_file(args)
     alias = args.cluster or config.flows[0].name.target
     check_cluster(config, alias)
-    found = _observe(config, alias)
+    found = look_topology(config, alias)
     show(args, found.as_json(), lambda: _page(found, args.format))
     return 0
-
-
-def _observe(config: "MirrorConfig", alias: str) -> "Topology":
-    from sparkmirror.client import MirrorClient
-    from sparkmirror.status.topology import read_topology
-
-    with MirrorClient(config.clusters[alias].client, _policy(config, alias)) as client:
-        beats = client.heartbeats()
-    return read_topology(alias, time.time_ns() // 1_000_000, beats)
-
-
-def _policy(config: "MirrorConfig", alias: str) -> "ReplicationPolicy":
-    """Of a flow into the cluster, if there is one: it named the topics there."""
-    into = [flow.policy for flow in config.flows if flow.name.target == alias]
-    return [*into, config.flows[0].policy][0]
 
 
 def _page(topology: "Topology", how: str) -> "Page":

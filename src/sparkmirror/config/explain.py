@@ -45,6 +45,24 @@ class Setting:
             return self.entry.written.strip()
         return shown(self.name, self.entry.written or self.entry.value.strip())
 
+    def as_json(self) -> dict[str, Any]:
+        """With the value as it may be shown, and the lines by their numbers."""
+        return {
+            "part": self.part,
+            "key": self.name,
+            "value": self.value,
+            "default": self.entry is None,
+            "written": self.entry.key if self.entry else None,
+            "line": self.entry.line if self.entry else None,
+            "beaten": [{"written": entry.key, "line": entry.line} for entry in self.beaten],
+        }
+
+
+def explain_all(properties: Properties, flows: Iterable[FlowName], aliases: Iterable[str]) -> dict[str, list[Setting]]:
+    """The settings of all flows and of all clusters' admin clients, by their names."""
+    settings = {str(flow): list(explain_flow(properties, flow)) for flow in flows}
+    return settings | {alias: list(explain_cluster(properties, alias)) for alias in aliases}
+
 
 def explain_flow(properties: Properties, flow: FlowName) -> Iterator[Setting]:
     """The settings of a flow in the table's order: the flow's own, then those of its two clients."""

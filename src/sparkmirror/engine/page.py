@@ -1,18 +1,152 @@
-"""What a running mirror serves on `status.listen`: wiring of `web.server`. Called by `engine.run`."""
+"""What a running mirror serves on `status.listen`: wiring of `sparkmirror.web`. Called by `engine.run`."""
 
-from contextlib import AbstractContextManager, nullcontext
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
-from sparkmirror.config.flows import MirrorConfig
+from sparkmirror import __version__
+from sparkmirror.config.flows import FlowConfig, MirrorConfig
+from sparkmirror.engine.jobs import Job
 from sparkmirror.web.health import Health
 
+if TYPE_CHECKING:
+    from sparkmirror.web.watch import FlowWatcher
 
-def open_page(config: MirrorConfig, health: Health) -> AbstractContextManager[object]:
-    """Serves until it is left; nothing is imported or opened where the file says no `status.listen`.
+_LOOK_SECONDS = 1.0
+_FEEDS_SECONDS = 15.0
+_READINESS_SECONDS = 5.0
 
-    Raises EnvironmentProblem where it cannot listen.
-    """
-    if not config.status.listen:
-        return nullcontext()
-    from sparkmirror.web.server import PageServer
 
-    return PageServer(config.status, health, {}).start()
+class Page:
+    """Nothing is imported or opened where the file says no `status.listen`. A context manager."""
+
+    def __init__(self, config: MirrorConfig, health: Health) -> None:
+        """Raises EnvironmentProblem where it cannot listen."""
+        self._config = config
+        self._jobs: list[Job] = []
+        self._open: _OpenPage | None = _OpenPage(config, health) if config.status.listen else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for job in self._jobs:
+            job.stop()
+        if self._open is not None:
+            self._open.close()
+
+    def watch(self, runs: Sequence[tuple[FlowConfig, str]]) -> None:
+        """Shows these runs from here on; their flows' internal topics are there."""
+        if self._open is not None:
+            self._jobs = self._open.watch(runs)
+            for job in self._jobs:
+                job.start()
+
+
+class _OpenPage:
+    """The page where there is one."""
+
+    def __init__(self, config: MirrorConfig, health: Health) -> None:
+        from sparkmirror.web.api import Desk
+        from sparkmirror.web.failures import FailureLog
+        from sparkmirror.web.picture import Picture
+        from sparkmirror.web.server import PageServer
+
+        self._config = config
+        self._picture = Picture()
+        self._watchers: dict[str, FlowWatcher] = {}
+        self._runs: dict[str, str] = {}
+        self._flows = {str(flow.name): flow for flow in config.flows}
+        self._readiness = {name: _Readiness(flow) for name, flow in self._flows.items()}
+        self._log = FailureLog()
+        logging.getLogger("sparkmirror").addHandler(self._log)
+        self._picture.put("about", _about(config))
+        desk = Desk(self._picture, tuple(self._flows), self._curves, self._settings, self._ready, self._order)
+        self._server: PageServer = PageServer(config.status, health, {}, desk).start()
+
+    def close(self) -> None:
+        logging.getLogger("sparkmirror").removeHandler(self._log)
+        self._server.close()
+
+    def watch(self, runs: Sequence[tuple[FlowConfig, str]]) -> list[Job]:
+        from sparkmirror.web.watch import FailuresWatcher, FeedsWatcher, FlowWatcher
+
+        self._runs = {str(flow.name): run for flow, run in runs}
+        self._watchers = {str(flow.name): FlowWatcher(flow, run, self._picture) for flow, run in runs}
+        targets = dict.fromkeys(flow.name.target for flow, _ in runs)
+        feeds = [(alias, FeedsWatcher(self._config, alias, self._picture)) for alias in targets]
+        return [
+            *(_often(f"{name} page", watcher) for name, watcher in self._watchers.items()),
+            _often("page", FailuresWatcher(self._log, self._picture)),
+            *(
+                Job(f"{alias} page", _FEEDS_SECONDS, watcher, look_seconds=_FEEDS_SECONDS, cost_share=0.1)
+                for alias, watcher in feeds
+            ),
+        ]
+
+    def _curves(self, flow: str, numbers: list[int]) -> dict[int, list[int]]:
+        watcher = self._watchers.get(flow)
+        return watcher.curves_of(numbers) if watcher is not None else {}
+
+    def _settings(self) -> dict[str, Any]:
+        from sparkmirror.config.explain import explain_all
+
+        config = self._config
+        names = [flow.name for flow in config.flows]
+        explained = explain_all(config.lines, names, config.clusters)
+        settings = {name: [setting.as_json() for setting in listed] for name, listed in explained.items()}
+        return {"file": config.file, "warnings": list(config.warnings), "settings": settings}
+
+    def _ready(self, flow: str) -> dict[str, Any]:
+        return self._readiness[flow]()
+
+    def _order(self, order: Any) -> None:
+        from sparkmirror.errors import SparkMirrorError
+        from sparkmirror.web.orders import give_order
+
+        if (run := self._runs.get(order.flow)) is None:
+            raise SparkMirrorError(f"{order.flow} has not started yet.", "Try again in a moment.")
+        give_order(self._flows[order.flow], run, order)
+
+
+class _Readiness:
+    """One look at a time; who asks while it goes on, or soon after, gets the same answer."""
+
+    def __init__(self, flow: FlowConfig) -> None:
+        self._flow = flow
+        self._lock = threading.Lock()
+        self._found: dict[str, Any] = {}
+        self._found_at = 0.0
+
+    def __call__(self) -> dict[str, Any]:
+        """Raises ClusterError."""
+        from sparkmirror.sync.failover_look import look
+        from sparkmirror.sync.sides import open_sides
+        from sparkmirror.web.sight import readiness_part
+
+        with self._lock:
+            if not self._found or time.monotonic() - self._found_at > _READINESS_SECONDS:
+                with open_sides(self._flow, "page") as sides:
+                    found = look(self._flow, sides).as_json()
+                self._found = readiness_part(found, time.time_ns() // 1_000_000)
+                self._found_at = time.monotonic()
+            return self._found
+
+
+def _often(name: str, watcher: Any) -> Job:
+    return Job(name, _LOOK_SECONDS, watcher, look_seconds=_LOOK_SECONDS, cost_share=0.5)
+
+
+def _about(config: MirrorConfig) -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "file": config.file,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started_ms": time.time_ns() // 1_000_000,
+        "may_order": bool(config.status.token),
+    }

@@ -16,7 +16,7 @@ from sparkmirror.engine.crew import Crew
 from sparkmirror.engine.jobs import finish_offsets
 from sparkmirror.engine.jvm import END_SECONDS_MAX, Launch, end_session, jvm_expected
 from sparkmirror.engine.lead import Lead
-from sparkmirror.engine.page import open_page
+from sparkmirror.engine.page import Page
 from sparkmirror.engine.part import Part
 from sparkmirror.engine.progress import FlowWatch, ProgressDisplay
 from sparkmirror.engine.running_flow import RunningFlow
@@ -76,7 +76,7 @@ class MirrorRun:
         from sparkmirror.engine.spark import open_session
 
         with ExitStack() as cleanup:
-            cleanup.enter_context(open_page(self._config, self._health))
+            page = cleanup.enter_context(Page(self._config, self._health))
             launch = Launch(self._launch)
             for flow in self._config.flows:
                 self._prepare_target(flow)
@@ -95,6 +95,7 @@ class MirrorRun:
             watches = [
                 FlowWatch(running.flow, running.run, total) for running, total in zip(self._flows, totals, strict=True)
             ]
+            page.watch([(running.flow, running.run) for running in self._flows])
             display = ProgressDisplay(watches)
             cleanup.callback(display.close)
             try:

@@ -11,7 +11,8 @@ from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
-from sparkmirror.kafka.tail import TailRecord, TopicTail
+from sparkmirror.kafka.follower import TopicFollower
+from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.checkpoints import Checkpoints
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
@@ -20,8 +21,6 @@ from sparkmirror.ledger.sync_store import OffsetSyncStore
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.translate import Translator
 from sparkmirror.model import Cluster, TopicPartition
-
-_DRAIN_SECONDS = 0.05
 
 
 class OffsetState:
@@ -44,10 +43,9 @@ class OffsetState:
         self.checkpoints: Checkpoints = {}
         self.checkpoint_times_ms: dict[tuple[str, TopicPartition], int] = {}
         self.translator = Translator(flow.name, flow.policy, self.maps, self.syncs, self.opposite)
-        self._maps = _Follower(flow.target, target, ledger_topics(flow.name.source).offset_map)
-        self._opposite = (
-            None if source is None else _Follower(flow.source, source, ledger_topics(flow.name.target).offset_map)
-        )
+        self._maps = TopicFollower(flow.target, target, ledger_topics(flow.name.source).offset_map, "offsets")
+        back = ledger_topics(flow.name.target).offset_map
+        self._opposite = None if source is None else TopicFollower(flow.source, source, back, "offsets")
         self._open.callback(self._maps.close)
         if self._opposite is not None:
             self._open.callback(self._opposite.close)
@@ -95,33 +93,6 @@ class OffsetState:
             return  # As above (`CheckpointStore`).
         self.checkpoints[checkpoint.group, checkpoint.partition] = checkpoint
         self.checkpoint_times_ms[checkpoint.group, checkpoint.partition] = record.timestamp_ms
-
-
-class _Follower:
-    """Tails partition 0 of a topic that may come into being later."""
-
-    def __init__(self, cluster: Cluster, admin: Admin, topic: str) -> None:
-        self._cluster = cluster
-        self._admin = admin
-        self._topic = topic
-        self._open = ExitStack()
-        self._tail: TopicTail | None = None
-
-    def close(self) -> None:
-        self._open.close()
-
-    def read(self) -> Sequence[TailRecord]:
-        """At first all there is, later what is new."""
-        if self._tail is None:
-            if not self._admin.list_topics([self._topic]):
-                return ()
-            opened = open_tail(self._cluster, "offsets", [TopicPartition(self._topic, 0)])
-            self._tail = self._open.enter_context(opened)
-            return self._tail.read_to_end()
-        found: list[TailRecord] = []
-        while some := self._tail.poll(_DRAIN_SECONDS):
-            found += some
-        return found
 
 
 def _read_all(cluster: Cluster, admin: Admin, topic: str) -> Sequence[TailRecord]:

@@ -1,6 +1,6 @@
 """The routes of the status page. Made by `web.server`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -24,13 +24,16 @@ Document = Callable[[], tuple[bytes, str]]
 STATIC: Final = Path(__file__).with_name("static")
 
 
-def make_app(settings: StatusSettings, health: Health, documents: Mapping[str, Document]) -> Starlette:
-    """`documents` are further paths to read, such as `/metrics`."""
+def make_app(
+    settings: StatusSettings, health: Health, documents: Mapping[str, Document], further: Iterable[BaseRoute] = ()
+) -> Starlette:
+    """`documents` are further paths to read, such as `/metrics`; `further` are those of `web.api`."""
     routes: list[BaseRoute] = [
         Route("/", _page),
         Route("/healthz", _healthz(health)),
         Route("/readyz", _readyz(health)),
         *(Route(path, _document(make)) for path, make in documents.items()),
+        *further,
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     handlers = {HTTPException: _refused, SparkMirrorError: _failed}

@@ -12,6 +12,7 @@ import uvicorn
 from sparkmirror.config.status import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.web.api import Desk, make_routes
 from sparkmirror.web.app import Document, make_app
 from sparkmirror.web.health import Health
 
@@ -24,13 +25,19 @@ _BACKLOG = 128
 class PageServer:
     """A context manager. Listens from the start, serves from `start` on, and is gone after `close`."""
 
-    def __init__(self, settings: StatusSettings, health: Health, documents: Mapping[str, Document]) -> None:
-        """Raises EnvironmentProblem where it cannot listen."""
+    def __init__(
+        self,
+        settings: StatusSettings,
+        health: Health,
+        documents: Mapping[str, Document] | None = None,
+        desk: Desk | None = None,
+    ) -> None:
+        """Without a `desk` there are only `documents`. Raises EnvironmentProblem where it cannot listen."""
         self._socket = _listen(settings.listen)
         host, port = self._socket.getsockname()[:2]
         self.address = Address(settings.listen.host if port == settings.listen.port else host, port)
         config = uvicorn.Config(
-            make_app(settings, health, documents),
+            make_app(settings, health, documents or {}, make_routes(desk, self._is_closing) if desk else ()),
             http="h11", ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
             proxy_headers=False, timeout_graceful_shutdown=1, limit_concurrency=256, log_level="critical",
         )  # fmt: skip
@@ -54,6 +61,9 @@ class PageServer:
         if self._thread.is_alive():
             self._thread.join(_STOP_SECONDS_MAX)
         self._socket.close()
+
+    def _is_closing(self) -> bool:
+        return self._server.should_exit
 
     def _serve(self) -> None:
         asyncio.run(self._server.serve([self._socket]))

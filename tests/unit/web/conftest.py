@@ -80,6 +80,6 @@ def public(documents: dict[str, Document]) -> Iterator[Served]:
     """As if other machines could reach it: the guard goes by what is configured."""
 
     class Everywhere(StatusSettings):
-        is_loopback = property(lambda self: False)  # type: ignore[assignment]
+        is_loopback = property(lambda self: False)
 
     yield from serve(Everywhere(Address("127.0.0.1", 0), TOKEN), documents)

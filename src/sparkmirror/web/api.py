@@ -1,0 +1,123 @@
+"""What the page asks for: the state and its changes, curves, the configuration, readiness; and the orders it gives.
+
+Made by `engine.page`, mounted by `web.app`.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from sparkmirror.web.orders import Order, parse_order
+from sparkmirror.web.picture import Picture
+
+_TICK_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.2
+_ORDER_BYTES_MAX: Final = 16 << 10
+_CURVES_MAX: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What answers the page. Flows are called by their names, `A->B`.
+
+    `curves` gives the lag of partitions by their rows' numbers, `configuration` and `readiness` give JSON, `order`
+    carries an order out; the latter two may raise ClusterError.
+    """
+
+    picture: Picture
+    flows: tuple[str, ...]
+    curves: Callable[[str, list[int]], Mapping[int, list[int]]]
+    configuration: Callable[[], Any]
+    readiness: Callable[[str], Any]
+    order: Callable[[Order], None]
+
+
+def make_routes(desk: Desk, is_closing: Callable[[], bool]) -> list[BaseRoute]:
+    """`is_closing` tells streams that the server wants to end."""
+
+    async def state(request: Request) -> Response:
+        body = await run_in_threadpool(_told, desk.picture, *_place(request))
+        return Response(body, media_type="application/json")
+
+    async def events(request: Request) -> Response:
+        life, since = _place(request)
+        headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+        return StreamingResponse(_stream(desk.picture, life, since, is_closing), headers=headers)
+
+    def lags(request: Request) -> Response:
+        numbers = [int(one) for one in request.query_params.get("n", "").split(",") if one.isdecimal()]
+        return JSONResponse(desk.curves(_flow(request, desk), numbers[:_CURVES_MAX]))
+
+    def config(_: Request) -> Response:
+        return JSONResponse(desk.configuration())
+
+    def readiness(request: Request) -> Response:
+        return JSONResponse(desk.readiness(_flow(request, desk)))
+
+    async def orders(request: Request) -> Response:
+        order = await _read_order(request)
+        if order.flow not in desk.flows:
+            raise HTTPException(HTTPStatus.NOT_FOUND, f"There is no flow {order.flow}")
+        await run_in_threadpool(desk.order, order)
+        return JSONResponse({"ordered": order.action}, HTTPStatus.ACCEPTED)
+
+    return [
+        Route("/api/state", state),
+        Route("/api/events", events),
+        Route("/api/lags", lags),
+        Route("/api/config", config),
+        Route("/api/readiness", readiness),
+        Route("/api/orders", orders, methods=["POST"]),
+    ]
+
+
+def _place(request: Request) -> tuple[str, int]:
+    """Where a viewer stands: the process it has heard of, and up to which version."""
+    since = request.query_params.get("since", "0")
+    return request.query_params.get("life", ""), int(since) if since.isdecimal() and len(since) < 19 else 0
+
+
+def _flow(request: Request, desk: Desk) -> str:
+    name = request.query_params.get("flow", "")
+    if name not in desk.flows:
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"There is no flow {name}" if name else "Name a `flow`")
+    return name
+
+
+async def _read_order(request: Request) -> Order:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _ORDER_BYTES_MAX:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "That is too long for an order")
+    try:
+        return parse_order(json.loads(body))
+    except (ValueError, RecursionError) as problem:
+        sentence = "That is not JSON" if isinstance(problem, json.JSONDecodeError) else str(problem).removesuffix(".")
+        raise HTTPException(HTTPStatus.BAD_REQUEST, sentence) from None
+
+
+def _told(picture: Picture, life: str, since: int) -> str:
+    told = picture.since(since, life) | {"now_ms": time.time_ns() // 1_000_000}
+    return json.dumps(told, separators=(",", ":"))
+
+
+async def _stream(picture: Picture, life: str, since: int, is_closing: Callable[[], bool]) -> AsyncIterator[str]:
+    """An event a second: what has changed, or nothing but the time, by which a viewer knows that the link stands."""
+    while not is_closing():
+        version = picture.version
+        yield f"data: {await run_in_threadpool(_told, picture, life, since)}\n\n"
+        life, since = picture.life, version
+        next_at = time.monotonic() + _TICK_SECONDS
+        while time.monotonic() < next_at and not is_closing():
+            await asyncio.sleep(_LOOK_SECONDS)

@@ -1,0 +1,49 @@
+"""The last warnings and errors of this process, for the page: what a log would tell, repeats counted; no I/O."""
+
+import logging
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+_KEPT_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One sentence, told `times` times from `first_ms` to `last_ms` (since 1970)."""
+
+    level: str
+    text: str
+    first_ms: int
+    last_ms: int
+    times: int = 1
+
+    def as_json(self) -> dict[str, Any]:
+        return {"level": self.level, "text": self.text, "first_ms": self.first_ms, "last_ms": self.last_ms,
+                "times": self.times}  # fmt: skip
+
+
+class FailureLog(logging.Handler):
+    """A handler of the program's logger. Its sentences hold no secrets, as all that is logged (invariant 10)."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._guard = threading.Lock()
+        self._failures: OrderedDict[tuple[str, str], Failure] = OrderedDict()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        at_ms = int(record.created * 1000)
+        told = Failure(record.levelname, record.getMessage(), at_ms, at_ms)
+        with self._guard:
+            key = (told.level, told.text)
+            if (known := self._failures.pop(key, None)) is not None:
+                told = replace(known, last_ms=at_ms, times=known.times + 1)
+            self._failures[key] = told
+            if len(self._failures) > _KEPT_MAX:
+                self._failures.popitem(last=False)
+
+    def latest(self) -> list[dict[str, Any]]:
+        """The latest first, as JSON."""
+        with self._guard:
+            return [failure.as_json() for failure in reversed(self._failures.values())]

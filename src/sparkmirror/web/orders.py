@@ -1,0 +1,56 @@
+"""What a person may order from the page: pause, resume and retry, written to the flow's command topic like the verbs'.
+
+Called by `web.api`.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.source.commands import ALL_TOPICS, Command, Pause, Resume, Retry, Selection, command_record
+
+_KINDS: Final[Mapping[str, Callable[[str, Selection, int], Command]]] = {
+    "pause": Pause,
+    "resume": Resume,
+    "retry": Retry,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """`flow` is a flow's name; without a `topic` all of it is meant, without a `partition` all of the topic."""
+
+    action: str
+    flow: str
+    topic: str | None = None
+    partition: int | None = None
+
+    @property
+    def selection(self) -> Selection:
+        """The topic's name stands for itself, whatever signs of expressions it has."""
+        return Selection(ALL_TOPICS if self.topic is None else re.escape(self.topic), self.partition)
+
+
+def parse_order(told: Any) -> Order:
+    """Raises ValueError with a sentence for what is no order."""
+    if not isinstance(told, dict) or told.get("action") not in tuple(_KINDS):
+        raise ValueError(f"An order is an object whose `action` is {', '.join(_KINDS)}.")
+    topic, partition = told.get("topic"), told.get("partition")
+    if not isinstance(told.get("flow"), str) or not isinstance(topic, str | None) or topic == "":
+        raise ValueError("An order names its `flow`, and at most a `topic`, in words.")
+    is_number = isinstance(partition, int) and not isinstance(partition, bool)
+    if partition is not None and not (is_number and topic is not None):
+        raise ValueError("The `partition` of an order is a number, of the `topic` that it names.")
+    return Order(told["action"], told["flow"], topic, partition)
+
+
+def give_order(flow: FlowConfig, run: str, order: Order) -> None:
+    """To the run that serves the page. Raises ClusterError."""
+    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    command = _KINDS[order.action](run, order.selection, time.time_ns() // 1_000_000)
+    publish(flow.target, topics.commands, [command_record(command)])

@@ -1,0 +1,39 @@
+// Figures as people read them.
+
+const whole = new Intl.NumberFormat("en-GB");
+
+export const count = (n) => (n === null || n === undefined ? "–" : whole.format(Math.round(n)));
+
+/** 950, 12.4 k, 3.1 M: at most three digits, for places where the last digits are of no use. */
+export function short(n, units = ["", " k", " M", " G", " T"], base = 1000) {
+  if (n === null || n === undefined) return "–";
+  let at = 0;
+  while (Math.abs(n) >= base && at < units.length - 1) {
+    n /= base;
+    at += 1;
+  }
+  const digits = at === 0 ? (n !== 0 && Math.abs(n) < 10 && n % 1 ? 1 : 0) : Math.abs(n) < 10 ? 2 : Math.abs(n) < 100 ? 1 : 0;
+  return n.toFixed(digits) + units[at];
+}
+
+export const size = (n) => short(n, [" B", " kB", " MB", " GB", " TB"]);
+export const perSecond = (n) => `${short(n)}/s`;
+
+export function age(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 0.05) return "0 s";
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86400)} d`;
+}
+
+export function ms(value) {
+  if (value === null || value === undefined) return "–";
+  return value < 1000 ? `${value < 10 ? Number(value.toFixed(1)) : Math.round(value)} ms` : age(value / 1000);
+}
+
+export const moment = (at) => (at ? new Date(at).toISOString().slice(0, 19).replace("T", " ") : "–");
+export const clock = (at) => new Date(at).toISOString().slice(11, 19);
+export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;

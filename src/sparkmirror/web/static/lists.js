@@ -1,0 +1,231 @@
+// The long lists: partitions, groups, gaps and the log's failures.
+
+import { curve } from "./curve.js";
+import { badge, fill, h, openDialog } from "./dom.js";
+import { age, clock, count, moment, ms, perSecond, size } from "./format.js";
+import { lagOf } from "./live.js";
+import { LongTable } from "./table.js";
+
+const CURVES_EVERY_MS = 5000;
+const RANK = { FAILED: 0, WAITING: 1, PAUSED: 2, RUNNING: 3 };
+
+function search(placeholder, onInput) {
+  const field = h("input", { type: "search", placeholder, "aria-label": placeholder, class: "search", spellcheck: "false", oninput: onInput });
+  return field;
+}
+
+/** Words in any order, all of which must be in the text. */
+function matcher(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return (...texts) => words.every((word) => texts.some((one) => String(one).toLowerCase().includes(word)));
+}
+
+export class Partitions {
+  title = "Partitions";
+  #curves = new Map();
+  #askedAt = 0;
+  #asking = false;
+
+  constructor(live, orders) {
+    Object.assign(this, { live, orders });
+    this.state = "";
+    this.field = search("Find a topic, flow or reason  ( / )", () => this.show());
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": "State" });
+    this.flow = h("select", { "aria-label": "Flow", onchange: () => this.show() });
+    this.table = new LongTable({
+      label: "Partitions",
+      empty: "No partition is like that.",
+      open: (row) => this.#open(row),
+      settle: () => this.#ask(),
+      columns: [
+        { title: "Topic", width: "minmax(140px, 2.2fr)", phone: "minmax(0, 1fr)", order: (row) => row.topic, cell: (row) => h("span", { class: "name", title: row.topic }, row.topic) },
+        { title: "#", width: "52px", phone: "36px", number: true, order: (row) => row.partition, cell: (row) => row.partition },
+        { title: "State", width: "92px", phone: "76px", order: (row) => RANK[row.state], cell: (row) => badge(row.state) },
+        { title: "Lag", width: "96px", phone: "72px", number: true, order: lagOf, cell: (row) => count(lagOf(row)) },
+        { title: "Behind", width: "78px", number: true, wide: true, order: (row) => this.#behind(row), cell: (row) => (row.behindSince ? age(this.#behind(row)) : "–") },
+        { title: "Lag, 5 min", width: "116px", wide: true, cell: (row) => this.#curve(row) },
+        { title: "Rate", width: "92px", number: true, wide: true, order: (row) => row.rate, cell: (row) => (row.rate ? perSecond(row.rate) : "–") },
+        { title: "Latency", width: "82px", number: true, wide: true, order: (row) => row.latency, cell: (row) => ms(row.latency) },
+        { title: "Next offset", width: "118px", number: true, wide: true, order: (row) => row.offset, cell: (row) => count(row.offset) },
+        { title: "Flow", width: "minmax(112px, .8fr)", wide: true, order: (row) => row.flow, cell: (row) => row.flow },
+        { title: "Why", width: "minmax(60px, 1.6fr)", wide: true, cell: (row) => h("span", { class: "why", title: row.reason }, row.reason) },
+      ],
+    });
+    this.element = h("div", { class: "list" }, h("div", { class: "toolbar" }, this.field, this.flow, this.chips), this.table.element);
+  }
+
+  #behind(row) {
+    return row.behindSince ? Math.max(this.live.now - row.behindSince, 0) / 1000 : 0;
+  }
+
+  show() {
+    const all = this.live.rows("partitions");
+    const flows = this.live.flows().map((flow) => flow.name);
+    const chosen = this.flow.value;
+    fill(this.flow, h("option", { value: "" }, "all flows"), flows.map((name) => h("option", { value: name }, name)));
+    this.flow.value = flows.includes(chosen) ? chosen : "";
+    this.flow.hidden = flows.length < 2;
+    const matches = matcher(this.field.value);
+    const found = all.filter((row) => (!this.flow.value || row.flow === this.flow.value) && matches(row.topic, row.flow, row.reason, `${row.topic}-${row.partition}`));
+    const states = { "": found.length, FAILED: 0, WAITING: 0, PAUSED: 0, BEHIND: 0 };
+    for (const row of found) {
+      if (row.state in states) states[row.state] += 1;
+      if (lagOf(row)) states.BEHIND += 1;
+    }
+    this.#chips(states);
+    const rows = found.filter((row) => !this.state || row.state === this.state || (this.state === "BEHIND" && lagOf(row)));
+    rows.sort((a, b) => RANK[a.state] - RANK[b.state] || (lagOf(b) ?? 0) - (lagOf(a) ?? 0) || (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.partition - b.partition));
+    this.table.show(rows);
+    this.#ask();
+  }
+
+  #chips(states) {
+    const names = { "": "All", FAILED: "Failed", WAITING: "Waiting", PAUSED: "Paused", BEHIND: "Behind" };
+    const focused = document.activeElement?.dataset?.state;
+    const choose = (state) => () => {
+      this.state = state;
+      this.show();
+    };
+    const chip = (state) => h("button", { type: "button", class: "chip", "data-state": state, "aria-pressed": String(this.state === state), onclick: choose(state) }, names[state], " ", h("b", {}, count(states[state])));
+    fill(this.chips, Object.keys(names).map(chip));
+    if (focused !== undefined) this.chips.querySelector(`[data-state="${focused}"]`)?.focus();
+  }
+
+  #curve(row) {
+    const values = this.#curves.get(row.id) ?? [];
+    return curve(values, { kind: "lag", label: values.length ? `Lag of the last five minutes: at most ${count(Math.max(...values))}` : "No lag in the last five minutes" });
+  }
+
+  /** The curves of the rows in sight, every few seconds. */
+  async #ask() {
+    if (this.#asking || !this.element.isConnected) return;
+    const rows = this.table.visible;
+    const fresh = rows.some((row) => !this.#curves.has(row.id));
+    if (!rows.length || (!fresh && Date.now() - this.#askedAt < CURVES_EVERY_MS)) return;
+    this.#asking = true;
+    this.#askedAt = Date.now();
+    try {
+      const byFlow = new Map();
+      for (const row of rows) byFlow.set(row.flow, [...(byFlow.get(row.flow) ?? []), row.number]);
+      for (const [flow, numbers] of byFlow) {
+        const answer = await this.live.ask(`/api/lags?flow=${encodeURIComponent(flow)}&n=${numbers.join(",")}`);
+        for (const [number, values] of Object.entries(await answer.json())) this.#curves.set(`${flow} ${number}`, values);
+      }
+      this.table.redraw();
+    } catch {
+      this.#askedAt = Date.now() + CURVES_EVERY_MS; // The link tells what is wrong; the curves come with it.
+    }
+    this.#asking = false;
+  }
+
+  key(key) {
+    const row = this.table.active;
+    if (key === "p" && row) this.orders.give(row.state === "PAUSED" ? "resume" : "pause", row);
+    if (key === "r" && row?.state === "FAILED") this.orders.give("retry", row);
+  }
+
+  #open(row) {
+    const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
+    const dialog = openDialog(
+      `${row.topic}-${row.partition}`,
+      h("p", {}, badge(row.state), " ", row.reason, row.retryAt ? ` Next try at ${clock(row.retryAt)}.` : ""),
+      h(
+        "dl",
+        { class: "sheet" },
+        fact("flow", row.flow),
+        fact("target topic", row.target || "–"),
+        fact("next offset", count(row.offset)),
+        fact("end of the source", count(row.end)),
+        fact("lag", `${count(lagOf(row))} records`),
+        fact("behind", row.behindSince ? age(this.#behind(row)) : "nothing"),
+        fact("rate", `${perSecond(row.rate)} · ${size(row.bytes)}/s`),
+        fact("latency, mean", ms(row.latency)),
+      ),
+      h("figure", { class: "tall" }, h("figcaption", {}, "lag, last five minutes"), curve(this.#curves.get(row.id) ?? [], { width: 520, height: 90, kind: "lag", label: "Lag of the last five minutes" })),
+      h("div", { class: "row" }, this.orders.buttons(row, row.state)),
+    );
+    dialog.querySelector(".row").addEventListener("click", () => dialog.close());
+  }
+}
+
+export class Groups {
+  title = "Groups";
+
+  constructor(live) {
+    this.live = live;
+    this.field = search("Find a group or topic  ( / )", () => this.show());
+    this.table = new LongTable({
+      label: "Consumer groups with translated offsets",
+      empty: "No group has committed offsets of mirrored topics, or no checkpoint has been written yet.",
+      columns: [
+        { title: "Group", width: "minmax(120px, 1.4fr)", phone: "minmax(0, .8fr)", order: (row) => row.group, cell: (row) => h("span", { class: "name", title: row.group }, row.group) },
+        { title: "Topic on the target", width: "minmax(120px, 2fr)", phone: "minmax(0, 1fr)", order: (row) => row.topic, cell: (row) => h("span", { class: "name", title: row.topic }, row.topic) },
+        { title: "#", width: "52px", phone: "34px", number: true, order: (row) => row.partition, cell: (row) => row.partition },
+        { title: "Source offset", width: "130px", number: true, wide: true, order: (row) => row.source, cell: (row) => count(row.source) },
+        { title: "Translated", width: "130px", phone: "84px", number: true, order: (row) => row.target, cell: (row) => count(row.target) },
+        { title: "Lag on the source", width: "140px", number: true, wide: true, order: (row) => row.lag, cell: (row) => count(row.lag) },
+        { title: "Checkpoint", width: "120px", number: true, wide: true, order: (row) => row.at, cell: (row) => `${age((live.now - row.at) / 1000)} ago` },
+        { title: "Flow", width: "minmax(112px, .8fr)", wide: true, order: (row) => row.flow, cell: (row) => row.flow },
+      ],
+    });
+    this.element = h("div", { class: "list" }, h("div", { class: "toolbar" }, this.field), this.table.element);
+  }
+
+  show() {
+    const ends = new Map(this.live.rows("partitions").map((row) => [`${row.flow} ${row.topic} ${row.partition}`, row.end]));
+    const matches = matcher(this.field.value);
+    const rows = this.live.rows("groups").filter((row) => matches(row.group, row.topic, row.flow));
+    for (const row of rows) {
+      const end = ends.get(`${row.flow} ${row.sourceTopic} ${row.partition}`) ?? null;
+      row.lag = end === null ? null : Math.max(end - row.source, 0);
+    }
+    rows.sort((a, b) => (a.group < b.group ? -1 : a.group > b.group ? 1 : a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.partition - b.partition));
+    this.table.show(rows);
+  }
+}
+
+export class Gaps {
+  title = "Gaps";
+
+  constructor(live) {
+    this.live = live;
+    this.table = new LongTable({
+      label: "Gap ledger",
+      empty: "No gaps: nothing was lost before or after it was mirrored.",
+      columns: [
+        { title: "When (UTC)", width: "160px", phone: "84px", order: (row) => row.at, cell: (row) => moment(row.at) },
+        { title: "Topic", width: "minmax(120px, 1.6fr)", phone: "minmax(0, 1fr)", order: (row) => row.topic, cell: (row) => h("span", { class: "name", title: row.topic }, row.topic) },
+        { title: "#", width: "52px", phone: "34px", number: true, order: (row) => row.partition, cell: (row) => row.partition },
+        { title: "From", width: "110px", number: true, wide: true, order: (row) => row.expected, cell: (row) => count(row.expected) },
+        { title: "To", width: "110px", number: true, wide: true, order: (row) => row.resumed, cell: (row) => count(row.resumed) },
+        { title: "Offsets lost", width: "110px", phone: "84px", number: true, order: (row) => row.lost, cell: (row) => count(row.lost) },
+        { title: "Cause", width: "minmax(90px, 1fr)", phone: "minmax(0, .8fr)", order: (row) => row.cause, cell: (row) => h("span", { class: "why", title: row.cause }, row.cause, row.onTarget ? " (offsets of the target)" : "") },
+        { title: "Done", width: "minmax(80px, .8fr)", wide: true, cell: (row) => row.action },
+        { title: "Flow", width: "minmax(112px, .8fr)", wide: true, order: (row) => row.flow, cell: (row) => row.flow },
+      ],
+    });
+    this.element = h("div", { class: "list" }, this.table.element);
+  }
+
+  show() {
+    this.table.show(this.live.rows("gaps").sort((a, b) => b.at - a.at));
+  }
+}
+
+export class Log {
+  title = "Log";
+
+  constructor(live) {
+    this.live = live;
+    this.lines = h("ol", { class: "log" });
+    this.element = h("section", { class: "panel", "aria-label": "The last failures" }, h("h2", {}, "The last warnings and errors of this process"), this.lines);
+  }
+
+  show() {
+    const failures = this.live.part("failures") ?? [];
+    const lines = failures.map((failure) =>
+      h("li", { class: failure.level.toLowerCase() }, h("time", { datetime: new Date(failure.last_ms).toISOString() }, moment(failure.last_ms)), badge(failure.level), h("span", { class: "text" }, failure.text, failure.times > 1 ? h("em", {}, ` ${failure.times} times since ${moment(failure.first_ms)}`) : "")),
+    );
+    fill(this.lines, lines.length ? lines : h("li", { class: "none" }, "None since it started."));
+  }
+}

@@ -1,0 +1,135 @@
+// What the server tells, kept: parts by name, tables by name and row number. Server-sent events over `fetch`, for an
+// EventSource cannot carry the token's header.
+
+const TOKEN = "sparkmirror-token";
+const SILENCE_MS = 6000;
+const PARTITION = ["topic", "partition", "state", "offset", "end", "rate", "bytes", "behindSince", "latency", "target", "reason", "retryAt"];
+const GROUP = ["group", "topic", "partition", "source", "target", "at", "sourceTopic"];
+const GAP = ["topic", "partition", "cause", "expected", "resumed", "lost", "action", "at", "onTarget"];
+const COLUMNS = { partitions: PARTITION, groups: GROUP, gaps: GAP };
+
+export class Live extends EventTarget {
+  parts = new Map();
+  tables = new Map();
+  heardAt = 0;
+  #skew = 0;
+  #life = "";
+  #version = 0;
+  #abort = null;
+
+  /** The server's clock, in ms since 1970. */
+  get now() {
+    return Date.now() + this.#skew;
+  }
+
+  get token() {
+    return sessionStorage.getItem(TOKEN) ?? "";
+  }
+
+  set token(value) {
+    if (value) sessionStorage.setItem(TOKEN, value);
+    else sessionStorage.removeItem(TOKEN);
+  }
+
+  part(name) {
+    return this.parts.get(name);
+  }
+
+  flows() {
+    return [...this.parts].filter(([name]) => name.startsWith("flow/")).map(([, flow]) => flow);
+  }
+
+  /** All rows of a kind, of every flow. */
+  rows(kind) {
+    const found = [];
+    for (const [name, table] of this.tables) if (name.startsWith(`${kind}/`)) found.push(...table.values());
+    return found;
+  }
+
+  async ask(path, options = {}) {
+    const headers = { ...(options.headers ?? {}), ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) };
+    const answer = await fetch(path, { ...options, headers, cache: "no-store" });
+    if (answer.ok) return answer;
+    const told = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.`, hint: "" }));
+    throw Object.assign(new Error([told.error, told.hint].filter(Boolean).join(" ")), { status: answer.status });
+  }
+
+  async follow() {
+    for (;;) {
+      let watch = 0;
+      try {
+        this.#abort = new AbortController();
+        this.heardAt = Date.now();
+        const url = `/api/events?life=${this.#life}&since=${this.#version}`;
+        const answer = await this.ask(url, { signal: this.#abort.signal });
+        watch = setInterval(() => Date.now() - this.heardAt > SILENCE_MS && this.#abort.abort(), 1000);
+        await this.#read(answer.body.getReader());
+        this.#tell("link", "reconnecting");
+      } catch (problem) {
+        this.#tell("link", problem.status === 401 ? "locked" : "lost");
+      }
+      clearInterval(watch);
+      await new Promise((go) => {
+        this.again = go;
+        setTimeout(go, 1500);
+      });
+    }
+  }
+
+  restart() {
+    this.#abort?.abort();
+    this.again?.();
+  }
+
+  async #read(reader) {
+    const decoder = new TextDecoder();
+    let pieces = [];
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      this.heardAt = Date.now();
+      const texts = decoder.decode(value, { stream: true }).split("\n\n");
+      while (texts.length > 1) {
+        pieces.push(texts.shift());
+        this.#take(pieces.join(""));
+        pieces = [];
+      }
+      pieces.push(texts[0]);
+    }
+  }
+
+  #take(event) {
+    const at = event.indexOf("data: ");
+    if (at < 0) return;
+    const told = JSON.parse(event.slice(at + 6));
+    this.#skew = told.now_ms - Date.now();
+    if (told.whole) {
+      this.parts.clear();
+      this.tables.clear();
+    }
+    [this.#life, this.#version] = [told.life, told.version];
+    for (const [name, value] of Object.entries(told.parts)) this.parts.set(name, value);
+    for (const [name, rows] of Object.entries(told.rows)) this.#takeRows(name, rows);
+    for (const [name, gone] of Object.entries(told.gone)) for (const number of gone) this.tables.get(name)?.delete(number);
+    this.#tell("link", "live");
+    this.#tell("change", new Set([...Object.keys(told.parts), ...Object.keys(told.rows), ...Object.keys(told.gone)]));
+  }
+
+  #takeRows(name, rows) {
+    const [kind, flow] = [name.slice(0, name.indexOf("/")), name.slice(name.indexOf("/") + 1)];
+    if (!this.tables.has(name)) this.tables.set(name, new Map());
+    const table = this.tables.get(name);
+    for (const [number, ...cells] of rows) {
+      const row = { flow, number, id: `${flow} ${number}` };
+      COLUMNS[kind].forEach((column, at) => (row[column] = cells[at]));
+      table.set(number, row);
+    }
+  }
+
+  #tell(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+}
+
+/** Records that are not mirrored yet; null where the end of the source is not known. */
+export const lagOf = (row) => (row.end === null ? null : Math.max(row.end - row.offset, 0));

@@ -1,0 +1,105 @@
+// The page: which view is shown, the keys, the colours, and the link to the server.
+
+import { Configuration, Failover } from "./asked.js";
+import { h, openDialog } from "./dom.js";
+import { age, clock } from "./format.js";
+import { Gaps, Groups, Log, Partitions } from "./lists.js";
+import { Live } from "./live.js";
+import { Orders } from "./orders.js";
+import { Overview } from "./overview.js";
+
+const live = new Live();
+const orders = new Orders(live);
+const views = [new Overview(live, orders), new Partitions(live, orders), new Groups(live), new Gaps(live), new Failover(live), new Configuration(live), new Log(live)];
+const byHash = new Map(views.map((view) => [view.title.toLowerCase(), view]));
+const [nav, main, link, unlock, theme] = ["nav", "view", "link", "unlock", "theme"].map((id) => document.getElementById(id));
+let current = null;
+let drawing = false;
+
+nav.append(...views.map((view, at) => h("a", { href: `#${view.title.toLowerCase()}`, title: `Key ${at + 1}` }, view.title, h("span", { class: "tally", hidden: true }))));
+
+function turn() {
+  const view = byHash.get(location.hash.slice(1)) ?? views[0];
+  if (view === current) return;
+  current = view;
+  for (const one of nav.children) {
+    if (one.hash === `#${view.title.toLowerCase()}`) one.setAttribute("aria-current", "page");
+    else one.removeAttribute("aria-current");
+  }
+  main.replaceChildren(view.element);
+  main.dataset.view = view.title.toLowerCase();
+  if (view !== views[0]) document.title = `${view.title} – SparkMirror`;
+  view.show();
+  view.enter?.();
+}
+
+function draw() {
+  if (drawing) return;
+  drawing = true;
+  requestAnimationFrame(() => {
+    drawing = false;
+    current.show();
+    tally(1, live.flows().reduce((sum, flow) => sum + flow.counts.FAILED + flow.counts.WAITING, 0));
+    tally(3, live.rows("gaps").length);
+    tally(6, (live.part("failures") ?? []).length);
+    unlock.hidden = !orders.possible || orders.unlocked;
+    if (!performance.getEntriesByName("first-data").length) performance.mark("first-data");
+  });
+}
+
+function tally(at, number) {
+  const shown = nav.children[at].querySelector(".tally");
+  shown.hidden = !number;
+  shown.textContent = number > 999 ? "999+" : number;
+}
+
+function tellLink(state) {
+  const texts = { live: `live · ${clock(live.now)} UTC`, locked: "locked: the token is needed", lost: "no answer; trying again", reconnecting: "connecting again" };
+  const stale = (Date.now() - live.heardAt) / 1000;
+  link.className = `link ${state === "live" && stale < 4 ? "live" : "lost"}`;
+  link.replaceChildren(h("span", {}, state === "live" && stale >= 4 ? `last heard ${age(stale)} ago` : texts[state]));
+  if (state === "locked" && !document.querySelector("dialog")) {
+    live.token = "";
+    orders.unlock(() => live.restart());
+  }
+}
+
+const THEMES = { "": ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
+
+function paint(name) {
+  document.documentElement.dataset.theme = name;
+  localStorage.setItem("sparkmirror-theme", name);
+  theme.textContent = THEMES[name][0];
+  theme.setAttribute("aria-label", `Colours: ${THEMES[name][1]}`);
+  theme.title = `Colours: ${THEMES[name][1]}`;
+}
+
+function showKeys() {
+  const keys = [["1 … 7", "the views"], ["/", "find"], ["↑ ↓ or k j", "move in a list"], ["Enter", "open a partition"], ["p", "pause or resume the chosen partition"], ["r", "try the chosen failed partition again"], ["Esc", "close, or leave the search"], ["?", "this"]];
+  openDialog("Keys", h("dl", { class: "sheet" }, keys.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])));
+}
+
+function press(event) {
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+  if (typing && event.key === "Escape") event.target.blur();
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog")) return;
+  const field = main.querySelector(".search");
+  if (event.key >= "1" && event.key <= String(views.length)) location.hash = views[event.key - 1].title.toLowerCase();
+  else if (event.key === "/" && field) field.focus();
+  else if (event.key === "?") showKeys();
+  else if (current.key) return void current.key(event.key);
+  else return;
+  event.preventDefault();
+}
+
+addEventListener("hashchange", turn);
+addEventListener("keydown", press);
+live.addEventListener("change", draw);
+live.addEventListener("link", (event) => tellLink(event.detail));
+live.addEventListener("token", () => (live.restart(), draw()));
+unlock.addEventListener("click", () => orders.unlock());
+theme.addEventListener("click", () => paint({ "": "light", light: "dark", dark: "" }[document.documentElement.dataset.theme ?? ""]));
+document.getElementById("keys").addEventListener("click", showKeys);
+paint(THEMES[localStorage.getItem("sparkmirror-theme")] ? localStorage.getItem("sparkmirror-theme") : "");
+turn();
+live.follow();

@@ -1,0 +1,140 @@
+"""What the page asks its server for, over a real connection."""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.unit.web.conftest import TOKEN, Served
+
+from sparkmirror.config.status import StatusSettings
+from sparkmirror.config.types import Address
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.web.api import Desk
+from sparkmirror.web.health import Health
+from sparkmirror.web.orders import Order
+from sparkmirror.web.picture import Picture
+from sparkmirror.web.server import PageServer
+
+FLOW = "A->B"
+BEARER = f"Bearer {TOKEN}"
+
+
+@dataclass(slots=True)
+class Page(Served):
+    """With a desk behind it."""
+
+    picture: Picture = field(default_factory=Picture)
+    ordered: list[Order] = field(default_factory=list)
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    picture, ordered = Picture(), list[Order]()
+
+    def readiness(_: str) -> Any:
+        raise ClusterUnreachable("Cluster B does not answer.", "Is it up?")
+
+    def curves(flow: str, numbers: list[int]) -> dict[int, list[int]]:
+        return {number: [number, number] for number in numbers}
+
+    desk = Desk(picture, (FLOW,), curves, lambda: {"file": "m.properties"}, readiness, ordered.append)
+    settings, health = StatusSettings(Address("127.0.0.1", 0), TOKEN), Health()
+    with PageServer(settings, health, {}, desk).start() as server:
+        yield Page(server, health, {}, picture, ordered)
+
+
+def test_the_state_is_all_there_is_and_later_what_has_changed(page: Page) -> None:
+    page.picture.put("about", {"version": "1"})
+    page.picture.replace_rows("partitions/A->B", {"t": ("t", 0)})
+    first = page.ask("/api/state").json()
+    assert first["whole"] and first["parts"] == {"about": {"version": "1"}}
+    assert first["rows"] == {"partitions/A->B": [[0, "t", 0]]}
+    assert abs(first["now_ms"] / 1000 - time.time()) < 60
+    page.picture.put("failures", [])
+    later = page.ask(f"/api/state?life={first['life']}&since={first['version']}").json()
+    assert not later["whole"] and later["parts"] == {"failures": []} and later["rows"] == {}
+
+
+@pytest.mark.parametrize("since", ["-1", "x", "1e9", "9" * 40, "²"])
+def test_a_place_that_is_none_is_the_beginning(page: Page, since: str) -> None:
+    page.picture.put("about", 1)
+    path = f"/api/state?life={page.picture.life}&since={quote(since)}"
+    assert page.ask(path).json()["whole"]
+
+
+def events(page: Page) -> Generator[dict[str, Any], None, None]:
+    connection = http.client.HTTPConnection("127.0.0.1", page.server.address.port, timeout=10)
+    connection.request("GET", "/api/events")
+    answer = connection.getresponse()
+    assert answer.getheader("content-type") == "text/event-stream"
+    try:
+        while line := answer.readline():
+            if line.startswith(b"data: "):
+                yield json.loads(line[6:])
+    finally:
+        connection.close()
+
+
+def test_events_bring_what_changes_and_a_beat_when_nothing_does(page: Page) -> None:
+    page.picture.put("about", 1)
+    stream = events(page)
+    assert next(stream)["parts"] == {"about": 1}
+    page.picture.put("about", 2)
+    found = next(stream)
+    assert found["parts"] == {"about": 2} and not found["whole"]
+    assert next(stream)["parts"] == {}
+    stream.close()
+
+
+def test_a_server_that_closes_lets_go_of_its_viewers_at_once(page: Page) -> None:
+    heard: list[dict[str, Any]] = []
+    viewer = threading.Thread(target=lambda: heard.extend(events(page)))
+    viewer.start()
+    deadline = time.monotonic() + 5
+    while not heard and time.monotonic() < deadline:
+        time.sleep(0.02)
+    began = time.monotonic()
+    page.server.close()
+    viewer.join(5)
+    assert not viewer.is_alive() and time.monotonic() - began < 2.5
+
+
+def test_curves_are_of_one_flow_and_of_the_rows_that_are_asked_for(page: Page) -> None:
+    assert page.ask("/api/lags?flow=A-%3EB&n=3,5,x").json() == {"3": [3, 3], "5": [5, 5]}
+    assert page.ask("/api/lags?flow=A-%3EC&n=3").json()["error"] == "There is no flow A->C."
+    assert page.ask("/api/lags").status == 404
+
+
+def test_a_cluster_that_does_not_answer_is_told_to_the_page(page: Page) -> None:
+    answer = page.ask("/api/readiness?flow=A-%3EB")
+    assert (answer.status, answer.json()["error"]) == (503, "Cluster B does not answer.")
+    assert page.ask("/api/config").json() == {"file": "m.properties"}
+
+
+def test_an_order_with_the_token_is_carried_out_once(page: Page) -> None:
+    body = json.dumps({"action": "pause", "flow": FLOW, "topic": "t", "partition": 1})
+    assert page.ask("/api/orders", "POST", body).status == 401
+    assert page.ask("/api/orders", "POST", body, Authorization=BEARER).status == 202
+    assert page.ordered == [Order("pause", FLOW, "t", 1)]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        ("", 400, "That is not JSON."),
+        ("[" * 9000, 400, ""),
+        ('{"action": "stop"}', 400, "An order is an object whose `action` is pause, resume, retry."),
+        (json.dumps({"action": "pause", "flow": "X->Y"}), 404, "There is no flow X->Y."),
+        ('"' + "x" * 20_000 + '"', 413, "That is too long for an order."),
+    ],
+)
+def test_what_is_no_order_changes_nothing(page: Page, body: str, status: int, sentence: str) -> None:
+    answer = page.ask("/api/orders", "POST", body, Authorization=BEARER)
+    assert answer.status == status and (not sentence or answer.json()["error"] == sentence)
+    assert page.ordered == []
