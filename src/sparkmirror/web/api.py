@@ -6,7 +6,7 @@ Made by `engine.page`, mounted by `web.app`.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -24,6 +24,7 @@ _TICK_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2
 _ORDER_BYTES_MAX: Final = 16 << 10
 _CURVES_MAX: Final = 500
+_ROWS_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +109,35 @@ async def _read_order(request: Request) -> Order:
 
 
 def _told(picture: Picture, life: str, since: int) -> str:
-    told = picture.since(since, life) | {"now_ms": time.time_ns() // 1_000_000}
-    return json.dumps(told, separators=(",", ":"))
+    return _encode(picture.since(since, life))
+
+
+def _encode(told: Mapping[str, Any]) -> str:
+    return json.dumps({**told, "now_ms": time.time_ns() // 1_000_000}, separators=(",", ":"))
+
+
+def split_whole(told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A whole state in pieces: what is small first, which a page can draw, then rows, some at a time.
+
+    Only the last piece carries the version: a viewer that is cut off before it begins anew.
+    """
+    if not told["whole"] or sum(map(len, told["rows"].values())) <= _ROWS_MAX:
+        yield told
+        return
+    yield {**told, "rows": {}, "version": 0}
+    rest = {**told, "whole": False, "parts": {}, "rows": {}}
+    for name, rows in told["rows"].items():
+        for at in range(0, len(rows), _ROWS_MAX):
+            yield {**rest, "version": 0, "rows": {name: rows[at : at + _ROWS_MAX]}}
+    yield rest
 
 
 async def _stream(picture: Picture, life: str, since: int, is_closing: Callable[[], bool]) -> AsyncIterator[str]:
     """An event a second: what has changed, or nothing but the time, by which a viewer knows that the link stands."""
     while not is_closing():
         version = picture.version
-        yield f"data: {await run_in_threadpool(_told, picture, life, since)}\n\n"
+        for piece in split_whole(await run_in_threadpool(picture.since, since, life)):
+            yield f"data: {await run_in_threadpool(_encode, piece)}\n\n"
         life, since = picture.life, version
         next_at = time.monotonic() + _TICK_SECONDS
         while time.monotonic() < next_at and not is_closing():

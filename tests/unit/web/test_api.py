@@ -92,6 +92,19 @@ def test_events_bring_what_changes_and_a_beat_when_nothing_does(page: Page) -> N
     stream.close()
 
 
+def test_a_whole_state_comes_in_pieces_of_which_the_first_can_be_drawn(page: Page) -> None:
+    page.picture.put("about", 1)
+    page.picture.replace_rows("partitions/A->B", {number: (number,) for number in range(2500)})
+    stream = events(page)
+    pieces = [next(stream) for _ in range(5)]
+    assert [piece["whole"] for piece in pieces] == [True, False, False, False, False]
+    assert pieces[0]["parts"] == {"about": 1} and not pieces[0]["rows"]
+    rows = [row for piece in pieces for row in piece["rows"].get("partitions/A->B", [])]
+    assert sorted(number for number, _ in rows) == list(range(2500))
+    assert [piece["version"] for piece in pieces] == [0, 0, 0, 0, 2]
+    stream.close()
+
+
 def test_a_server_that_closes_lets_go_of_its_viewers_at_once(page: Page) -> None:
     heard: list[dict[str, Any]] = []
     viewer = threading.Thread(target=lambda: heard.extend(events(page)))

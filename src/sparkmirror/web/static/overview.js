@@ -2,7 +2,7 @@
 
 import { curve } from "./curve.js";
 import { badge, fill, h } from "./dom.js";
-import { age, clock, count, moment, ms, perSecond, plural, short, size } from "./format.js";
+import { age, clock, count, ms, perSecond, plural, short, size } from "./format.js";
 import { lagOf } from "./live.js";
 import { drawMap } from "./map.js";
 
@@ -98,10 +98,10 @@ export class Overview {
         fact("latency p50 / p99", `${ms(flow.latency.p50)} / ${ms(flow.latency.p99)}`),
         fact("throughput", `${size(flow.bytes_per_second)}/s`),
         fact("mirrored", `${short(flow.records)} · ${size(flow.bytes)}`),
-        fact("partitions", h("span", {}, count(flow.partitions), NEEDY.filter((state) => flow.counts[state]).map((state) => [" ", badge(state, `${count(flow.counts[state])} ${state.toLowerCase()}`)]))),
+        fact("partitions", h("span", {}, count(flow.partitions), NEEDY.filter((state) => flow.counts[state]).map((state) => [" ", badge(state, `${count(flow.counts[state])} ${state.toLowerCase()}`)])), NEEDY.some((state) => flow.counts[state]) ? "two" : ""),
         fact("gaps", flow.gaps ? `${count(flow.gaps)}, ${count(flow.lost_records)} offsets` : "none", flow.gaps ? "warn" : ""),
         fact("held back", this.#pauses(flow)),
-        fact("running since", `${moment(flow.started_at_ms)} · ${flow.host || "–"}`),
+        fact("running for", flow.started_at_ms ? `${age((this.live.now - flow.started_at_ms) / 1000)} · ${flow.host || "–"}` : "–"),
       ),
     );
   }
@@ -117,7 +117,7 @@ export class Overview {
     const jobs = flows.flatMap((flow) => flow.jobs.filter((job) => job.state === "FAILED").map((job) => ({ ...job, flow: flow.name })));
     const items = [
       ...jobs.map((job) => h("li", {}, badge("FAILED"), h("b", {}, `${job.flow} ${job.name}`), h("span", { class: "why" }, job.reason))),
-      ...rows.slice(0, SHOWN).map((row) => h("li", {}, badge(row.state), h("b", {}, `${row.topic}-${row.partition}`), h("span", { class: "why" }, row.reason || "held by order", row.retryAt ? `; next try at ${clock(row.retryAt)}` : ""))),
+      ...rows.slice(0, SHOWN).map((row) => h("li", {}, badge(row.state), h("b", {}, `${row.topic}-${row.partition}`), h("span", { class: "why" }, row.reason || "held by order", row.retryAt ? ` · next try at ${clock(row.retryAt)}` : ""))),
     ];
     const more = rows.length > SHOWN ? h("p", { class: "more" }, h("a", { href: "#partitions" }, `all ${count(rows.length)} in Partitions`)) : null;
     this.needs.hidden = !items.length;
