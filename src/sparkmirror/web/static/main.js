@@ -82,6 +82,11 @@ function showKeys() {
 function press(event) {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
   if (typing && event.key === "Escape") event.target.blur();
+  if (event.target.matches(".search") && ["Enter", "ArrowDown"].includes(event.key)) {
+    main.querySelector("[role=grid]")?.focus();
+    event.preventDefault();
+    return;
+  }
   if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog")) return;
   const field = main.querySelector(".search");
   if (event.key >= "1" && event.key <= String(views.length)) location.hash = views[event.key - 1].title.toLowerCase();

@@ -1,0 +1,49 @@
+"""The machine's own Chromium, driven by playwright; tests that need it skip where there is none."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+PICTURES = Path(__file__).parents[2] / "build" / "pictures"
+"""Where screenshots are kept, for people to look at."""
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+LOOKS = {
+    "light": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "has_touch": True},
+}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Skips the test where the machine has no Chromium."""
+    programs = [found for name in _NAMES if (found := shutil.which(name))]
+    if not programs:
+        pytest.skip("no Chromium on this machine: `apt-get install chromium`")
+    with sync_playwright() as player:
+        # As root, in a container, Chromium has no sandbox of its own.
+        plain = ["--no-sandbox"] if os.getuid() == 0 else []
+        browser = player.chromium.launch(executable_path=programs[0], args=plain)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def open_page(browser: Browser, url: str, look: str, complaints: list[str]) -> Page:
+    """A page of its own session; what its scripts complain about is added to `complaints`."""
+    page = browser.new_context(**LOOKS[look]).new_page()
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda problem: complaints.append(str(problem)))
+    page.goto(url)
+    return page
+
+
+def keep_picture(page: Page, name: str) -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")

@@ -1,0 +1,151 @@
+"""The status page of a running mirror: by its paths, and in a browser as a person uses it."""
+
+import http.client
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from playwright.sync_api import Page, expect
+from tests.oracle import Client
+from tests.scenarios.browser import chromium, keep_picture, open_page
+from tests.scenarios.data import make_topics, numbered, write
+from tests.scenarios.mirror import Mirror, flow_file
+
+from sparkmirror.testing.kafka import KafkaCluster
+
+TOKEN, PASSWORD = "token-of-the-page-0001", "pass-of-a-store-0002"
+VIEWS = ("overview", "partitions", "groups", "gaps", "failover", "configuration", "log")
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A mirror with a page, and what it mirrors."""
+
+    mirror: Mirror
+    port: int
+    flow: str
+    topic: str
+    source: Client
+
+    def ask(self, path: str, order: Mapping[str, Any] | None = None, token: str = "") -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            body = json.dumps(order) if order else None
+            connection.request("POST" if order else "GET", path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def states(self) -> dict[int, str]:
+        """Of the topic's partitions that stand at their ends."""
+        rows = json.loads(self.ask("/api/state")[1])["rows"].get(f"partitions/{self.flow}", [])
+        return {row[2]: row[3] for row in rows if row[1] == self.topic and row[4] == row[5]}
+
+
+@pytest.fixture(scope="module")
+def story(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, class_archive: None, tmp_path_factory: Any
+) -> Iterator[Story]:
+    source, target = ({"bootstrap.servers": one.bootstrap_servers} for one in (source_cluster, target_cluster))
+    mark = uuid4().hex[:8]
+    topic, alias = f"paged-{mark}", f"west-{mark}"
+    make_topics(source, {topic: 3})
+    write(source, topic, numbered(0, 300, partitions=3))
+    lines = ["status.listen = localhost:0", f"status.token = {TOKEN}", f"backup.ssl.keystore.password = {PASSWORD}"]
+    text = flow_file(source, target, alias=alias, topics=f"{topic}.*", lines=lines)
+    mirror = Mirror(tmp_path_factory.mktemp("page"), text)
+    try:
+        mirror.wait_until(lambda: re.search(r"status page is at http://\S+:\d+/", mirror.errors), "the page is served")
+        port = int(re.findall(r"status page is at http://\S+:(\d+)/", mirror.errors)[0])
+        yield Story(mirror, port, f"{alias}->backup", topic, source)
+    finally:
+        mirror.close()
+
+
+def test_the_page_tells_programs_how_the_mirror_stands_and_takes_their_orders(story: Story) -> None:
+    assert story.ask("/healthz") == (200, "ok\n")
+    story.mirror.wait_until(lambda: story.ask("/readyz")[0] == 200, "the flow runs")
+    story.mirror.wait_until(lambda: story.states() == dict.fromkeys(range(3), "RUNNING"), "all is shown as mirrored")
+
+    order = {"action": "pause", "flow": story.flow, "topic": story.topic, "partition": 1}
+    assert story.ask("/api/orders", order)[0] == 401
+    assert story.ask("/api/orders", order, TOKEN)[0] == 202
+    story.mirror.wait_until(lambda: story.states().get(1) == "PAUSED", "the partition is shown as paused", 30)
+    assert story.states() == {0: "RUNNING", 1: "PAUSED", 2: "RUNNING"}
+    assert story.ask("/api/orders", {"action": "resume", "flow": story.flow}, TOKEN)[0] == 202
+    story.mirror.wait_until(lambda: story.states().get(1) == "RUNNING", "the partition runs again", 30)
+
+    readiness = json.loads(story.ask(f"/api/readiness?flow={story.flow.replace('>', '%3E')}")[1])
+    assert readiness["source_answers"] and readiness["records_behind"] == 0
+
+
+def test_no_answer_of_the_page_holds_a_secret(story: Story) -> None:
+    """Invariant 10."""
+    paths = ("/", "/api/state", "/api/config", "/healthz", "/readyz", "/nowhere")
+    told = "".join(story.ask(path)[1] for path in paths)
+    assert TOKEN not in told and PASSWORD not in told and "[hidden]" in told
+
+
+def test_a_person_looks_at_everything_and_pauses_and_resumes_a_partition(story: Story) -> None:
+    complaints: list[str] = []
+    with chromium() as browser:
+        page = open_page(browser, f"http://localhost:{story.port}/", "light", complaints)
+        expect(page.locator(".verdict")).to_contain_text("is mirroring", timeout=20_000)
+        for number, view in enumerate(VIEWS, 1):
+            page.keyboard.press(str(number))
+            expect(page.locator("nav a[aria-current]")).to_have_attribute("href", f"#{view}")
+            _wait_for(page, view, story)
+            keep_picture(page, f"status-{view}-light")
+        _pause_and_resume(page, story)
+        for look in ("dark", "phone"):
+            other = open_page(browser, f"http://localhost:{story.port}/", look, complaints)
+            for view in VIEWS:
+                other.evaluate("view => { location.hash = view }", view)
+                _wait_for(other, view, story)
+                assert other.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{view} is too wide"
+                keep_picture(other, f"status-{view}-{look}")
+        write(story.source, story.topic, numbered(300, 600, partitions=3))
+        page.keyboard.press("2")
+        expect(page.get_by_role("row", name=re.compile(f"{story.topic} 0 .* 200 "))).to_be_visible(timeout=20_000)
+        assert not complaints, complaints
+        assert story.mirror.stop().seconds < 10  # with three pages open
+        expect(page.locator("#link")).to_contain_text(re.compile("again|answer|heard"), timeout=10_000)
+
+
+def _wait_for(page: Page, view: str, story: Story) -> None:
+    """Until the view shows what it has to."""
+    expect(page.locator("main")).to_have_attribute("data-view", view)
+    wanted = {
+        "overview": page.get_by_role("article", name=story.flow),
+        "partitions": page.get_by_role("gridcell", name=story.topic).first,
+        "groups": page.get_by_role("grid"),
+        "gaps": page.get_by_text("No gaps"),
+        "failover": page.get_by_text("Nothing would be lost"),
+        "configuration": page.get_by_text("[hidden]").first,
+        "log": page.get_by_role("heading", name="The last warnings"),
+    }
+    expect(wanted[view]).to_be_visible(timeout=20_000)
+
+
+def _pause_and_resume(page: Page, story: Story) -> None:
+    """With the keyboard alone, and the token."""
+    page.keyboard.press("2")
+    page.keyboard.press("/")
+    page.keyboard.type(f"{story.topic}-2")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("p")
+    page.keyboard.type(TOKEN)
+    page.keyboard.press("Enter")
+    row = page.get_by_role("row", name=re.compile(story.topic))
+    expect(row).to_contain_text("PAUSED", timeout=20_000)
+    keep_picture(page, "status-paused")
+    page.get_by_role("grid").focus()
+    page.keyboard.press("p")
+    expect(row).to_contain_text("RUNNING", timeout=20_000)
