@@ -59,9 +59,10 @@ class Setting:
 
 
 def explain_all(properties: Properties, flows: Iterable[FlowName], aliases: Iterable[str]) -> dict[str, list[Setting]]:
-    """The settings of all flows and of all clusters' admin clients, by their names."""
+    """The settings of all flows, of all clusters' admin clients and of the whole file, by their names."""
     settings = {str(flow): list(explain_flow(properties, flow)) for flow in flows}
-    return settings | {alias: list(explain_cluster(properties, alias)) for alias in aliases}
+    settings |= {alias: list(explain_cluster(properties, alias)) for alias in aliases}
+    return settings | {"the whole file": list(explain_file(properties))}
 
 
 def explain_flow(properties: Properties, flow: FlowName) -> Iterator[Setting]:
@@ -85,6 +86,11 @@ def explain_cluster(properties: Properties, alias: str) -> Iterator[Setting]:
     layer = admin_properties(cluster_properties(properties, alias))
     for scope in (Scope.CLIENT, Scope.ADMIN):
         yield from _settings(properties, FlowName(alias, alias), f"admin client of {alias}", scope, layer)
+
+
+def explain_file(properties: Properties) -> Iterator[Setting]:
+    """The settings that are neither a flow's nor a cluster's."""
+    return _settings(properties, FlowName("", ""), "file", Scope.FILE, properties.entries)
 
 
 def _settings(

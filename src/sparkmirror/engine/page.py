@@ -6,11 +6,13 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from sparkmirror import __version__
 from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.engine.jobs import Job
+from sparkmirror.engine.running_flow import RunningFlow
 from sparkmirror.web.health import Health
 
 if TYPE_CHECKING:
@@ -39,10 +41,10 @@ class Page:
         if self._open is not None:
             self._open.close()
 
-    def watch(self, runs: Sequence[tuple[FlowConfig, str]]) -> None:
-        """Shows these runs from here on; their flows' internal topics are there."""
+    def watch(self, flows: Sequence[RunningFlow]) -> None:
+        """Shows these flows from here on; their internal topics are there."""
         if self._open is not None:
-            self._jobs = self._open.watch(runs)
+            self._jobs = self._open.watch(flows)
             for job in self._jobs:
                 job.start()
 
@@ -59,7 +61,7 @@ class _OpenPage:
         self._config = config
         self._picture = Picture()
         self._watchers: dict[str, FlowWatcher] = {}
-        self._runs: dict[str, str] = {}
+        self._running: dict[str, RunningFlow] = {}
         self._flows = {str(flow.name): flow for flow in config.flows}
         self._readiness = {name: _Readiness(flow) for name, flow in self._flows.items()}
         self._log = FailureLog()
@@ -72,12 +74,15 @@ class _OpenPage:
         logging.getLogger("sparkmirror").removeHandler(self._log)
         self._server.close()
 
-    def watch(self, runs: Sequence[tuple[FlowConfig, str]]) -> list[Job]:
+    def watch(self, flows: Sequence[RunningFlow]) -> list[Job]:
         from sparkmirror.web.watch import FailuresWatcher, FeedsWatcher, FlowWatcher
 
-        self._runs = {str(flow.name): run for flow, run in runs}
-        self._watchers = {str(flow.name): FlowWatcher(flow, run, self._picture) for flow, run in runs}
-        targets = dict.fromkeys(flow.name.target for flow, _ in runs)
+        self._running = {str(running.flow.name): running for running in flows}
+        self._watchers = {
+            name: FlowWatcher(running.flow, partial(_run_of, running), self._picture)
+            for name, running in self._running.items()
+        }
+        targets = dict.fromkeys(running.flow.name.target for running in flows)
         feeds = [(alias, FeedsWatcher(self._config, alias, self._picture)) for alias in targets]
         return [
             *(_often(f"{name} page", watcher) for name, watcher in self._watchers.items()),
@@ -108,9 +113,9 @@ class _OpenPage:
         from sparkmirror.errors import SparkMirrorError
         from sparkmirror.web.orders import give_order
 
-        if (run := self._runs.get(order.flow)) is None:
+        if (running := self._running.get(order.flow)) is None:
             raise SparkMirrorError(f"{order.flow} has not started yet.", "Try again in a moment.")
-        give_order(self._flows[order.flow], run, order)
+        give_order(running.flow, running.run, order)
 
 
 class _Readiness:
@@ -135,6 +140,11 @@ class _Readiness:
                 self._found = readiness_part(found, time.time_ns() // 1_000_000)
                 self._found_at = time.monotonic()
             return self._found
+
+
+def _run_of(running: RunningFlow) -> str:
+    """It changes when the flow's processes begin another."""
+    return running.run
 
 
 def _often(name: str, watcher: Any) -> Job:

@@ -95,7 +95,7 @@ class MirrorRun:
             watches = [
                 FlowWatch(running.flow, running.run, total) for running, total in zip(self._flows, totals, strict=True)
             ]
-            page.watch([(running.flow, running.run) for running in self._flows])
+            page.watch(self._flows)
             display = ProgressDisplay(watches)
             cleanup.callback(display.close)
             try:

@@ -42,16 +42,27 @@ class Pace:
 
 
 def flow_part(
-    name: FlowName, board: StatusBoard, now_ms: int, pace: Pace, rates: Sequence[int], lags: Sequence[int], unseen: str
+    name: FlowName,
+    board: StatusBoard,
+    now_ms: int,
+    pace: Pace,
+    rates: Sequence[int],
+    lags: Sequence[int],
+    unseen: str = "",
+    *,
+    is_starting: bool = False,
 ) -> dict[str, Any]:
-    """All of a flow but its partitions. `unseen` says why nothing new is known; curves are the oldest first."""
+    """All of a flow but its partitions. `unseen` says why nothing new is known; curves are the oldest first.
+
+    While `is_starting` what the board shows is an earlier run's.
+    """
     status, told = board.status(), board.flow
     counts = Counter(record.state for record in board.partitions.values())
     return {
         "name": str(name),
         "source": name.source,
         "target": name.target,
-        "state": _state(board, now_ms),
+        "state": FlowState.STARTING.value if is_starting else _state(board, now_ms),
         "reason": told.reason if told else "",
         "retry_at_ms": told.retry_at_ms if told else None,
         "unseen": unseen,

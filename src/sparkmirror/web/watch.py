@@ -3,7 +3,7 @@ heartbeats. Run again and again by jobs of `engine.page`; reads what is on the t
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 
 from sparkmirror.config.flows import FlowConfig, MirrorConfig
@@ -30,9 +30,12 @@ RATE, LAG = "rate", "lag"
 
 
 class FlowWatcher:
-    """One flow. A round opens what is not open, and lets go of all after a failure."""
+    """One flow. A round opens what is not open, and lets go of all after a failure.
 
-    def __init__(self, flow: FlowConfig, run: str, picture: Picture) -> None:
+    The latest run is shown, whose ever it is. `run` tells this process's: until that reports, the flow is starting.
+    """
+
+    def __init__(self, flow: FlowConfig, run: Callable[[], str], picture: Picture) -> None:
         self.curves = History()
         self._flow = flow
         self._run = run
@@ -41,7 +44,7 @@ class FlowWatcher:
         self._bus: BusReader | None = None
         self._gaps: TopicFollower | None = None
         self._checkpoints: TopicFollower | None = None
-        self._board = StatusBoard(flow.name.source, run)
+        self._board = StatusBoard(flow.name.source)
         self._pace = sight.Pace()
         self._sampled_at = self._listed_at = 0.0
 
@@ -74,7 +77,7 @@ class FlowWatcher:
         self._gaps, self._checkpoints = (TopicFollower(flow.target, admin, name, "page") for name in names)
         for follower in (self._gaps, self._checkpoints):
             self._open.callback(follower.close)
-        self._bus = self._open.enter_context(BusReader(flow, self._run, "page"))
+        self._bus = self._open.enter_context(BusReader(flow, "", "page"))
         self._bus.read_to_end()
         return self._bus
 
@@ -107,7 +110,8 @@ class FlowWatcher:
             self.curves.sample(figures | dict(sight.lags_of(board.partitions.values())))
         rates, lags = self.curves.curve(RATE), self.curves.curve(LAG)
         now_ms = time.time_ns() // 1_000_000
-        part = sight.flow_part(name, board, now_ms, self._pace, rates, lags, unseen)
+        is_starting = board.run != self._run()
+        part = sight.flow_part(name, board, now_ms, self._pace, rates, lags, unseen, is_starting=is_starting)
         self._picture.put(f"flow/{name}", part)
         self._picture.replace_rows(f"partitions/{name}", sight.partition_rows(board.partitions.values()))
 
