@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.oracle import Client
-from tests.scenarios.mirror import Ended, Mirror, MirrorOnce, StartMirror
+from tests.scenarios.mirror import COMMAND, Ended, Mirror, MirrorOnce, StartMirror, Verify
 
 from sparkmirror.engine.warm_start import archive_options
 from sparkmirror.testing.kafka import KafkaCluster
@@ -60,5 +60,19 @@ def mirror_once(start_mirror: StartMirror) -> MirrorOnce:
         assert ended.status == 0, ended.errors
         assert "Traceback" not in ended.errors, ended.errors
         return ended
+
+    return run
+
+
+@pytest.fixture
+def verify(start_mirror: StartMirror, tmp_path: Path) -> Verify:
+    """`verify(text, *arguments)` runs the command on a file of that text: its exit status and output."""
+
+    def run(text: str, *arguments: str) -> tuple[int, str, str]:
+        file = tmp_path / "verify.properties"
+        file.write_text(text)
+        ended = start_mirror(text, *arguments, program=(str(COMMAND), "verify", str(file))).finish()
+        assert "Traceback" not in ended.errors, ended.errors
+        return ended.status, ended.output, ended.errors
 
     return run

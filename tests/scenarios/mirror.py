@@ -116,6 +116,11 @@ class Mirror:
         return self._child.poll() is None
 
     @property
+    def output(self) -> str:
+        """What it has written to stdout so far."""
+        return self._output.read_text(errors="replace")
+
+    @property
     def errors(self) -> str:
         """What it has written to stderr so far."""
         return self._errors.read_text(errors="replace")
@@ -170,8 +175,7 @@ class Mirror:
             self._child.send_signal(signal.SIGABRT)  # faulthandler writes where its threads stand
             self._child.wait()
             raise AssertionError(f"the mirror did not end in {seconds_max:g} s. It said:\n{self.errors}") from None
-        output = self._output.read_text(errors="replace")
-        return Ended(status, time.monotonic() - since, output, self.errors)
+        return Ended(status, time.monotonic() - since, self.output, self.errors)
 
     def close(self) -> None:
         """Kill it if it runs; fails when any process of its tree is still there a moment later."""
@@ -204,6 +208,12 @@ class MirrorOnce(Protocol):
     """`mirror_once(text)` is a whole bounded run, which must end well."""
 
     def __call__(self, text: str, *, before_start: Callable[[], None] | None = None) -> Ended: ...
+
+
+class Verify(Protocol):
+    """`verify(text, *arguments)` runs `sparkmirror verify` on a file of that text: its status, output and errors."""
+
+    def __call__(self, text: str, *arguments: str) -> tuple[int, str, str]: ...
 
 
 def _mark_of(process: psutil.Process) -> str:

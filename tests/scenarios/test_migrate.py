@@ -18,8 +18,8 @@ def test_a_migration_that_is_killed_goes_on_where_it_was(
     topic, alias, group = unique("orders"), unique("old"), unique("billing")
     remote, file = f"{alias}.{topic}", tmp_path / "migrate.properties"
     make_topics(source, {topic: 3})
-    write(source, topic, numbered(0, 30_000, 3, size_bytes=500))
-    lines = [f"groups = {group}", "rate.limit.bytes.per.second = 3MB"]
+    write(source, topic, numbered(0, 300_000, 3))
+    lines = [f"groups = {group}", "rate.limit.bytes.per.second = 1000000"]
     text = flow_file(source, target, alias=alias, topics=topic, lines=lines)
     file.write_text(text)
 
@@ -38,13 +38,13 @@ def test_a_migration_that_is_killed_goes_on_where_it_was(
     # The third run does not copy again; it follows what is written, until nobody writes any more.
     third = migrate()
     third.wait_until(lambda: "(before)" in third.errors, "it knows what is done")
-    write(source, topic, numbered(30_000, 30_300, 3))
+    write(source, topic, numbered(300_000, 300_300, 3))
     assert len(read_some(source, group, topic, 100)) == 100
     ended = third.finish()
     assert ended.status == 0, ended.errors
     report = json.loads(ended.output)
     assert list(report["steps"]) == ["copy", "follow", "verify", "groups"]
-    assert "equal: 30,300 records of 3 partitions" in report["steps"]["verify"]
+    assert "equal: 300,300 records of 3 partitions" in report["steps"]["verify"]
     assert_same(read_topic(source, topic), read_topic(target, remote), topic)
     assert sum(committed(target, group, remote).values()) == 100
 

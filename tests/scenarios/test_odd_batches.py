@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.oracle import Client, Log, assert_same, count_records, read_topic
 from tests.scenarios.data import Note, make_topics, write
-from tests.scenarios.mirror import MirrorOnce, StartMirror, flow_file
+from tests.scenarios.mirror import MirrorOnce, StartMirror, Verify, flow_file
 from tests.scenarios.odd_logs import (
     OLD_KINDS,
     compacted_log,
@@ -105,6 +105,24 @@ def test_what_is_too_large_is_split_and_what_is_too_far_in_the_future_fails_alon
     mirror.stop()
     assert_same(seen(odd_source, "large"), seen(target, f"{alias}.large"), "large")
     assert max(header.total_bytes for header in headers_of(target_cluster, f"{alias}.large")) <= 20_000
+
+
+@pytest.mark.long
+def test_every_odd_batch_is_proven_equal_by_verify(
+    odd_source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce, verify: Verify
+) -> None:
+    alias = unique("proven")
+    make_topics(target, {f"{alias}.heavy": 1}, {"max.message.bytes": str(6 * MEGABYTE)})
+    make_topics(target, {f"{alias}.large": 1}, {"max.message.bytes": "20000"})
+    make_topics(target, {f"{alias}.future": 1})
+    make_topics(target, {f"{alias}.old": len(OLD_KINDS)}, {"message.timestamp.after.max.ms": str(10**15)})
+    lines = [NO_SYNC, "backup.producer.compression.type = zstd", "timestamps.clamp = true"]
+    text = flow_file(odd_source, target, alias=alias, topics=",".join([*TOPICS, "large", "future"]), lines=lines)
+    mirror_once(text)
+    status, output, errors = verify(text)
+    assert status == 0, output + errors
+    assert "; 0 % of the bytes in identical batches" in output
+    assert "records have a timestamp lowered by timestamps.clamp" in output
 
 
 def seen(client: Client, topic: str, latest_ms: int = 1 << 62) -> Log:

@@ -6,10 +6,11 @@ And one that is mirrored from a point in time on.
 import time
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Producer
 from tests.oracle import Client, count_records, read_topic
 from tests.scenarios.data import Note, make_topics, write
-from tests.scenarios.mirror import MirrorOnce, StartMirror, flow_file
+from tests.scenarios.mirror import MirrorOnce, StartMirror, Verify, flow_file
 
 MINUTE_MS = 60_000
 
@@ -56,6 +57,27 @@ def test_aborted_records_are_left_out_with_read_committed_and_copied_without(
 
     mirror_once(flow_file(source, target, alias=plain, topics=topic))
     assert values(target, f"{plain}.{topic}") == expected(range(6))
+
+
+@pytest.mark.long
+def test_transactions_of_both_sides_are_no_difference_to_verify(
+    source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce, verify: Verify
+) -> None:
+    """On the source, aborted and committed; on the target, those of exactly once."""
+    topic = unique("payments")
+    make_topics(source, {topic: 2})
+    write_transactions(source, topic, unique("writer"))
+    for name, committed, records in (("strict", "read_committed", 150), ("plain", "read_uncommitted", 300)):
+        for support in ("enabled", "disabled"):
+            alias = unique(name)
+            lines = [
+                f"{alias}.consumer.isolation.level = {committed}",
+                f"backup.exactly.once.source.support = {support}",
+            ]
+            text = flow_file(source, target, alias=alias, topics=topic, lines=lines)
+            mirror_once(text)
+            status, output, errors = verify(text)
+            assert (status, f"equal: {records} records of 2 partitions" in output) == (0, True), output + errors
 
 
 def test_a_mirror_begins_at_a_time_inside_a_batch_and_waits_for_open_transactions(

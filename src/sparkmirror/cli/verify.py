@@ -1,6 +1,7 @@
 """`sparkmirror verify FILE`: whether the target holds what the source holds, record for record."""
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -23,6 +24,8 @@ _DESCRIPTION = (
     "or cannot be proven; the first difference of each partition is shown with both records."
 )
 _TELL_SECONDS = 5.0
+_CONTINUOUS_SECONDS = 60.0
+_CONTINUOUS_PERCENT = 5.0
 
 
 def add_parser(verbs: Any) -> None:
@@ -31,8 +34,13 @@ def add_parser(verbs: Any) -> None:
     add_file_arguments(parser)
     add_topic_pattern(parser)
     parser.add_argument(
-        "--sample", metavar="PERCENT", type=float, default=100.0, help="compare so much of each partition, by chance"
-    )
+        "--sample", metavar="PERCENT", type=float,
+        help="compare so much of each partition, by chance (default: all; 5 with --continuous)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--continuous", metavar="SECONDS", type=float, nargs="?", const=_CONTINUOUS_SECONDS,
+        help="a sample again and again, every so many seconds (60), until stopped; told on the status topic",
+    )  # fmt: skip
     parser.add_argument("--seed", metavar="N", type=int, help="the same sample again")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the report as a page too")
     parser.add_argument("--master", metavar="URL", help="a Spark master (default: this machine)")
@@ -46,26 +54,52 @@ def execute(args: argparse.Namespace) -> int:
     from sparkmirror.verify.report import exit_status
 
     check_pattern(args.topic)
-    if not 0 < args.sample <= 100:
-        raise ConfigError(f"`--sample {args.sample:g}`: a percentage is more than 0 and at most 100")
+    sample = (100.0 if args.continuous is None else _CONTINUOUS_PERCENT) if args.sample is None else args.sample
+    if not 0 < sample <= 100:
+        raise ConfigError(f"`--sample {sample:g}`: a percentage is more than 0 and at most 100")
     config = read_file(args)
-    choice = Choice(Selection(args.topic).covers, args.sample, args.seed)
-    reports = _verify(config, choice, args)
+    choice = Choice(Selection(args.topic).covers, sample, args.seed)
+    with tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
+        if args.continuous is not None:
+            return _watch(config, choice, Path(scratch), args)
+        reports = _verify(config, choice, Path(scratch), args)
     _publish(reports, args)
     return exit_status(reports)
 
 
-def _verify(config: "MirrorConfig", choice: "Choice", args: argparse.Namespace) -> "list[FlowReport]":
+def _verify(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argparse.Namespace) -> "list[FlowReport]":
     from sparkmirror.engine.speech import speak_as_driver
     from sparkmirror.verify.job import verify_flow
     from sparkmirror.verify.session import comparing_session
 
     speak_as_driver()
-    with (
-        tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch,
-        comparing_session(Path(scratch), args.master, debug=args.debug) as spark,
-    ):
+    with comparing_session(scratch, args.master, debug=args.debug) as spark:
         return [verify_flow(spark, config, flow, choice, tell_progress(str(flow.name))) for flow in config.flows]
+
+
+def _watch(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argparse.Namespace) -> int:
+    from sparkmirror.engine.speech import speak_as_driver
+    from sparkmirror.engine.stop_request import stop_signals
+    from sparkmirror.verify.continuous import watch_flows
+    from sparkmirror.verify.session import comparing_session
+
+    speak_as_driver()
+    with stop_signals() as stop, comparing_session(scratch, args.master, debug=args.debug) as spark:
+        rounds = watch_flows(spark, config, choice, args.continuous, stop)
+        return max((_tell_round(report, args) for report in rounds), default=0)
+
+
+def _tell_round(report: "FlowReport", args: argparse.Namespace) -> int:
+    """A line for each round; the exit status that it means."""
+    from sparkmirror.verify.report import EQUAL, exit_status
+
+    if args.format == "json":
+        print(json.dumps(report.as_json()), flush=True)
+    elif report.verdict == EQUAL:
+        print(report.headline, flush=True)
+    else:
+        _publish([report], args)
+    return exit_status([report])
 
 
 def _publish(reports: "list[FlowReport]", args: argparse.Namespace) -> None:

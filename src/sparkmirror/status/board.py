@@ -16,6 +16,7 @@ from sparkmirror.status.records import (
     PartitionRecord,
     StatusRecord,
     TaskRecord,
+    VerifyRecord,
     parse_record,
 )  # fmt: skip
 
@@ -84,6 +85,8 @@ class StatusBoard:
         self.tasks: dict[int, TaskRecord] = {}
         self.partitions: dict[TopicPartition, PartitionRecord] = {}
         self.jobs: dict[str, JobRecord] = {}
+        self.verified: VerifyRecord | None = None
+        """What the last comparison found, whatever run it was of."""
         self._finished = TaskRecord("", -1, 0)
         self._epochs = 0
         self._carried: dict[TopicPartition, tuple[int, int]] = {}
@@ -93,6 +96,9 @@ class StatusBoard:
         record = parse_record(key, value, self._source_alias, at_ms)
         if record is None:
             return False
+        if isinstance(record, VerifyRecord):
+            self.verified = record
+            return True
         is_partition_before = isinstance(record, PartitionRecord) and not self._wanted
         if record.run != self.run and not is_partition_before and not self._turn_to(record):
             return False

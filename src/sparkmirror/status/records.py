@@ -1,9 +1,10 @@
-"""What lies on a flow's status topic: a record for the flow, for each task, partition and job; pure.
+"""What lies on a flow's status topic: records of the flow, its tasks, partitions, jobs and comparisons; pure.
 
-Compacted JSON under the keys `["flow", source, n]`, `["task", source, task]`, `["partition", source, topic, partition]`
-and `["job", source, name]`. Written by `target.tally` and `target.reports` (tasks, partitions) and `engine.reporter`
-(flow, jobs); folded by `status.board`. Times are ms since 1970; `at_ms` is when the record was written, by Kafka's
-timestamp. Fields that a reader does not know are skipped, those that a writer did not know have their defaults.
+Compacted JSON under the keys `["flow", source, n]`, `["task", source, task]`, `["partition", source, topic,
+partition]`, `["job", source, name]` and `["verify", source]`. Written by `target.tally` and `target.reports` (tasks,
+partitions), `engine.reporter` (flow, jobs) and `verify.continuous`; folded by `status.board`. Times are ms since 1970;
+`at_ms` is when the record was written, by Kafka's timestamp. Fields that a reader does not know are skipped, those that
+a writer did not know have their defaults.
 """
 
 import json
@@ -183,8 +184,27 @@ class JobRecord:
     at_ms: int = 0
 
 
-_Kind = TypeVar("_Kind", FlowRecord, TaskRecord, PartitionRecord, JobRecord)
-StatusRecord = FlowRecord | TaskRecord | PartitionRecord | JobRecord
+@dataclass(frozen=True, slots=True)
+class VerifyRecord:
+    """The last round of a continuous comparison, and what all of its rounds have found together.
+
+    `verdict` is one of `verify.report`: equal, different, unproven. `first_difference` says where, in words.
+    """
+
+    verdict: str
+    records: int = 0
+    differences: int = 0
+    seconds: float = 0.0
+    sample_percent: float = 100.0
+    first_difference: str = ""
+    rounds: int = 0
+    rounds_different: int = 0
+    records_in_all: int = 0
+    at_ms: int = 0
+
+
+_Kind = TypeVar("_Kind", FlowRecord, TaskRecord, PartitionRecord, JobRecord, VerifyRecord)
+StatusRecord = FlowRecord | TaskRecord | PartitionRecord | JobRecord | VerifyRecord
 
 
 def encode_key(kind: str, source_alias: str, *name: str | int) -> bytes:
@@ -195,7 +215,7 @@ def encode_value(told: Mapping[str, Any]) -> bytes:
     return json.dumps(told, separators=(",", ":")).encode()
 
 
-def record_as_json(record: FlowRecord | JobRecord) -> dict[str, Any]:
+def record_as_json(record: FlowRecord | JobRecord | VerifyRecord) -> dict[str, Any]:
     """Without `at_ms`, which is the Kafka record's own timestamp."""
     return {one.name: getattr(record, one.name) for one in fields(record) if one.name != "at_ms"}
 
@@ -216,6 +236,8 @@ def parse_record(key: bytes | None, value: bytes | None, source_alias: str, at_m
                 return _make(PartitionRecord, _partition_fields(told, topic, partition), at_ms)
             case "job", [job]:
                 return _make(JobRecord, told | {"name": job, "state": JobState(told["state"])}, at_ms)
+            case "verify", []:
+                return _make(VerifyRecord, told, at_ms)
     except (ValueError, TypeError, KeyError, IndexError):
         return None
     return None

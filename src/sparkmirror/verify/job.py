@@ -32,11 +32,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What of a flow to compare: partitions, and how many of their spans."""
+    """What of a flow to compare: which partitions, and how many of the spans: at least one, or one `of_each`."""
 
     wanted: Callable[[TopicPartition], bool]
     sample_percent: float = 100.0
     seed: int | None = None
+    of_each: bool = True
     span_offsets: int = SPAN_OFFSETS
 
 
@@ -49,7 +50,8 @@ def verify_flow(
     plans = [(standing, *plan_spans(standing, choice.span_offsets)) for standing in found.standings]
     spans = [span for _, members, _ in plans for span in members]
     if choice.sample_percent < 100:
-        spans = choose_sample(spans, choice.sample_percent, random.Random(choice.seed))
+        chance = random.Random(choice.seed)
+        spans = choose_sample(spans, choice.sample_percent, chance, of_each=choice.of_each)
     rows = compare_spans(spark, config.text, flow, spans, progress) if spans else []
     return _report(flow, found, plans, rows, choice, time.monotonic() - began)
 
@@ -116,8 +118,8 @@ def _report(
     by_partition = {TopicPartition(row["topic"], row["partition"]): row for row in rows}
     partitions = [
         _compared(standing, by_partition.get(standing.source), left_out)
-        for standing, _, left_out in plans
-        if standing.source in by_partition or left_out
+        for standing, spans, left_out in plans
+        if standing.source in by_partition or (left_out and not spans)
     ]
     at = datetime.now(UTC).isoformat(timespec="seconds")
     return FlowReport(

@@ -22,7 +22,7 @@ _TIMES = "message.timestamp.type"
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """`behind` counts the source offsets that are not mirrored yet; `skipped` says why a topic is not compared."""
+    """`behind` counts the source offsets that are not mirrored yet; `skipped` says what is not compared, and why."""
 
     standings: tuple[Standing, ...]
     gaps: tuple[Gap, ...]
@@ -45,6 +45,8 @@ def observe(flow: FlowConfig, wanted: Callable[[TopicPartition], bool]) -> Obser
         skipped = _skipped(flow, source, target, partitions)
         partitions = [where for where in partitions if where.topic not in skipped]
         standings = _standings(flow, source, target, partitions)
+    silent = set(partitions) - {one.source for one in standings}
+    skipped |= {str(where): "its leader does not answer" for where in sorted(silent)}
     behind = sum(max(one.source_end - max(one.position, one.source_start), 0) for one in standings)
     gaps = tuple(gap for gap in ledger_gaps(flow) if wanted(gap.partition))
     return Observed(tuple(_with_gaps(standings, gaps)), gaps, behind, skipped)
@@ -60,31 +62,36 @@ def _skipped(flow: FlowConfig, source: Admin, target: Admin, partitions: Iterabl
             skipped[name] = f"the target has no topic {remote[name]}"
         elif flow.partitioning == "key" and there[remote[name]].partitions != count:
             skipped[name] = "its records are put by key into another number of partitions"
+        elif there[remote[name]].partitions < count:
+            skipped[name] = f"{remote[name]} has {there[remote[name]].partitions} partitions, the source's {count}"
     return skipped
 
 
 def _standings(flow: FlowConfig, source: Admin, target: Admin, partitions: Iterable[TopicPartition]) -> list[Standing]:
-    """The order of the questions matters: see `Standing`."""
+    """The order of the questions matters: see `Standing`. A partition without a leader on either side is left out."""
     remote = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
-    target_ends = target.latest_offsets(remote.values(), read_committed=True)
     positions = ledger_offsets(flow)
     with OffsetState(flow, source, target) as state:
         state.follow()
         maps = {where: state.maps.map_of(where) for where in remote}
+    target_ends = target.latest_offsets(remote.values(), read_committed=True)
     source_starts, target_starts = source.earliest_offsets(remote), target.earliest_offsets(remote.values())
     source_ends = source.latest_offsets(remote)
     settings = source.describe_configs({where.topic for where in remote}, [_POLICY])
     remote_settings = target.describe_configs({where.topic for where in remote.values()}, [_POLICY, _TIMES])
+    known = {
+        where: there
+        for where, there in remote.items()
+        if where in source_starts and where in source_ends and there in target_starts and there in target_ends
+    }
     return [
         Standing(
             where, there, maps[where], positions.get(where, 0),
-            source_starts.get(where, 0), source_ends.get(where, 0),
-            target_starts.get(there, 0), target_ends.get(there, 0),
-            (),
+            source_starts[where], source_ends[where], target_starts[there], target_ends[there], (),
             _is_compacted(settings, where.topic), _is_compacted(remote_settings, there.topic),
             _value(remote_settings, there.topic, _TIMES) != "LogAppendTime", flow.clamp_timestamps,
         )
-        for where, there in remote.items()
+        for where, there in known.items()
     ]  # fmt: skip
 
 

@@ -33,8 +33,8 @@ UNPROVEN: Final = (NO_MAP,)
 class Standing:
     """What is known of one mirrored partition when a comparison begins.
 
-    `position` is the ledger's. The target's end was asked before the map and the ledger were read, and the source's end
-    after, so that what the target has, the source had.
+    `position` is the ledger's. Ledger and map were read first, then the target's end was asked, the source's last: so
+    the target reaches as far as the map, and the source as far as the target.
     """
 
     source: TopicPartition
@@ -84,15 +84,15 @@ def plan_spans(standing: Standing, span_offsets: int = SPAN_OFFSETS) -> tuple[li
     return list(_cut(standing, kept, (first, target_first), (end, target_end), span_offsets)), left_out
 
 
-def choose_sample(spans: Iterable[Span], percent: float, random: Random) -> list[Span]:
-    """About so many of the spans of each partition, at least one."""
-    chosen: list[Span] = []
-    for _, group in groupby(spans, key=lambda span: span.source):
-        members = list(group)
-        count = max(round(len(members) * percent / 100), 1)
-        picked = sorted(random.sample(range(len(members)), min(count, len(members))))
-        chosen += [members[at] for at in picked]
-    return chosen
+def choose_sample(spans: Iterable[Span], percent: float, random: Random, *, of_each: bool = True) -> list[Span]:
+    """About so many of the spans, at least one; with `of_each` at least one of each partition."""
+    groups = [list(group) for _, group in groupby(spans, key=lambda span: span.source if of_each else None)]
+    return [span for members in groups for span in _pick(members, percent, random)]
+
+
+def _pick(members: Sequence[Span], percent: float, random: Random) -> list[Span]:
+    count = min(max(round(len(members) * percent / 100), 1), len(members))
+    return [members[at] for at in sorted(random.sample(range(len(members)), count))]
 
 
 def _before_map(standing: Standing, first: int, target: int) -> Iterator[Uncompared]:

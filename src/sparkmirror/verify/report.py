@@ -158,7 +158,7 @@ def render_remarks(report: FlowReport) -> list[str]:
     for one in (one for partition in report.partitions for one in partition.uncompared):
         reasons[one.reason] = reasons.get(one.reason, 0) + one.end - one.first
     lines += [f"  {offsets:,} source offsets were not compared: {reason}" for reason, offsets in reasons.items()]
-    lines += [f"  topic {topic} was not compared: {reason}" for topic, reason in report.skipped.items()]
+    lines += [f"  {name} was not compared: {reason}" for name, reason in report.skipped.items()]
     if report.behind:
         lines.append(f"  {report.behind:,} source offsets are not mirrored yet")
     if report.gaps:

@@ -1,0 +1,71 @@
+"""Compares samples again and again, and tells on each flow's status topic what was found. Called by `cli.verify`.
+
+Another sample each round: what is wrong anywhere is found in time, at a bounded cost.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from sparkmirror.config.flows import FlowConfig, MirrorConfig
+from sparkmirror.engine.stop_request import StopRequest
+from sparkmirror.errors import ClusterError
+from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.status.bus import read_board
+from sparkmirror.status.records import VerifyRecord, encode_key, encode_value, record_as_json
+from sparkmirror.verify.job import Choice, verify_flow
+from sparkmirror.verify.report import DIFFERENT, FlowReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPAN_OFFSETS: Final = 50_000
+"""Smaller than for a whole comparison: a sample is to come from many places."""
+
+log = logging.getLogger(__name__)
+
+
+def watch_flows(
+    spark: "SparkSession", config: MirrorConfig, choice: Choice, seconds: float, stop: StopRequest
+) -> Iterator[FlowReport]:
+    """A report of each flow every `seconds`, until told to stop. A cluster that is away is told of and asked again."""
+    choice = replace(choice, of_each=False, span_offsets=SPAN_OFFSETS)
+    while not stop.is_set():
+        began = time.monotonic()
+        for flow in config.flows:
+            try:
+                report = verify_flow(spark, config, flow, choice, lambda *_: None)
+                _tell(flow, report)
+            except ClusterError as problem:
+                log.warning("%s: not compared in this round: %s", flow.name, problem.args[0])
+                continue
+            yield report
+            if stop.is_set():
+                return
+        stop.wait(max(seconds - (time.monotonic() - began), 0))
+
+
+def _tell(flow: FlowConfig, report: FlowReport) -> None:
+    record = fold_round(read_board(flow, "verify").verified, report)
+    topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+    publish(flow.target, topic, [(encode_key("verify", flow.name.source), encode_value(record_as_json(record)))])
+
+
+def fold_round(before: VerifyRecord | None, report: FlowReport) -> VerifyRecord:
+    """One more round; pure."""
+    before = before or VerifyRecord(report.verdict)
+    records = report.total("equal") + report.differences
+    return VerifyRecord(
+        verdict=report.verdict,
+        records=records,
+        differences=report.differences,
+        seconds=round(report.seconds, 3),
+        sample_percent=report.sample_percent,
+        first_difference=report.first_difference.removeprefix("; "),
+        rounds=before.rounds + 1,
+        rounds_different=before.rounds_different + (report.verdict == DIFFERENT),
+        records_in_all=before.records_in_all + records,
+    )

@@ -1,0 +1,33 @@
+"""What rounds of a continuous comparison leave on the status topic."""
+
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.status.board import StatusBoard
+from sparkmirror.status.records import encode_key, encode_value, record_as_json
+from sparkmirror.verify.continuous import fold_round
+from sparkmirror.verify.difference import Difference
+from sparkmirror.verify.report import Compared, FlowReport
+
+HERE = TopicPartition("orders", 0)
+
+
+def report(different: int) -> FlowReport:
+    first = Difference("value", 7, 9) if different else None
+    counts = {"equal": 100 - different, "different": different}
+    return FlowReport(FlowName("A", "B"), (Compared(HERE, HERE, counts, first),), sample_percent=5.0)
+
+
+def test_rounds_are_counted_and_the_last_one_is_told() -> None:
+    one = fold_round(None, report(0))
+    assert (one.verdict, one.rounds, one.rounds_different, one.records_in_all) == ("equal", 1, 0, 100)
+    two = fold_round(one, report(3))
+    assert (two.verdict, two.rounds, two.rounds_different, two.records_in_all) == ("different", 2, 1, 200)
+    assert two.first_difference == "orders-0 at upstream offset 7, downstream offset 9 (value)"
+
+
+def test_the_board_shows_the_last_comparison_of_its_flow_whatever_ran_since() -> None:
+    record = fold_round(None, report(1))
+    value = encode_value(record_as_json(record))
+    board = StatusBoard("A")
+    assert board.take(encode_key("verify", "A"), value)
+    assert board.verified == record
+    assert not board.take(encode_key("verify", "other"), value)
