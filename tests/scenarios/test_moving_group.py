@@ -1,6 +1,7 @@
 """A consumer group that moves from A to B in mid-stream and back again; checkpoints, syncs, heartbeats on the way."""
 
 import json
+import sys
 import threading
 import time
 from collections import Counter
@@ -117,7 +118,7 @@ def test_a_group_that_moves_and_comes_back_sees_every_record(
         seen += again
         moved_to = committed(source, group, topic)
         seconds = wait_for(lambda: committed(target, group, remote) == moved_to, "a commit reaches B", 60)
-        print(f"{seconds:.1f} s from a commit on A to its translation on B")
+        print(f"{seconds:.1f} s from a commit on A to its translation on B", file=sys.stderr)
 
         moved = read_some(target, group, remote, 200)
         assert not set(moved) & set(seen), "the group went on exactly where it had left"
