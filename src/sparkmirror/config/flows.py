@@ -67,6 +67,7 @@ class FlowConfig:
     offset_storage_partitions: int
     offset_storage_replication_factor: int
     offset_flush_interval_ms: int
+    session_timeout_ms: int
     exactly_once_source_support: str
     transaction_interval_ms: int
     clamp_timestamps: bool
@@ -244,6 +245,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         offset_storage_partitions=storage.read(keys.OFFSET_STORAGE_PARTITIONS),
         offset_storage_replication_factor=storage.read(keys.OFFSET_STORAGE_REPLICATION),
         offset_flush_interval_ms=storage.read(keys.OFFSET_FLUSH_INTERVAL),
+        session_timeout_ms=storage.read(keys.SESSION_TIMEOUT),
         exactly_once_source_support=storage.read(keys.EXACTLY_ONCE),
         transaction_interval_ms=flow.read(keys.TRANSACTION_INTERVAL),
         clamp_timestamps=flow.read(keys.CLAMP_TIMESTAMPS),

@@ -178,6 +178,14 @@ GROUP_ID = Key(
     "The Connect group of the MirrorMaker that is taken over; `S-mm2` when not set. While it has members, nothing "
     "starts; and transactional ids are named by it, `GROUP-CONNECTOR-TASK`.",
 )
+SESSION_TIMEOUT = Key(
+    "session.timeout.ms",
+    Scope.WORKER,
+    types.whole(1000, unit="ms"),
+    10_000,
+    "After so long without a sign of life a process that shares flows into T is taken for dead, and the others go on "
+    "with its tasks. The brokers allow 6000 to 1800000 (`group.min.session.timeout.ms`, `group.max.session.timeout.ms`).",
+)
 PROGRESS_CONNECTOR = Key(
     "progress.connector",
     Scope.FLOW_ONLY,

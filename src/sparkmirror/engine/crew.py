@@ -42,7 +42,6 @@ from sparkmirror.source.commands import Began, command_record, decode_command
 
 log = logging.getLogger(__name__)
 
-SESSION_TIMEOUT_MS = 10_000
 _BEAT_SECONDS = 0.5
 _HEAR_SECONDS = 0.05
 _NEIGHBOURS_SECONDS = 2.0
@@ -56,6 +55,7 @@ class Crew:
         """`parts` are the flows into one cluster, whose ledger topics exist."""
         self._parts = {str(part.flow.name): part for part in parts}
         self._target = parts[0].flow.target
+        self._session_timeout_ms = parts[0].flow.session_timeout_ms
         self._file = file
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -142,7 +142,7 @@ class Crew:
         if self._admin is None:
             self._admin = self._open.enter_context(open_admin(self._target, own_mark()))
             if self._membership is None:
-                self._membership = Membership(self._admin, SHARING_GROUP, SESSION_TIMEOUT_MS)
+                self._membership = Membership(self._admin, SHARING_GROUP, self._session_timeout_ms)
             self._membership.reconnect(self._admin)
         assert self._membership is not None
         return self._membership
