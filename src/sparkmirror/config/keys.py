@@ -184,7 +184,7 @@ SESSION_TIMEOUT = Key(
     types.whole(1000, unit="ms"),
     10_000,
     "After so long without a sign of life a process that shares flows into T is taken for dead, and the others go on "
-    "with its tasks. The brokers allow 6000 to 1800000 (`group.min.session.timeout.ms`, `group.max.session.timeout.ms`).",
+    "with its tasks. Brokers allow 6000 to 1800000 (`group.min.session.timeout.ms` and `…max…`).",
 )
 PROGRESS_CONNECTOR = Key(
     "progress.connector",
