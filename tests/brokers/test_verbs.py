@@ -204,3 +204,14 @@ def _login(bootstrap: str) -> str:
         "sasl.jaas.config": f'{module} required username="mirror" password="{PASSWORD}";',
     }
     return "\n".join(f"backup.{key} = {value}" for key, value in client.items())
+
+
+def test_version_asks_every_broker_whether_it_speaks_all_that_is_needed(
+    story: Story, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text(story.config.text)
+    assert main(["version", "--check", str(file), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["level"], one["where"]) for one in found] == [("OK", "east"), ("OK", "backup")]
+    assert all(one["said"].endswith("speaks all that is needed") for one in found)
