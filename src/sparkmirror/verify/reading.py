@@ -128,7 +128,7 @@ class _Reader:
         if fetched.error or fetched.diverging_offset >= 0:
             self._judge(fetched, position)
             return None
-        part = _part(frame.buffer, fetched, position, self._wanted)
+        part = take_part(frame.buffer, fetched, position, self._wanted)
         if part is not None and part.next_offset < self._wanted.end:
             self._ask(connection, part.next_offset)
         return part
@@ -172,7 +172,7 @@ class _Reader:
         self._fail(error_name(fetched.error))
 
 
-def _part(buffer: memoryview, fetched: FetchedPartition, position: int, wanted: LogRange) -> Part | None:
+def take_part(buffer: memoryview, fetched: FetchedPartition, position: int, wanted: LogRange) -> Part | None:
     """The batches of data from `position` on; None where the log has no more yet."""
     headers = read_headers(buffer, fetched.start, fetched.stop)
     table = headers.table[headers.table[:, NEXT_OFFSET] > position]

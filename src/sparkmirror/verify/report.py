@@ -138,10 +138,11 @@ def _headline(report: FlowReport) -> str:
     rate = f", {records / report.seconds:,.0f}/s" if report.seconds > 0 else ""
     share = 100 * report.total("identical_bytes") / max(report.total("bytes"), 1)
     sampled = "" if report.sample_percent >= 100 else f" in a sample of {report.sample_percent:g} %"
+    twice = f"; {report.total('repeated'):,} records are there twice" if report.total("repeated") else ""
     words = {EQUAL: "equal", DIFFERENT: f"DIFFERENT, {report.differences:,} records", UNKNOWN: "not proven equal"}
     return (
         f"{report.flow}: {words[report.verdict]}{sampled}: {records:,} records of {len(report.partitions)} partitions "
-        f"compared in {report.seconds:.1f} s{rate}; {share:.0f} % of the bytes in identical batches"
+        f"compared in {report.seconds:.1f} s{rate}; {share:.0f} % of the bytes in identical batches{twice}"
     )
 
 

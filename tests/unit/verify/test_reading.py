@@ -1,0 +1,66 @@
+"""What of a fetch response is compared: data only, and where old messages may begin."""
+
+from uuid import UUID
+
+from tests.scenarios.odd_logs import java_batch, numbered_records, sealed
+
+from sparkmirror.batch.header import CONTROL, TRANSACTIONAL, Codec, parse_header, stamp
+from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.kafka.wire import AbortedTransaction, FetchedPartition
+from sparkmirror.model import TopicPartition
+from sparkmirror.verify.matching import Part
+from sparkmirror.verify.reading import LogRange, take_part
+
+WHERE = TopicPartition("orders", 0)
+
+
+def batch(first: int, records: int = 5, producer: int = -1, control: bool = False) -> bytes:
+    """A batch at its place; with a producer, of a transaction."""
+    data = memoryview(bytearray(encode_batch(numbered_records(first, records), Codec.NONE, first)))
+    stamp(data, 0, parse_header(data, 0), producer, 0, 0, transactional=producer >= 0)
+    data[0:8] = first.to_bytes(8, "big")
+    return sealed(bytes(data), attributes=CONTROL if control else 0)
+
+
+def take(log: bytes, position: int = 0, end: int = 1000, **fields: object) -> Part | None:
+    known = dict.fromkeys(FetchedPartition._fields, -1) | {
+        "topic_key": UUID(int=0), "start": 0, "stop": len(log), "aborted": (), "high_watermark": 1000,
+        "last_stable_offset": 1000,
+    }  # fmt: skip
+    fetched = FetchedPartition(**known | fields)  # type: ignore[arg-type]
+    return take_part(memoryview(log), fetched, position, LogRange(WHERE, 0, end, read_committed=True))
+
+
+def firsts(part: Part | None) -> list[int]:
+    assert part is not None
+    return [int(offset) for offset in part.table[:, BASE_OFFSET]]
+
+
+def test_only_data_from_the_position_on_and_below_the_end_is_taken() -> None:
+    log = b"".join([batch(0), batch(5), batch(10, 1, control=True), batch(11), batch(16)])
+    assert firsts(take(log, position=7, end=16)) == [5, 11]
+    part = take(log)
+    assert part is not None and part.next_offset == 21
+
+
+def test_what_transactions_aborted_is_left_out_up_to_their_marker() -> None:
+    log = b"".join(
+        [batch(0, producer=7), batch(5, producer=8), batch(10, 1, producer=7, control=True), batch(11, producer=7)]
+    )
+    assert parse_header(log, 0).attributes & TRANSACTIONAL
+    assert firsts(take(log)) == [0, 5, 11]
+    assert firsts(take(log, aborted=(AbortedTransaction(7, 0),))) == [5, 11]
+    assert firsts(take(log, aborted=(AbortedTransaction(7, 0), AbortedTransaction(8, 5)))) == [11]
+
+
+def test_a_compressed_old_message_may_begin_where_the_one_before_it_ends() -> None:
+    log = batch(0) + java_batch("magic-1-gzip", 9)
+    part = take(log)
+    assert part is not None and firsts(part) == [0, 5] and int(part.table[-1, NEXT_OFFSET]) == 10
+
+
+def test_an_empty_answer_ends_the_range_only_if_the_log_reaches_so_far() -> None:
+    assert take(b"", last_stable_offset=999) is None
+    part = take(b"", last_stable_offset=1000)
+    assert part is not None and (len(part.table), part.next_offset) == (0, 1000)
