@@ -3,9 +3,11 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from tests import examples
 from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import Note, make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror, flow_file
@@ -33,8 +35,13 @@ def test_a_topic_that_refuses_large_records_fails_alone_and_heals_when_its_limit
 
     healthy = [f"{large}-1", f"{small}-0", f"{small}-1"]
 
+    def told(event: str) -> list[dict[str, Any]]:
+        """What the mirror has said of such events, whole lines only."""
+        lines = [line for line in mirror.errors.splitlines(keepends=True) if line.endswith("\n")]
+        return [one for one in map(json.loads, lines) if event in (one["event"], "any")]
+
     def has_failed() -> bool:
-        return "1 FAILED" in mirror.errors and f"{large}-0" in mirror.errors
+        return [(one["topic"], one["partition"]) for one in told("partition-failed")] == [(large, 0)]
 
     def states() -> dict[str, tuple[str, int]]:
         """As `sparkmirror status` tells them: state and lag."""
@@ -46,22 +53,35 @@ def test_a_topic_that_refuses_large_records_fails_alone_and_heals_when_its_limit
     text = flow_file(source, target, alias=alias, topics=rf"{story}\\..*", lines=["sync.topic.configs.enabled = false"])
     file = tmp_path / "told.properties"
     file.write_text(text)
-    mirror = start_mirror(text)
+    mirror = start_mirror(text, "--log-format", "json")
     mirror.wait_until(lambda: count_records(target, f"{alias}.{small}") == 100, "the other topic arrives")
     mirror.wait_until(lambda: count_records(target, f"{alias}.{large}") >= 50, "the other partition arrives")
     mirror.wait_until(has_failed, "the failure is told", 30)
-    told = next(line for line in mirror.errors.splitlines() if "FAILED" in line)
-    assert "large" in told.split(f"{large}-0: ")[1] or "max.message.bytes" in told
+    (failure,) = told("partition-failed")
+    assert "max.message.bytes" in failure["message"] and failure["flow"] == f"{alias}->backup"
+    assert failure["level"] == "WARNING" and failure["retry_at"]
     write(source, small, numbered(100, 200, partitions=2))
     mirror.wait_until(lambda: count_records(target, f"{alias}.{small}") == 200, "the other topic goes on", 10)
     mirror.wait_until(lambda: has_only_failed(states(), f"{large}-0"), "status tells it")
 
     raise_limit(target, f"{alias}.{large}")
     mirror.wait_until(lambda: count_records(target, f"{alias}.{large}") >= 102, "the partition heals", HEAL_SECONDS_MAX)
+    mirror.wait_until(lambda: told("partition-running"), "that it heals is told", 30)
     mirror.stop()
+    check_log(told("any"), {story: "shop", alias: "east"})
     assert states() == dict.fromkeys([f"{large}-0", *healthy], ("RUNNING", 0)), "status needs no running mirror"
     for topic in (large, small):
         assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)
+
+
+def check_log(said: list[dict[str, Any]], names: dict[str, str]) -> None:
+    """Every line is an object with the same fields; docs/logs.md shows those of the states."""
+    assert all({"time", "level", "flow", "topic", "partition", "event", "message"} <= one.keys() for one in said)
+    states = [json.dumps(one) for one in said if one["event"].startswith(("flow-", "partition-"))]
+    text = "\n".join(states)
+    for long, short in names.items():
+        text = text.replace(long, short)
+    examples.check("logs.md", "json", text)
 
 
 def has_only_failed(states: dict[str, tuple[str, int]], failed: str) -> bool:

@@ -56,11 +56,16 @@ def read_input(args: argparse.Namespace) -> "Properties":
     return read_mirror_file(args.file, args.secrets_dir)
 
 
-def read_file(args: argparse.Namespace) -> "MirrorConfig":
-    """The file, understood; its warnings go to stderr. Raises ConfigError."""
+def parse_file(args: argparse.Namespace) -> "MirrorConfig":
+    """The file, understood. Raises ConfigError."""
     from sparkmirror.config.flows import parse_config
 
-    config = parse_config(read_input(args), args.clusters, args.flow)
+    return parse_config(read_input(args), args.clusters, args.flow)
+
+
+def read_file(args: argparse.Namespace) -> "MirrorConfig":
+    """As `parse_file`; its warnings go to stderr."""
+    config = parse_file(args)
     for warning in config.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return config

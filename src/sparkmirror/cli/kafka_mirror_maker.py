@@ -4,13 +4,13 @@ Entry point is `cli.main.mirror_maker_1`.
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from sparkmirror.cli.file import add_debug
-from sparkmirror.cli.output import add_format
+from sparkmirror.cli.output import add_format, add_log_format
 from sparkmirror.cli.plan import show_plan
+from sparkmirror.cli.run import say_before
 from sparkmirror.config.mm1_names import REFUSED_OPTIONS
 from sparkmirror.errors import ConfigError
 
@@ -86,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--once", action="store_true", help="stop when all that is there now is mirrored")
     add("--dry-run", action="store_true", help="print what would be done and change nothing")
     add_format(parser)
+    add_log_format(parser)
     add_debug(parser)
     add("--master", metavar="URL", help="a Spark master (default: this machine)")
     parser.set_defaults(command=execute, takes_rest=False)
@@ -110,17 +111,15 @@ def execute(args: argparse.Namespace) -> int:
         args.commit_interval_ms,
     )
     config = translate_mm1(command)
-    for warning in config.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    for sentence in describe_buffers(config.flows):
-        print(sentence, file=sys.stderr)
+    say_before(config, args, config.warnings)
+    say_before(config, args, describe_buffers(config.flows), prefix="")
 
     if args.dry_run:
         return show_plan(config, args)
 
     from sparkmirror.engine.run import run_mirror
 
-    return run_mirror(config, RunOptions(args.once, args.master, args.debug))
+    return run_mirror(config, RunOptions(args.once, args.master, args.debug, args.log_format))
 
 
 class _Refuse(argparse.Action):

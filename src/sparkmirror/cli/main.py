@@ -130,8 +130,18 @@ def _guarded(args: argparse.Namespace, prog: str) -> int:
         error = _in_words(unexpected)
         if args.debug:
             traceback.print_exc()
-        print(f"{prog}: {error}", file=sys.stderr)
+        _tell(error, args, prog)
         return error.exit_status
+
+
+def _tell(error: SparkMirrorError, args: argparse.Namespace, prog: str) -> None:
+    """As the command says everything else: it may have learned from its file that that is JSON."""
+    from sparkmirror.engine.speech import say_end, speaks_json
+
+    if getattr(args, "log_format", "") == "json" or speaks_json():
+        say_end(str(error.args[0]), error.hint)
+    else:
+        print(f"{prog}: {error}", file=sys.stderr)
 
 
 def _in_words(error: Exception) -> SparkMirrorError:

@@ -22,6 +22,12 @@ def add_format(parser: argparse.ArgumentParser, more: Sequence[str] = ()) -> Non
     )
 
 
+def add_log_format(parser: argparse.ArgumentParser) -> None:
+    """`--log-format text|json`, of the commands that run a mirror."""
+    words = "how to say what happens, on stderr (default: log.format of FILE, else text)"
+    parser.add_argument("--log-format", choices=("text", "json"), default="", help=words)
+
+
 def add_watch(parser: argparse.ArgumentParser) -> None:
     """`--watch`, of the verbs that show what changes."""
     parser.add_argument("--watch", action="store_true", help="again every two seconds, until Ctrl-C")

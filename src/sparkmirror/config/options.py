@@ -8,9 +8,10 @@ class RunOptions:
     """How to run the flows of a file.
 
     `once` ends when the end offsets of the start are reached; `master` is a Spark master URL, None for this machine;
-    `debug` shows stack traces.
+    `debug` shows stack traces; `log_format` is `text` or `json`, "" for what the file says.
     """
 
     once: bool = False
     master: str | None = None
     debug: bool = False
+    log_format: str = ""

@@ -1,4 +1,4 @@
-"""The part of the table of keys (`config/keys.py`) about the status page and the metrics: they are the whole file's."""
+"""The part of the table of keys (`config/keys.py`) on what a running mirror shows and says: the whole file's."""
 
 from typing import Any
 
@@ -25,5 +25,14 @@ STATUS_TOKEN = Key(
     "machine. Without one the page only shows.",
     _NO_KEY,
 )
+LOG_FORMAT = Key(
+    "log.format",
+    Scope.FILE,
+    types.choice("text", "json"),
+    "text",
+    "How a running mirror writes what happens to its error output: sentences, or a JSON object a line with `time`, "
+    "`level`, `flow`, `topic`, `partition`, `event` and `message`. `--log-format` counts more; see docs/logs.md.",
+    "log4j",
+)
 
-STATUS_KEYS: tuple[Key[Any], ...] = (STATUS_LISTEN, STATUS_TOKEN)
+STATUS_KEYS: tuple[Key[Any], ...] = (STATUS_LISTEN, STATUS_TOKEN, LOG_FORMAT)

@@ -53,6 +53,7 @@ class Job:
         close: Callable[[], None] = lambda: None,
     ) -> None:
         self._name = name
+        self._flow = name.partition(" ")[0]
         self._close = close
         self._is_to_close = False
         self._seconds_max = seconds_max
@@ -60,7 +61,7 @@ class Job:
         self._cost_share = cost_share
         self._work = work
         self._stopping = threading.Event()
-        self._told = ""
+        self._failing = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -82,7 +83,7 @@ class Job:
             try:
                 self._work()
                 cost_seconds = time.monotonic() - began
-                self._told = ""
+                self._recover()
             except SparkMirrorError as problem:
                 self._tell(str(problem))
             except Exception as problem:  # A job that died in silence would be missed too late.
@@ -91,9 +92,14 @@ class Job:
             self._close()
 
     def _tell(self, sentence: str) -> None:
-        if sentence != self._told:
-            self._told = sentence
-            log.warning("%s: %s", self._name, sentence)
+        """`engine.speech` counts what is said again and again."""
+        self._failing = True
+        log.warning("%s: %s", self._name, sentence, extra={"event": "job-failed", "flow": self._flow})
+
+    def _recover(self) -> None:
+        if self._failing:
+            self._failing = False
+            log.info("%s: works again.", self._name, extra={"event": "job-works", "flow": self._flow})
 
 
 class FlowSync:

@@ -12,6 +12,8 @@ from rich.live import Live
 from rich.table import Table
 
 from sparkmirror.config.flows import FlowConfig
+from sparkmirror.engine import speech
+from sparkmirror.engine.changes import Changes
 from sparkmirror.status.board import FlowStatus, StatusBoard
 from sparkmirror.status.bus import BusReader
 
@@ -28,6 +30,7 @@ class FlowWatch:
         self._run = run
         self._bus = BusReader(flow, run)
         self.board = self._bus.board
+        self._changes = Changes(flow.name)
         self._before: tuple[float, int, int] = (time.monotonic(), 0, 0)
         self.records_per_second = 0.0
         self.bytes_per_second = 0.0
@@ -39,7 +42,8 @@ class FlowWatch:
             self.board = self._bus.board = StatusBoard(self.flow.name.source, run)
 
     def poll(self) -> FlowStatus:
-        self._bus.poll()
+        if self._bus.poll():
+            self._changes.tell(self.board)
         status = self.board.status()
         at, records, size = self._before
         now = time.monotonic()
@@ -59,13 +63,15 @@ class ProgressDisplay:
     def __init__(self, watches: Sequence[FlowWatch]) -> None:
         self._watches = watches
         self._console = Console(stderr=True)
-        self._live = Live(console=self._console, auto_refresh=False, transient=True) if sys.stderr.isatty() else None
+        is_alive = sys.stderr.isatty() and not speech.speaks_json()
+        self._live = Live(console=self._console, auto_refresh=False, transient=True) if is_alive else None
         self._spoken_at = time.monotonic()
         self._spoken = ""
         if self._live is not None:
             self._live.start()
 
     def tick(self) -> None:
+        speech.look()
         statuses = [(watch, watch.poll()) for watch in self._watches]
         if self._live is not None:
             self._live.update(_table(statuses), refresh=True)
@@ -77,15 +83,31 @@ class ProgressDisplay:
         text = "\n".join(describe(watch, status) for watch, status in statuses)
         if text != self._spoken:
             self._spoken = text
-            print(text, file=sys.stderr, flush=True)
+            for watch, status in statuses:
+                _say(watch, status)
 
     def close(self) -> None:
         """Leave the last state standing."""
         if self._live is not None:
             self._live.stop()
         for watch in self._watches:
-            print(describe(watch, watch.poll()), file=sys.stderr, flush=True)
+            _say(watch, watch.poll())
             watch.close()
+        speech.finish()
+
+
+def _say(watch: FlowWatch, status: FlowStatus) -> None:
+    figures = {
+        "records": status.records,
+        "bytes": status.bytes,
+        "records_per_second": round(watch.records_per_second, 1),
+        "lag": status.lag_records,
+        "partitions": status.partitions,
+        "failed": len(status.failed),
+        "waiting": len(status.faults),
+        "paused": len(status.paused),
+    }
+    speech.say_progress(describe(watch, status), watch.flow.name, figures)
 
 
 def describe(watch: FlowWatch, status: FlowStatus) -> str:

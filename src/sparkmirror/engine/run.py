@@ -52,7 +52,7 @@ def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
 
     Raises SparkMirrorError when the mirror cannot start.
     """
-    speak_as_driver()
+    speak_as_driver(options.log_format or config.status.log_format)
     with stop_signals() as stop, tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
         return MirrorRun(config, options, stop, Path(scratch)).run()
 

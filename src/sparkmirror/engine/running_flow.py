@@ -147,7 +147,8 @@ class RunningFlow:
 
     def _rest(self, reason: str) -> None:
         pause = min(_RESTART_SECONDS * 2 ** min(self._starts - 1, 10), _RESTART_SECONDS_MAX)
-        log.warning("%s: the query failed and starts again in %.0f s: %s", self.flow.name, pause, reason)
+        event = {"event": "flow-restarting", "figures": {"retry_seconds": pause}}
+        log.warning("%s: the query failed and starts again in %.0f s: %s", self.flow.name, pause, reason, extra=event)
         self._restart_at = time.monotonic() + pause
 
     def ask_to_stop(self) -> None:

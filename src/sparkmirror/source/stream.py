@@ -47,10 +47,9 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from sparkmirror.source.planner import Planner
 
         if self._planner is None:
-            speak_as_worker()
-            self._planner = Planner(
-                self._options.flow(), self._options.run, once=self._once, process=self._options.process
-            )
+            flow = self._options.flow()
+            speak_as_worker(flow.name)
+            self._planner = Planner(flow, self._options.run, once=self._once, process=self._options.process)
         return self._planner
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -92,9 +91,9 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from sparkmirror.source.planner import Planner
         from sparkmirror.source.reader import read_task
 
-        speak_as_worker()
         plan: TaskPlan = partition.value
         flow = self._options.flow()
+        speak_as_worker(flow.name)
         context = TaskContext.get()
         if context is not None and context.attemptNumber() > 0:
             planner = Planner(flow, self._options.run, once=plan.seconds == 0, process=self._options.process)

@@ -111,6 +111,7 @@ class Intake:
             outbox.source,
             delivery.first_offset,
             outbox.position,
+            extra={"event": "order"},
         )
         self._tally.refused_gaps += 1
         outbox.state = State.REWINDING
@@ -143,6 +144,7 @@ class Intake:
             delivery.next_offset,
             delivery.first_offset,
             lost,
+            extra={"event": "gap"},
         )
         topic_id = UUID(told["id"])
         self._progress.record_gap(outbox.source, *found, DONE[action], topic_id)

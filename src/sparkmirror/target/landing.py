@@ -74,7 +74,7 @@ class Landing:
         action = self._policy.of(outbox.source.topic)
         what = f"mirrored records are gone from the target ({cause}): the log of {known.topic} reached to offset"
         what = f"{what} {known.end} and goes on at {resumed}, {lost} are gone"
-        log.warning("%s: %s.", outbox.source, what)
+        log.warning("%s: %s.", outbox.source, what, extra={"event": "target-lost"})
         self._progress.record_gap(outbox.source, cause, known.end, resumed, DONE[action], found.topic_id)
         self._tally.gaps += 1
         self._tally.lost_records += lost

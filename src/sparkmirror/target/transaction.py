@@ -369,7 +369,9 @@ class ExactlyOnce:
     def _recover(self, reason: str) -> None:
         if self.phase in (Phase.RECOVERING, Phase.FENCED):
             return
-        log.warning("task %d: %s; its transaction is aborted and sent again.", self._task, reason)
+        log.warning(
+            "task %d: %s; its transaction is aborted and sent again.", self._task, reason, extra={"event": "aborted"}
+        )
         self.phase = Phase.RECOVERING
         self._must_roll_back = True
 

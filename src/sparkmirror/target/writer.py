@@ -53,8 +53,9 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task's rows until its reader ends. Raises what the sender could not mend; the epoch is then repeated."""
-        speak_as_worker()
-        task = self._task(self._options.flow())
+        flow = self._options.flow()
+        speak_as_worker(flow.name)
+        task = self._task(flow)
         try:
             for batch in iterator:
                 task.take(batch)

@@ -170,6 +170,22 @@ def test_warnings_go_to_the_error_stream(
     assert printed.err.startswith(f"warning: {path}:6: `topcs` is not a known key")
 
 
+def test_json_logs_leave_nothing_else_on_the_error_stream(
+    tmp_path: Path, engine: Callable[[Engine], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE + "topcs = x\nlog.format = json\n")
+    engine(raising(ClusterUnreachable("no broker of A answered", "start it")))
+    assert main(["run", str(path), "--log-format", "json"]) == 1
+    warning, ended = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (warning["level"], warning["event"]) == ("WARNING", "configuration")
+    assert (ended["event"], ended["message"], ended["hint"]) == ("ended", "no broker of A answered", "start it")
+    main(["run", str(path), "--log-format", "text"])
+    assert "sparkmirror: no broker of A answered" in capsys.readouterr().err
+    assert main(["run", str(tmp_path / "none"), "--log-format", "json"]) == 2
+    assert json.loads(capsys.readouterr().err)["level"] == "ERROR"
+
+
 def test_demo_passes_its_arguments_on(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
     module = types.ModuleType("sparkmirror.testing.demo")
