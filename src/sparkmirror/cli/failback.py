@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.output import show
 from sparkmirror.cli.procedure import add_endings, add_kind, end, journal_of, one_flow, tell
+from sparkmirror.cli.progress import progress
 
 if TYPE_CHECKING:
     from sparkmirror.config.flows import FlowConfig
@@ -40,7 +41,9 @@ def _execute_plan(args: argparse.Namespace) -> int:
         found = look_back(flow, source, target)
     show(args, found.as_json(), lambda: _page(flow, found))
     if args.export:
-        tell("export", f"{export(flow, found.divergence, Path(args.export))} records are in {args.export}")
+        with progress("offsets") as tell_progress:
+            count = export(flow, found.divergence, Path(args.export), tell_progress)
+        tell("export", f"{count} records are in {args.export}")
     return 0
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, check_cluster, read_file
 from sparkmirror.cli.output import add_format, show
+from sparkmirror.cli.progress import progress
 from sparkmirror.clock import parse_moment, show_moment
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
@@ -236,11 +237,15 @@ def _execute_rebuild(args: argparse.Namespace) -> int:
     """Reads, compares, stores and prints. Raises ConfigError and ClusterError."""
     from sparkmirror.sync.map_rebuild_job import rebuild
 
-    rows = [
-        (flow.name, one)
-        for flow in read_file(args).flows
-        for one in rebuild(flow, lambda topic: not args.topic or topic in args.topic, write=not args.dry_run)
-    ]
+    flows = read_file(args).flows
+    with progress("offsets") as tell:
+        rows = [
+            (flow.name, one)
+            for flow in flows
+            for one in rebuild(
+                flow, lambda topic: not args.topic or topic in args.topic, write=not args.dry_run, tell=tell
+            )
+        ]
     cells = [(name, one.partition, one.first, one.end, one.exact) for name, one in rows]
     titles = ("flow", "partition", "from", "to", "exact records")
     show(args, [{"flow": str(name), **one.as_json()} for name, one in rows], lambda: _table(titles, cells))

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,22 +67,25 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     return WayBack(divergence, places, moves, starts, interleaved, names_stay)
 
 
-def export(flow: FlowConfig, divergence: Sequence[Divergence], directory: Path) -> int:
+def export(
+    flow: FlowConfig, divergence: Sequence[Divergence], directory: Path, tell: Callable[[str, int, int], None]
+) -> int:
     """Writes each partition's records to `TOPIC-N.jsonl`: offset, timestamp and, in base64, key, value and headers.
 
     Returns how many records; markers and records of aborted transactions are none. Raises ClusterUnreachable when the
-    source falls silent.
+    source falls silent. `tell(what, done, total)` hears how far it has come.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    return sum(_export(flow, one, directory / f"{one.partition}.jsonl") for one in divergence)
+    return sum(_export(flow, one, directory / f"{one.partition}.jsonl", tell) for one in divergence)
 
 
-def _export(flow: FlowConfig, one: Divergence, file: Path) -> int:
+def _export(flow: FlowConfig, one: Divergence, file: Path, tell: Callable[[str, int, int], None]) -> int:
     count = 0
     with open_tail(flow.source, "failback", [one.partition]) as tail, file.open("w") as out:
         for record in tail.read_between(one.partition, one.first, one.end):
             out.write(json.dumps(_as_json(record)) + "\n")
             count += 1
+            tell(str(one.partition), record.offset + 1 - one.first, one.end - one.first)
     return count
 
 

@@ -24,6 +24,7 @@ from sparkmirror.sync.offset_state import OffsetState
 from sparkmirror.sync.sides import ledger_offsets, mirrored_partitions
 
 _READ_SECONDS_MAX = 600.0
+_TOLD_EVERY = 1000
 _OLDEST = ChunkName(0, 0, 0)
 """Before all that writers store."""
 
@@ -42,9 +43,11 @@ class Rebuilt:
                 "end": self.end, "exact": self.exact}  # fmt: skip
 
 
-def rebuild(flow: FlowConfig, wanted: Callable[[str], bool], *, write: bool) -> Iterator[Rebuilt]:
+def rebuild(
+    flow: FlowConfig, wanted: Callable[[str], bool], *, write: bool, tell: Callable[[str, int, int], None]
+) -> Iterator[Rebuilt]:
     """Partition by partition, as each is read and, with `write`, stored. Records are read by one client on either side,
-    some 20,000 a second.
+    some 20,000 a second; `tell(what, done, total)` hears how far it has come.
 
     Raises ConfigError for flows whose records are changed on the way, ClusterError if a cluster does not answer.
     """
@@ -62,7 +65,7 @@ def rebuild(flow: FlowConfig, wanted: Callable[[str], bool], *, write: bool) -> 
         for where in partitions:
             if where in positions:
                 yield from _rebuild_one(
-                    flow, (source, target), where, state.maps, syncs[where], positions[where], write
+                    flow, (source, target), where, state.maps, syncs[where], positions[where], write, tell
                 )
 
 
@@ -74,6 +77,7 @@ def _rebuild_one(
     syncs: Sequence[Anchor],
     position: int,
     write: bool,
+    tell: Callable[[str, int, int], None],
 ) -> Iterator[Rebuilt]:
     remote = TopicPartition(flow.remote_topic(where.topic), where.partition)
     (source_start, _), (target_start, target_end) = (
@@ -84,8 +88,8 @@ def _rebuild_one(
     anchors = [one for one in choose_anchors(syncs, first, last) if one.source >= source_start]
     if len(anchors) < 2 or anchors[0].target < target_start:
         return
-    ours = _read(flow.source, where, anchors[0].source, last.source)
-    theirs = _read(flow.target, remote, anchors[0].target, last.target)
+    ours = _read(flow.source, where, anchors[0].source, last.source, tell)
+    theirs = _read(flow.target, remote, anchors[0].target, last.target, tell)
     found = rebuild_map(anchors, ours, theirs)
     if found is None or not found.segments:
         return
@@ -106,11 +110,17 @@ def _span(admin: Admin, where: TopicPartition) -> tuple[int, int]:
     return starts.get(where, 0), ends.get(where, 0)
 
 
-def _read(cluster: Cluster, where: TopicPartition, first: int, end: int) -> LogPart:
+def _read(
+    cluster: Cluster, where: TopicPartition, first: int, end: int, tell: Callable[[str, int, int], None]
+) -> LogPart:
     found = LogPart()
+    what = f"{cluster.alias} {where}"
     with open_tail(cluster, "rebuild", [where]) as tail:
         for record in tail.read_between(where, first, end):
             found.add(record.offset, (record.key, record.value, record.headers))
+            if record.offset % _TOLD_EVERY == 0:
+                tell(what, record.offset - first, end - first)
+    tell(what, end - first, end - first)
     return found
 
 
