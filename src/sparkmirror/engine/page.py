@@ -28,25 +28,19 @@ class Page:
 
     def __init__(self, config: MirrorConfig, health: Health) -> None:
         """Raises EnvironmentProblem where it cannot listen."""
-        self._config = config
-        self._jobs: list[Job] = []
-        self._open: _OpenPage | None = _OpenPage(config, health) if config.status.listen else None
+        self._open = _OpenPage(config, health) if config.status.listen else None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for job in self._jobs:
-            job.stop()
         if self._open is not None:
             self._open.close()
 
     def watch(self, flows: Sequence[RunningFlow]) -> None:
         """Shows these flows from here on; their internal topics are there."""
         if self._open is not None:
-            self._jobs = self._open.watch(flows)
-            for job in self._jobs:
-                job.start()
+            self._open.watch(flows)
 
 
 class _OpenPage:
@@ -55,6 +49,7 @@ class _OpenPage:
     def __init__(self, config: MirrorConfig, health: Health) -> None:
         from sparkmirror.web.api import Desk
         from sparkmirror.web.failures import FailureLog
+        from sparkmirror.web.keeper import PageKeeper
         from sparkmirror.web.picture import Picture
         from sparkmirror.web.server import PageServer
 
@@ -68,13 +63,17 @@ class _OpenPage:
         logging.getLogger("sparkmirror").addHandler(self._log)
         self._picture.put("about", _about(config))
         desk = Desk(self._picture, tuple(self._flows), self._curves, self._settings, self._ready, self._order)
-        self._server: PageServer = PageServer(config.status, health, {}, desk).start()
+        self._keeper = PageKeeper(lambda: PageServer(config.status, health, {}, desk))
+        self._jobs = [_often("page address", self._keeper)]
+        self._jobs[0].start()
 
     def close(self) -> None:
+        for job in self._jobs:
+            job.stop()
         logging.getLogger("sparkmirror").removeHandler(self._log)
-        self._server.close()
+        self._keeper.close()
 
-    def watch(self, flows: Sequence[RunningFlow]) -> list[Job]:
+    def watch(self, flows: Sequence[RunningFlow]) -> None:
         from sparkmirror.web.watch import FailuresWatcher, FeedsWatcher, FlowWatcher
 
         self._running = {str(running.flow.name): running for running in flows}
@@ -84,7 +83,7 @@ class _OpenPage:
         }
         targets = dict.fromkeys(running.flow.name.target for running in flows)
         feeds = [(alias, FeedsWatcher(self._config, alias, self._picture)) for alias in targets]
-        return [
+        jobs = [
             *(_often(f"{name} page", watcher) for name, watcher in self._watchers.items()),
             _often("page", FailuresWatcher(self._log, self._picture)),
             *(
@@ -92,6 +91,9 @@ class _OpenPage:
                 for alias, watcher in feeds
             ),
         ]
+        for job in jobs:
+            job.start()
+        self._jobs += jobs
 
     def _curves(self, flow: str, numbers: list[int]) -> dict[int, list[int]]:
         watcher = self._watchers.get(flow)

@@ -1,6 +1,7 @@
 """Serves the status page from a thread of the driver. Opened by `engine.run` where a file says `status.listen`."""
 
 import asyncio
+import errno
 import logging
 import socket
 import threading
@@ -22,6 +23,10 @@ _STOP_SECONDS_MAX = 2.0
 _BACKLOG = 128
 
 
+class AddressTaken(EnvironmentProblem):
+    """Another program listens there, maybe another process with the same file."""
+
+
 class PageServer:
     """A context manager. Listens from the start, serves from `start` on, and is gone after `close`."""
 
@@ -32,7 +37,7 @@ class PageServer:
         documents: Mapping[str, Document] | None = None,
         desk: Desk | None = None,
     ) -> None:
-        """Without a `desk` there are only `documents`. Raises EnvironmentProblem where it cannot listen."""
+        """Without a `desk` there are only `documents`. Raises AddressTaken, or another EnvironmentProblem."""
         self._socket = _listen(settings.listen)
         host, port = self._socket.getsockname()[:2]
         self.address = Address(settings.listen.host if port == settings.listen.port else host, port)
@@ -88,7 +93,6 @@ def _listen(address: Address) -> socket.socket:
 
 
 def _cannot_listen(address: Address, problem: OSError) -> EnvironmentProblem:
-    return EnvironmentProblem(
-        f"The status page cannot listen at {address}: {problem.strerror}.",
-        "Another program may be there. Choose another `status.listen`, or leave it out; port 0 takes any free one.",
-    )
+    kind = AddressTaken if problem.errno == errno.EADDRINUSE else EnvironmentProblem
+    hint = "Choose another `status.listen`, or leave it out; port 0 takes any free one."
+    return kind(f"The status page cannot listen at {address}: {problem.strerror}.", hint)

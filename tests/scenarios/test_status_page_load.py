@@ -1,0 +1,63 @@
+"""The status page with ten thousand partitions: drawn within a second, and quick after that. No mirror runs."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+from tests.scenarios.browser import chromium, keep_picture, open_page
+
+from sparkmirror.config.status import StatusSettings
+from sparkmirror.config.types import Address
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.status.board import StatusBoard
+from sparkmirror.web.api import Desk
+from sparkmirror.web.health import Health
+from sparkmirror.web.picture import Picture, Row
+from sparkmirror.web.server import PageServer
+from sparkmirror.web.sight import Pace, flow_part
+
+FLOW = FlowName("west", "backup")
+PARTITIONS = 10_000
+PAINT_MS_MAX = 8000
+"""Generous: tests run beside others. What is measured is printed, and told in docs/web.md for a quiet machine."""
+
+
+def row_of(number: int) -> Row:
+    topic, state = f"topic-{number // 20:03}", "FAILED" if number == 7777 else "RUNNING"
+    return (topic, number % 20, state, 10**9, 10**9 + number % 50, 1.0, 900.0, None, 4.0, f"west.{topic}", "", None)
+
+
+@pytest.fixture
+def page_server() -> Iterator[PageServer]:
+    picture = Picture()
+    picture.put("about", {"version": "1", "file": "m.properties", "may_order": False})
+    picture.put(f"flow/{FLOW}", flow_part(FLOW, StatusBoard("west"), 0, Pace(), [1] * 60, [2] * 60))
+    rows = {TopicPartition(f"topic-{number // 20:03}", number % 20): row_of(number) for number in range(PARTITIONS)}
+    picture.replace_rows(f"partitions/{FLOW}", rows)
+    desk = Desk(picture, (str(FLOW),), lambda _, numbers: {at: [at] * 60 for at in numbers}, dict, dict, print)
+    with PageServer(StatusSettings(Address("127.0.0.1", 0)), Health(), {}, desk).start() as server:
+        yield server
+
+
+def test_ten_thousand_partitions_are_drawn_soon_and_found_at_once(page_server: PageServer) -> None:
+    complaints: list[str] = []
+    with chromium() as browser:
+        page = open_page(browser, f"http://{page_server.address}/#partitions", "light", complaints)
+        expect(page.locator(".chip", has_text="All")).to_contain_text("10,000", timeout=20_000)
+        marks = "name => Math.round(performance.getEntriesByName(name)[0].startTime)"
+        paint_ms, data_ms = (page.evaluate(marks, name) for name in ("first-contentful-paint", "first-data"))
+        assert page.locator(".tbody .tr").count() < 100, "only what is in sight is in the document"
+        expect(page.locator(".tbody .tr").first).to_contain_text("FAILED")
+        keep_picture(page, "status-load")
+
+        page.get_by_role("grid").focus()
+        page.keyboard.press("End")
+        expect(page.get_by_role("row", name="topic-499 0 RUNNING")).to_be_visible()
+        asked = time.monotonic()
+        page.get_by_role("searchbox").fill("topic-123-7")
+        expect(page.locator(".tbody .tr")).to_have_count(1)
+        found_ms = (time.monotonic() - asked) * 1000
+        print(f"first paint {paint_ms} ms, with data {data_ms} ms, found among {PARTITIONS:,} in {found_ms:.0f} ms")
+        assert max(paint_ms, data_ms) < PAINT_MS_MAX
+        assert not complaints, complaints
