@@ -51,6 +51,7 @@ class _OpenPage:
         from sparkmirror.web.failures import FailureLog
         from sparkmirror.web.keeper import PageKeeper
         from sparkmirror.web.picture import Picture
+        from sparkmirror.web.plain import plain_page
         from sparkmirror.web.server import PageServer
 
         self._config = config
@@ -63,7 +64,8 @@ class _OpenPage:
         logging.getLogger("sparkmirror").addHandler(self._log)
         self._picture.put("about", _about(config))
         desk = Desk(self._picture, tuple(self._flows), self._curves, self._settings, self._ready, self._order)
-        self._keeper = PageKeeper(lambda: PageServer(config.status, health, {}, desk))
+        documents = {"/status.txt": partial(plain_page, self._picture)}
+        self._keeper = PageKeeper(lambda: PageServer(config.status, health, documents, desk))
         self._jobs = [_often("page address", self._keeper)]
         self._jobs[0].start()
 

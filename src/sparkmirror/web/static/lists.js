@@ -65,6 +65,7 @@ export class Partitions {
     fill(this.flow, h("option", { value: "" }, "all flows"), flows.map((name) => h("option", { value: name }, name)));
     this.flow.value = flows.includes(chosen) ? chosen : "";
     this.flow.hidden = flows.length < 2;
+    this.table.leave("Flow", flows.length < 2);
     const matches = matcher(this.field.value);
     const found = all.filter((row) => (!this.flow.value || row.flow === this.flow.value) && matches(row.topic, row.flow, row.reason, `${row.topic}-${row.partition}`));
     const states = { "": found.length, FAILED: 0, WAITING: 0, PAUSED: 0, BEHIND: 0 };
@@ -172,6 +173,7 @@ export class Groups {
   }
 
   show() {
+    this.table.leave("Flow", this.live.flows().length < 2);
     const ends = new Map(this.live.rows("partitions").map((row) => [`${row.flow} ${row.topic} ${row.partition}`, row.end]));
     const matches = matcher(this.field.value);
     const rows = this.live.rows("groups").filter((row) => matches(row.group, row.topic, row.flow));
@@ -208,6 +210,7 @@ export class Gaps {
   }
 
   show() {
+    this.table.leave("Flow", this.live.flows().length < 2);
     this.table.show(this.live.rows("gaps").sort((a, b) => b.at - a.at));
   }
 }

@@ -84,7 +84,7 @@ export class Overview {
       { class: "panel flow", "aria-label": flow.name },
       h("header", {}, h("h2", {}, flow.name), badge(flow.state), h("span", { class: "grow" }), button),
       flow.reason ? h("p", { class: "reason" }, flow.reason, flow.retry_at_ms ? ` Next try at ${clock(flow.retry_at_ms)}.` : "") : null,
-      flow.unseen ? h("p", { class: "reason" }, flow.unseen) : null,
+      [flow.unseen, flow.problem].filter(Boolean).map((sentence) => h("p", { class: "reason" }, sentence)),
       h(
         "div",
         { class: "curves" },

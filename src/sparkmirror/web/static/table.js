@@ -23,6 +23,7 @@ export class LongTable {
     made += 1;
     this.id = `table-${made}`;
     this.columns = columns;
+    this.left = new Set();
     this.open = open;
     this.settle = settle ?? (() => {});
     this.head = h("div", { class: "tr head", role: "row" });
@@ -79,8 +80,16 @@ export class LongTable {
     return keyed.map(([, , row]) => row);
   }
 
+  /** Leave a column out, or take it in again. */
+  leave(title, out) {
+    if (this.left.has(title) === out) return;
+    if (out) this.left.add(title);
+    else this.left.delete(title);
+    this.#layOut();
+  }
+
   #layOut() {
-    this.#columns = this.columns.filter((column) => !(column.wide && narrow.matches));
+    this.#columns = this.columns.filter((column) => !(column.wide && narrow.matches) && !this.left.has(column.title));
     this.element.style.setProperty("--columns", this.#columns.map((column) => (narrow.matches ? column.phone ?? column.width : column.width)).join(" "));
     this.head.replaceChildren(...this.#columns.map((column) => this.#title(column)));
     this.show(this.#rows);

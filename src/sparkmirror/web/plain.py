@@ -1,0 +1,47 @@
+"""The page as plain text, `/status.txt`, for a terminal and for browsers without JavaScript. Served by `engine.page`.
+
+Made of what the picture tells, so it says what the page says.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sparkmirror.clock import show_age
+from sparkmirror.status.records import PartitionState
+from sparkmirror.status.table import make_table, page_lines, show_text
+from sparkmirror.web.picture import Picture
+
+_SHOWN_MAX: Final = 100
+
+
+def plain_page(picture: Picture) -> tuple[bytes, str]:
+    """As a document of `web.app`."""
+    told = picture.since(0)
+    text = "\n".join(render_state(told, time.time_ns() // 1_000_000))
+    return f"{text}\n".encode(), "text/plain; charset=utf-8"
+
+
+def render_state(told: Mapping[str, Any], now_ms: int) -> list[str]:
+    """A line for each flow, then its partitions that do not run; the last failures at the end."""
+    flows = [part for name, part in told["parts"].items() if name.startswith("flow/")]
+    lines = [line for flow in flows for line in _flow(flow, told["rows"].get(f"partitions/{flow['name']}", ()), now_ms)]
+    failures = told["parts"].get("failures", ())
+    lines += ["", "The last warnings and errors:"] if failures else []
+    lines += [f"  {one['level']} {show_text(one['text'])}" for one in failures[:_SHOWN_MAX]]
+    return lines or ["The mirror is starting."]
+
+
+def _flow(flow: Mapping[str, Any], rows: Sequence[Sequence[Any]], now_ms: int) -> list[str]:
+    since_ms = flow["behind_since_ms"]
+    behind = "nothing behind" if since_ms is None else f"{show_age(max(now_ms - since_ms, 0) / 1000)} behind"
+    rate = f"{flow['records_per_second']:,.0f} records/s"
+    lines = [f"{flow['name']}: {flow['state']}, {rate}, lag {flow['lag_records']:,}, {behind}"]
+    lines += [f"  {show_text(sentence)}" for sentence in (flow["reason"], flow["unseen"], flow["problem"]) if sentence]
+    halted = [row for row in rows if row[3] != PartitionState.RUNNING]
+    if halted:
+        shown = [(row[1], row[2], row[3], row[11]) for row in sorted(halted, key=lambda row: row[1:3])]
+        lines += page_lines([make_table(("topic", "partition", "state", "reason"), shown[:_SHOWN_MAX], indent=2)])
+    if (more := len(halted) - _SHOWN_MAX) > 0:
+        lines.append(f"  and {more} more")
+    return lines

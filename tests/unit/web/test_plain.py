@@ -1,0 +1,48 @@
+"""The page as plain text."""
+
+from sparkmirror.model import FlowName
+from sparkmirror.status.board import StatusBoard
+from sparkmirror.web.picture import Picture
+from sparkmirror.web.plain import plain_page
+from sparkmirror.web.sight import Pace, flow_part
+
+
+def text_of(picture: Picture) -> str:
+    body, content_type = plain_page(picture)
+    assert content_type.startswith("text/plain")
+    return body.decode()
+
+
+def test_a_mirror_that_has_told_nothing_is_starting() -> None:
+    assert text_of(Picture()) == "The mirror is starting.\n"
+
+
+def test_each_flow_has_a_line_and_below_it_what_does_not_run() -> None:
+    picture = Picture()
+    picture.put("flow/A->B", flow_part(FlowName("A", "B"), StatusBoard("A"), 0, Pace(1200.0), [], []))
+    rows = {
+        number: (
+            "orders",
+            number,
+            "FAILED" if number else "RUNNING",
+            1,
+            2,
+            0.0,
+            0.0,
+            None,
+            None,
+            "A.orders",
+            "too large",
+            1,
+        )
+        for number in range(150)
+    }
+    picture.replace_rows("partitions/A->B", rows)
+    failure = {"level": "WARNING", "text": "A->B: it failed\x1b[2J", "times": 1}
+    picture.put("failures", [failure])
+    lines = text_of(picture).splitlines()
+    assert lines[0] == "A->B: STARTING, 1,200 records/s, lag 0, nothing behind"
+    assert lines[1].split() == ["topic", "partition", "state", "reason"]
+    assert lines[2].split(maxsplit=3) == ["orders", "1", "FAILED", "too large"]
+    assert lines[102] == "  and 49 more"
+    assert lines[-1] == "  WARNING A->B: it failed\\x1b[2J"
