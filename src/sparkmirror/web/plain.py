@@ -40,7 +40,7 @@ def _flow(flow: Mapping[str, Any], rows: Sequence[Sequence[Any]], now_ms: int) -
     lines += [f"  {show_text(sentence)}" for sentence in (flow["reason"], flow["unseen"], flow["problem"]) if sentence]
     halted = [row for row in rows if row[3] != PartitionState.RUNNING]
     if halted:
-        shown = [(row[1], row[2], row[3], row[11]) for row in sorted(halted, key=lambda row: row[1:3])]
+        shown = [(row[1], row[2], row[3], row[11]) for row in sorted(halted, key=lambda row: (row[1], row[2]))]
         lines += page_lines([make_table(("topic", "partition", "state", "reason"), shown[:_SHOWN_MAX], indent=2)])
     if (more := len(halted) - _SHOWN_MAX) > 0:
         lines.append(f"  and {more} more")
