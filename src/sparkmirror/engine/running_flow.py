@@ -24,8 +24,20 @@ log = logging.getLogger(__name__)
 
 _RESTART_SECONDS = 1.0
 _RESTART_SECONDS_MAX = 30.0
+_HEALTHY_SECONDS = 60.0
+"""A query that ran for so long was in order: its failure is the first of a new row."""
 _FENCED_SECONDS_MAX = 3.0
 _RAISED = re.compile(r"[\w.]+(?:Error|Exception): ")
+
+
+def count_failures(before: int, ran_seconds: float) -> int:
+    """How many failures in a row there were, with one more after `ran_seconds`."""
+    return 1 if ran_seconds >= _HEALTHY_SECONDS else before + 1
+
+
+def restart_pause_seconds(failures: int) -> float:
+    """How long to wait after so many failures in a row: 1 s, 2 s, 4 s … 30 s."""
+    return min(_RESTART_SECONDS * 2.0 ** min(failures - 1, 10), _RESTART_SECONDS_MAX)
 
 
 class RunningFlow:
@@ -45,6 +57,7 @@ class RunningFlow:
         self._scratch = scratch
         self._once = once
         self._starts = 0
+        self._failures = 0
         self._restart_at = 0.0
         self.query: StreamingQuery | None = None
 
@@ -146,7 +159,8 @@ class RunningFlow:
             self._rest(str(problem.args[0]))
 
     def _rest(self, reason: str) -> None:
-        pause = min(_RESTART_SECONDS * 2 ** min(self._starts - 1, 10), _RESTART_SECONDS_MAX)
+        self._failures = count_failures(self._failures, time.monotonic() - self._started_at)
+        pause = restart_pause_seconds(self._failures)
         event = {"event": "flow-restarting", "figures": {"retry_seconds": pause}}
         log.warning("%s: the query failed and starts again in %.0f s: %s", self.flow.name, pause, reason, extra=event)
         self._restart_at = time.monotonic() + pause
