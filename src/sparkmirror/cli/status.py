@@ -51,6 +51,7 @@ def _print(pages: "list[FlowPage]", args: argparse.Namespace) -> None:
 
 
 def _look(flow: "FlowConfig", chosen: "Selection") -> "FlowPage":
+    from sparkmirror.engine.processes import list_processes
     from sparkmirror.status.flow_page import FlowPage, list_places
     from sparkmirror.sync.sides import ledger_offsets
 
@@ -61,7 +62,7 @@ def _look(flow: "FlowConfig", chosen: "Selection") -> "FlowPage":
     offsets = {where: offset for where, offset in ledger_offsets(flow).items() if chosen.covers(where)}
     ends, problem = _ends(flow, offsets)
     places = list_places(report.status, offsets, ends)
-    return FlowPage(flow.name, at_ms, report.status, report.at_ms, places, problem)
+    return FlowPage(flow.name, at_ms, report.status, report.at_ms, places, problem, list_processes(flow))
 
 
 def _ends(flow: "FlowConfig", partitions: "Collection[TopicPartition]") -> "tuple[dict[TopicPartition, int], str]":

@@ -36,12 +36,13 @@ class MembershipLost(ClusterError):
 
 
 class Peer(NamedTuple):
-    """A member as the coordinator describes it. `metadata` is empty while the group is being rebalanced."""
+    """A member as the coordinator describes it; without metadata and assignment while the group is rebalanced."""
 
     member_id: str
     client_id: str
     client_host: str
     metadata: bytes
+    assignment: bytes
 
 
 class Membership:
@@ -172,6 +173,12 @@ class Membership:
 def list_peers(admin: Admin, group: str) -> list[Peer]:
     """All members of one of our groups now, [] when it has none. Raises ClusterError."""
     return [
-        Peer(one.member_id, one.client_id, one.client_host.removeprefix("/"), bytes(one.member_metadata))
+        Peer(
+            one.member_id,
+            one.client_id,
+            one.client_host.removeprefix("/"),
+            bytes(one.member_metadata),
+            bytes(one.member_assignment),
+        )
         for one in describe_group(admin, group)
     ]

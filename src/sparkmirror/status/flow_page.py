@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from sparkmirror.clock import show_age, show_moment
 from sparkmirror.model import FlowName, TopicPartition
@@ -39,11 +39,22 @@ class PartitionPlace:
         }
 
 
+class ProcessShown(Protocol):
+    """A process that runs the flow (`engine.processes`)."""
+
+    @property
+    def sentence(self) -> str:
+        """What it runs, for a person."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+
+
 @dataclass(frozen=True, slots=True)
 class FlowPage:
     """One flow. `status` is what its latest run reported last, at `reported_at_ms`; None if none ever did.
 
-    `source_problem` says why the ends of the source are not known.
+    `source_problem` says why the ends of the source are not known. `processes` are those that run the flow now.
     """
 
     flow: FlowName
@@ -52,6 +63,7 @@ class FlowPage:
     reported_at_ms: int
     places: tuple[PartitionPlace, ...]
     source_problem: str = ""
+    processes: tuple[ProcessShown, ...] = ()
 
     @property
     def lag_records(self) -> int | None:
@@ -69,6 +81,7 @@ class FlowPage:
             "gaps": None if status is None else status.gaps,
             "lost_records": None if status is None else status.lost_records,
             "problem": self.source_problem or ("" if status is None else status.problem),
+            "processes": [process.as_json() for process in self.processes],
             "partitions": [place.as_json() for place in self.places],
         }
 
@@ -102,7 +115,7 @@ def render_page(page: FlowPage, *, whole: bool) -> Page:
     if page.status is None:
         return [f"{page.flow}: no run has reported"]
     shown = [place for place in page.places if whole or place.state is not PartitionState.RUNNING]
-    parts: Page = [_headline(page, page.status)]
+    parts: Page = [_headline(page, page.status), *(f"  {process.sentence}" for process in page.processes)]
     if page.source_problem:
         parts.append(f"  {page.source_problem}")
     if shown:
