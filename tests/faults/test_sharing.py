@@ -71,3 +71,28 @@ def test_a_process_that_slept_over_its_epochs_end_does_not_take_tasks_back(story
     arrival = story.arrival()
     arrival.assert_complete(writer.produced)
     assert arrival.repeats() == 0
+
+
+@pytest.mark.long
+def test_a_changed_file_is_taken_up_by_restarting_one_process_after_the_other(story: Story) -> None:
+    """And while two files say something else of the flow, both processes say whose is obeyed."""
+    changed = ("producer.linger.ms = 7", "epoch.seconds = 300")
+    with story.writer() as writer, story.run() as first, story.run() as second:
+        wait_until_shared(first, second)
+        story.wait_until_close(first, writer)
+        with story.run(lines=changed) as third:
+            wait_until(lambda: tasks_of(third) == {0, 1}, "the changed file is obeyed", 90)
+            wait_until(lambda: not tasks_of(first) and not tasks_of(second), "the others run nothing", 10)
+            assert "its file was changed later and is obeyed, so this process runs nothing" in first.errors
+            assert "this process's file was changed later and is obeyed" in third.errors
+            story.wait_until_close(third, writer)
+            first.stop(30)
+            second.stop(30)
+            with story.run(lines=changed) as fourth:
+                wait_until(lambda: len(tasks_of(third)) == len(tasks_of(fourth)) == 1, "both share", 90)
+                story.wait_for_all(third, writer)
+                fourth.stop(30)
+                third.stop(30)
+    arrival = story.arrival()
+    arrival.assert_complete(writer.produced)
+    assert arrival.repeats() == 0, "nobody was killed"

@@ -1,0 +1,63 @@
+"""The wheel has all that the package needs, and what it installs works where there is no repository."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from sparkmirror import __version__
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as pip builds it, from a copy, so that nothing is left in the repository."""
+    directory = tmp_path_factory.mktemp("wheel")
+    tree = directory / "tree"
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, tree], check=True)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*build, "--wheel-dir", directory, tree], check=True)
+    (found,) = directory.glob("*.whl")
+    return found
+
+
+@pytest.mark.long
+def test_the_wheel_holds_every_file_of_the_package_and_its_version(wheel: Path) -> None:
+    assert wheel.name == f"sparkmirror-{__version__}-py3-none-any.whl"
+    tracked = subprocess.run(
+        ["git", "ls-files", "src/sparkmirror"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split()
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert {str(Path(name).relative_to("src")) for name in tracked} <= names
+    assert "sparkmirror/py.typed" in names
+    assert not [name for name in names if name.startswith(("tests", "bench"))]
+
+
+@pytest.mark.long
+def test_what_the_wheel_installs_works_without_the_repository(wheel: Path, tmp_path: Path) -> None:
+    """Dependencies are those of this environment: that they can be had is pip's matter."""
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env/bin/python"
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", wheel]
+    subprocess.run(install, check=True)
+    (home,) = (tmp_path / "env/lib").glob("python*/site-packages")
+    (home / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+
+    def run(*arguments: str) -> str:
+        command = [tmp_path / "env/bin/sparkmirror", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout
+
+    assert json.loads(run("version", "--format", "json"))["sparkmirror"] == __version__
+    assert "two Kafka brokers" in run("demo", "--help")
+    where = [python, "-c", "import sparkmirror; print(sparkmirror.__file__)"]
+    said = subprocess.run(where, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout
+    assert str(home) in said, "the installed one, not the repository's"
