@@ -46,7 +46,7 @@ def test_what_the_wheel_installs_works_without_the_repository(wheel: Path, tmp_p
     """Dependencies are those of this environment: that they can be had is pip's matter."""
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env/bin/python"
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", wheel]
+    install = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", wheel]
     subprocess.run(install, check=True)
     (home,) = (tmp_path / "env/lib").glob("python*/site-packages")
     (home / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
