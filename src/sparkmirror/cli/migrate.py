@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, read_file
 from sparkmirror.cli.output import add_format, show
 from sparkmirror.cli.procedure import add_endings, end, journal_of, only_flow, tell
-from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.cli.verify import check_sample, tell_progress
+from sparkmirror.errors import ClusterUnreachable, ConfigError
 
 if TYPE_CHECKING:
     from sparkmirror.config.flows import FlowConfig, MirrorConfig
@@ -50,6 +51,9 @@ def execute(args: argparse.Namespace) -> int:
     from sparkmirror.sync.sides import open_sides
     from sparkmirror.sync.steps import take_steps, undo_steps
 
+    check_sample(args.sample)
+    if args.quiet_seconds < 0:
+        raise ConfigError(f"`--quiet-seconds {args.quiet_seconds:g}`: this takes a number of seconds from 0 on")
     config = read_file(args)
     flow = only_flow(config, args)
     journal = journal_of(flow, "migrate")
@@ -114,7 +118,6 @@ def _steps(
 
 
 def _verify(config: "MirrorConfig", flow: "FlowConfig", args: argparse.Namespace) -> "FlowReport":
-    from sparkmirror.cli.verify import tell_progress
     from sparkmirror.verify.job import Choice, verify_flow
     from sparkmirror.verify.session import comparing_session
 

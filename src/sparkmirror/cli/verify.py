@@ -55,16 +55,34 @@ def execute(args: argparse.Namespace) -> int:
 
     check_pattern(args.topic)
     sample = (100.0 if args.continuous is None else _CONTINUOUS_PERCENT) if args.sample is None else args.sample
-    if not 0 < sample <= 100:
-        raise ConfigError(f"`--sample {sample:g}`: a percentage is more than 0 and at most 100")
+    check_sample(sample)
+    _check(args)
     config = read_file(args)
     choice = Choice(Selection(args.topic).covers, sample, args.seed)
     with tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
         if args.continuous is not None:
             return _watch(config, choice, Path(scratch), args)
         reports = _verify(config, choice, Path(scratch), args)
+    if not any(report.chosen for report in reports):
+        raise SparkMirrorError("No mirrored topic is to be compared.", "See `sparkmirror topics`; is --topic right?")
     _publish(reports, args)
     return exit_status(reports)
+
+
+def check_sample(percent: float) -> None:
+    """Raises ConfigError for what cannot be a share."""
+    if not 0 < percent <= 100:
+        raise ConfigError(f"`--sample {percent:g}`: a percentage is more than 0 and at most 100")
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Before hours of work, not after."""
+    if args.continuous is not None and args.continuous <= 0:
+        raise ConfigError(f"`--continuous {args.continuous:g}`: this takes a number of seconds above 0")
+    if args.continuous is not None and args.html is not None:
+        raise ConfigError("`--continuous` and `--html` exclude each other: a page is of one comparison")
+    if args.html is not None and not args.html.absolute().parent.is_dir():
+        raise ConfigError(f"`--html {args.html}`: there is no directory {args.html.absolute().parent}")
 
 
 def _verify(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argparse.Namespace) -> "list[FlowReport]":

@@ -123,7 +123,15 @@ def _report(
     ]
     at = datetime.now(UTC).isoformat(timespec="seconds")
     return FlowReport(
-        flow.name, tuple(partitions), found.gaps, found.skipped, found.behind, seconds, choice.sample_percent, at
+        flow.name,
+        tuple(partitions),
+        found.gaps,
+        found.skipped,
+        found.behind,
+        seconds,
+        choice.sample_percent,
+        at,
+        found.chosen,
     )
 
 

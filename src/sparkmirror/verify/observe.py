@@ -22,12 +22,16 @@ _TIMES = "message.timestamp.type"
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """`behind` counts the source offsets that are not mirrored yet; `skipped` says what is not compared, and why."""
+    """`behind` counts the source offsets that are not mirrored yet; `skipped` says what is not compared, and why.
+
+    Partitions that were wanted and are mirrored are `chosen`.
+    """
 
     standings: tuple[Standing, ...]
     gaps: tuple[Gap, ...]
     behind: int
     skipped: Mapping[str, str]
+    chosen: int
 
 
 def observe(flow: FlowConfig, wanted: Callable[[TopicPartition], bool]) -> Observed:
@@ -42,6 +46,7 @@ def observe(flow: FlowConfig, wanted: Callable[[TopicPartition], bool]) -> Obser
         )
     with open_admin(flow.source, "verify") as source, open_admin(flow.target, "verify") as target:
         partitions = [where for where in mirrored_partitions(flow, source) if wanted(where)]
+        chosen = len(partitions)
         skipped = _skipped(flow, source, target, partitions)
         partitions = [where for where in partitions if where.topic not in skipped]
         standings = _standings(flow, source, target, partitions)
@@ -49,7 +54,7 @@ def observe(flow: FlowConfig, wanted: Callable[[TopicPartition], bool]) -> Obser
     skipped |= {str(where): "its leader does not answer" for where in sorted(silent)}
     behind = sum(max(one.source_end - max(one.position, one.source_start), 0) for one in standings)
     gaps = tuple(gap for gap in ledger_gaps(flow) if wanted(gap.partition))
-    return Observed(tuple(_with_gaps(standings, gaps)), gaps, behind, skipped)
+    return Observed(tuple(_with_gaps(standings, gaps)), gaps, behind, skipped, chosen)
 
 
 def _skipped(flow: FlowConfig, source: Admin, target: Admin, partitions: Iterable[TopicPartition]) -> dict[str, str]:

@@ -58,7 +58,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class FlowReport:
-    """One flow. `behind` source offsets were not mirrored yet; `sample_percent` of the spans were compared."""
+    """One flow, of which `chosen` partitions were to be compared.
+
+    `behind` source offsets were not mirrored yet; `sample_percent` of the spans were compared.
+    """
 
     flow: FlowName
     partitions: tuple[Compared, ...]
@@ -68,6 +71,7 @@ class FlowReport:
     seconds: float = 0.0
     sample_percent: float = 100.0
     at: str = ""
+    chosen: int = 0
 
     @property
     def verdict(self) -> str:
