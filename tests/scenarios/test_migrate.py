@@ -45,8 +45,12 @@ def test_a_migration_that_is_killed_goes_on_where_it_was(
     report = json.loads(ended.output)
     assert list(report["steps"]) == ["copy", "follow", "verify", "groups"]
     assert "equal: 300,300 records of 3 partitions" in report["steps"]["verify"]
-    assert_whole_repeats(read_topic(source, topic), read_topic(target, remote), topic)
-    assert sum(committed(target, group, remote).values()) == 100
+    ours, theirs = read_topic(source, topic), read_topic(target, remote)
+    assert_whole_repeats(ours, theirs, topic)
+    places, remote_places = committed(source, group, topic), committed(target, group, remote)
+    assert sum(places.values()) == 100
+    for partition, offset in places.items():
+        assert theirs[partition][remote_places[partition]] == ours[partition][offset], "the group reads on there"
 
     assert "nothing is undone" in migrate("--finish").finish().errors
     again = migrate().finish()

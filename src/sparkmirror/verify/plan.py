@@ -17,6 +17,8 @@ from sparkmirror.verify.span import Span, Stretch
 SPAN_OFFSETS: Final = 500_000
 """Of one Spark task: half a second of reading at a gigabyte a second, where records have a kilobyte."""
 _STRETCHES_MAX: Final = 1000
+_REGION_MAX: Final = 500_000
+"""Target offsets between two stretches: what is there is compared in memory, some 300 MB for so many."""
 _TAIL_MAX: Final = 50_000
 """Target records behind the offset map that are looked at: a mirror that runs notes where they lie once a second."""
 
@@ -25,7 +27,8 @@ BEFORE: Final = "mirroring began behind them"
 SOURCE_DELETED: Final = "the source has deleted them"
 TARGET_DELETED: Final = "the target has deleted them"
 SOURCE_ENDS: Final = "the source's log ends before them"
-UNPROVEN: Final = (NO_MAP,)
+COARSE: Final = "the offset map is coarse there"
+UNPROVEN: Final = (NO_MAP, COARSE)
 """Reasons that leave open whether what both sides hold is the same."""
 
 
@@ -76,12 +79,52 @@ def plan_spans(standing: Standing, span_offsets: int = SPAN_OFFSETS) -> tuple[li
     whole = [Stretch(*one) for one in found.stretches()]
     kept = [clipped for stretch in whole if (clipped := _clip(stretch, standing)) is not None]
     left_out += _clipped(standing, whole, kept)
-    from_begin = not whole or (bool(kept) and kept[0] == whole[0])
-    if not kept and not from_begin:
+    from_begin = standing.source_start <= begin.first and standing.target_start <= begin.target
+    if not from_begin:
+        left_out += _head_lost(standing, begin.first, whole[0].first if whole else found.end_source)
+    if not from_begin and not kept:
         return [], left_out
-    first, target_first = (begin.first, begin.target) if from_begin else (kept[0].first, kept[0].target)
-    end, target_end = _ends(standing, found)
-    return list(_cut(standing, kept, (first, target_first), (end, target_end), span_offsets)), left_out
+    first = (begin.first, begin.target) if from_begin else (kept[0].first, kept[0].target)
+    spans: list[Span] = []
+    for group in _groups(kept, first, _ends(standing, found)):
+        if isinstance(group, _Coarse):
+            left_out += _uncompared(standing, group.first, group.end, COARSE)
+        else:
+            spans += _cut(standing, group.stretches, group.first, group.end, span_offsets)
+    return spans, left_out
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Stretches with what lies between them, from a source and target offset up to another."""
+
+    stretches: tuple[Stretch, ...]
+    first: tuple[int, int]
+    end: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Coarse:
+    """Source offsets of a region that is too large to be compared."""
+
+    first: int
+    end: int
+
+
+def _groups(stretches: Sequence[Stretch], first: tuple[int, int], end: tuple[int, int]) -> Iterator[_Group | _Coarse]:
+    """All of it, in order, parted at regions that are too large."""
+    inside: list[Stretch] = []
+    at = begin = first
+    for stretch in (*stretches, None):
+        following = end if stretch is None else (stretch.first, stretch.target)
+        if following[1] - at[1] > _REGION_MAX:
+            yield _Group(tuple(inside), begin, at)
+            yield _Coarse(at[0], following[0])
+            inside, begin = [], following
+        if stretch is not None:
+            inside.append(stretch)
+            at = (stretch.end, stretch.target_end)
+    yield _Group(tuple(inside), begin, end)
 
 
 def choose_sample(spans: Iterable[Span], percent: float, random: Random, *, of_each: bool = True) -> list[Span]:
@@ -99,6 +142,13 @@ def _before_map(standing: Standing, first: int, target: int) -> Iterator[Uncompa
     """A map that begins where the target's log does has nothing before it to speak of."""
     reason = BEFORE if target <= standing.target_start else NO_MAP
     yield from _uncompared(standing, standing.source_start, first, reason)
+
+
+def _head_lost(standing: Standing, first: int, end: int) -> Iterator[Uncompared]:
+    """Before the first stretch, of which a side has deleted some: nobody knows what corresponds to the rest."""
+    deleted = min(max(standing.source_start, first), end)
+    yield from _uncompared(standing, first, deleted, SOURCE_DELETED)
+    yield from _uncompared(standing, deleted, end, COARSE)
 
 
 def _uncompared(standing: Standing, first: int, end: int, reason: str) -> Iterator[Uncompared]:

@@ -32,8 +32,10 @@ def match_regions(span: Span, found: Findings, read: Read) -> None:
     for region, loose, loose_target in zip(
         span.regions, found.loose_source.tolist(), found.loose_target.tolist(), strict=True
     ):
-        if loose or loose_target:
+        if loose_target:
             _match_region(span, region, found, read)
+        elif loose:
+            _note_missing(span, region, found, read, loose, region.first)
 
 
 def _match_region(span: Span, region: Region, found: Findings, read: Read) -> None:
@@ -44,25 +46,21 @@ def _match_region(span: Span, region: Region, found: Findings, read: Read) -> No
     followed = follow(ours.digests, theirs.digests, ours.rows_below(region.first), ours.rows_below(region.end))
     found.equal += followed.equal
     found.repeated += followed.repeated
-    _note_missing(span, region, followed, ours, theirs, found, read)
+    if followed.first_missing is not None:
+        _note_missing(span, region, found, read, followed.missing, ours.offsets[followed.first_missing[0]])
     _note_surplus(span, region, followed, ours, theirs, found, read)
 
 
-def _note_missing(
-    span: Span, region: Region, followed: Followed, ours: _Log, theirs: _Log, found: Findings, read: Read
-) -> None:
-    if followed.first_missing is None:
-        return
+def _note_missing(span: Span, region: Region, found: Findings, read: Read, records: int, from_offset: int) -> None:
+    """So many records of the region are not on the target; the first of them is at or behind `from_offset`."""
     if _is_ledgered(span, region):
-        found.lost += followed.missing
+        found.lost += records
     elif span.target_compacted:
-        found.holes += followed.missing
+        found.holes += records
     else:
-        row, there = followed.first_missing
-        found.missing += followed.missing
-        upstream = ours.offsets[row]
-        one = _see(read, False, upstream)
-        found.note(Difference(MISSING, upstream, _offset(theirs, there, region.target_end), one.as_json()))
+        found.missing += records
+        one = _see(read, False, from_offset, region.end)
+        found.note(Difference(MISSING, one.offset, region.target_end, one.as_json()))
 
 
 def _note_surplus(
@@ -75,7 +73,7 @@ def _note_surplus(
     else:
         row, there = followed.first_surplus
         found.surplus += followed.surplus
-        other = _see(read, True, theirs.offsets[there])
+        other = _see(read, True, theirs.offsets[there], region.target_end)
         found.note(Difference(SURPLUS, _offset(ours, row, region.end), other.offset, None, other.as_json()))
 
 
@@ -102,7 +100,6 @@ def _digest(record: Seen, *, with_time: bool) -> bytes:
     return blake2b(repr(record.content(with_time=with_time)).encode(), digest_size=_DIGEST_BYTES).digest()
 
 
-def _see(read: Read, is_target: bool, offset: int) -> Seen:
-    return next(
-        record for part in read(is_target, offset, offset + 1) for record in records_of(part, offset, offset + 1)
-    )
+def _see(read: Read, is_target: bool, offset: int, end: int) -> Seen:
+    """The first record from an offset on."""
+    return next(record for part in read(is_target, offset, end) for record in records_of(part, offset, end))

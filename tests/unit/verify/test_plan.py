@@ -71,6 +71,28 @@ def test_between_stretches_there_are_regions_and_a_tail_behind_the_map() -> None
     assert one.target_end == 210 + 50_000, "a mirror that runs far ahead of its map is not chased"
 
 
+def test_what_the_map_is_too_coarse_for_is_left_out_and_said() -> None:
+    found = mapped((0, 100, 0))
+    found.append_unknown(100, 1_000_000)
+    found.append(1_000_100, 50, 1_000_100)
+    spans, rest = plan_spans(standing(found))
+    assert [(one.first, one.end, one.target_first, one.target_end) for one in spans] == [
+        (0, 100, 0, 100), (1_000_100, 1_000_150, 1_000_100, 1_000_150)
+    ]  # fmt: skip
+    assert rest == [left_out(100, 1_000_100, plan.COARSE)]
+
+
+def test_a_coarse_beginning_is_compared_only_as_long_as_both_sides_have_all_of_it() -> None:
+    found = mapped((0, 10, 0), (20, 10, 10))
+    found.shrink(1)
+    found.append(30, 50, 25)
+    spans, rest = plan_spans(standing(found))
+    assert ([one.first for one in spans], rest) == ([0], [])
+    spans, rest = plan_spans(standing(found, source_start=5))
+    assert [(one.first, one.target_first) for one in spans] == [(30, 25)]
+    assert rest == [left_out(0, 5, plan.SOURCE_DELETED), left_out(5, 30, plan.COARSE)]
+
+
 def test_ledgered_gaps_go_with_the_spans_they_touch() -> None:
     gap = Gap(HERE, "retention", 100, 105, "continue", 0)
     spans, _ = plan_spans(standing(mapped((0, 100, 0), (105, 300, 100)), gaps=(gap,)), span_offsets=150)
