@@ -1,6 +1,7 @@
-"""Keeps the journal of a failover or failback as a record on the cluster that stays: its flow's status topic there.
+"""Keeps the journal of a failover, failback or migration as a record on the cluster that stays: in its flow's status
+topic there.
 
-A person may go on from another machine. Used by `cli.failover` and `cli.failback`.
+A person may go on from another machine. Used by `cli.failover`, `cli.failback` and `cli.migrate`.
 """
 
 import json
@@ -27,7 +28,7 @@ def decode_journal(stored: bytes) -> Journal:
 
 
 class TopicJournal:
-    """The journal of one procedure (`failover`, `failback`) of one flow; a `JournalStore`."""
+    """The journal of one procedure (`failover`, `failback`, `migrate`) of one flow; a `JournalStore`."""
 
     def __init__(self, cluster: Cluster, topic: str, procedure: str, flow: FlowName) -> None:
         self._cluster = cluster
