@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
-from tests.oracle import Client
+from tests.oracle import Client, count_records
 from tests.scenarios.data import Note, make_topics, write
 from tests.scenarios.mirror import COMMAND, MirrorOnce, StartMirror, Verify, flow_file
 from tests.tampering import Change, append, batches_of, change_batch, flip_byte, replace_topic
@@ -151,6 +153,53 @@ def test_each_of_five_changes_is_found_among_ten_million_records(
     (report,) = json.loads(output)
     print(f"changed: {report['seconds']} s for {report['records']} records")
     assert_found(report, page.read_text())
+
+
+@pytest.mark.long
+def test_a_mirror_that_runs_on_and_is_killed_in_between_is_equal_all_the_time(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path
+) -> None:
+    topic, alias = unique("busy"), unique("proof")
+    make_topics(source, {topic: 3})
+    text, file = flow_file(source, target, alias=alias, topics=topic), tmp_path / "mirror.properties"
+    file.write_text(text)
+    with steady_writer(source, topic):
+        first = start_mirror(text)
+        first.wait_until(lambda: count_records(target, f"{alias}.{topic}") > 1000, "it mirrors")
+        options = ("--continuous", "0.1", "--sample", "100", "--format", "json")
+        rounds = start_mirror(text, *options, program=(str(COMMAND), "verify", str(file)))
+        rounds.wait_until(lambda: rounds.output.count("\n") >= 4, "rounds beside a mirror that runs")
+        first.kill()
+        second = start_mirror(text)
+        reached = count_records(target, f"{alias}.{topic}")
+        second.wait_until(lambda: count_records(target, f"{alias}.{topic}") > reached + 2000, "it goes on")
+        before = rounds.output.count("\n")
+        rounds.wait_until(lambda: rounds.output.count("\n") >= before + 3, "rounds after the kill")
+    ended = rounds.stop(30)
+    second.stop()
+    found = [json.loads(line) for line in ended.output.splitlines()]
+    assert {report["verdict"] for report in found} == {"equal"}, found
+    assert found[-1]["records"] > found[0]["records"] > 0
+
+
+@contextmanager
+def steady_writer(client: Client, topic: str) -> Iterator[None]:
+    """Some thousand records a second, to three partitions, while this is open."""
+    stopping = Event()
+
+    def run() -> None:
+        number = 0
+        while not stopping.wait(0.05):
+            write(client, topic, (Note(b"%d" % at, b"k%d" % (at % 7), at % 3) for at in range(number, number + 150)))
+            number += 150
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(30)
 
 
 def many_batches(partition: int, count: int) -> Iterator[bytes]:

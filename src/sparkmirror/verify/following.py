@@ -12,9 +12,13 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Followed:
-    """Counts of records, and where the first of each kind of difference is: a row of the source's, of the target's."""
+    """Counts of records, and where the first of each kind of difference is: a row of the source's, of the target's.
+
+    Those `ahead` are the source's, from behind the rows that had to be there.
+    """
 
     equal: int = 0
+    ahead: int = 0
     repeated: int = 0
     missing: int = 0
     surplus: int = 0
@@ -44,8 +48,10 @@ def follow(source: Sequence[Hashable], target: Sequence[Hashable], start: int, m
             found.first_missing = found.first_missing or (reached, there)
         if row < reached:
             found.repeated += 1
-        else:
+        elif row < must_reach:
             found.equal += 1
+        else:
+            found.ahead += 1
         at = row + 1
         reached = max(reached, at)
     if reached < must_reach:

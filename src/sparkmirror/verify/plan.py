@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from sparkmirror.ledger.gaps import Gap
-from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.ledger.offset_map import OffsetMap, Segment
 from sparkmirror.model import TopicPartition
 from sparkmirror.verify.span import Span, Stretch
 
@@ -84,11 +84,11 @@ def plan_spans(standing: Standing, span_offsets: int = SPAN_OFFSETS) -> tuple[li
         left_out += _head_lost(standing, begin.first, whole[0].first if whole else found.end_source)
     if not from_begin and not kept:
         return [], left_out
-    first = (begin.first, begin.target) if from_begin else (kept[0].first, kept[0].target)
+    first = (begin.first, _begin_on_target(standing, begin)) if from_begin else (kept[0].first, kept[0].target)
     spans: list[Span] = []
     for group in _groups(kept, first, _ends(standing, found)):
         if isinstance(group, _Coarse):
-            left_out += _uncompared(standing, group.first, group.end, COARSE)
+            left_out.append(Uncompared(standing.source, group.first, group.end, COARSE))
         else:
             spans += _cut(standing, group.stretches, group.first, group.end, span_offsets)
     return spans, left_out
@@ -142,6 +142,11 @@ def _before_map(standing: Standing, first: int, target: int) -> Iterator[Uncompa
     """A map that begins where the target's log does has nothing before it to speak of."""
     reason = BEFORE if target <= standing.target_start else NO_MAP
     yield from _uncompared(standing, standing.source_start, first, reason)
+
+
+def _begin_on_target(standing: Standing, begin: Segment) -> int:
+    """Where the map begins; or the target's log, if all that the source has is mapped: the rest came again."""
+    return standing.target_start if standing.source_start == begin.first else begin.target
 
 
 def _head_lost(standing: Standing, first: int, end: int) -> Iterator[Uncompared]:

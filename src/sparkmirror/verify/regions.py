@@ -23,6 +23,10 @@ class _Log:
     offsets: list[int] = field(default_factory=list)
     digests: list[bytes] = field(default_factory=list)
 
+    def add(self, record: Seen, span: Span) -> None:
+        self.offsets.append(record.offset)
+        self.digests.append(_digest(record, with_time=span.with_times and not span.may_clamp))
+
     def rows_below(self, offset: int) -> int:
         return sum(one < offset for one in self.offsets)
 
@@ -40,12 +44,14 @@ def match_regions(span: Span, found: Findings, read: Read) -> None:
 
 def _match_region(span: Span, region: Region, found: Findings, read: Read) -> None:
     around = region.target_end - region.target_first
-    first, end = max(region.first - around, span.source_log_start), min(region.end + around, span.source_log_end)
-    ours = _read(span, read, False, first, end)
-    theirs = _read(span, read, True, region.target_first, min(region.target_end, span.target_log_end))
+    ours = _read_around(span, region, read, around)
+    theirs = _Log()
+    for record in _records(read, True, region.target_first, min(region.target_end, span.target_log_end)):
+        theirs.add(record, span)
     followed = follow(ours.digests, theirs.digests, ours.rows_below(region.first), ours.rows_below(region.end))
-    found.equal += followed.equal
-    found.repeated += followed.repeated
+    is_tail = region.end == span.end and region.target_end == span.target_end
+    found.equal += followed.equal + (followed.ahead if is_tail else 0)
+    found.repeated += followed.repeated + (0 if is_tail else followed.ahead)
     if followed.first_missing is not None:
         _note_missing(span, region, found, read, followed.missing, ours.offsets[followed.first_missing[0]])
     _note_surplus(span, region, followed, ours, theirs, found, read)
@@ -87,13 +93,19 @@ def _offset(log: _Log, row: int, otherwise: int) -> int:
     return log.offsets[row] if row < len(log.offsets) else otherwise
 
 
-def _read(span: Span, read: Read, is_target: bool, first: int, end: int) -> _Log:
-    log = _Log()
-    for part in read(is_target, first, end):
-        for record in records_of(part, first, end):
-            log.offsets.append(record.offset)
-            log.digests.append(_digest(record, with_time=span.with_times and not span.may_clamp))
+def _read_around(span: Span, region: Region, read: Read, records: int) -> _Log:
+    """The source's records of the region, some before it, and so many behind it, if there are."""
+    log, behind = _Log(), 0
+    for record in _records(read, False, max(region.first - records, span.source_log_start), span.source_log_end):
+        behind += record.offset >= region.end
+        if behind > records:
+            break
+        log.add(record, span)
     return log
+
+
+def _records(read: Read, is_target: bool, first: int, end: int) -> Iterator[Seen]:
+    return (record for part in read(is_target, first, end) for record in records_of(part, first, end))
 
 
 def _digest(record: Seen, *, with_time: bool) -> bytes:
@@ -102,4 +114,4 @@ def _digest(record: Seen, *, with_time: bool) -> bytes:
 
 def _see(read: Read, is_target: bool, offset: int, end: int) -> Seen:
     """The first record from an offset on."""
-    return next(record for part in read(is_target, offset, end) for record in records_of(part, offset, end))
+    return next(_records(read, is_target, offset, end))

@@ -12,7 +12,7 @@ from sparkmirror.verify.following import Followed, follow
         ("cdcdef", Followed(equal=4, repeated=2)),
         ("cdecdcdef", Followed(equal=4, repeated=5)),
         ("abcdef", Followed(equal=4, repeated=2)),
-        ("cdefgh", Followed(equal=6)),
+        ("cdefgh", Followed(equal=4, ahead=2)),
         ("cde", Followed(equal=3, missing=1, first_missing=(5, 3))),
         ("cef", Followed(equal=3, missing=1, first_missing=(3, 1))),
         ("cdXef", Followed(equal=4, surplus=1, first_surplus=(4, 2))),

@@ -63,6 +63,12 @@ def test_what_was_mirrored_before_the_map_began_is_not_proven() -> None:
     assert rest == [left_out(0, 50, plan.NO_MAP)]
 
 
+def test_what_the_target_has_before_the_map_is_compared_if_the_source_has_nothing_else_there() -> None:
+    """A first run was killed before it had noted anything."""
+    (one,), _ = plan_spans(standing(mapped((0, 100, 30))))
+    assert one.regions == (Region(0, 0, 0, 30),)
+
+
 def test_between_stretches_there_are_regions_and_a_tail_behind_the_map() -> None:
     found = mapped((0, 100, 0), (105, 100, 110))
     (one,), _ = plan_spans(standing(found, position=210, source_end=400, target_end=215))
@@ -129,7 +135,8 @@ def test_spans_cover_everything_once(steps: list[tuple[int, int, int]], size: in
         source, target = found.end_source, found.end_target
     spans, _ = plan_spans(standing(found), span_offsets=size)
     edges = [(one.first, one.target_first, one.end, one.target_end) for one in spans]
-    assert edges[0][:2] == (found.segments[0].first, found.segments[0].target)
+    begin = found.segments[0]
+    assert edges[0][:2] == (begin.first, 0 if begin.first == 0 else begin.target)
     assert edges[-1][2:] == (source, target)
     assert all(one[2:] == other[:2] for one, other in pairwise(edges))
     assert sum(stretch.records for one in spans for stretch in one.stretches) == sum(
