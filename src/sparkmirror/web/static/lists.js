@@ -119,10 +119,12 @@ export class Partitions {
     this.#asking = false;
   }
 
+  /** Whether the key means something here. */
   key(key) {
     const row = this.table.active;
-    if (key === "p" && row) this.orders.give(row.state === "PAUSED" ? "resume" : "pause", row);
-    if (key === "r" && row?.state === "FAILED") this.orders.give("retry", row);
+    const action = key === "p" && row ? (row.state === "PAUSED" ? "resume" : "pause") : key === "r" && row?.state === "FAILED" ? "retry" : "";
+    if (action) this.orders.give(action, row);
+    return Boolean(action);
   }
 
   #open(row) {

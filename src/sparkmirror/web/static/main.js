@@ -92,9 +92,8 @@ function press(event) {
   if (event.key >= "1" && event.key <= String(views.length)) location.hash = views[event.key - 1].title.toLowerCase();
   else if (event.key === "/" && field) field.focus();
   else if (event.key === "?") showKeys();
-  else if (current.key) return void current.key(event.key);
-  else return;
-  event.preventDefault();
+  else if (!current.key?.(event.key)) return;
+  event.preventDefault(); // Else the letter would go into the field of a dialog that it opens.
 }
 
 addEventListener("hashchange", turn);
