@@ -18,6 +18,9 @@ from tests.scenarios.mirror import Mirror, flow_file
 from sparkmirror.testing.kafka import KafkaCluster
 
 TOKEN, PASSWORD = "token-of-the-page-0001", "pass-of-a-store-0002"
+NAMELESS = """() => [...document.querySelectorAll("button, a, input, select, [role=img], [role=grid], [role=group]")]
+    .filter((one) => one.checkVisibility() && !(one.ariaLabel || one.textContent.trim() || one.labels?.length))
+    .map((one) => one.outerHTML)"""
 VIEWS = ("overview", "partitions", "groups", "gaps", "failover", "configuration", "log")
 
 
@@ -109,6 +112,7 @@ def test_a_person_looks_at_everything_and_pauses_and_resumes_a_partition(story: 
                 other.evaluate("view => { location.hash = view }", view)
                 _wait_for(other, view, story)
                 assert other.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{view} is too wide"
+                assert other.evaluate(NAMELESS) == [], f"{view}: what a screen reader cannot name"
                 keep_picture(other, f"status-{view}-{look}")
         write(story.source, story.topic, numbered(300, 600, partitions=3))
         page.keyboard.press("2")

@@ -47,6 +47,7 @@ class Guard:
             return
 
         begun = False
+        path = str(scope["path"])
 
         async def send_with_headers(message: Message) -> None:
             nonlocal begun
@@ -55,10 +56,10 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-                headers.setdefault("Cache-Control", "no-store")
+                headers.setdefault("Cache-Control", "no-cache" if path.startswith(_OPEN_BELOW) else "no-store")
             await send(message)
 
-        refused = self._judge(str(scope["method"]), str(scope["path"]), Headers(scope=scope))
+        refused = self._judge(str(scope["method"]), path, Headers(scope=scope))
         try:
             await (refused or self._app)(scope, receive, send_with_headers)
         except Exception as problem:  # It would reach a person as a stack trace of the server's.

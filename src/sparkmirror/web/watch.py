@@ -49,19 +49,25 @@ class FlowWatcher:
         self._sampled_at = self._listed_at = 0.0
 
     def __call__(self) -> None:
-        """Raises ClusterError while the target does not answer; the picture says so too."""
+        """While the target does not answer, the picture says so."""
         try:
-            bus = self._bus or self._connect()
-            bus.poll()
-            self._board = bus.board
-            if time.monotonic() - self._listed_at >= _LISTS_SECONDS:
-                self._listed_at = time.monotonic()
-                self._read_lists()
+            is_new = self._follow()
         except SparkMirrorError as problem:
             self.close()
-            self._show(f"What is on {self._flow.name.target} is not known now: {problem.args[0]}")
-            raise
-        self._show("")
+            self._show(f"What is on {self._flow.name.target} is not known now: {problem.args[0]}", is_new=False)
+            return
+        self._show("", is_new=is_new)
+
+    def _follow(self) -> bool:
+        """Take in what has come; whether the board has changed. Raises ClusterError."""
+        is_first = self._bus is None
+        bus = self._bus or self._connect()
+        count = bus.poll()
+        self._board = bus.board
+        if time.monotonic() - self._listed_at >= _LISTS_SECONDS:
+            self._listed_at = time.monotonic()
+            self._read_lists()
+        return is_first or count > 0
 
     def close(self) -> None:
         self._open.close()
@@ -100,7 +106,7 @@ class FlowWatcher:
                 rows[one.group, one.partition] = sight.group_row(one, record.timestamp_ms, upstream)
         return rows
 
-    def _show(self, unseen: str) -> None:
+    def _show(self, unseen: str, *, is_new: bool) -> None:
         name, board, status = self._flow.name, self._board, self._board.status()
         now = time.monotonic()
         self._pace.measure(now, status.records, status.bytes)
@@ -113,7 +119,8 @@ class FlowWatcher:
         is_starting = board.run != self._run()
         part = sight.flow_part(name, board, now_ms, self._pace, rates, lags, unseen, is_starting=is_starting)
         self._picture.put(f"flow/{name}", part)
-        self._picture.replace_rows(f"partitions/{name}", sight.partition_rows(board.partitions.values()))
+        if is_new:
+            self._picture.replace_rows(f"partitions/{name}", sight.partition_rows(board.partitions.values()))
 
     def curves_of(self, numbers: list[int]) -> dict[int, list[int]]:
         """The lag of partitions in the last minutes, by their rows' numbers."""

@@ -16,6 +16,7 @@ def of(*more: str) -> str:
 def test_order_and_other_flows_do_not_count_and_settings_of_the_flow_do() -> None:
     assert of("tasks.max = 2", "A->B.topics = x") == of("A->B.topics=x  ", "tasks.max=2")
     assert of("B->A.topics = y") == of(), "another flow's"
+    assert of("status.listen = localhost:8080") == of(), "each process has a page of its own"
     assert len({of(), of("tasks.max = 2"), of("A->B.topics = x"), of("B.producer.linger.ms = 5")}) == 4
 
 

@@ -42,6 +42,7 @@ def test_the_page_comes_with_headers_that_let_nothing_foreign_in(local: Served) 
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["x-frame-options"] == "DENY"
     assert "server" not in answer.headers
+    assert local.ask("/static/main.js").headers["cache-control"] == "no-cache"
 
 
 def test_a_document_is_what_its_maker_says(local: Served) -> None:
