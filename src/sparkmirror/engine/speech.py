@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from subprocess import Popen
 from typing import Any
@@ -36,8 +36,11 @@ class Voice(logging.Handler):
         self._repeats = Repeats()
 
     def emit(self, record: logging.LogRecord) -> None:
-        sentence: Sentence = getattr(record, "sentence", None) or Sentence.of(record)
-        self._write(self._repeats.take(sentence, time.monotonic()))
+        try:
+            sentence: Sentence = getattr(record, "sentence", None) or Sentence.of(record)
+            self._write(self._repeats.take(sentence, time.monotonic()))
+        except Exception:  # who listened is gone: no reason for the mirror to end
+            self.handleError(record)
 
     def look(self) -> None:
         """Say what was counted and is due."""
@@ -53,8 +56,9 @@ class Voice(logging.Handler):
         self._repeats = Repeats()
 
     def _write(self, sentences: list[Sentence]) -> None:
-        for one in sentences:
-            print(one.as_json() if self.how == "json" else one.as_text(), file=sys.stderr, flush=True)
+        with suppress(OSError):
+            for one in sentences:
+                print(one.as_json() if self.how == "json" else one.as_text(), file=sys.stderr, flush=True)
 
 
 class _Whisper(logging.Handler):
@@ -65,7 +69,10 @@ class _Whisper(logging.Handler):
         self._flow = flow
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(_MARK + Sentence.of(record, self._flow).packed(), file=sys.stderr, flush=True)
+        try:
+            print(_MARK + Sentence.of(record, self._flow).packed(), file=sys.stderr, flush=True)
+        except Exception:  # as above
+            self.handleError(record)
 
 
 def speak_as_driver(how: str = "text") -> None:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -99,6 +100,22 @@ def test_what_is_about_another_partition_or_only_information_is_not_counted() ->
         [told],
         [told],
     ]
+
+
+def test_nobody_listening_is_no_reason_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        def write(self, text: str) -> None:
+            raise BrokenPipeError
+
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    for speak in (speech.speak_as_driver, speech.speak_as_worker):
+        speak()
+        monkeypatch.setattr(sys, "stderr", Gone())
+        log.warning("%s: refused", ORDERS)
+        speech.look()
+        speech.finish()
 
 
 def test_what_was_counted_is_said_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
