@@ -127,6 +127,18 @@ def test_groups_stand_on_both_sides(verb: Verb) -> None:
     assert "  late " not in verb("groups", "--group", "bill.*")
 
 
+def test_plan_lag_and_translate_print_what_the_docs_show(
+    verb: Verb, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    examples.check("operating.md", "plan", verb("plan"))
+    examples.check("operating.md", "lag", verb("lag", "--group", "billing"))
+    told = verb("lag", "--group", "billing", "--format", "json")
+    lags = {(one["cluster"], one["partition"]): one["lag"] for one in told}
+    assert lags == {("east", 0): 29, ("east", 1): 0, ("backup", 0): 31, ("backup", 1): 2}
+    assert main(["offsets", "translate", str(file), "--offset", "orders:0:121", "--offset", "orders:1:40"]) == 0
+    examples.check("operating.md", "translate", capsys.readouterr().out)
+
+
 def test_tail_shows_what_arrives_with_its_offsets_on_both_sides(story: Story, file: Path) -> None:
     """Records written to the target, and the map that covers them, stand in for a mirror."""
     remote = TopicPartition("east.orders", 1)

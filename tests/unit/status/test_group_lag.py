@@ -1,5 +1,7 @@
 """The lines of `sparkmirror lag`."""
 
+from tests import examples
+
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.group_lag import list_lags, render_lags
 from sparkmirror.status.table import page_lines
@@ -9,11 +11,13 @@ FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 10)
 
 def test_a_line_for_each_partition_as_the_consumer_offset_checker_wrote_it() -> None:
     lags = list_lags("east", "mirror", {FIRST: 90, SECOND: 7}, {FIRST: 100, SECOND: 7})
-    assert page_lines(render_lags(lags)) == [
+    lines = page_lines(render_lags(lags))
+    assert lines == [
         "Group   Topic   Pid  Offset  logSize  Lag",
         "mirror  orders  0    90      100      10",
         "mirror  orders  10   7       7        0",
     ]
+    examples.check("mirrormaker1.md", "lag", "\n".join(lines))
 
 
 def test_what_is_not_known_is_said_so_and_nothing_is_behind_by_less_than_none() -> None:
