@@ -108,8 +108,9 @@ def _zsh_body(command: "Command") -> Iterator[str]:
     if not command.commands:
         yield "    _arguments -s " + " ".join(specs)
         return
-    yield "    local state line"
+    yield '    local curcontext="$curcontext" state line'
     yield "    local -a verbs"
+    yield "    typeset -A opt_args"
     yield "    _arguments -C " + " ".join([*specs, "'1: :->verb'", "'*:: :->rest'"])
     verbs = " ".join(_quoted(f"{below.path[-1]}:{below.about}") for below in command.commands)
     yield "    case $state in"
