@@ -124,5 +124,6 @@ export class Configuration {
 }
 
 function table(titles, rows) {
-  return h("div", { class: "wrap" }, h("table", {}, h("thead", {}, h("tr", {}, titles.map((title, at) => h("th", { scope: "col", class: at ? "number" : "" }, title)))), h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: at ? "number" : "" }, cell)))))));
+  const kind = (at) => (rows.every((row) => /^[\d,–]+$/.test(row[at])) ? "number" : "");
+  return h("div", { class: "wrap" }, h("table", {}, h("thead", {}, h("tr", {}, titles.map((title, at) => h("th", { scope: "col", class: kind(at) }, title)))), h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: kind(at) }, cell)))))));
 }

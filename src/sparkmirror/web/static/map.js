@@ -7,16 +7,17 @@ const BOX = { width: 150, height: 54 };
 const COLUMN = 380;
 const LANE = 96;
 const MARGIN = 20;
+const TALL = { step: 118, lane: 190, side: 96 };
 
-/** `edges`: {source, target, state, rate, bytes, lag, behind, heartbeatAge?}. */
-export function drawMap(edges) {
-  const places = arrange(edges);
+/** `edges`: {source, target, state, rate, bytes, behind, heartbeatAge?}. A `tall` one leads downwards, for a phone. */
+export function drawMap(edges, tall) {
+  const places = arrange(edges, tall);
   const xs = [...places.values()].map((place) => place.x);
   const ys = [...places.values()].map((place) => place.y);
-  const width = Math.max(...xs) + BOX.width + MARGIN;
+  const width = Math.max(...xs) + BOX.width + (tall ? TALL.side : MARGIN);
   const height = Math.max(...ys) + BOX.height + MARGIN;
   const pairs = new Set(edges.map((edge) => `${edge.source} ${edge.target}`));
-  const arrows = edges.map((edge) => arrow(edge, places, pairs.has(`${edge.target} ${edge.source}`)));
+  const arrows = edges.map((edge) => arrow(edge, places, pairs.has(`${edge.target} ${edge.source}`), tall));
   const boxes = [...places].map(([alias, place]) => box(alias, place, edges));
   const told = edges.map((edge) => `${edge.source} to ${edge.target}: ${edge.state.toLowerCase()}, ${describe(edge).join(", ")}`);
   const svg = h("svg", { class: "map", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Topology. ${told.join(". ")}` }, tips(), arrows, boxes);
@@ -35,7 +36,7 @@ function tips() {
 }
 
 /** Columns by the longest way from a cluster that nobody feeds; a way that leads back is not followed. */
-function arrange(edges) {
+function arrange(edges, tall) {
   const aliases = [...new Set(edges.flatMap((edge) => [edge.source, edge.target]))];
   const depth = new Map(aliases.map((alias) => [alias, 0]));
   const visit = (alias, path) => {
@@ -53,10 +54,13 @@ function arrange(edges) {
   const most = Math.max(...[...columns.values()].map((column) => column.length));
   const places = new Map();
   for (const [number, column] of columns) {
-    column.forEach((alias, at) => places.set(alias, { x: MARGIN + number * COLUMN, y: MARGIN + at * LANE + ((most - column.length) * LANE) / 2 }));
+    column.forEach((alias, at) => places.set(alias, tall ? below(number, at, column.length, most) : beside(number, at, column.length, most)));
   }
   return places;
 }
+
+const beside = (column, at, count, most) => ({ x: MARGIN + column * COLUMN, y: MARGIN + at * LANE + ((most - count) * LANE) / 2 });
+const below = (row, at, count, most) => ({ x: TALL.side + at * TALL.lane + ((most - count) * TALL.lane) / 2, y: MARGIN + row * TALL.step });
 
 function group(aliases, depth) {
   const columns = new Map();
@@ -76,27 +80,48 @@ function box(alias, place, edges) {
   );
 }
 
-function arrow(edge, places, both) {
+function arrow(edge, places, both, tall) {
   const [a, b] = [places.get(edge.source), places.get(edge.target)];
-  const kind = edge.rate === null ? "idle" : { RUNNING: "ok", PAUSED: "idle", STARTING: "idle", STOPPED: "idle", STOPPING: "idle" }[edge.state] ?? (edge.state === "BEHIND" ? "warn" : "bad");
-  const forward = a.x < b.x;
-  const lift = both ? (forward ? -14 : 14) : 0;
-  let [x1, y1, x2, y2] = [a.x + BOX.width, a.y + BOX.height / 2 + lift, b.x - 3, b.y + BOX.height / 2 + lift];
-  if (a.x > b.x) [x1, x2] = [a.x, b.x + BOX.width + 3];
-  let d = `M${x1} ${y1}C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${y2} ${x2} ${y2}`;
-  let [mx, my] = [(x1 + x2) / 2, (y1 + y2) / 2];
-  if (a.x === b.x) {
-    const side = a.x + BOX.width;
-    d = `M${side} ${a.y + BOX.height / 2}C${side + 90} ${a.y + BOX.height / 2} ${side + 90} ${b.y + BOX.height / 2} ${side + 3} ${b.y + BOX.height / 2}`;
-    [mx, my] = [side + 90, (a.y + b.y + BOX.height) / 2];
-  }
+  const kind = kindOf(edge);
+  const { d, x, y, anchor, lower } = tall ? upright(a, b, both) : lying(a, b, both);
   const moving = edge.rate > 0 && kind === "ok" ? h("path", { d, class: `pulse ${pace(edge.rate)}` }) : null;
   const [rate, ...rest] = describe(edge);
-  const quiet = (text) => (rest.length ? h("tspan", { class: "rest", dx: 8 }, text) : null);
-  const labels = both
-    ? [h("text", { x: mx, y: forward ? my - 9 : my + 19, class: "rate" }, rate, quiet(rest.join(" · ")))]
-    : [h("text", { x: mx, y: my - 9, class: "rate" }, rate), rest.length ? h("text", { x: mx, y: my + 19, class: "rest" }, rest.join(" · ")) : null];
+  const label = (text, line, style) => h("text", { x, y: y + line, class: `${style} ${anchor}` }, text);
+  const quiet = rest.length ? rest.join(" · ") : "";
+  const oneLine = both && !tall;
+  const labels = oneLine
+    ? [h("text", { x, y: lower ? y + 19 : y - 9, class: "rate" }, rate, quiet && h("tspan", { class: "rest", dx: 8 }, quiet))]
+    : [label(rate, tall ? -2 : -9, "rate"), ...(tall ? rest : [quiet]).filter(Boolean).map((text, at) => label(text, tall ? 13 + at * 14 : 19, "rest"))];
   return h("g", { class: `edge ${kind}` }, h("path", { d, class: "wire", "marker-end": `url(#tip-${kind})` }), moving, labels);
+}
+
+function kindOf(edge) {
+  if (edge.rate === null) return "idle";
+  return { RUNNING: "ok", BEHIND: "warn", PAUSED: "idle", STARTING: "idle", STOPPED: "idle", STOPPING: "idle" }[edge.state] ?? "bad";
+}
+
+/** From left to right; two that lead both ways run side by side, and within a column an arrow goes around. */
+function lying(a, b, both) {
+  const forward = a.x < b.x;
+  const lift = both ? (forward ? -14 : 14) : 0;
+  const [y1, y2] = [a.y + BOX.height / 2 + lift, b.y + BOX.height / 2 + lift];
+  if (a.x === b.x) {
+    const side = a.x + BOX.width;
+    return { d: `M${side} ${y1}C${side + 90} ${y1} ${side + 90} ${y2} ${side + 3} ${y2}`, x: side + 90, y: (y1 + y2) / 2, anchor: "", lower: false };
+  }
+  const [x1, x2] = forward ? [a.x + BOX.width, b.x - 3] : [a.x, b.x + BOX.width + 3];
+  const middle = (x1 + x2) / 2;
+  return { d: `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`, x: middle, y: (y1 + y2) / 2, anchor: "", lower: both && !forward };
+}
+
+/** From top to bottom, the label beside the line. */
+function upright(a, b, both) {
+  const down = a.y <= b.y;
+  const shift = both ? (down ? 16 : -16) : 0;
+  const [x1, x2] = [a.x + BOX.width / 2 + shift, b.x + BOX.width / 2 + shift];
+  const [y1, y2] = down ? [a.y + BOX.height, b.y - 3] : [a.y, b.y + BOX.height + 3];
+  const middle = (y1 + y2) / 2;
+  return { d: `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`, x: (x1 + x2) / 2 + (down ? 10 : -10), y: middle - 4, anchor: down ? "right" : "left", lower: false };
 }
 
 const pace = (rate) => (rate > 50000 ? "fast" : rate > 500 ? "brisk" : "slow");

@@ -8,6 +8,7 @@ import { drawMap } from "./map.js";
 
 const SHOWN = 8;
 const SLOW_SECONDS = 60;
+const narrow = matchMedia("(max-width: 760px)");
 const NEEDY = ["FAILED", "WAITING", "PAUSED"];
 
 export class Overview {
@@ -25,7 +26,7 @@ export class Overview {
   show() {
     const flows = this.live.flows();
     this.#judge(flows);
-    fill(this.map, flows.length ? drawMap([...flows.map((flow) => this.#edge(flow)), ...this.#others(flows)]) : h("p", { class: "none" }, "No flow has reported yet."));
+    fill(this.map, flows.length ? drawMap([...flows.map((flow) => this.#edge(flow)), ...this.#others(flows)], narrow.matches) : h("p", { class: "none" }, "No flow has reported yet."));
     this.#flows(flows);
     this.#needs(flows);
   }
