@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from os import getpid
 from uuid import uuid4
@@ -43,6 +44,7 @@ from sparkmirror.source.commands import Began, command_record, decode_command
 log = logging.getLogger(__name__)
 
 _BEAT_SECONDS = 0.5
+_FENCED_AT_ONCE = 16
 _HEAR_SECONDS = 0.05
 _NEIGHBOURS_SECONDS = 2.0
 _LEAVE_SECONDS_MAX = 3.0
@@ -211,7 +213,13 @@ class Crew:
         connector = Connector(stake.flow.partition("->")[0], stake.group, stake.connector)
         with suppress(AuthorizationFailed):  # the planner says so
             tasks = (used_tasks(self._admin, connector) | set(range(stake.tasks))) - held
-            init_producer_ids(self._admin, [transactional_id(connector, task) for task in sorted(tasks)])
+            with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:  # all before the group takes its leader for dead
+                for _ in pool.map(lambda task: self._fence_task(connector, task), sorted(tasks)):
+                    pass
+
+    def _fence_task(self, connector: Connector, task: int) -> None:
+        assert self._admin is not None
+        init_producer_ids(self._admin, [transactional_id(connector, task)])
 
     def _tell_shares(self, membership: Membership) -> None:
         for part in self._parts.values():

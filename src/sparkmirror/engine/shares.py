@@ -92,13 +92,16 @@ def plan_fencing(cards: Mapping[str, Card], grants: Mapping[str, tuple[Grant, ..
     """Of each flow that has tasks which begin at another process than before: what is to be fenced first.
 
     Whoever ran them last may still think that it does. Gives a stake that describes the flow, and all tasks that its
-    processes run, which must be left alone; fencing is for all others that there have ever been.
+    processes run, which must be left alone; fencing is for all others that there have ever been. Where one process gets
+    all tasks, its planner fences them itself.
     """
     found: dict[Stake, frozenset[int]] = {}
     for member, some in grants.items():
         stakes = {stake.flow: stake for stake in cards[member].stakes}
         for grant in some:
-            if grant.tasks - stakes[grant.flow].held and grant.flow not in {stake.flow for stake in found}:
+            is_whole = len(grant.tasks) == stakes[grant.flow].tasks
+            is_new = bool(grant.tasks - stakes[grant.flow].held) and not is_whole
+            if is_new and grant.flow not in {stake.flow for stake in found}:
                 everybody = (stake for card in cards.values() for stake in card.stakes if stake.flow == grant.flow)
                 found[stakes[grant.flow]] = frozenset(task for stake in everybody for task in stake.held)
     return found

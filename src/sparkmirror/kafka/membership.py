@@ -63,8 +63,9 @@ class Membership:
     def join(self, metadata: bytes, plan: Planner) -> bytes:
         """A round of the group: returns this member's assignment. Raises MembershipLost and ClusterError."""
         doing = f"joining group {self._group}"
+        seconds = max(_PATIENCE_SECONDS, 2 * self._session_timeout_ms / 1000)  # a dead member is waited for
         while True:
-            joined = self._ask(partial(self._join_request, metadata), doing)
+            joined = self._ask(partial(self._join_request, metadata), doing, seconds)
             if joined.error_code == _MEMBER_ID_REQUIRED:
                 self.member_id = joined.member_id
                 continue
@@ -73,7 +74,7 @@ class Membership:
             planned: Mapping[str, bytes] = {}
             if joined.leader == self.member_id:
                 planned = plan({member.member_id: bytes(member.metadata) for member in joined.members})
-            synced = self._ask(partial(self._sync_request, planned), doing)
+            synced = self._ask(partial(self._sync_request, planned), doing, seconds)
             if synced.error_code != _REBALANCE_IN_PROGRESS:
                 self._check(synced.error_code, doing)
                 return bytes(synced.assignment)

@@ -94,6 +94,8 @@ def test_what_nobody_runs_is_fenced_before_somebody_gets_it() -> None:
     assert [(stake.flow, held) for stake, held in fencing.items()] == [("A->B", frozenset({0}))]
     settled, _ = settle(lonely)
     assert plan_fencing(settled, plan_shares(settled, "x")) == {}, "nothing changes hands"
+    alone = {"a": lonely["a"]}
+    assert plan_fencing(alone, plan_shares(alone, "x")) == {}, "who gets all tasks fences them itself"
 
 
 def test_a_run_is_that_of_those_who_work_and_survives_whoever_began_it() -> None:
