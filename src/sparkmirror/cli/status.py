@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
-from sparkmirror.cli.order import add_topic_pattern, check_pattern, latest_report
+from sparkmirror.cli.order import add_topic_pattern, check_pattern
 from sparkmirror.cli.output import add_format, add_watch, show, show_again
 
 if TYPE_CHECKING:
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from sparkmirror.status.flow_page import FlowPage
 
 _DESCRIPTION = (
-    "Show how each flow stands: lag, and the partitions that are FAILED, WAITING for the source, or PAUSED by order. "
-    "It is read from the target's internal topics and the source's ends, so it also tells what a mirror left that was "
-    "stopped or killed; an idle one reports nothing new."
+    "Show how each flow stands: its state, lag in records and seconds, rate and latency of the last minute, jobs that "
+    "fail, and the partitions that are FAILED, WAITING for the source, or PAUSED by order. It is read from the "
+    "target's internal topics and the source's ends, so it also tells what a mirror left that was stopped, or is "
+    "SILENT because it was killed: a living one writes every ten seconds."
 )
 
 
@@ -29,7 +30,7 @@ def add_parser(verbs: Any) -> None:
     parser = add_verb(verbs, "status", about, _DESCRIPTION, execute)
     add_file_arguments(parser)
     add_topic_pattern(parser)
-    parser.add_argument("--partitions", action="store_true", help="every partition, also those that run")
+    parser.add_argument("--partitions", action="store_true", help="every partition, task and job, also those that run")
     add_watch(parser)
     add_format(parser)
 
@@ -52,17 +53,17 @@ def _print(pages: "list[FlowPage]", args: argparse.Namespace) -> None:
 
 def _look(flow: "FlowConfig", chosen: "Selection") -> "FlowPage":
     from sparkmirror.engine.processes import list_processes
+    from sparkmirror.status.bus import read_board
     from sparkmirror.status.flow_page import FlowPage, list_places
     from sparkmirror.sync.sides import ledger_offsets
 
-    report = latest_report(flow)
+    board = read_board(flow)
     at_ms = time.time_ns() // 1_000_000
-    if report is None:
-        return FlowPage(flow.name, at_ms, None, 0, ())
+    if not board.run:
+        return FlowPage(flow.name, at_ms, board, ())
     offsets = {where: offset for where, offset in ledger_offsets(flow).items() if chosen.covers(where)}
     ends, problem = _ends(flow, offsets)
-    places = list_places(report.status, offsets, ends)
-    return FlowPage(flow.name, at_ms, report.status, report.at_ms, places, problem, list_processes(flow))
+    return FlowPage(flow.name, at_ms, board, list_places(board, offsets, ends), problem, list_processes(flow))
 
 
 def _ends(flow: "FlowConfig", partitions: "Collection[TopicPartition]") -> "tuple[dict[TopicPartition, int], str]":

@@ -9,13 +9,16 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.config.offsets import HeartbeatSettings
 from sparkmirror.config.syncing import LOOK_SECONDS
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.status.records import JobRecord, JobState
 from sparkmirror.sync.change import Round, Sync
+from sparkmirror.sync.checkpoint_latency import CheckpointLatency
 from sparkmirror.sync.flow import flow_syncs, run_round
 from sparkmirror.sync.heartbeat_job import HeartbeatJob
 from sparkmirror.sync.offset_job import LOOK_SECONDS as OFFSETS_LOOK_SECONDS
@@ -40,7 +43,10 @@ def pause_seconds(
 
 
 class Job:
-    """Runs `work` until stopped, at least every `seconds_max`; a failure is told once and tried again."""
+    """Runs `work` until stopped, at least every `seconds_max`; a failure is told once and tried again.
+
+    `name` is the flow and what the job is about; `report` is called after each round.
+    """
 
     def __init__(
         self,
@@ -52,6 +58,8 @@ class Job:
         cost_share: float = _COST_SHARE,
         close: Callable[[], None] = lambda: None,
     ) -> None:
+        self.report: Callable[[JobRecord], None] = lambda _: None
+        self._record = JobRecord(name.partition(" ")[2], "")
         self._name = name
         self._flow = name.partition(" ")[0]
         self._close = close
@@ -75,21 +83,40 @@ class Job:
         self._stopping.set()
 
     def _run(self) -> None:
-        cost_seconds = 0.0
-        while not self._stopping.wait(
-            pause_seconds(cost_seconds, self._seconds_max, self._look_seconds, self._cost_share)
-        ):
-            began, cost_seconds = time.monotonic(), 0.0
+        pause = self._pause(0.0)
+        while not self._stopping.wait(pause):
+            began, cost_seconds, reason = time.monotonic(), 0.0, ""
             try:
                 self._work()
                 cost_seconds = time.monotonic() - began
                 self._recover()
             except SparkMirrorError as problem:
-                self._tell(str(problem))
+                reason = str(problem)
+                self._tell(reason)
             except Exception as problem:  # A job that died in silence would be missed too late.
-                self._tell(f"unexpected {type(problem).__name__}: {problem}")
+                reason = f"unexpected {type(problem).__name__}: {problem}"
+                self._tell(reason)
+            pause = self._pause(cost_seconds)
+            self._tell_round(reason, time.monotonic() - began, pause)
         if self._is_to_close:
             self._close()
+
+    def _pause(self, cost_seconds: float) -> float:
+        return pause_seconds(cost_seconds, self._seconds_max, self._look_seconds, self._cost_share)
+
+    def _tell_round(self, reason: str, cost_seconds: float, pause: float) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        self._record = replace(
+            self._record,
+            state=JobState.FAILED if reason else JobState.RUNNING,
+            reason=reason,
+            rounds=self._record.rounds + 1,
+            failures=self._record.failures + bool(reason),
+            cost_seconds=round(cost_seconds, 3),
+            last_at_ms=now_ms,
+            next_at_ms=now_ms + round(pause * 1000),
+        )
+        self.report(self._record)
 
     def _tell(self, sentence: str) -> None:
         """`engine.speech` counts what is said again and again."""
@@ -151,9 +178,9 @@ class FlowSync:
         self._syncs = flow_syncs(self._flow, source, target, first=False)
 
 
-def offset_jobs(flow: FlowConfig, heartbeats: Sequence[HeartbeatSettings]) -> list[Job]:
+def offset_jobs(flow: FlowConfig, heartbeats: Sequence[HeartbeatSettings], latency: CheckpointLatency) -> list[Job]:
     """Checkpoints, group offsets and offset syncs of the flow; heartbeats of the pairs of clusters given."""
-    offsets = [(flow, OffsetJob(flow))] if flow.offsets.emit_checkpoints or flow.offsets.emit_syncs else []
+    offsets = [(flow, OffsetJob(flow, latency))] if flow.offsets.emit_checkpoints or flow.offsets.emit_syncs else []
     beats = [(settings, HeartbeatJob(settings)) for settings in heartbeats]
     return [
         *(

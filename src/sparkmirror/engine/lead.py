@@ -33,7 +33,7 @@ class Lead:
         for running in flows:
             name = running.flow.name
             if running.is_led and name not in self._jobs:
-                self._jobs[name] = self._start(running.flow)
+                self._jobs[name] = self._start(running)
             elif not running.is_led and name in self._jobs:
                 for job in self._jobs.pop(name):
                     job.stop(close=True)
@@ -48,15 +48,16 @@ class Lead:
             for job in jobs:
                 job.stop()
 
-    def _start(self, flow: FlowConfig) -> list[Job]:
-        jobs = []
+    def _start(self, running: RunningFlow) -> list[Job]:
+        jobs, flow = [], running.flow
         sync = FlowSync(flow, self._told.pop(flow.name, ()))
         if sync.seconds_max is not None:
-            jobs.append(Job(str(flow.name), sync.seconds_max, sync, close=sync.close))
+            jobs.append(Job(f"{flow.name} topics", sync.seconds_max, sync, close=sync.close))
         if group := self._groups.get(flow.name):
             jobs.append(Job(f"{flow.name} group", flow.progress_group_commit_interval_ms / 1000, group))
-        jobs += offset_jobs(flow, self._heartbeats[flow.name])
+        jobs += offset_jobs(flow, self._heartbeats[flow.name], running.checkpoints)
         for job in jobs:
+            job.report = running.reporter.tell_job
             job.start()
         return jobs
 

@@ -16,6 +16,7 @@ from sparkmirror.engine.running_flow import RunningFlow
 from sparkmirror.web.health import Health
 
 if TYPE_CHECKING:
+    from sparkmirror.web.app import Document
     from sparkmirror.web.watch import FlowWatcher
 
 _LOOK_SECONDS = 1.0
@@ -47,6 +48,7 @@ class _OpenPage:
     """The page where there is one."""
 
     def __init__(self, config: MirrorConfig, health: Health) -> None:
+        from sparkmirror.status.scrape import Scrapes
         from sparkmirror.web.api import Desk
         from sparkmirror.web.failures import FailureLog
         from sparkmirror.web.keeper import PageKeeper
@@ -61,10 +63,14 @@ class _OpenPage:
         self._flows = {str(flow.name): flow for flow in config.flows}
         self._readiness = {name: _Readiness(flow) for name, flow in self._flows.items()}
         self._log = FailureLog()
+        self._scrapes = Scrapes()
         logging.getLogger("sparkmirror").addHandler(self._log)
         self._picture.put("about", _about(config))
         desk = Desk(self._picture, tuple(self._flows), self._curves, self._settings, self._ready, self._order)
-        documents = {"/status.txt": partial(plain_page, self._picture)}
+        documents: dict[str, Document] = {
+            "/status.txt": partial(plain_page, self._picture),
+            "/metrics": self._scrapes.answer,
+        }
         self._keeper = PageKeeper(lambda: PageServer(config.status, health, documents, desk))
         self._jobs = [_often("page address", self._keeper)]
         self._jobs[0].start()
@@ -74,11 +80,14 @@ class _OpenPage:
             job.stop()
         logging.getLogger("sparkmirror").removeHandler(self._log)
         self._keeper.close()
+        self._scrapes.close()
 
     def watch(self, flows: Sequence[RunningFlow]) -> None:
         from sparkmirror.web.watch import FailuresWatcher, FeedsWatcher, FlowWatcher
 
         self._running = {str(running.flow.name): running for running in flows}
+        for running in flows:
+            self._scrapes.add(running.flow, running.checkpoints.spreads)
         self._watchers = {
             name: FlowWatcher(running.flow, partial(_run_of, running), self._picture)
             for name, running in self._running.items()

@@ -31,6 +31,7 @@ class FlowWatch:
         self._bus = BusReader(flow, run)
         self.board = self._bus.board
         self._changes = Changes(flow.name)
+        self.status = FlowStatus()
         self._before: tuple[float, int, int] = (time.monotonic(), 0, 0)
         self.records_per_second = 0.0
         self.bytes_per_second = 0.0
@@ -44,7 +45,7 @@ class FlowWatch:
     def poll(self) -> FlowStatus:
         if self._bus.poll():
             self._changes.tell(self.board)
-        status = self.board.status()
+        status = self.status = self.board.status()
         at, records, size = self._before
         now = time.monotonic()
         if now - at >= 1.0:

@@ -19,6 +19,7 @@ from sparkmirror.engine.lead import Lead
 from sparkmirror.engine.page import Page
 from sparkmirror.engine.part import Part
 from sparkmirror.engine.progress import FlowWatch, ProgressDisplay
+from sparkmirror.engine.reporter import reporting
 from sparkmirror.engine.running_flow import RunningFlow
 from sparkmirror.engine.speech import speak_as_driver
 from sparkmirror.engine.stop_request import StopRequest, stop_signals
@@ -31,6 +32,7 @@ from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.loss import ENDS_THE_MIRROR
+from sparkmirror.status.records import FlowState
 from sparkmirror.sync.flow import sync_flow
 from sparkmirror.sync.source_group_job import SourceGroup
 from sparkmirror.target.repartition import NO_TOPIC
@@ -83,6 +85,7 @@ class MirrorRun:
             if not self._options.once:
                 self._join_others(cleanup)
             self._flows = [self._running_flow(flow) for flow in self._config.flows]
+            cleanup.enter_context(reporting([running.reporter for running in self._flows]))
             totals = [self._prepare(running) for running in self._flows]
             context = launch.wait(self._stop)
             if context is None:
@@ -202,12 +205,15 @@ class MirrorRun:
                 over = [running.tend(session) for running, session in zip(self._flows, sessions, strict=True)]
             for watch, running in zip(watches, self._flows, strict=True):
                 watch.follow(running.run)
+                running.reporter.count(watch.status.records, watch.status.bytes, watch.board.outdated)
             self._health.beat(tuple(str(running.flow.name) for running in self._flows if running.query is None))
             if all(over):
                 return
 
     def _end_flows(self) -> None:
         """Let every epoch end by itself, so that all that is under way is acknowledged and in the ledger."""
+        for running in self._flows:
+            running.reporter.tell(FlowState.STOPPING)
         active = [running for running in self._flows if not running.is_quiet]
         askers = [threading.Thread(target=running.ask_to_stop, daemon=True) for running in active]
         for asker in askers:
@@ -259,11 +265,11 @@ def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:
     And where a partition's reason says that `on.data.loss` does.
     """
     for watch in watches:
-        for where, reason in watch.board.status().failed.items():
+        for where, reason in watch.status.failed.items():
             if ENDS_THE_MIRROR in reason:
                 hint = "See `sparkmirror gaps`; with on.data.loss=continue it goes on behind the gap."
                 raise SparkMirrorError(f"{watch.flow.name} {where}: {reason}", hint)
-        failed = watch.board.status().failed if watch.flow.on_send_failure == "fail" else {}
+        failed = watch.status.failed if watch.flow.on_send_failure == "fail" else {}
         for where, reason in failed.items():
             if reason.startswith(NO_TOPIC):
                 continue

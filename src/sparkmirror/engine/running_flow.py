@@ -8,12 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparkmirror.config.fingerprint import fingerprint
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.engine.crew import Crew
+from sparkmirror.engine.reporter import FlowReporter
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.source.commands import Stop, command_record
+from sparkmirror.status.records import FlowState
+from sparkmirror.sync.checkpoint_latency import CheckpointLatency
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +52,9 @@ class RunningFlow:
     ) -> None:
         """`crew` says what this process may run of the flow; without, it runs all of it."""
         self.flow = flow
-        self.run = uuid.uuid4().hex[:12]
+        self.run = (crew.grant(flow.name).run if crew is not None else "") or uuid.uuid4().hex[:12]
+        self.reporter = FlowReporter(flow, self.run, fingerprint(config_text, flow.name))
+        self.checkpoints = CheckpointLatency()
         self.process = ""
         self._crew = crew
         self._started_at = 0.0
@@ -79,6 +85,7 @@ class RunningFlow:
         if self._crew is not None and not self._crew.is_alone:
             self.process = uuid.uuid4().hex[:12]
             self._crew.engage(self.flow.name, self.run, self.process)
+        self.reporter.belong(self.run)
         checkpoint = str(self._scratch / f"{self.run}-{self._starts}")
         writer = self._records(spark, checkpoint) if self.flow.transforms.steps else self._runs(spark, checkpoint)
         try:
@@ -87,6 +94,7 @@ class RunningFlow:
             reason = _reason(str(problem))
             hint = f"Spark's own files are in {self._scratch.parent}; TMPDIR chooses another place."
             raise SparkMirrorError(f"{self.flow.name}: Spark did not start the query: {reason}", hint) from None
+        self.reporter.tell(FlowState.RUNNING)
 
     def _runs(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
         from sparkmirror.engine.flow import read_runs, route, write_runs
@@ -164,6 +172,7 @@ class RunningFlow:
         event = {"event": "flow-restarting", "figures": {"retry_seconds": pause}}
         log.warning("%s: the query failed and starts again in %.0f s: %s", self.flow.name, pause, reason, extra=event)
         self._restart_at = time.monotonic() + pause
+        self.reporter.tell(FlowState.RESTARTING, reason, round((time.time() + pause) * 1000))
 
     def ask_to_stop(self) -> None:
         topics = ledger_topics(self.flow.name.source, self.flow.offset_storage_topic)

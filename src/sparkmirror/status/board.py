@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkmirror.model import TopicPartition
+from sparkmirror.status.canary import CanaryState
 from sparkmirror.status.histogram import Histogram
 from sparkmirror.status.records import (
     FlowRecord,
     JobRecord,
     PartitionRecord,
-    StatusRecord,
     TaskRecord,
     VerifyRecord,
     parse_record,
@@ -81,12 +81,17 @@ class StatusBoard:
         """The run that is shown; "" where none has reported."""
         self.at_ms = 0
         """When it last reported anything."""
-        self.flow: FlowRecord | None = None
+        self.processes: dict[str, FlowRecord] = {}
+        """Those that take part in the run, by host and number."""
+        self.outdated: set[bytes] = set()
+        """Keys of processes of other runs, for whoever tidies the topic up."""
         self.tasks: dict[int, TaskRecord] = {}
         self.partitions: dict[TopicPartition, PartitionRecord] = {}
         self.jobs: dict[str, JobRecord] = {}
         self.verified: VerifyRecord | None = None
         """What the last comparison found, whatever run it was of."""
+        self.canary: CanaryState | None = None
+        self._left: set[str] = set()
         self._finished = TaskRecord("", -1, 0)
         self._epochs = 0
         self._carried: dict[TopicPartition, tuple[int, int]] = {}
@@ -99,13 +104,18 @@ class StatusBoard:
         if isinstance(record, VerifyRecord):
             self.verified = record
             return True
+        if isinstance(record, CanaryState):
+            self.canary = record
+            return True
         is_partition_before = isinstance(record, PartitionRecord) and not self._wanted
         if record.run != self.run and not is_partition_before and not self._turn_to(record):
+            if isinstance(record, FlowRecord) and key is not None:
+                self.outdated.add(key)
             return False
         self.at_ms = max(self.at_ms, at_ms)
         match record:
             case FlowRecord():
-                self.flow = record
+                self.processes[f"{record.host}:{record.pid}"] = record
             case TaskRecord():
                 self._take_task(record)
             case PartitionRecord():
@@ -114,13 +124,15 @@ class StatusBoard:
                 self.jobs[record.name] = record
         return True
 
-    def _turn_to(self, record: StatusRecord) -> bool:
+    def _turn_to(self, record: FlowRecord | TaskRecord | PartitionRecord | JobRecord) -> bool:
         """A run that begins shows by its flow's or a task's record. Partitions keep what the one before told of them
-        until they are told of again: they have not moved since."""
-        if self._wanted or not isinstance(record, FlowRecord | TaskRecord):
+        until they are told of again: they have not moved since. A process of a run that was left turns nothing back.
+        """
+        if self._wanted or record.run in self._left or not isinstance(record, FlowRecord | TaskRecord):
             return False
+        self._left.add(self.run)
         self.run = record.run
-        self.flow = None
+        self.processes.clear()
         self.tasks.clear()
         self.jobs.clear()
         self._finished = TaskRecord("", -1, 0)
@@ -147,6 +159,11 @@ class StatusBoard:
             self._carried[where] = (before.records, before.bytes)
         records, size = self._carried.get(where, (0, 0))
         self.partitions[where] = replace(record, records=record.records + records, bytes=record.bytes + size)
+
+    @property
+    def flow(self) -> FlowRecord | None:
+        """The process that wrote last, a living one before those that are over."""
+        return max(self.processes.values(), key=lambda one: (not one.is_over, one.at_ms), default=None)
 
     def status(self) -> FlowStatus:
         reports = self.tasks.values()

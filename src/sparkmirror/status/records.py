@@ -1,10 +1,10 @@
 """What lies on a flow's status topic: records of the flow, its tasks, partitions, jobs and comparisons; pure.
 
-Compacted JSON under the keys `["flow", source, n]`, `["task", source, task]`, `["partition", source, topic,
-partition]`, `["job", source, name]` and `["verify", source]`. Written by `target.tally` and `target.reports` (tasks,
-partitions), `engine.reporter` (flow, jobs) and `verify.continuous`; folded by `status.board`. Times are ms since 1970;
-`at_ms` is when the record was written, by Kafka's timestamp. Fields that a reader does not know are skipped, those that
-a writer did not know have their defaults.
+Compacted JSON under the keys `["flow", source, process]`, `["task", source, task]`, `["partition", source, topic,
+partition]`, `["job", source, name]`, `["verify", source]` and `["canary", source]`. Written by `target.tally` and
+`target.reports` (tasks, partitions), `engine.reporter` (flow, jobs), `verify.continuous` and `sync.canary_job`; folded
+by `status.board`. Times are ms since 1970; `at_ms` is when the record was written, by Kafka's timestamp. Fields that a
+reader does not know are skipped, those that a writer did not know have their defaults.
 """
 
 import json
@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 from sparkmirror.model import TopicPartition
+from sparkmirror.status.canary import CanaryState
 from sparkmirror.status.histogram import Histogram
 
 BEAT_SECONDS = 10.0
@@ -80,10 +81,13 @@ class FlowRecord:
     bytes: int = 0
     at_ms: int = 0
 
+    @property
+    def is_over(self) -> bool:
+        return self.state in (FlowState.STOPPED, FlowState.FAILED)
+
     def state_at(self, now_ms: int) -> FlowState:
         """As it was written, or SILENT where a living process would have written since."""
-        over = self.state in (FlowState.STOPPED, FlowState.FAILED)
-        return self.state if over or now_ms - self.at_ms <= SILENCE_SECONDS_MAX * 1000 else FlowState.SILENT
+        return self.state if self.is_over or now_ms - self.at_ms <= SILENCE_SECONDS_MAX * 1000 else FlowState.SILENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +207,8 @@ class VerifyRecord:
     at_ms: int = 0
 
 
-_Kind = TypeVar("_Kind", FlowRecord, TaskRecord, PartitionRecord, JobRecord, VerifyRecord)
-StatusRecord = FlowRecord | TaskRecord | PartitionRecord | JobRecord | VerifyRecord
+_Kind = TypeVar("_Kind", FlowRecord, TaskRecord, PartitionRecord, JobRecord, VerifyRecord, CanaryState)
+StatusRecord = FlowRecord | TaskRecord | PartitionRecord | JobRecord | VerifyRecord | CanaryState
 
 
 def encode_key(kind: str, source_alias: str, *name: str | int) -> bytes:
@@ -238,15 +242,20 @@ def parse_record(key: bytes | None, value: bytes | None, source_alias: str, at_m
                 return _make(JobRecord, told | {"name": job, "state": JobState(told["state"])}, at_ms)
             case "verify", []:
                 return _make(VerifyRecord, told, at_ms)
+            case "canary", []:
+                return _make(CanaryState, _with_histograms(told), at_ms)
     except (ValueError, TypeError, KeyError, IndexError):
         return None
     return None
 
 
 def _task_fields(told: dict[str, Any]) -> dict[str, Any]:
+    return _with_histograms(told) | {"paused": tuple(told.get("paused", ()))}
+
+
+def _with_histograms(told: dict[str, Any]) -> dict[str, Any]:
     known = ("latency", "transit", "recent_latency", "recent_transit")
-    made = {name: Histogram.from_json(told[name]) for name in known if name in told}
-    return told | made | {"paused": tuple(told.get("paused", ()))}
+    return told | {name: Histogram.from_json(told[name]) for name in known if name in told}
 
 
 def _partition_fields(told: dict[str, Any], topic: str, partition: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from sparkmirror.ledger.mirror_topics import ensure_compacted_topic, mirror_topi
 from sparkmirror.ledger.syncs import SyncEmitter
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
+from sparkmirror.sync.checkpoint_latency import CheckpointLatency
 from sparkmirror.sync.group_sync import GroupRound
 from sparkmirror.sync.map_keeper import MapKeeper
 from sparkmirror.sync.offset_state import OffsetState
@@ -30,8 +31,10 @@ _COMPACTION_SECONDS = 600.0
 class OffsetJob:
     """One round a call. What it opens stays open between rounds and is made anew after a failure."""
 
-    def __init__(self, flow: FlowConfig) -> None:
+    def __init__(self, flow: FlowConfig, latency: CheckpointLatency | None = None) -> None:
+        """`latency` is told how long checkpoints took."""
         self._flow = flow
+        self._latency = latency or CheckpointLatency()
         self._names = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location)
         self._connections = ExitStack()
         self._open: _Opened | None = None
@@ -114,6 +117,8 @@ class OffsetJob:
         if checkpoints:
             records = [(checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints]
             opened.publisher.write(self._names.checkpoints, records, fetched_ms)
+            now_ms = time.time_ns() // 1_000_000
+            self._latency.add(((one.group, one.partition) for one in checkpoints), now_ms - fetched_ms, now_ms)
         if settings.sync_groups:
             opened.groups.commit()
 

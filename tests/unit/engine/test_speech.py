@@ -140,7 +140,7 @@ def test_each_change_of_state_is_one_sentence(capsys: pytest.CaptureFixture[str]
     board, changes = StatusBoard("A", "run"), Changes(FLOW)
     states = (PartitionState.RUNNING, PartitionState.FAILED, PartitionState.FAILED, PartitionState.RUNNING)
     for state in states:
-        board.flow = FlowRecord("run", FlowState.RUNNING)
+        board.processes = {"here:1": FlowRecord("run", FlowState.RUNNING)}
         reason = "a record is too large.\n  hint" if state is PartitionState.FAILED else ""
         board.partitions[ORDERS] = partition(3, state, reason)
         changes.tell(board)

@@ -1,0 +1,338 @@
+"""The one table of metrics: name, kind, labels, meaning, and where the value comes from; pure.
+
+`status.exposition` writes it for Prometheus, docs/metrics.md is made from it, and the tests check the dashboard and the
+alerts in deploy/ against it. The first part has MirrorMaker 2's names, as Prometheus' JMX exporter writes them in lower
+case; `topic` is the name on the target there.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.status.board import FlowStatus, StatusBoard
+from sparkmirror.status.canary import CanaryState
+from sparkmirror.status.histogram import Histogram
+from sparkmirror.status.records import FlowState, JobState, PartitionRecord, PartitionState, Spread
+
+Kind = Literal["counter", "gauge", "histogram", "untyped"]
+"""Untyped is what the JMX exporter calls MirrorMaker's counts, which do not end as Prometheus' counters do."""
+Labels = tuple[str, ...]
+Sample = tuple[Labels, float]
+
+_WINDOW_MS: Final = 60_000
+_QUANTILES: Final = (("0.5", 0.5), ("0.99", 0.99), ("0.999", 0.999))
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One flow as it is seen at `now_ms`. `is_read` is False while its target does not answer.
+
+    `remote_topic` names a source topic on the target; `checkpoints` are those of this process alone.
+    """
+
+    flow: FlowName
+    board: StatusBoard
+    now_ms: int
+    remote_topic: Callable[[str], str]
+    is_read: bool = True
+    checkpoints: Mapping[tuple[str, TopicPartition], Spread] = field(default_factory=dict)
+    status: FlowStatus = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", self.board.status())
+
+    @property
+    def state(self) -> FlowState | None:
+        return None if self.board.flow is None else self.board.flow.state_at(self.now_ms)
+
+    @property
+    def canary(self) -> CanaryState:
+        return self.board.canary or CanaryState("")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """`labels` come behind `source` and `target`, which all have; `read` gives the values of one flow."""
+
+    name: str
+    kind: Kind
+    labels: Labels
+    help: str
+    read: Callable[[Sight], Iterable[Sample]] = field(repr=False)
+    histogram: Callable[[Sight], Histogram] | None = field(default=None, repr=False)
+
+
+def list_samples(metric: Metric, sights: Iterable[Sight]) -> Iterator[Sample]:
+    """All values of a metric that is no histogram, each with all of its labels."""
+    for sight in sights:
+        for labels, value in metric.read(sight):
+            yield (sight.flow.source, sight.flow.target, *labels), value
+
+
+# MirrorMaker 2's.
+
+
+def _of_partitions(value: Callable[[PartitionRecord, int], float]) -> Callable[[Sight], Iterator[Sample]]:
+    def read(sight: Sight) -> Iterator[Sample]:
+        for record in sight.board.partitions.values():
+            topic = record.target_topic or sight.remote_topic(record.topic)
+            yield (topic, str(record.partition)), value(record, sight.now_ms)
+
+    return read
+
+
+def _spread(record: PartitionRecord, found: Spread, now_ms: int) -> Spread:
+    """A window that has passed since holds nothing any more."""
+    return found if now_ms - record.at_ms <= _WINDOW_MS else Spread(found.last_ms)
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+_PLACES: Final = (("", 0), ("_min", 1), ("_max", 2), ("_avg", 3))
+_LATELY: Final = {"": "", "_min": ", least of the last 30 to 60 s", "_max": ", greatest", "_avg": ", mean"}
+
+
+def _times(name: str, meaning: str, which: Callable[[PartitionRecord], Spread]) -> Iterator[Metric]:
+    for ending, place in _PLACES:
+
+        def value(record: PartitionRecord, now_ms: int, place: int = place) -> float:
+            return _or_nan(_spread(record, which(record), now_ms)[place])
+
+        yield Metric(
+            f"{_SOURCE}_{name}_ms{ending}", "gauge", ("topic", "partition"), meaning + _LATELY[ending],
+            _of_partitions(value),
+        )  # fmt: skip
+
+
+def _checkpoint_times() -> Iterator[Metric]:
+    for ending, place in _PLACES:
+
+        def read(sight: Sight, place: int = place) -> Iterator[Sample]:
+            for (group, where), spread in sight.checkpoints.items():
+                yield (group, where.topic, str(where.partition)), _or_nan(spread[place])
+
+        yield Metric(
+            f"kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms{ending}", "gauge",
+            ("group", "topic", "partition"),
+            "Milliseconds from a checkpoint being made to it being stored, of this group alone" + _LATELY[ending], read,
+        )  # fmt: skip
+
+
+_SOURCE: Final = "kafka_connect_mirror_mirrorsourceconnector"
+_MIRRORMAKER: Final = (
+    Metric(
+        f"{_SOURCE}_record_count", "untyped", ("topic", "partition"), "Records that the target has acknowledged",
+        _of_partitions(lambda record, _: record.records),
+    ),
+    Metric(
+        f"{_SOURCE}_record_rate", "gauge", ("topic", "partition"), "Records a second, lately",
+        _of_partitions(lambda record, _: record.records_per_second),
+    ),
+    Metric(
+        f"{_SOURCE}_byte_count", "untyped", ("topic", "partition"),
+        "Bytes of record batches as they were sent, compressed as they are; MirrorMaker counts bytes of values",
+        _of_partitions(lambda record, _: record.bytes),
+    ),
+    Metric(
+        f"{_SOURCE}_byte_rate", "gauge", ("topic", "partition"), "The same bytes a second, lately",
+        _of_partitions(lambda record, _: record.bytes_per_second),
+    ),
+    *_times("record_age", "Milliseconds from produce time to fetched", lambda record: record.age),
+    *_times("replication_latency", "Milliseconds from produce time to acknowledged", lambda record: record.latency),
+    *_checkpoint_times(),
+)  # fmt: skip
+
+
+# Ours.
+
+
+def _flow(name: str, kind: Kind, meaning: str, value: Callable[[Sight], float | None]) -> Metric:
+    """One value for a flow, or none."""
+
+    def read(sight: Sight) -> list[Sample]:
+        found = value(sight)
+        return [] if found is None else [((), float(found))]
+
+    return Metric(f"sparkmirror_{name}", kind, (), meaning, read)
+
+
+def _histogram(name: str, meaning: str, value: Callable[[Sight], Histogram]) -> Metric:
+    return Metric(f"sparkmirror_{name}", "histogram", (), meaning, lambda _: (), value)
+
+
+def _quantiles(name: str, meaning: str, value: Callable[[Sight], Histogram]) -> Metric:
+    def read(sight: Sight) -> Iterator[Sample]:
+        found = value(sight)
+        for label, share in _QUANTILES:
+            ms = found.quantile_ms(share)
+            yield (label,), math.nan if ms is None else ms / 1000
+
+    return Metric(f"sparkmirror_{name}", "gauge", ("quantile",), meaning, read)
+
+
+def _states(sight: Sight) -> Iterator[Sample]:
+    for state in FlowState:
+        yield (state.value,), float(sight.state is state)
+
+
+def _partition_states(sight: Sight) -> Iterator[Sample]:
+    for state in PartitionState:
+        yield (state.value,), sum(record.state is state for record in sight.board.partitions.values())
+
+
+def _info(sight: Sight) -> Iterator[Sample]:
+    for flow in sight.board.processes.values():
+        yield (flow.version, flow.host, str(flow.pid), flow.digest), 1.0
+
+
+def _throttled(sight: Sight) -> list[Sample]:
+    status = sight.status
+    causes = {
+        "source quota": status.source_throttled_ms,
+        "target quota": status.throttled_ms,
+        "rate limit": status.limited_ms,
+    }
+    return [((cause,), ms / 1000) for cause, ms in causes.items()]
+
+
+def _lags(sight: Sight) -> Iterator[Sample]:
+    for record in sight.board.partitions.values():
+        if record.lag_records is not None:
+            yield (record.topic, str(record.partition)), record.lag_records
+
+
+def _late(sight: Sight) -> Iterator[Sample]:
+    for record in sight.board.partitions.values():
+        yield (record.topic, str(record.partition)), record.lag_seconds(sight.now_ms)
+
+
+def _jobs(name: str, kind: Kind, meaning: str, value: Callable[..., float | None]) -> Metric:
+    def read(sight: Sight) -> Iterator[Sample]:
+        for job in sight.board.jobs.values():
+            found = value(job)
+            if found is not None:
+                yield (job.name,), float(found)
+
+    return Metric(f"sparkmirror_job_{name}", kind, ("job_name",), meaning, read)
+
+
+def _since(sight: Sight) -> float | None:
+    return None if sight.board.flow is None else max(sight.now_ms - sight.board.flow.at_ms, 0) / 1000
+
+
+_OURS: Final = (
+    Metric("sparkmirror_info", "gauge", ("version", "host", "pid", "digest"), "Processes that run the flow; `digest` "
+           "differs where their files do", _info),
+    Metric("sparkmirror_flow_state", "gauge", ("state",), "1 for the state that the flow is in; SILENT where its "
+           "process was killed or cut off", _states),
+    _flow("flow_up", "gauge", "1 while the flow runs", lambda sight: sight.state is FlowState.RUNNING),
+    _flow("flow_readable", "gauge", "0 while the target does not answer: then all other values are old",
+          lambda sight: sight.is_read),
+    _flow("flow_beat_age_seconds", "gauge", "Time since the flow's process last wrote its status; it does every 10 s",
+          _since),
+    _flow("flow_restarts_total", "counter", "How often the flow's query was started again",
+          lambda sight: None if sight.board.flow is None else sight.board.flow.restarts),
+    _flow("records_total", "counter", "Records that the target has acknowledged", lambda sight: sight.status.records),
+    _flow("bytes_total", "counter", "Bytes of record batches as they were sent", lambda sight: sight.status.bytes),
+    _flow("batches_total", "counter", "Record batches that were sent", lambda sight: sight.status.batches),
+    _flow("lag_records", "gauge", "Records that are not mirrored yet, by the last fetches",
+          lambda sight: sight.status.lag_records),
+    _flow("lag_seconds", "gauge", "How long ago the oldest record that is not mirrored was produced, at most",
+          lambda sight: sight.status.lag_seconds(sight.now_ms)),
+    Metric("sparkmirror_partition_lag_records", "gauge", ("topic", "partition"), "The same of a source partition",
+           _lags),
+    Metric("sparkmirror_partition_lag_seconds", "gauge", ("topic", "partition"), "The same of a source partition",
+           _late),
+    Metric("sparkmirror_partitions", "gauge", ("state",), "Partitions in each state", _partition_states),
+    _histogram("replication_latency_seconds", "From produce time to acknowledged by the target, of records",
+               lambda sight: sight.status.latency),
+    _histogram("transit_latency_seconds", "From fetched to acknowledged by the target, of records",
+               lambda sight: sight.status.transit),
+    _quantiles("replication_latency_recent_seconds", "Percentiles of the last 30 to 60 s, from produce time",
+               lambda sight: sight.status.recent_latency),
+    _quantiles("transit_latency_recent_seconds", "Percentiles of the last 30 to 60 s, from fetched",
+               lambda sight: sight.status.recent_transit),
+    _flow("gaps_total", "counter", "Places where the source's log was not as it was left",
+          lambda sight: sight.status.gaps),
+    _flow("lost_records_total", "counter", "Offsets that are gone in these gaps",
+          lambda sight: sight.status.lost_records),
+    _flow("retries_total", "counter", "Batches that were sent again", lambda sight: sight.status.retries),
+    _flow("duplicates_total", "counter", "Records that came again from the source and were dropped",
+          lambda sight: sight.status.duplicates),
+    _flow("epochs_total", "counter", "Epochs that tasks have begun", lambda sight: sight.status.epochs),
+    _flow("lease_bytes", "gauge", "Bytes of shared memory that wait for an acknowledgement",
+          lambda sight: sight.status.lease_bytes),
+    _flow("tasks", "gauge", "Spark tasks that have reported", lambda sight: sight.status.tasks),
+    Metric("sparkmirror_throttle_seconds_total", "counter", ("cause",), "Time that partitions or connections were held "
+           "back, by cause", _throttled),
+    _jobs("up", "gauge", "0 where the job's last round failed", lambda job: job.state is JobState.RUNNING),
+    _jobs("rounds_total", "counter", "Rounds of the job", lambda job: job.rounds),
+    _jobs("failures_total", "counter", "Rounds that failed", lambda job: job.failures),
+    _jobs("round_seconds", "gauge", "How long the last round took", lambda job: job.cost_seconds),
+    _jobs("last_round_timestamp_seconds", "gauge", "When it ended, since 1970",
+          lambda job: None if job.last_at_ms is None else job.last_at_ms / 1000),
+    _flow("verify_rounds_total", "counter", "Rounds of `sparkmirror verify --continuous`",
+          lambda sight: None if sight.board.verified is None else sight.board.verified.rounds),
+    _flow("verify_rounds_different_total", "counter", "Those of them that found a difference",
+          lambda sight: None if sight.board.verified is None else sight.board.verified.rounds_different),
+    _flow("verify_records_total", "counter", "Records that they compared",
+          lambda sight: None if sight.board.verified is None else sight.board.verified.records_in_all),
+    _flow("canary_sent_total", "counter", "Probe records that the source has acknowledged",
+          lambda sight: sight.canary.sent if sight.canary.run else None),
+    _flow("canary_arrived_total", "counter", "Probe records that were read on the target",
+          lambda sight: sight.canary.arrived if sight.canary.run else None),
+    _flow("canary_lost_total", "counter", "Probe records that were overtaken by a later one: they are not there",
+          lambda sight: sight.canary.lost if sight.canary.run else None),
+    _flow("canary_waiting_seconds", "gauge", "How long the oldest probe that has not arrived is under way",
+          lambda sight: sight.canary.waiting_seconds(sight.now_ms) if sight.canary.run else None),
+    _histogram("canary_latency_seconds", "From sending a probe to the source until it is read on the target, by one "
+               "clock", lambda sight: sight.canary.latency),
+    _flow("canary_source_clock_skew_seconds", "gauge", "How far the source's clock is ahead of this process's",
+          lambda sight: sight.canary.source_skew_seconds),
+    _flow("canary_target_clock_skew_seconds", "gauge", "How far the target's clock is ahead of this process's",
+          lambda sight: sight.canary.target_skew_seconds),
+)  # fmt: skip
+
+METRICS: Final[tuple[Metric, ...]] = (*_MIRRORMAKER, *_OURS)
+LABELS_OF_ALL: Final[Labels] = ("source", "target")
+
+
+def document() -> str:
+    """docs/metrics.md."""
+    lines = [_PREFACE, "## MirrorMaker 2's names\n", *_table(_MIRRORMAKER), "\n## Our own\n", *_table(_OURS)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(metrics: Iterable[Metric]) -> Iterator[str]:
+    yield "| metric | kind | labels beside source, target | meaning |\n|---|---|---|---|"
+    for metric in metrics:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |"
+
+
+_PREFACE: Final = """# Metrics
+
+Made from `src/sparkmirror/metrics.py` by `python -m sparkmirror.metrics > docs/metrics.md`.
+
+With `status.listen` set, a running mirror answers Prometheus on `/metrics`. All values come from the status topic on
+the target, so each process tells the same of a flow that several share; checkpoint latencies alone are those of the
+process that does the flow's jobs. Partitions are told of when something changed, each every two seconds at most and a
+hundred a second for each task; so with ten thousand busy partitions a partition's value is up to two minutes old, the
+flow's own sums a second.
+
+A latency is taken for each acknowledged batch from its header, half of its records by the first record's produce time,
+half by the newest one's; histograms are within 6 %. Produce times are those of the producers' clocks: what differs
+from ours shifts these figures, negative ones count as none. `sparkmirror_transit_latency_seconds` and the canary's are
+by one machine's clock.
+
+`deploy/prometheus/alerts.yml` has alert rules, `deploy/grafana/sparkmirror.json` a dashboard; a test checks that they
+name no metric or label that is not here.
+"""
+
+
+if __name__ == "__main__":
+    print(document(), end="")
