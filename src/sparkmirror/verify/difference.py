@@ -13,6 +13,7 @@ from sparkmirror.batch.record_headers import split_headers
 
 SHOWN_BYTES_MAX: Final = 256
 _HEADERS_MAX: Final = 20
+_NEAR_BYTES: Final = 16
 _PRINTABLE = frozenset(string.printable.encode()) - frozenset(b"\\\t\n\r\x0b\x0c")
 
 MISSING = "missing"
@@ -100,7 +101,26 @@ def describe(source: Sequence[Seen], target: Sequence[Seen], *, with_time: bool)
     kind = _kind(
         [one.content(with_time=with_time) for one in source], [one.content(with_time=with_time) for one in target]
     )
-    return Difference(kind or _fields(ours, theirs), ours.offset, theirs.offset, ours.as_json(), theirs.as_json())
+    detail = "" if kind else _where(ours, theirs)
+    return Difference(
+        kind or _fields(ours, theirs), ours.offset, theirs.offset, ours.as_json(), theirs.as_json(), detail
+    )
+
+
+def _where(ours: Seen, theirs: Seen) -> str:
+    """From which byte on key or value differ, where what is shown of them does not reach so far."""
+    for name, one, other in (("key", ours.key, theirs.key), ("value", ours.value, theirs.value)):
+        if one is None or other is None or one == other:
+            continue
+        common = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+        at = min(len(one), len(other)) if common is None else common
+        if at >= SHOWN_BYTES_MAX:
+            near = slice(max(at - _NEAR_BYTES, 0), at + _NEAR_BYTES)
+            return (
+                f'the {name}s differ from byte {at:,} on; around it the source has "{render_bytes(one[near])}", '
+                f'the target "{render_bytes(other[near])}"'
+            )
+    return ""
 
 
 def _kind(ours: Sequence[object], theirs: Sequence[object]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status.table import page_lines
 from sparkmirror.verify import plan
-from sparkmirror.verify.difference import Difference, Seen, render_bytes
+from sparkmirror.verify.difference import Difference, Seen, describe, render_bytes
 from sparkmirror.verify.html_page import render_html
 from sparkmirror.verify.plan import Uncompared
 from sparkmirror.verify.report import Compared, FlowReport, exit_status, render_report
@@ -74,3 +74,11 @@ def test_a_json_report_names_everything_a_program_needs() -> None:
     as_json = report({"equal": 10, "missing": 1}, difference=Difference("missing", 7, 7, RECORD)).as_json()
     assert (as_json["verdict"], as_json["records"], as_json["differences"]) == ("different", 11, 1)
     assert as_json["partitions"][0]["first_difference"]["source"]["offset"] == 7
+
+
+def test_a_difference_far_inside_a_value_is_shown_where_it_is() -> None:
+    one, other = (Seen(7, 1000, None, b"x" * 1000 + end, ()) for end in (b"here", b"there"))
+    assert describe([one], [other], with_time=True).detail == (
+        'the values differ from byte 1,000 on; around it the source has "xxxxxxxxxxxxxxxxhere", '
+        'the target "xxxxxxxxxxxxxxxxthere"'
+    )
