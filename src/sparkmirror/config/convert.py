@@ -16,6 +16,7 @@ from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.precedence import connector_properties
 from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.secrets import is_secret
+from sparkmirror.config.status_keys import STATUS_KEYS
 from sparkmirror.config.strimzi import GROUP, TARGET_DEFAULTS, strimzi_connector
 from sparkmirror.kafka.jaas import parse_jaas
 from sparkmirror.model import Connector
@@ -65,7 +66,11 @@ class _Writer:
     """Collects notes while resources are composed."""
 
     def __init__(self, properties: Properties) -> None:
-        self.notes: list[str] = []
+        self.notes = [
+            f"`{key.name}` has no place in a resource and is left out"
+            for key in STATUS_KEYS
+            if properties.get(key.name) is not None
+        ]
         self._properties = properties
 
     def resource(self, target: str, flows: Sequence[FlowConfig]) -> dict[str, Any]:

@@ -129,3 +129,9 @@ def test_a_file_is_converted_there_and_back(shell: Shell) -> None:
     _, text, _ = shell.run("convert", "--to", "properties")
     assert "A->B.enabled=true" in text.splitlines()
     assert shell.run("check")[0] == 0
+
+
+def test_what_a_resource_has_no_place_for_is_said(shell: Shell) -> None:
+    shell.write(f"{FILE}\nstatus.listen = localhost:8080\n")
+    _, resource, notes = shell.run("convert", "--to", "strimzi")
+    assert "note: `status.listen` has no place in a resource and is left out\n" in notes and "8080" not in resource
