@@ -76,6 +76,7 @@ class FlowConfig:
     connections_per_broker: int
     rate_limits: tuple[RateLimit, ...]
     on_data_loss: LossPolicy
+    canary_interval_seconds: int
     on_send_failure: str
     topic_creation: str
     partitioning: str
@@ -97,12 +98,19 @@ class FlowConfig:
 
     def should_replicate(self, topic: str) -> bool:
         """Whether the flow mirrors the source topic `topic`."""
+        if self.canary_interval_seconds and topic == self.canary_topic:
+            return True
         return self.topics.should_replicate(topic, self.policy, self.name)
 
     @property
     def look_seconds(self) -> float:
         """How often to look for new topics and partitions: the configured interval is a longest time."""
         return min(LOOK_SECONDS, self.refresh_topics_interval_seconds)
+
+    @property
+    def canary_topic(self) -> str:
+        """Where the flow's probes begin, on the source."""
+        return f"sparkmirror-canary-{self.name.target}"
 
     def remote_topic(self, topic: str) -> str:
         """The target's name of the source topic `topic`."""
@@ -254,6 +262,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),
         rate_limits=_read_rates(flow),
         on_data_loss=LossPolicy(flow.read(keys.ON_DATA_LOSS), flow.read(keys.ON_DATA_LOSS_TOPICS)),
+        canary_interval_seconds=flow.read(keys.CANARY_INTERVAL),
         on_send_failure=flow.read(keys.ON_SEND_FAILURE),
         topic_creation=flow.read(keys.TOPIC_CREATION),
         partitioning=flow.read(keys.PARTITIONING),

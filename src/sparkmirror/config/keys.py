@@ -302,6 +302,15 @@ RATE_LIMIT_TOPICS = Key(
     "expression; the first that matches counts, and the flow's own limit holds beside it.",
     "no such key",
 )
+CANARY_INTERVAL = Key(
+    "canary.interval.seconds",
+    Scope.FLOW,
+    types.whole(0),
+    0,
+    "How often to send a probe record through the mirror, which tells true latency and loss (docs/metrics.md): it goes "
+    "to the topic `sparkmirror-canary-<target>` of the source, which is then mirrored too. 0: none.",
+    "no such key",
+)
 ON_DATA_LOSS = Key(
     "on.data.loss",
     Scope.FLOW,

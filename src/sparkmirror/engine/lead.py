@@ -11,8 +11,12 @@ from sparkmirror.config.offsets import HeartbeatSettings
 from sparkmirror.engine.jobs import FlowSync, Job, offset_jobs
 from sparkmirror.engine.running_flow import RunningFlow
 from sparkmirror.model import FlowName
+from sparkmirror.sync.canary_job import CanaryJob
 from sparkmirror.sync.change import Round
 from sparkmirror.sync.source_group_job import SourceGroup
+
+_CANARY_SECONDS = 0.1
+"""A round waits for arrivals all through its interval."""
 
 
 class Lead:
@@ -55,6 +59,10 @@ class Lead:
             jobs.append(Job(f"{flow.name} topics", sync.seconds_max, sync, close=sync.close))
         if group := self._groups.get(flow.name):
             jobs.append(Job(f"{flow.name} group", flow.progress_group_commit_interval_ms / 1000, group))
+        if interval := flow.canary_interval_seconds:
+            canary = CanaryJob(flow)
+            name = f"{flow.name} canary"
+            jobs.append(Job(name, interval, canary, look_seconds=_CANARY_SECONDS, cost_share=1e6, close=canary.close))
         jobs += offset_jobs(flow, self._heartbeats[flow.name], running.checkpoints)
         for job in jobs:
             job.report = running.reporter.tell_job

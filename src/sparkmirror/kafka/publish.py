@@ -86,6 +86,20 @@ class Publisher:
         except Exception as error:
             raise translate(error, self._settings, f"writing to topic {topic}") from error
 
+    def read_clock(self, topic: str) -> float:
+        """How many seconds the clock of the broker that leads `topic` is ahead of ours, but for half a round trip.
+
+        The topic has `message.timestamp.type=LogAppendTime`. Raises ClusterError.
+        """
+        try:
+            before = time.time()
+            written = self._producer.send(topic, value=b"", partition=0).get(timeout=self._seconds_max)
+            after = time.time()
+        except Exception as error:
+            raise translate(error, self._settings, f"writing to topic {topic}") from error
+        ahead: float = written.timestamp / 1000 - (before + after) / 2
+        return round(ahead, 3)
+
 
 def publish(
     cluster: Cluster,

@@ -1,0 +1,158 @@
+"""A flow's canary: a probe record now and then through the whole mirror, which tells true latency and loss.
+
+One process writes the probe to the source and reads it on the target, so that latency is by one clock. How far the
+clusters' clocks differ from it is measured apart: a record to a topic with LogAppendTime is answered with the broker's
+time. Run by `engine.lead` where `canary.interval.seconds` is set; tells on the status topic (`status.canary`).
+"""
+
+import json
+import time
+import uuid
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Final
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import NewTopic, TopicExists
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.publish import Publisher
+from sparkmirror.kafka.tail import TailRecord, TopicTail
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.status.canary import CanaryState
+from sparkmirror.status.records import encode_key, encode_value
+
+CLOCK_TOPIC: Final = "mm2-sparkmirror-clock.internal"
+_HOUR: Final = {"retention.ms": "3600000", "segment.ms": "3600000", "segment.bytes": str(1 << 20)}
+_REPLICAS_MAX: Final = 3
+_CLOCK_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.2
+
+
+class CanaryJob:
+    """A round sends a probe, and waits for arrivals until the interval is over. Connections stay open."""
+
+    def __init__(self, flow: FlowConfig) -> None:
+        self._flow = flow
+        self._home = TopicPartition(flow.remote_topic(flow.canary_topic), 0)
+        self._status_topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+        self._connections = ExitStack()
+        self._open: _Opened | None = None
+        self._tail: TopicTail | None = None
+        self._state = CanaryState(uuid.uuid4().hex[:12])
+        self._sent_at: dict[int, tuple[float, int]] = {}
+        self._clocks_at = 0.0
+
+    def __call__(self) -> None:
+        """Raises ClusterError if a cluster does not answer."""
+        try:
+            if self._open is None:
+                self._open = _Opened(self._flow, self._connections)
+            self._round(self._open)
+        except Exception:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._connections.close()
+        self._open = self._tail = None
+
+    def _round(self, opened: "_Opened") -> None:
+        ends_at = time.monotonic() + self._flow.canary_interval_seconds
+        if self._tail is None:
+            self._tail = self._follow(opened)
+        if time.monotonic() >= self._clocks_at:
+            self._clocks_at = time.monotonic() + _CLOCK_SECONDS
+            self._read_clocks(opened)
+        self._send(opened)
+        while (left := ends_at - time.monotonic()) > 0:
+            self._take_arrivals(min(left, _POLL_SECONDS))
+        self._tell(opened)
+
+    def _follow(self, opened: "_Opened") -> TopicTail | None:
+        """The probes' topic on the target from its end on, once the mirror has made it; before, nothing is sent."""
+        if self._home.topic not in opened.target.list_topics([self._home.topic]):
+            return None
+        tail = self._connections.enter_context(open_tail(self._flow.target, "canary", [self._home]))
+        tail.seek(self._home, opened.target.latest_offsets([self._home])[self._home])
+        return tail
+
+    def _send(self, opened: "_Opened") -> None:
+        if self._tail is None:
+            return
+        number = self._state.sent
+        value = json.dumps({"canary": self._state.run, "n": number}).encode()
+        self._sent_at[number] = (time.monotonic(), time.time_ns() // 1_000_000)
+        opened.to_source.write(self._flow.canary_topic, [(str(self._flow.name).encode(), value)])
+        self._state = replace(self._state, sent=number + 1)
+
+    def _take_arrivals(self, seconds_max: float) -> None:
+        if self._tail is None:
+            time.sleep(seconds_max)
+            return
+        for record in self._tail.poll(seconds_max):
+            number = self._number(record)
+            if number is not None:
+                self._arrive(number)
+
+    def _number(self, record: TailRecord) -> int | None:
+        """Of a probe of this run; None for others, and for what a transform has made of it."""
+        try:
+            told = json.loads(record.value or b"")
+            return int(told["n"]) if told["canary"] == self._state.run else None
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def _arrive(self, number: int) -> None:
+        """Those sent before it are lost: within a partition nothing overtakes. One that comes twice counts once."""
+        sent = self._sent_at.pop(number, None)
+        if sent is None:
+            return
+        latency = self._state.latency.copy()
+        latency.add(round((time.monotonic() - sent[0]) * 1000), 1)
+        overtaken = [one for one in self._sent_at if one < number]
+        for one in overtaken:
+            del self._sent_at[one]
+        arrived, lost = self._state.arrived + 1, self._state.lost + len(overtaken)
+        self._state = replace(self._state, arrived=arrived, lost=lost, latency=latency)
+
+    def _read_clocks(self, opened: "_Opened") -> None:
+        source, target = opened.to_source.read_clock(CLOCK_TOPIC), opened.to_target.read_clock(CLOCK_TOPIC)
+        self._state = replace(self._state, source_skew_seconds=source, target_skew_seconds=target)
+
+    def _tell(self, opened: "_Opened") -> None:
+        state = self._state
+        told = {
+            "run": state.run,
+            "sent": state.sent,
+            "arrived": state.arrived,
+            "lost": state.lost,
+            "oldest_sent_ms": min((sent_ms for _, sent_ms in self._sent_at.values()), default=None),
+            "latency": state.latency.as_json(),
+            "source_skew_seconds": state.source_skew_seconds,
+            "target_skew_seconds": state.target_skew_seconds,
+        }
+        opened.to_target.write(self._status_topic, [(encode_key("canary", self._flow.name.source), encode_value(told))])
+
+
+class _Opened:
+    """What lives between two failures; makes the topics."""
+
+    def __init__(self, flow: FlowConfig, connections: ExitStack) -> None:
+        source = connections.enter_context(open_admin(flow.source, "canary"))
+        self.target = connections.enter_context(open_admin(flow.target, "canary"))
+        stamped = _HOUR | {"message.timestamp.type": "LogAppendTime"}
+        _ensure_topics(source, {flow.canary_topic: _HOUR, CLOCK_TOPIC: stamped})
+        _ensure_topics(self.target, {CLOCK_TOPIC: stamped})
+        self.to_source = connections.enter_context(Publisher(flow.source, "canary"))
+        self.to_target = connections.enter_context(Publisher(flow.target, "canary"))
+
+
+def _ensure_topics(admin: Admin, wanted: dict[str, dict[str, str]]) -> None:
+    missing = wanted.keys() - admin.list_topics(wanted).keys()
+    replicas = min(_REPLICAS_MAX, len(admin.brokers()))
+    topics = [NewTopic(name, 1, replicas, wanted[name]) for name in sorted(missing)]
+    for error in admin.create_topics(topics).values() if topics else ():
+        if error is not None and not isinstance(error, TopicExists):
+            raise error

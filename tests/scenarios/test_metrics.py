@@ -1,0 +1,125 @@
+"""A real Prometheus scrapes a running mirror and loads the alert rules; what the mirror left is read after a crash."""
+
+import http.client
+import json
+import re
+import shutil
+import subprocess
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.oracle import Client
+from tests.scenarios.data import make_topics, numbered, write
+from tests.scenarios.mirror import StartMirror, flow_file
+from tests.scenarios.status import board_of
+
+from sparkmirror.cli.main import main
+from sparkmirror.status.records import FlowState
+from sparkmirror.testing.ports import PortReservation
+
+RULES = Path(__file__).parents[2] / "deploy/prometheus/alerts.yml"
+SOURCE_METRIC = "kafka_connect_mirror_mirrorsourceconnector_record_count"
+
+
+def get(port: int, path: str) -> str:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        assert answer.status == 200, body
+        return body
+
+
+def scraped(port: int, expression: str) -> list[float]:
+    """What Prometheus answers to an expression."""
+    try:
+        told = json.loads(get(port, "/api/v1/query?" + urllib.parse.urlencode({"query": expression})))
+    except (OSError, AssertionError):
+        return []
+    return [float(one["value"][1]) for one in told["data"]["result"]]
+
+
+@contextmanager
+def prometheus(directory: Path, mirror_port: int) -> Iterator[int]:
+    """Scrapes the mirror every second, with our rules; gives its port."""
+    settings: dict[str, Any] = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(RULES)],
+        "scrape_configs": [{"job_name": "mirror", "static_configs": [{"targets": [f"127.0.0.1:{mirror_port}"]}]}],
+    }
+    file = directory / "prometheus.json"
+    file.write_text(json.dumps(settings))  # JSON is YAML
+    with PortReservation(1) as reserved:
+        (port,) = reserved.ports
+        log = (directory / "prometheus.log").open("wb")
+        child = subprocess.Popen(
+            [
+                "prometheus", f"--config.file={file}", f"--storage.tsdb.path={directory / 'tsdb'}",
+                f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
+            ],
+            stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            yield port
+        finally:
+            child.terminate()
+            child.wait(20)
+            log.close()
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
+def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
+    source: Client,
+    target: Client,
+    unique: Callable[[str], str],
+    start_mirror: StartMirror,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    story, alias = unique("metered"), unique("east")
+    topic = f"{story}.orders"
+    make_topics(source, {topic: 2})
+    write(source, topic, numbered(0, 300, partitions=2))
+    lines = ["status.listen = 127.0.0.1:0", "canary.interval.seconds = 1"]
+    text = flow_file(source, target, alias=alias, topics=rf"{story}\\..*", lines=lines)
+    file = tmp_path / "told.properties"
+    file.write_text(text)
+    mirror = start_mirror(text)
+    mirror.wait_until(lambda: "status page is at http://" in mirror.errors, "the page is served")
+    port = int(re.findall(r"status page is at http://\S+:(\d+)/", mirror.errors)[0])
+    flow = f'{{source="{alias}",target="backup"}}'
+    with prometheus(tmp_path, port) as server:
+        records = f'sum({SOURCE_METRIC}{{source="{alias}",topic="{alias}.{topic}"}})'
+        mirror.wait_until(lambda: scraped(server, records) == [300.0], "Prometheus has all records")
+        write(source, topic, numbered(300, 400, partitions=2))
+        mirror.wait_until(lambda: scraped(server, records) == [400.0], "and those written since", 30)
+        assert scraped(server, f"sparkmirror_flow_up{flow}") == [1.0]
+        assert scraped(server, f"sparkmirror_lag_records{flow}") == [0.0]
+        arrived = f"sparkmirror_canary_arrived_total{flow} > 2"
+        mirror.wait_until(lambda: scraped(server, arrived), "probes have arrived", 60)
+        assert scraped(server, f"sparkmirror_canary_lost_total{flow}") == [0.0]
+        (mean,) = scraped(
+            server, f"sparkmirror_canary_latency_seconds_sum{flow} / sparkmirror_canary_latency_seconds_count{flow}"
+        )
+        assert 0 < mean < 30
+        for side in ("source", "target"):
+            (skew,) = scraped(server, f"sparkmirror_canary_{side}_clock_skew_seconds{flow}")
+            assert abs(skew) < 2, "one machine has one clock"
+        groups = json.loads(get(server, "/api/v1/rules"))["data"]["groups"]
+        assert [rule["health"] for group in groups for rule in group["rules"] if rule["health"] != "ok"] == []
+    board = board_of(target, alias)
+    assert board.flow is not None and board.flow.state is FlowState.RUNNING
+    mirror.kill()
+    capsys.readouterr()
+    assert main(["status", str(file), "--format", "json"]) == 0
+    (page,) = json.loads(capsys.readouterr().out)
+    assert page["state"] == "RUNNING", "35 s later it is SILENT"
+    assert board.flow.state_at(time.time_ns() // 1_000_000 + 36_000) is FlowState.SILENT
+    told = {(one["topic"], one["partition"]): one for one in page["partitions"]}
+    assert [told[topic, number]["lag"] for number in (0, 1)] == [0, 0]
+    assert {job["job"] for job in page["jobs"]} >= {"topics", "offsets"}
