@@ -1,5 +1,6 @@
 """What a comparison says: verdicts, sentences, and a page on which no record can do harm."""
 
+from pathlib import Path
 from typing import Any
 
 from sparkmirror.model import FlowName, TopicPartition
@@ -82,3 +83,18 @@ def test_a_difference_far_inside_a_value_is_shown_where_it_is() -> None:
         'the values differ from byte 1,000 on; around it the source has "xxxxxxxxxxxxxxxxhere", '
         'the target "xxxxxxxxxxxxxxxxthere"'
     )
+
+
+def test_the_examples_in_the_documentation_are_what_the_command_prints() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "verify.md").read_text()
+    seven = tuple(
+        Compared(TopicPartition("orders", at), THERE, {"equal": 14_000, "bytes": 100, "identical_bytes": 99})
+        for at in range(7)
+    )
+    equal = FlowReport(FlowName("A", "B"), seven, seconds=4.1, chosen=7)
+    ours, theirs = (Seen(7007, 1700000049049, b"k4", value, ((b"n", b"1"),)) for value in (b"49049", b"59049"))
+    first = describe([ours], [theirs], with_time=True)
+    counts = {"equal": 13_999, "different": 1, "bytes": 100, "identical_bytes": 93}
+    different = FlowReport(FlowName("A", "B"), (Compared(HERE, THERE, counts, first),), seconds=1.2, chosen=1)
+    for one in (equal, different):
+        assert said(one) in page, said(one)
