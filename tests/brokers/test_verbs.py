@@ -25,6 +25,14 @@ from sparkmirror.kafka.groups import commit_group_offsets, read_group_offsets
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect
 from sparkmirror.model import TopicPartition
+from sparkmirror.status.records import (
+    FlowRecord,
+    FlowState,
+    PartitionState,
+    encode_key,
+    encode_value,
+    record_as_json,
+)
 from sparkmirror.testing.kafka import KafkaCluster
 
 ORDERS = [TopicPartition("orders", number) for number in range(2)]
@@ -72,7 +80,21 @@ def story(clusters: Clusters) -> Iterator[Story]:
         commit_group_offsets(story.source, "late", {ORDERS[0]: Committed(1)})
         story.job()
         write(target, "east.orders", numbered(0, 2, partitions=2))
+        publish(story.flow.target, story.topics.status, list(_told_by_a_run()))
         yield story
+
+
+def _told_by_a_run() -> Iterator[tuple[bytes, bytes]]:
+    """A run that was stopped while the target refused one of two partitions."""
+    run = {"run": "run-1", "epoch": 1}
+    yield encode_key("flow", "east", 0), encode_value(record_as_json(FlowRecord("run-1", FlowState.STOPPED)))
+    failed = {"orders-1": "TOPIC_AUTHORIZATION_FAILED"}
+    task = {"records": 300, "bytes": 12_000, "partitions": 2, "lag_records": 0, "failed": failed}
+    yield encode_key("task", "east", 0), encode_value(run | task)
+    for number, state in enumerate((PartitionState.RUNNING, PartitionState.FAILED)):
+        place = {"task": 0, "offset": 150, "end": 150, "records": 150, "target_topic": "east.orders", "state": state}
+        place |= {"reason": failed["orders-1"]} if number else {}
+        yield encode_key("partition", "east", "orders", number), encode_value(run | place)
 
 
 @pytest.fixture
@@ -92,6 +114,15 @@ def verb(file: Path, capsys: pytest.CaptureFixture[str]) -> Verb:
         return json.loads(said) if "json" in arguments else said
 
     return run
+
+
+def test_status_and_metrics_need_no_running_mirror(verb: Verb) -> None:
+    (flow,) = verb("status", "--format", "json")
+    states = {one["partition"]: (one["state"], one["lag"]) for one in flow["partitions"]}
+    assert states == {0: ("RUNNING", 0), 1: ("FAILED", 0)}
+    examples.check("operating.md", "status", verb("status", "--partitions"))
+    name = "kafka_connect_mirror_mirrorsourceconnector_record_count"
+    examples.check("operating.md", "metrics", verb("metrics", "--name", name))
 
 
 def test_topics_says_what_is_mirrored_and_why_the_rest_is_not(verb: Verb) -> None:
