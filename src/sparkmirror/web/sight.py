@@ -13,11 +13,15 @@ from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status.board import FlowStatus, StatusBoard
 from sparkmirror.status.histogram import Histogram
-from sparkmirror.status.records import FlowState, JobRecord, PartitionRecord, PartitionState, TaskRecord
+from sparkmirror.status.records import FlowRecord, FlowState, JobRecord, PartitionRecord, PartitionState, TaskRecord
 from sparkmirror.status.topology import Topology
 from sparkmirror.web.picture import Row
 
 _RATE_SECONDS = 3.0
+_WORST_FIRST = (
+    FlowState.FAILED, FlowState.SILENT, FlowState.RESTARTING, FlowState.STARTING, FlowState.STOPPING, FlowState.STOPPED,
+    FlowState.RUNNING,
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -56,20 +60,21 @@ def flow_part(
 
     While `is_starting` what the board shows is an earlier run's.
     """
-    status, told = board.status(), board.flow
+    status, told = board.status(), _process(board, now_ms)
+    alive = _alive(board, now_ms)
     counts = Counter(record.state for record in board.partitions.values())
     return {
         "name": str(name),
         "source": name.source,
         "target": name.target,
-        "state": FlowState.STARTING.value if is_starting else _state(board, now_ms),
+        "state": FlowState.STARTING.value if is_starting else _state(board, told, now_ms),
         "reason": told.reason if told else "",
         "retry_at_ms": told.retry_at_ms if told else None,
         "unseen": unseen,
         "run": board.run,
         "host": told.host if told else "",
-        "started_at_ms": told.started_at_ms if told else 0,
-        "restarts": told.restarts if told else 0,
+        "processes": len(alive),
+        "started_at_ms": min((one.started_at_ms for one in alive), default=0),
         **_sums(status),
         "records_per_second": pace.records_per_second,
         "bytes_per_second": pace.bytes_per_second,
@@ -85,9 +90,18 @@ def flow_part(
     }
 
 
-def _state(board: StatusBoard, now_ms: int) -> str:
-    if board.flow is not None:
-        return board.flow.state_at(now_ms).value
+def _alive(board: StatusBoard, now_ms: int) -> list[FlowRecord]:
+    return [one for one in board.processes.values() if not one.is_over and one.state_at(now_ms) != FlowState.SILENT]
+
+
+def _process(board: StatusBoard, now_ms: int) -> FlowRecord | None:
+    """Of the processes that share the flow the one that is worst off, else the one that was heard of last."""
+    return min(_alive(board, now_ms), key=lambda one: _WORST_FIRST.index(one.state), default=board.flow)
+
+
+def _state(board: StatusBoard, told: FlowRecord | None, now_ms: int) -> str:
+    if told is not None:
+        return told.state_at(now_ms).value
     return (FlowState.RUNNING if board.tasks else FlowState.STARTING).value
 
 

@@ -46,6 +46,18 @@ def test_a_flow_that_nobody_has_told_of_is_starting_and_so_is_one_of_an_earlier_
     assert flow_part(FLOW, board_of({}), NOW, Pace(), [], [], is_starting=True)["state"] == "STARTING"
 
 
+def test_of_processes_that_share_a_flow_the_one_that_is_worst_off_is_told() -> None:
+    board = board_of({})
+    for pid, state, reason in ((1, "RUNNING", ""), (2, "RESTARTING", "it failed"), (3, "STOPPED", "")):
+        told = {"run": "r", "state": state, "reason": reason, "host": "h", "pid": pid, "started_at_ms": NOW - pid}
+        board.take(encode_key("flow", "A", f"h:{pid}"), encode_value(told), NOW)
+    part = flow_part(FLOW, board, NOW, Pace(), [], [])
+    assert (part["state"], part["reason"], part["processes"]) == ("RESTARTING", "it failed", 2)
+    assert part["started_at_ms"] == NOW - 2
+    later = flow_part(FLOW, board, NOW + 60_000, Pace(), [], [])
+    assert (later["state"], later["processes"]) == ("SILENT", 0)
+
+
 def test_a_partition_is_a_row_with_its_reason_and_its_lag_where_the_end_is_known() -> None:
     board = board_of({"state": "FAILED", "reason": "too large", "retry_at_ms": 7}, {"end": None})
     rows = partition_rows(board.partitions.values())

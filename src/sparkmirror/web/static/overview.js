@@ -102,7 +102,7 @@ export class Overview {
         fact("partitions", h("span", {}, count(flow.partitions), NEEDY.filter((state) => flow.counts[state]).map((state) => [" ", badge(state, `${count(flow.counts[state])} ${state.toLowerCase()}`)])), NEEDY.some((state) => flow.counts[state]) ? "two" : ""),
         fact("gaps", flow.gaps ? `${count(flow.gaps)}, ${count(flow.lost_records)} offsets` : "none", flow.gaps ? "warn" : ""),
         fact("held back", this.#pauses(flow)),
-        fact("running for", flow.started_at_ms ? `${age((this.live.now - flow.started_at_ms) / 1000)} · ${flow.host || "–"}` : "–"),
+        fact("running for", flow.started_at_ms ? `${age((this.live.now - flow.started_at_ms) / 1000)} · ${flow.processes > 1 ? plural(flow.processes, "process", "processes") : flow.host}` : "–"),
       ),
     );
   }
