@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from bench.loading import create_topic
 from sparkmirror.testing.kafka import KafkaCluster
@@ -75,6 +75,7 @@ class Process:
 
     @property
     def tasks(self) -> set[int]:
+        """What it has last said that it runs."""
         said = _RUNS.findall(self._errors.read_text())
         return {int(task) for task in said[-1].split(", ")} if said and said[-1] != "none" else set()
 
@@ -117,7 +118,12 @@ class Ends:
         self._partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
 
     def read(self) -> list[int]:
-        return [self._consumer.get_watermark_offsets(one, timeout=10)[1] for one in self._partitions]
+        """Asked again where a busy broker does not answer in time."""
+        while True:
+            try:
+                return [self._consumer.get_watermark_offsets(one, timeout=10)[1] for one in self._partitions]
+            except KafkaException:
+                time.sleep(_POLL_SECONDS)
 
 
 class Watch:

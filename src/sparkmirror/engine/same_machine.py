@@ -6,17 +6,18 @@ A mark names the machine's boot and the process namespace, so that a number of a
 import re
 from functools import cache
 from hashlib import sha256
-from os import getpid
+from os import getpid, kill
 from pathlib import Path
 
-import psutil
-
 _MARK = re.compile(r"-share-([0-9a-f]{8})-(\d+)-(\d+)$")
+_ENDED = ("Z", "X")
+_START_FIELD = 18
+"""`starttime` of proc(5), the 22nd of all, counted from behind the state."""
 
 
 def own_mark() -> str:
-    """`share-<machine>-<pid>-<start in ms>`, the role that ends this process's client id."""
-    return f"share-{_machine()}-{getpid()}-{_started_ms(getpid())}"
+    """`share-<machine>-<pid>-<start>`, the role that ends this process's client id."""
+    return f"share-{_machine()}-{getpid()}-{_started(getpid())}"
 
 
 def is_dead_neighbour(client_id: str) -> bool:
@@ -24,16 +25,30 @@ def is_dead_neighbour(client_id: str) -> bool:
     found = _MARK.search(client_id)
     if found is None or found[1] != _machine():
         return False
-    return _started_ms(int(found[2])) != int(found[3])
+    started = _started(int(found[2]))
+    return started is not None and started != int(found[3])
 
 
-def _started_ms(pid: int) -> int:
-    """0 when there is none, or one that has ended and is not collected."""
+def _started(pid: int) -> int | None:
+    """In clock ticks since boot, which no setting of the clock changes; 0 when there is no such process, or one that
+    has ended and is not collected, and None for one of another user that is hidden from us.
+    """
     try:
-        process = psutil.Process(pid)
-        return 0 if process.status() == psutil.STATUS_ZOMBIE else round(process.create_time() * 1000)
-    except psutil.Error:
-        return 0
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None if _exists(pid) else 0
+    state, *fields = stat.rpartition(")")[2].split()  # the name before it may hold anything
+    return 0 if state in _ENDED else int(fields[_START_FIELD])
+
+
+def _exists(pid: int) -> bool:
+    try:
+        kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @cache
