@@ -91,7 +91,7 @@ class RunningFlow:
         try:
             self.query = (writer.trigger(availableNow=True) if self._once else writer).start()
         except (Py4JJavaError, PySparkException) as problem:
-            reason = _reason(str(problem))
+            reason = reason_of(str(problem))
             hint = f"Spark's own files are in {self._scratch.parent}; TMPDIR chooses another place."
             raise SparkMirrorError(f"{self.flow.name}: Spark did not start the query: {reason}", hint) from None
         self.reporter.tell(FlowState.RUNNING)
@@ -132,7 +132,7 @@ class RunningFlow:
         problem = self.query.exception()
         if problem is None:
             return True
-        reason = _reason(str(problem))
+        reason = reason_of(str(problem))
         if "FencedError" in str(problem):
             self._fenced_at = time.monotonic()
             return self._judge_fencing()
@@ -195,7 +195,7 @@ class RunningFlow:
                 self.query.stop()
 
 
-def _reason(text: str) -> str:
+def reason_of(text: str) -> str:
     """The sentence in a Spark exception: the last line of the Python traceback it carries."""
     lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     if own := [line for line in lines if line.startswith("sparkmirror.errors.")]:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.config.flows import FlowConfig, MirrorConfig
+from sparkmirror.engine.running_flow import reason_of
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.verify.data_source import COUNTS, KafkaComparison
@@ -96,8 +97,7 @@ def _collect(spark: "SparkSession", collect: Callable[[], list[Any]], spans: int
         thread.join(_POLL_SECONDS)
         progress(_done(tracker, spans), spans)
     if problems:
-        said = str(problems[0]).strip().splitlines() or [type(problems[0]).__name__]
-        raise SparkMirrorError(f"Spark could not compare: {said[-1] if len(said) > 1 else said[0]}", "See --debug.")
+        raise SparkMirrorError(f"Spark could not compare: {reason_of(str(problems[0]))}", "Run it again with --debug.")
     progress(spans, spans)
     return rows
 

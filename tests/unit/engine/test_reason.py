@@ -4,7 +4,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from sparkmirror.engine.jvm import jvm_expected
-from sparkmirror.engine.running_flow import _reason
+from sparkmirror.engine.running_flow import reason_of
 from sparkmirror.errors import SparkMirrorError
 
 TRACEBACK = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
@@ -33,7 +33,7 @@ Caused by: java.io.IOException: No space left on device
     ids=["an error of ours", "any other", "Java", "no traceback", "nothing"],
 )
 def test_the_line_that_says_why_is_told(text: str, told: str) -> None:
-    assert _reason(text) == told
+    assert reason_of(text) == told
 
 
 @pytest.mark.parametrize(
