@@ -87,7 +87,8 @@ def story(clusters: Clusters) -> Iterator[Story]:
 def _told_by_a_run() -> Iterator[tuple[bytes, bytes]]:
     """A run that was stopped while the target refused one of two partitions."""
     run = {"run": "run-1", "epoch": 1}
-    yield encode_key("flow", "east", 0), encode_value(record_as_json(FlowRecord("run-1", FlowState.STOPPED)))
+    stopped = FlowRecord("run-1", FlowState.STOPPED, host="mirror-1", pid=4711)
+    yield encode_key("flow", "east", 0), encode_value(record_as_json(stopped))
     failed = {"orders-1": "TOPIC_AUTHORIZATION_FAILED"}
     task = {"records": 300, "bytes": 12_000, "partitions": 2, "lag_records": 0, "failed": failed}
     yield encode_key("task", "east", 0), encode_value(run | task)
