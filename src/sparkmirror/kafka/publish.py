@@ -19,6 +19,7 @@ Record = tuple[bytes, bytes | None]
 """Key and value; None is a tombstone."""
 
 _BOOTSTRAP_SECONDS_MAX = 10.0
+_CLOCK_READINGS = 3
 
 
 class Publisher:
@@ -89,16 +90,21 @@ class Publisher:
     def read_clock(self, topic: str) -> float:
         """How many seconds the clock of the broker that leads `topic` is ahead of ours, but for half a round trip.
 
-        The topic has `message.timestamp.type=LogAppendTime`. Raises ClusterError.
+        Asked a few times, the quickest answer counts: the first waits for the connection. The topic has
+        `message.timestamp.type=LogAppendTime`. Raises ClusterError.
         """
         try:
-            before = time.time()
-            written = self._producer.send(topic, value=b"", partition=0).get(timeout=self._seconds_max)
-            after = time.time()
+            _, ahead_seconds = min(self._ask_clock(topic) for _ in range(_CLOCK_READINGS))
         except Exception as error:
             raise translate(error, self._settings, f"writing to topic {topic}") from error
-        ahead: float = written.timestamp / 1000 - (before + after) / 2
-        return round(ahead, 3)
+        return round(ahead_seconds, 3)
+
+    def _ask_clock(self, topic: str) -> tuple[float, float]:
+        """The round trip, and how far the broker is ahead, in seconds."""
+        before = time.time()
+        written = self._producer.send(topic, value=b"", partition=0).get(timeout=self._seconds_max)
+        after = time.time()
+        return after - before, written.timestamp / 1000 - (before + after) / 2
 
 
 def publish(
