@@ -199,7 +199,8 @@ class Soak:
     def _restart_tasks(self) -> None:
         file = self._directory / "soak.properties"
         file.write_text(self._text())
-        subprocess.run([str(COMMAND), "restart", str(file)], check=True, capture_output=True, timeout=90)
+        done = subprocess.run([str(COMMAND), "restart", str(file)], capture_output=True, text=True, timeout=90)
+        assert done.returncode == 0, f"restart ended with {done.returncode}: {done.stderr}"
 
     def _kill_run(self) -> None:
         self.run.destroy()
