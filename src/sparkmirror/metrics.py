@@ -333,8 +333,8 @@ by one machine's clock.
 `sparkmirror-canary-<target>` of the source so often, the flow mirrors it like any other, and the same process reads it
 on the target: its latency is by one clock, whatever the clusters' clocks say. A probe that a later one has overtaken
 is lost. How far the clocks of both clusters are ahead is measured apart, once a minute, by a record to
-`mm2-sparkmirror-clock.internal` on each, which the broker stamps; half a round trip is the error. A flow whose
-transforms change the probe's value does not see it arrive.
+`mm2-sparkmirror-clock.internal` on each, which the broker stamps; half a round trip is the error. Transforms leave
+probes alone.
 
 `deploy/prometheus/alerts.yml` has alert rules, `deploy/grafana/sparkmirror.json` a dashboard; a test checks that they
 name no metric or label that is not here.

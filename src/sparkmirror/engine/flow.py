@@ -54,10 +54,15 @@ def decided_name(flow: FlowConfig) -> Column:
 
 
 def _is_wanted(flow: FlowConfig) -> Column:
-    """Include and exclude lists as Java regular expressions, the whole name; heartbeats topics beside them."""
+    """Include and exclude lists as Java regular expressions, the whole name; heartbeats and the canary beside them."""
     topics = flow.topics
-    wanted = _matches(topics.include) & ~_matches(topics.exclude)
+    wanted = (_matches(topics.include) & ~_matches(topics.exclude)) | is_canary(flow)
     return wanted | is_heartbeats(flow) if topics.heartbeats else wanted
+
+
+def is_canary(flow: FlowConfig) -> Column:
+    """Whether a row's topic is that of the flow's probes."""
+    return F.col("topic") == flow.canary_topic if flow.canary_interval_seconds else F.lit(False)
 
 
 def _matches(expressions: tuple[str, ...]) -> Column:
