@@ -70,6 +70,7 @@ class Crew:
         self._tail: TopicTail | None = None
         self._due = True
         self._looked_at = 0.0
+        self._beat_at = 0.0
         self._told = ""
         self._refused: SparkMirrorError | None = None
         self.is_alone = False
@@ -135,10 +136,17 @@ class Crew:
         self._put_out_dead_neighbours(membership)
         if not membership.member_id:
             self._tell_shares(membership)
-        if self._due or not membership.heartbeat():
+        if self._due or not self._beat(membership):
             self._join(membership)
         self._tell_shares(membership)
         self._hear()
+
+    def _beat(self, membership: Membership) -> bool:
+        """A heartbeat where one is due; False when the group is shared out anew."""
+        if time.monotonic() - self._beat_at < _BEAT_SECONDS / 2:
+            return True
+        self._beat_at = time.monotonic()
+        return membership.heartbeat()
 
     def _connect(self) -> Membership:
         if self._admin is None:

@@ -24,6 +24,7 @@ class Part:
         self._running: frozenset[int] = frozenset()
         self._told: Share | None = None
         self._began = 0
+        self._is_ready = False
 
     def stake(self) -> Stake:
         """What this process says of itself to the group."""
@@ -37,6 +38,7 @@ class Part:
             self._run or self.grant.run,
             flow.connector.group,
             flow.connector.name,
+            self._is_ready,
         )
 
     def take(self, grant: Grant) -> list[str]:
@@ -80,18 +82,22 @@ class Part:
             self._told = share
 
     def hear(self, began: Began) -> bool:
-        """Whether that frees tasks for others."""
+        """Whether the group is to know: tasks are free for others, or a query is there that can run some."""
         share = self._told
         if share is None or began.process != share.process or began.number != share.number:
             return False
         self._began = began.number
         before, self._running = self._running, share.tasks
-        return bool(before - share.tasks)
+        was_ready, self._is_ready = self._is_ready, True
+        return bool(before - share.tasks) or not was_ready
 
     @property
     def is_awaited(self) -> bool:
-        """Whether there are tasks to be let go of that the planner has not let go of yet."""
-        return self._told is not None and bool(self._running - self._told.tasks) and self._began < self._told.number
+        """Whether the planner has yet to begin with a share by which it lets go of tasks, or with its first."""
+        share = self._told
+        if share is None or self._began >= share.number:
+            return False
+        return bool(self._running - share.tasks) or not self._is_ready
 
     def lose(self) -> None:
         """Out of the group: nothing is granted, and what runs is fenced by the others."""

@@ -106,8 +106,6 @@ class MirrorRun:
             finally:
                 self._lead.end()
                 self._end_flows()
-                for crew in self._crews.values():
-                    crew.leave()
                 self._finish_led()
         return self._verdict()
 
@@ -221,6 +219,8 @@ class MirrorRun:
         give_up_at = time.monotonic() + _STOP_SECONDS_MAX
         while time.monotonic() < give_up_at and not all(running.is_quiet for running in active):
             time.sleep(0.05)
+        for crew in self._crews.values():  # before Spark has ended: others may go on at once
+            crew.leave()
         enders = [threading.Thread(target=running.end, daemon=True) for running in self._flows]
         for ender in enders:
             ender.start()

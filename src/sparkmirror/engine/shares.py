@@ -17,6 +17,7 @@ class Stake:
 
     `fingerprint` stands for what its file says of the flow, `changed_ms` for when the file was changed (since 1970).
     `run` is the flow's run as it knows it, "" for none. `connector` and its `group` name the tasks' transactional ids.
+    Until it `is_ready`, its query has yet to start: tasks stay with those who can run them now.
     """
 
     flow: str
@@ -27,6 +28,7 @@ class Stake:
     run: str = ""
     group: str = ""
     connector: str = ""
+    is_ready: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,18 @@ def plan_shares(cards: Mapping[str, Card], new_run: str) -> dict[str, tuple[Gran
     for flow in sorted({stake.flow for card in cards.values() for stake in card.stakes}):
         stakes = {member: stake for member, card in cards.items() for stake in card.stakes if stake.flow == flow}
         obeyed = _obeyed(stakes.values())
-        eligible = {member: stake for member, stake in stakes.items() if stake.fingerprint == obeyed.fingerprint}
+        eligible = {
+            member: stake
+            for member, stake in stakes.items()
+            if (stake.fingerprint, stake.is_ready) == (obeyed.fingerprint, obeyed.is_ready)
+        }
         quotas = _quotas(eligible, load, obeyed.tasks)
         for member, quota in quotas.items():
             load[member] += quota
         shares = _shares(eligible, stakes, quotas, obeyed.tasks)
         run = _run_of(stakes, new_run)
         for member, stake in stakes.items():
-            rivals = [cards[other].place for other in sorted(stakes) if stakes[other].fingerprint != stake.fingerprint]
+            rivals = [cards[other].place for other in sorted(stakes) if _disagree(stake, stakes[other])]
             grants[member].append(
                 Grant(
                     flow,
@@ -108,7 +114,13 @@ def plan_fencing(cards: Mapping[str, Card], grants: Mapping[str, tuple[Grant, ..
 
 
 def _obeyed(stakes: Iterable[Stake]) -> Stake:
-    return max(stakes, key=lambda stake: (stake.changed_ms, stake.fingerprint))
+    """The file that was changed last, of those who can run the flow now if there are any."""
+    return max(stakes, key=lambda stake: (stake.is_ready, stake.changed_ms, stake.fingerprint))
+
+
+def _disagree(one: Stake, other: Stake) -> bool:
+    """Not said of a process that has yet to start: it may be the first of a rolling restart, and obeyed soon."""
+    return one.is_ready and other.is_ready and one.fingerprint != other.fingerprint
 
 
 def _run_of(stakes: Mapping[str, Stake], new_run: str) -> str:
@@ -127,7 +139,8 @@ def _quotas(eligible: Mapping[str, Stake], load: Mapping[str, int], tasks: int) 
 def _shares(
     eligible: Mapping[str, Stake], stakes: Mapping[str, Stake], quotas: Mapping[str, int], tasks: int
 ) -> dict[str, frozenset[int]]:
-    if any(stake.held for member, stake in stakes.items() if member not in eligible):
+    fingerprints = {stake.fingerprint for stake in eligible.values()}
+    if any(stake.held and stake.fingerprint not in fingerprints for stake in stakes.values()):
         return {}  # of another file: its tasks may read any partition, so all are waited for
     kept: dict[str, set[int]] = {}
     taken: set[int] = set()

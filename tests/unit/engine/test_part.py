@@ -23,6 +23,12 @@ def granted(*tasks: int, run: str = "run", rival: str = "", is_obeyed: bool = Tr
     return Grant("A->B", run, frozenset(tasks), rival, is_obeyed)
 
 
+def begun(one: Part) -> Part:
+    """Its query is there."""
+    one.hear(Began("run", "p", told(one).number))
+    return one
+
+
 def told(one: Part, member: str = "m") -> Share:
     share = one.next_share(member)
     assert share is not None
@@ -47,7 +53,7 @@ def test_tasks_count_as_running_until_the_planner_has_begun_without_them() -> No
     one = part()
     one.take(granted(0, 1, 2, 3))
     one.engage("run", "p")
-    told(one)
+    begun(one)
     one.take(granted(0, 1))
     number = told(one).number
     assert one.is_awaited and one.stake().held == {0, 1, 2, 3}
@@ -89,3 +95,14 @@ def test_a_person_hears_what_runs_here_and_whose_file_says_something_else() -> N
     less, lost = one.take(granted(rival="process 9 on h", is_obeyed=False))
     assert less == "this process runs tasks none of 4"
     assert lost.endswith("so this process runs nothing of the flow")
+
+
+def test_a_process_is_ready_when_its_query_has_said_so_and_the_group_is_to_know() -> None:
+    one = part()
+    one.take(granted())
+    assert not one.stake().is_ready
+    one.engage("run", "p")
+    share = told(one)
+    assert one.is_awaited and share.tasks == frozenset()
+    assert one.hear(Began("run", "p", share.number)), "others may give it tasks now"
+    assert one.stake().is_ready and not one.is_awaited

@@ -116,3 +116,18 @@ def test_cards_and_grants_travel_as_json_and_odd_bytes_count_as_nothing() -> Non
     for odd in (b"", b"null", b"[1]", b'{"a":1}', b"\xff", b'{"host":"h","pid":"x","file":"","stakes":[]}'):
         assert decode_card(odd) is None
         assert decode_grants(odd) == ()
+
+
+def test_tasks_stay_where_they_run_until_a_newcomer_can_run_them() -> None:
+    def newcomer(*, is_ready: bool, fingerprint: str = "f", at: int = 0) -> Card:
+        return Card("h", 2, "f", (Stake("A->B", 2, fingerprint, at, frozenset(), "r", is_ready=is_ready),))
+
+    busy = card({"A->B": 2}, {"A->B": frozenset({0, 1})})
+    kept = plan_shares({"a": busy, "b": newcomer(is_ready=False)}, "x")
+    assert (kept["a"][0].tasks, kept["b"][0].tasks) == ({0, 1}, frozenset())
+    shared = plan_shares({"a": busy, "b": newcomer(is_ready=True)}, "x")
+    assert shared["a"][0].tasks == {0}
+    changed = plan_shares({"a": busy, "b": newcomer(is_ready=False, fingerprint="new", at=9)}, "x")
+    assert changed["a"][0] == Grant("A->B", "r", frozenset({0, 1})), "its file is not obeyed before it can run the flow"
+    alone = plan_shares({"b": newcomer(is_ready=False)}, "x")
+    assert alone["b"][0].tasks == {0, 1}, "nobody else could"
