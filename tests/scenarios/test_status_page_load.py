@@ -42,6 +42,7 @@ def page_server() -> Iterator[PageServer]:
         yield server
 
 
+@pytest.mark.long
 def test_ten_thousand_partitions_are_drawn_soon_and_found_at_once(page_server: PageServer) -> None:
     complaints: list[str] = []
     times_ms: list[tuple[int, int, int]] = []
