@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.config.transforms import CallFunction, DeadLetter, Keep, SetColumns, Source
-from sparkmirror.engine.flow import OBSERVATION, decided_name, is_heartbeats
+from sparkmirror.engine.flow import OBSERVATION, decided_name, is_canary, is_heartbeats
 from sparkmirror.engine.plan_check import TYPES, check_shape, check_type, column_ids, explain, refuse
 from sparkmirror.engine.user_function import apply_function
 from sparkmirror.relay.record_schema import DEAD, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
@@ -70,7 +70,7 @@ def _show(rows: DataFrame, flow: FlowConfig) -> DataFrame:
     moment = F.when(F.abs(F.col("timestamp")) < _TIMESTAMP_MS_MAX, F.timestamp_millis("timestamp"))
     return rows.select(
         *(F.col(name).alias(f"__{name}") for name in _HIDDEN),
-        (is_record & ~F.coalesce(is_heartbeats(flow), F.lit(False))).alias("__active"),
+        (is_record & ~F.coalesce(is_heartbeats(flow), F.lit(False)) & ~is_canary(flow)).alias("__active"),
         *(F.col(name) for name in _SEEN),
         moment.alias("timestamp"),
         F.when(is_record, decided_name(flow)).alias("target_topic"),
