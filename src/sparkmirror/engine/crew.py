@@ -74,7 +74,6 @@ class Crew:
         self._told = ""
         self._refused: SparkMirrorError | None = None
         self.is_alone = False
-        self.lost_at = 0.0
         self._thread = threading.Thread(target=self._run, name=f"crew {self._target.alias}", daemon=True)
 
     def start(self) -> None:
@@ -95,6 +94,11 @@ class Crew:
         """What this process may run of the flow now."""
         with self._lock:
             return self._parts[str(flow)].grant
+
+    def lost_at(self, flow: FlowName) -> float:
+        """When the group went on without this process (monotonic), until the flow's tasks have begun anew; else 0."""
+        with self._lock:
+            return self._parts[str(flow)].lost_at
 
     def engage(self, flow: FlowName, run: str, process: str) -> None:
         """A query of that run and process waits for its share of the flow."""
@@ -266,11 +270,10 @@ class Crew:
             "%s: the group of processes has gone on without this one, which stops its tasks and joins anew",
             self._target.alias,
         )
-        self.lost_at = time.monotonic()
         self._due = True
         with self._lock:
             for part in self._parts.values():
-                part.lose()
+                part.lose(time.monotonic())
         self._wake.set()
 
 

@@ -25,6 +25,8 @@ class Part:
         self._told: Share | None = None
         self._began = 0
         self._is_ready = False
+        self.lost_at = 0.0
+        """When the group went on without this process, while what ran then may still find that it is fenced."""
 
     def stake(self) -> Stake:
         """What this process says of itself to the group."""
@@ -45,7 +47,8 @@ class Part:
         """The group's word; returns what a person should know of it."""
         before, self.grant = self.grant, grant
         sentences = []
-        if grant.tasks != before.tasks or not before.run:
+        is_alone_from_the_start = not before.run and len(grant.tasks) == self.flow.tasks_max
+        if (grant.tasks != before.tasks or not before.run) and not is_alone_from_the_start:
             tasks = ", ".join(str(task) for task in sorted(grant.tasks)) or "none"
             sentences.append(f"this process runs tasks {tasks} of {self.flow.tasks_max}")
         if grant.rival and (grant.rival, grant.is_obeyed) != (before.rival, before.is_obeyed):
@@ -87,6 +90,7 @@ class Part:
         if share is None or began.process != share.process or began.number != share.number:
             return False
         self._began = began.number
+        self.lost_at = 0.0
         before, self._running = self._running, share.tasks
         was_ready, self._is_ready = self._is_ready, True
         return bool(before - share.tasks) or not was_ready
@@ -97,9 +101,10 @@ class Part:
         share = self._told
         if share is None or self._began >= share.number:
             return False
-        return bool(self._running - share.tasks) or not self._is_ready
+        return bool(self._running - share.tasks) or not self._is_ready or self.lost_at > 0
 
-    def lose(self) -> None:
+    def lose(self, now: float) -> None:
         """Out of the group: nothing is granted, and what runs is fenced by the others."""
+        self.lost_at, self._told = now, None
         self.grant = Grant(self.grant.flow, self.grant.run)
         self._running = frozenset()

@@ -152,7 +152,7 @@ class RunningFlow:
         Anybody else has taken the flow over. The group may tell a moment later than the fencing.
         """
         crew = self._crew
-        if crew is not None and crew.lost_at > self._started_at:
+        if crew is not None and crew.lost_at(self.flow.name) > self._started_at:
             self._fenced_at = 0.0
             self.query = None
             self._restart_at = time.monotonic() + _RESTART_SECONDS

@@ -78,12 +78,35 @@ def test_who_is_out_of_the_group_tells_its_planner_to_run_nothing_and_claims_not
     one.take(granted(0, 1))
     one.engage("run", "p")
     told(one)
-    one.lose()
+    one.lose(now=5.0)
     assert told(one, member="").tasks == frozenset()
     one.take(granted(1, run="another"))
     assert one.next_share("new") is not None, "it is a member of another name"
     assert told(one, "new").tasks == frozenset(), "a query of the old run gets nothing of the new one"
     assert one.stake().held == frozenset()
+
+
+def test_after_a_loss_fencing_is_the_groups_until_the_tasks_have_begun_anew() -> None:
+    one = part()
+    one.take(granted(0, 1, 2, 3))
+    one.engage("run", "p")
+    before = told(one).number
+    one.hear(Began("run", "p", before))
+    one.lose(now=5.0)
+    assert one.lost_at == 5.0
+    one.hear(Began("run", "p", before))
+    assert one.lost_at == 5.0, "begun before the loss"
+    number = told(one, member="").number
+    assert one.is_awaited
+    one.hear(Began("run", "p", number))
+    assert one.lost_at == 0.0, "whoever fences it now is somebody else"
+
+
+def test_a_process_that_gets_everything_at_once_says_nothing_of_sharing() -> None:
+    one = part()
+    assert one.take(granted(0, 1, 2, 3)) == []
+    assert one.take(granted(0, 1)) == ["this process runs tasks 0, 1 of 4"]
+    assert one.take(granted(0, 1, 2, 3)) == ["this process runs tasks 0, 1, 2, 3 of 4"]
 
 
 def test_a_person_hears_what_runs_here_and_whose_file_says_something_else() -> None:
