@@ -129,7 +129,7 @@ def wards(unique: Callable[[str], str]) -> Iterator[Wards]:
 def order(path: Path, verb: str, *arguments: str) -> str:
     told = subprocess.run([str(COMMAND), verb, str(path), *arguments], capture_output=True, text=True, timeout=60)
     assert told.returncode == 0, told.stderr
-    return told.stderr
+    return told.stdout
 
 
 def test_each_partition_fails_alone_with_its_reason_and_heals_when_the_cause_goes(wards: Wards, tmp_path: Path) -> None:
