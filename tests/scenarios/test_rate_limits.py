@@ -65,7 +65,7 @@ def test_quotas_of_brokers_are_obeyed_and_shown(
     text = flow_file(source, target, alias=alias, topics=topic, lines=lines)
     with (
         quota(source, f"{alias}-reader", "consumer_byte_rate", 150_000),
-        quota(target, f"{alias}-writer", "producer_byte_rate", 150_000),
+        quota(target, f"{alias}-writer", "producer_byte_rate", 75_000),
     ):
         mirror = start_mirror(text)
         mirror.wait_until(lambda: count_records(target, f"{alias}.{topic}") > 0, "the first records arrive")
