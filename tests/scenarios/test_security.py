@@ -143,6 +143,6 @@ def test_a_wrong_password_is_told_in_a_sentence_without_the_password(
     ended = start_mirror(text).finish()
     assert ended.status == 1
     assert ended.output == ""
-    assert ended.errors.startswith("sparkmirror: ") and alias in ended.errors
+    assert "\nsparkmirror: " in f"\n{ended.errors}" and alias in ended.errors
     assert "uthentication" in ended.errors or "credentials" in ended.errors
     assert "Traceback" not in ended.errors and WRONG_PASSWORD not in ended.errors
