@@ -140,11 +140,14 @@ def _wait_for(page: Page, view: str, story: Story) -> None:
 def _pause_and_resume(page: Page, story: Story) -> None:
     """With the keyboard alone, and the token."""
     page.keyboard.press("2")
+    expect(page.get_by_role("gridcell", name=story.topic).first).to_be_visible(timeout=20_000)
     page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused(timeout=20_000)
     page.keyboard.type(f"{story.topic}-2")
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("p")
+    expect(page.locator("input[type=password]")).to_be_focused(timeout=20_000)
     page.keyboard.type(TOKEN)
     page.keyboard.press("Enter")
     row = page.get_by_role("row", name=re.compile(story.topic))
