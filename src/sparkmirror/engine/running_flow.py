@@ -62,7 +62,6 @@ class RunningFlow:
         self._config_text = config_text
         self._scratch = scratch
         self._once = once
-        self._starts = 0
         self._failures = 0
         self._restart_at = 0.0
         self.query: StreamingQuery | None = None
@@ -78,7 +77,6 @@ class RunningFlow:
         from sparkmirror.engine.spark import activate
 
         activate(spark)
-        self._starts += 1
         self._started_at = time.monotonic()
         if self._crew is not None:
             self.run = self._crew.grant(self.flow.name).run
@@ -86,7 +84,8 @@ class RunningFlow:
             self.process = uuid.uuid4().hex[:12]
             self._crew.engage(self.flow.name, self.run, self.process)
         self.reporter.belong(self.run)
-        checkpoint = str(self._scratch / f"{self.run}-{self._starts}")
+        # Not by the run: flows that begin together may have one name for it.
+        checkpoint = str(self._scratch / uuid.uuid4().hex[:12])
         writer = self._records(spark, checkpoint) if self.flow.transforms.steps else self._runs(spark, checkpoint)
         try:
             self.query = (writer.trigger(availableNow=True) if self._once else writer).start()
