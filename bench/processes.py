@@ -75,9 +75,12 @@ class Process:
 
     @property
     def tasks(self) -> set[int]:
-        """What it has last said that it runs."""
-        said = _RUNS.findall(self._errors.read_text())
-        return {int(task) for task in said[-1].split(", ")} if said and said[-1] != "none" else set()
+        """What it has last said that it runs; one that gets all at once says only that it runs."""
+        text = self._errors.read_text()
+        said = _RUNS.findall(text)
+        if not said:
+            return set(range(TASKS)) if "RUNNING" in text else set()
+        return {int(task) for task in said[-1].split(", ")} if said[-1] != "none" else set()
 
     def kill(self) -> None:
         self._child.kill()
