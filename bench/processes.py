@@ -30,7 +30,7 @@ _RUNS = re.compile(r"this process runs tasks ([\d, ]+|none) of")
 _VALUE_BYTES = 500
 _WAIT_SECONDS = 120.0
 _CALM_SECONDS = 10.0
-_POLL_SECONDS = 0.02
+_POLL_SECONDS = 0.1
 
 
 def main() -> None:
@@ -166,7 +166,7 @@ class Watch:
 
 
 class Trickle:
-    """200 records a second to each partition, until the block ends."""
+    """20 records a second to each partition, until the block ends: more would take the cores from what is measured."""
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0})
@@ -175,7 +175,7 @@ class Trickle:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
-        while not self._stopping.wait(0.005):
+        while not self._stopping.wait(0.05):
             for number in range(PARTITIONS):
                 self._producer.produce(self._topic, b"." * 100, partition=number)
             self._producer.poll(0)
