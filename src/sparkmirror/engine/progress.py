@@ -27,25 +27,29 @@ class FlowWatch:
     def __init__(self, flow: FlowConfig, run: str, total: int | None) -> None:
         self.flow = flow
         self.total = total
-        self._run = run
         self._bus = BusReader(flow, run)
-        self.board = self._bus.board
         self._changes = Changes(flow.name)
         self.status = FlowStatus()
         self._before: tuple[float, int, int] = (time.monotonic(), 0, 0)
         self.records_per_second = 0.0
         self.bytes_per_second = 0.0
 
+    @property
+    def board(self) -> StatusBoard:
+        """All that is known of the run."""
+        return self._bus.board
+
     def follow(self, run: str) -> None:
         """Watch another run, where the flow has begun one."""
-        if run != self._run:
-            self._run = run
-            self.board = self._bus.board = StatusBoard(self.flow.name.source, run)
+        if run != self.board.run:
+            self._bus.board = StatusBoard(self.flow.name.source, run)
+            self.status = FlowStatus()
 
     def poll(self) -> FlowStatus:
         if self._bus.poll():
             self._changes.tell(self.board)
-        status = self.status = self.board.status()
+            self.status = self.board.status()
+        status = self.status
         at, records, size = self._before
         now = time.monotonic()
         if now - at >= 1.0:
