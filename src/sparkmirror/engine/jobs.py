@@ -32,13 +32,18 @@ _CHANGES_TOLD_MAX = 5
 
 
 def pause_seconds(
-    cost_seconds: float, seconds_max: float, look_seconds: float = LOOK_SECONDS, cost_share: float = _COST_SHARE
+    cpu_seconds: float,
+    round_seconds: float,
+    seconds_max: float,
+    look_seconds: float = LOOK_SECONDS,
+    cost_share: float = _COST_SHARE,
 ) -> float:
-    """How long to wait after a round that took `cost_seconds`: 5 s, or more, so that rounds take 2 % of the time.
+    """How long to wait after a round: 5 s, or more, so that rounds take 2 % of a core, but a minute at most.
 
-    But no longer than a minute, or the round itself: on a busy machine rounds take long because they wait.
+    What counts is the round's own `cpu_seconds`: on a busy machine or a long link rounds take long because they wait.
+    Rounds that wait rest as long as they took, `round_seconds`, too.
     """
-    pause = min(cost_seconds / cost_share, max(_PAUSE_SECONDS_MAX, cost_seconds))
+    pause = max(min(cpu_seconds / cost_share, _PAUSE_SECONDS_MAX), round_seconds)
     return min(seconds_max, max(look_seconds, pause))
 
 
@@ -83,12 +88,11 @@ class Job:
         self._stopping.set()
 
     def _run(self) -> None:
-        pause = self._pause(0.0)
+        pause = self._pause(0.0, 0.0)
         while not self._stopping.wait(pause):
-            began, cost_seconds, reason = time.monotonic(), 0.0, ""
+            began, began_cpu, reason = time.monotonic(), time.thread_time(), ""
             try:
                 self._work()
-                cost_seconds = time.monotonic() - began
                 self._recover()
             except SparkMirrorError as problem:
                 reason = str(problem)
@@ -96,13 +100,14 @@ class Job:
             except Exception as problem:  # A job that died in silence would be missed too late.
                 reason = f"unexpected {type(problem).__name__}: {problem}"
                 self._tell(reason)
-            pause = self._pause(cost_seconds)
-            self._tell_round(reason, time.monotonic() - began, pause)
+            round_seconds = time.monotonic() - began
+            pause = self._pause(time.thread_time() - began_cpu, 0.0 if reason else round_seconds)
+            self._tell_round(reason, round_seconds, pause)
         if self._is_to_close:
             self._close()
 
-    def _pause(self, cost_seconds: float) -> float:
-        return pause_seconds(cost_seconds, self._seconds_max, self._look_seconds, self._cost_share)
+    def _pause(self, cpu_seconds: float, round_seconds: float) -> float:
+        return pause_seconds(cpu_seconds, round_seconds, self._seconds_max, self._look_seconds, self._cost_share)
 
     def _tell_round(self, reason: str, cost_seconds: float, pause: float) -> None:
         now_ms = time.time_ns() // 1_000_000
