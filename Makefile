@@ -27,7 +27,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m sparkmirror.engine.warm_start
 	@touch $@
 
-test: $(READY) ## ruff, mypy and all tests; two workers, one of them for the tests that need brokers
+test: $(READY) ## ruff, mypy and all tests; two workers, each with its own brokers
 	@status=0; \
 	$(MAKE) --no-print-directory lint || { status=1; echo "make lint failed, see above; the tests follow." >&2; }; \
 	$(BIN)/python -m pytest -n 2 -m "not long" $(ARGS) || status=1; \

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.oracle import DEADLINE_SECONDS_LEAST
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.jars import MIRROR_MAKER, class_path
@@ -54,9 +55,9 @@ def assert_round_trip(client: Client, topic: str) -> None:
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
     while not condition():
-        assert time.monotonic() < deadline, f"not within 15 s: {what}"
+        assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS_LEAST:g} s: {what}"
         time.sleep(0.02)
 
 

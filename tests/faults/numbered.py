@@ -14,12 +14,14 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.oracle import DEADLINE_SECONDS_LEAST
 
 _TICK_SECONDS = 0.02
 
 
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_SECONDS_LEAST) -> None:
     """Fails with `what` when the condition has not come true in time."""
+    seconds = max(seconds, DEADLINE_SECONDS_LEAST)
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"

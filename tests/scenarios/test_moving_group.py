@@ -22,7 +22,7 @@ from sparkmirror.model import Cluster
 from sparkmirror.model import TopicPartition as Partition
 
 PARTITIONS = 3
-SYNC_SECONDS_MAX = 20.0
+SYNC_SECONDS_MAX = 60.0
 
 
 def consumer(client: Client, group: str) -> Consumer:
