@@ -10,6 +10,7 @@ from sparkmirror.status.board import FlowStatus, StatusBoard
 from sparkmirror.status.histogram import Histogram
 from sparkmirror.status.records import FlowState, JobRecord, JobState, PartitionRecord, PartitionState, TaskRecord
 from sparkmirror.status.table import Page, make_table
+from sparkmirror.status.verified import tell_verified, verified_json
 
 _QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 
@@ -122,6 +123,7 @@ class FlowPage:
             "gaps": status.gaps if has_run else None,
             "lost_records": status.lost_records if has_run else None,
             "problem": self.source_problem or status.problem,
+            "verify": None if self.board.verified is None else verified_json(self.board.verified),
             "processes": [process.as_json() for process in self.processes],
             "tasks": [_task_json(task) for _, task in sorted(self.board.tasks.items())],
             "jobs": [_job_json(job) for _, job in sorted(self.board.jobs.items())],
@@ -164,6 +166,8 @@ def render_page(page: FlowPage, *, whole: bool) -> Page:
     if not page.board.run:
         return [f"{page.flow}: no run has reported"]
     parts: Page = [_headline(page), f"  {_pace(page)}", *(f"  {process.sentence}" for process in page.processes)]
+    if page.board.verified is not None:
+        parts.append(f"  {tell_verified(page.board.verified, page.at_ms)}")
     if page.source_problem:
         parts.append(f"  {page.source_problem}")
     shown = [place for place in page.places if whole or place.state is not PartitionState.RUNNING]

@@ -192,7 +192,8 @@ class JobRecord:
 class VerifyRecord:
     """The last round of a continuous comparison, and what all of its rounds have found together.
 
-    `verdict` is one of `verify.report`: equal, different, unproven. `first_difference` says where, in words.
+    `verdict` is one of `verify.report`: equal, different, unproven. `first_difference` says where the last round that
+    found one found its first, in words, and `different_at_ms` when: another sample may not see it again.
     """
 
     verdict: str
@@ -201,6 +202,7 @@ class VerifyRecord:
     seconds: float = 0.0
     sample_percent: float = 100.0
     first_difference: str = ""
+    different_at_ms: int | None = None
     rounds: int = 0
     rounds_different: int = 0
     records_in_all: int = 0

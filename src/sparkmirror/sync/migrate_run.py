@@ -159,8 +159,9 @@ class Prove:
         """Raises SparkMirrorError where the target is not what the source is."""
         found = self._verify()
         if found.verdict != "equal":
+            where = f"; {found.first_difference}" if found.first_difference else ""
             raise SparkMirrorError(
-                f"{found.headline}{found.first_difference}",
+                f"{found.headline}{where}",
                 f"See `sparkmirror verify --flow '{self._flow.name}'`; mend it, and run this again.",
             )
         return found.headline

@@ -49,23 +49,25 @@ def watch_flows(
 
 
 def _tell(flow: FlowConfig, report: FlowReport) -> None:
-    record = fold_round(read_board(flow, "verify").verified, report)
+    record = fold_round(read_board(flow, "verify").verified, report, time.time_ns() // 1_000_000)
     topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
     publish(flow.target, topic, [(encode_key("verify", flow.name.source), encode_value(record_as_json(record)))])
 
 
-def fold_round(before: VerifyRecord | None, report: FlowReport) -> VerifyRecord:
+def fold_round(before: VerifyRecord | None, report: FlowReport, now_ms: int) -> VerifyRecord:
     """One more round; pure."""
     before = before or VerifyRecord(report.verdict)
     records = report.total("equal") + report.differences
+    is_different = report.verdict == DIFFERENT
     return VerifyRecord(
         verdict=report.verdict,
         records=records,
         differences=report.differences,
         seconds=round(report.seconds, 3),
         sample_percent=report.sample_percent,
-        first_difference=report.first_difference.removeprefix("; "),
+        first_difference=report.first_difference if is_different else before.first_difference,
+        different_at_ms=now_ms if is_different else before.different_at_ms,
         rounds=before.rounds + 1,
-        rounds_different=before.rounds_different + (report.verdict == DIFFERENT),
+        rounds_different=before.rounds_different + is_different,
         records_in_all=before.records_in_all + records,
     )

@@ -100,7 +100,7 @@ class FlowReport:
         if not found:
             return ""
         where, first = found[0]
-        return f"; {where} at upstream offset {first.upstream}, downstream offset {first.downstream} ({first.kind})"
+        return f"{where} at upstream offset {first.upstream}, downstream offset {first.downstream} ({first.kind})"
 
     def as_json(self) -> dict[str, Any]:
         return {

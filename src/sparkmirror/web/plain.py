@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sparkmirror.clock import show_age
-from sparkmirror.status.records import PartitionState
+from sparkmirror.status.records import PartitionState, VerifyRecord
 from sparkmirror.status.table import make_table, page_lines, show_text
+from sparkmirror.status.verified import tell_verified
 from sparkmirror.web.picture import Picture
 
 _SHOWN_MAX: Final = 100
@@ -38,6 +39,8 @@ def _flow(flow: Mapping[str, Any], rows: Sequence[Sequence[Any]], now_ms: int) -
     rate = f"{flow['records_per_second']:,.0f} records/s"
     lines = [f"{flow['name']}: {flow['state']}, {rate}, lag {flow['lag_records']:,}, {behind}"]
     lines += [f"  {show_text(sentence)}" for sentence in (flow["reason"], flow["unseen"], flow["problem"]) if sentence]
+    if flow["verify"] is not None:
+        lines.append(f"  {tell_verified(VerifyRecord(**flow['verify']), now_ms)}")
     halted = [row for row in rows if row[3] != PartitionState.RUNNING]
     if halted:
         shown = [(row[1], row[2], row[3], row[11]) for row in sorted(halted, key=lambda row: (row[1], row[2]))]

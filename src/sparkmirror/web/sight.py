@@ -5,7 +5,7 @@ The order of a row's cells is known to `static/live.js` too.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sparkmirror.ledger.gaps import Gap
@@ -87,6 +87,7 @@ def flow_part(
         "lags": list(lags),
         "tasks": [_task(task) for _, task in sorted(board.tasks.items())],
         "jobs": [_job(job) for _, job in sorted(board.jobs.items())],
+        "verify": None if board.verified is None else asdict(board.verified),
     }
 
 

@@ -124,6 +124,15 @@ def test_without_the_source_the_lag_is_unknown_and_it_is_said_why() -> None:
     }
 
 
+def test_what_a_continuous_comparison_found_is_shown_with_the_flow() -> None:
+    board = board_of()
+    told(board, ["verify", "A"], {"verdict": "equal", "records": 4900, "rounds": 2})
+    found = page(dict.fromkeys(ORDERS, 105), board)
+    assert lines_of(found)[2] == "  compared 4.0 s ago: equal, 4,900 records, round 2"
+    assert found.as_json()["verify"]["verdict"] == "equal"
+    assert page({}).as_json()["verify"] is None
+
+
 def test_a_flow_that_never_ran_says_so() -> None:
     never = FlowPage(FlowName("A", "B"), NOW_MS, StatusBoard("A"), ())
     assert lines_of(never, whole=True) == ["A->B: no run has reported"]

@@ -120,7 +120,7 @@ def test_following_waits_for_the_source_to_be_quiet_and_fences_once_it_has_caugh
 class Proved:
     verdict: str
     headline: str = "A->B: DIFFERENT"
-    first_difference: str = "; orders-0 at upstream offset 7, downstream offset 9 (value)"
+    first_difference: str = "orders-0 at upstream offset 7, downstream offset 9 (value)"
 
 
 def test_a_target_that_differs_ends_the_migration_with_the_first_difference() -> None:

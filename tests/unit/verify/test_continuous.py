@@ -17,15 +17,18 @@ def report(different: int) -> FlowReport:
 
 
 def test_rounds_are_counted_and_the_last_one_is_told() -> None:
-    one = fold_round(None, report(0))
+    one = fold_round(None, report(0), 10)
     assert (one.verdict, one.rounds, one.rounds_different, one.records_in_all) == ("equal", 1, 0, 100)
-    two = fold_round(one, report(3))
+    two = fold_round(one, report(3), 20)
     assert (two.verdict, two.rounds, two.rounds_different, two.records_in_all) == ("different", 2, 1, 200)
     assert two.first_difference == "orders-0 at upstream offset 7, downstream offset 9 (value)"
+    three = fold_round(two, report(0), 30)
+    assert (three.verdict, three.rounds_different) == ("equal", 1), "another sample need not see it again"
+    assert (three.first_difference, three.different_at_ms) == (two.first_difference, 20)
 
 
 def test_the_board_shows_the_last_comparison_of_its_flow_whatever_ran_since() -> None:
-    record = fold_round(None, report(1))
+    record = fold_round(None, report(1), 10)
     value = encode_value(record_as_json(record))
     board = StatusBoard("A")
     assert board.take(encode_key("verify", "A"), value)

@@ -1,7 +1,10 @@
 """The page as plain text."""
 
+import re
+
 from sparkmirror.model import FlowName
 from sparkmirror.status.board import StatusBoard
+from sparkmirror.status.records import encode_key, encode_value
 from sparkmirror.web.picture import Picture
 from sparkmirror.web.plain import plain_page
 from sparkmirror.web.sight import Pace, flow_part
@@ -19,7 +22,10 @@ def test_a_mirror_that_has_told_nothing_is_starting() -> None:
 
 def test_each_flow_has_a_line_and_below_it_what_does_not_run() -> None:
     picture = Picture()
-    picture.put("flow/A->B", flow_part(FlowName("A", "B"), StatusBoard("A"), 0, Pace(1200.0), [], []))
+    board = StatusBoard("A")
+    compared = {"verdict": "different", "records": 9, "differences": 1, "rounds": 1, "rounds_different": 1}
+    board.take(encode_key("verify", "A"), encode_value(compared), 5)
+    picture.put("flow/A->B", flow_part(FlowName("A", "B"), board, 0, Pace(1200.0), [], []))
     rows = {
         number: (
             "orders",
@@ -42,6 +48,7 @@ def test_each_flow_has_a_line_and_below_it_what_does_not_run() -> None:
     picture.put("failures", [failure])
     lines = text_of(picture).splitlines()
     assert lines[0] == "A->B: STARTING, 1,200 records/s, lag 0, nothing behind"
+    assert re.match(r"  compared .* ago: DIFFERENT in 1 of 9 records, round 1; ", lines.pop(1))
     assert lines[1].split() == ["topic", "partition", "state", "reason"]
     assert lines[2].split(maxsplit=3) == ["orders", "1", "FAILED", "too large"]
     assert lines[102] == "  and 49 more"

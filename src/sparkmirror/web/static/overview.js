@@ -9,6 +9,7 @@ import { drawMap } from "./map.js";
 const SHOWN = 8;
 const SLOW_SECONDS = 60;
 const narrow = matchMedia("(max-width: 760px)");
+const VERDICTS = { equal: "equal", different: "DIFFERENT", unproven: "not proven equal" };
 const NEEDY = ["FAILED", "WAITING", "PAUSED"];
 
 export class Overview {
@@ -46,9 +47,11 @@ export class Overview {
     if (down.length) trouble.push(`${down.map((flow) => `${flow.name} is ${flow.state.toLowerCase()}`).join(", ")}`);
     if (failed) trouble.push(`${plural(failed, "partition")} failed`);
     if (waiting) trouble.push(`${plural(waiting, "partition")} ${waiting === 1 ? "waits" : "wait"} for the source`);
+    const differing = flows.filter((flow) => flow.verify?.verdict === "different");
+    if (differing.length) trouble.push(`${differing.map((flow) => flow.name).join(", ")} ${differing.length === 1 ? "was" : "were"} found to differ`);
     const figures = `${perSecond(rate)}${worst ? `, at most ${age(worst)} behind` : ", nothing behind"}${paused ? `, ${count(paused)} paused by order` : ""}`;
     const starting = flows.some((flow) => flow.state === "STARTING");
-    const kind = !flows.length || (starting && !trouble.length) ? "idle" : failed || down.length ? "bad" : waiting || worst > SLOW_SECONDS ? "warn" : "ok";
+    const kind = !flows.length || (starting && !trouble.length) ? "idle" : failed || down.length || differing.length ? "bad" : waiting || worst > SLOW_SECONDS ? "warn" : "ok";
     const sentence = trouble.length ? trouble.join("; ") : !flows.length || starting ? "The mirror is starting" : flows.length === 1 ? `${flows[0].name} is mirroring` : `All ${flows.length} flows are mirroring`;
     this.verdict.className = `verdict ${kind}`;
     fill(this.verdict, h("span", { class: "dot", "aria-hidden": "true" }), " ", h("strong", {}, `${sentence}.`), " ", h("span", { class: "figures" }, figures));
@@ -102,6 +105,7 @@ export class Overview {
         fact("partitions", h("span", {}, count(flow.partitions), NEEDY.filter((state) => flow.counts[state]).map((state) => [" ", badge(state, `${count(flow.counts[state])} ${state.toLowerCase()}`)])), NEEDY.some((state) => flow.counts[state]) ? "two" : ""),
         fact("gaps", flow.gaps ? `${count(flow.gaps)}, ${count(flow.lost_records)} offsets` : "none", flow.gaps ? "warn" : ""),
         fact("held back", this.#pauses(flow)),
+        flow.verify ? fact("compared", this.#compared(flow.verify), flow.verify.verdict === "equal" ? "two" : "two warn") : null,
         fact("running for", flow.started_at_ms ? `${age((this.live.now - flow.started_at_ms) / 1000)} · ${flow.processes > 1 ? plural(flow.processes, "process", "processes") : flow.host}` : "–"),
       ),
     );
@@ -112,11 +116,29 @@ export class Overview {
     return causes.filter(([, held]) => held).map(([name, held]) => `${name} ${age(held / 1000)}`).join(", ") || "no";
   }
 
+  #compared(found) {
+    const sampled = found.sample_percent < 100 ? ` in a sample of ${found.sample_percent} %` : "";
+    const before = found.rounds_different && found.verdict !== "different" ? `; ${count(found.rounds_different)} of ${plural(found.rounds, "round")} differed` : "";
+    return `${VERDICTS[found.verdict] ?? found.verdict}, ${short(found.records)} records${sampled}, ${age(this.#since(found.at_ms))} ago${before}`;
+  }
+
+  #since(at) {
+    return Math.max(this.live.now - at, 0) / 1000;
+  }
+
+  #differences(flows) {
+    return flows.filter((flow) => flow.verify?.first_difference).map(({ name, verify: found }) => {
+      const when = found.different_at_ms ? `, found ${age(this.#since(found.different_at_ms))} ago by \`sparkmirror verify\`` : "";
+      return h("li", {}, badge("FAILED", "DIFFERENT"), h("b", {}, name), h("span", { class: "why" }, `${found.first_difference}${when}`));
+    });
+  }
+
   #needs(flows) {
     const rows = this.live.rows("partitions").filter((row) => NEEDY.includes(row.state));
     rows.sort((a, b) => NEEDY.indexOf(a.state) - NEEDY.indexOf(b.state) || (lagOf(b) ?? 0) - (lagOf(a) ?? 0));
     const jobs = flows.flatMap((flow) => flow.jobs.filter((job) => job.state === "FAILED").map((job) => ({ ...job, flow: flow.name })));
     const items = [
+      ...this.#differences(flows),
       ...jobs.map((job) => h("li", {}, badge("FAILED"), h("b", {}, `${job.flow} ${job.name}`), h("span", { class: "why" }, job.reason))),
       ...rows.slice(0, SHOWN).map((row) => h("li", {}, badge(row.state), h("b", {}, `${row.topic}-${row.partition}`), h("span", { class: "why" }, row.reason || "held by order", row.retryAt ? ` · next try at ${clock(row.retryAt)}` : ""))),
     ];
