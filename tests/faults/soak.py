@@ -28,6 +28,7 @@ from tests.faults.witness import Witness
 from tests.oracle import count_records
 from tests.scenarios.data import numbered, write
 from tests.scenarios.mirror import COMMAND
+from tests.scenarios.status import board_of
 
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -178,6 +179,9 @@ class Soak:
             for old in direction.churned:
                 _delete(direction.story.source, old)
                 _delete(direction.story.target, f"{direction.story.alias}.{old}")
+                self._until(
+                    lambda at=direction, old=old: old not in _told_of(at.story), f"{old} is not told of any more"
+                )
             direction.churned = [topic]
 
     def _kill_worker(self) -> None:
@@ -304,6 +308,11 @@ def _count(client: dict[str, str], topic: str) -> int:
         return count_records(client, topic)
     except KafkaException:
         return 0
+
+
+def _told_of(story: Story) -> set[str]:
+    """The source topics that the flow's status has."""
+    return {where.topic for where in board_of({"bootstrap.servers": story.target}, story.alias).partitions}
 
 
 def _delete(bootstrap: str, topic: str) -> None:

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
+from tests.faults.numbered import end_offsets
 from tests.faults.story import PARTITIONS, Story
 
 from sparkmirror import model
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.topics import ledger_topics
+
+REOPEN_SECONDS = 20.0
 
 
 @dataclass(slots=True)
@@ -46,12 +49,18 @@ class Witness:
 
     def __init__(self, story: Story, bootstrap: str) -> None:
         self._story = story
+        self._bootstrap = bootstrap
         self.logs = [Log([], []) for _ in range(PARTITIONS)]
+        self._following = [0] * PARTITIONS
         self._silent_seconds = 0.0
         self.silence_seconds = 0.0
-        self._consumer = Consumer(
+        self._consumer = self._open()
+        self._opened_at = time.monotonic()
+
+    def _open(self) -> Consumer:
+        consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                "bootstrap.servers": self._bootstrap,
                 "group.id": "witness",
                 "log_level": 0,
                 "enable.auto.commit": False,
@@ -59,7 +68,16 @@ class Witness:
                 "reconnect.backoff.max.ms": 500,
             }
         )
-        self._consumer.assign([TopicPartition(story.remote_topic, number, 0) for number in range(PARTITIONS)])
+        remote_topic = self._story.remote_topic
+        consumer.assign([TopicPartition(remote_topic, number, at) for number, at in enumerate(self._following)])
+        return consumer
+
+    def _reopen_if_silent(self) -> None:
+        """A consumer was seen to stay silent after its broker had come back while another one could read."""
+        if min(self._silent_seconds, time.monotonic() - self._opened_at) > REOPEN_SECONDS:
+            self._consumer.close()
+            self._consumer = self._open()
+            self._opened_at = time.monotonic()
 
     @property
     def repeats(self) -> int:
@@ -71,6 +89,7 @@ class Witness:
         messages = [message for message in self._consumer.consume(10_000, timeout=seconds) if not message.error()]
         self._silent_seconds = 0.0 if messages else self._silent_seconds + time.monotonic() - began
         self.silence_seconds = max(self.silence_seconds, self._silent_seconds)
+        self._reopen_if_silent()
         for message in messages:
             self._take(message)
 
@@ -79,7 +98,10 @@ class Witness:
         began = time.monotonic()
         while any(len(log.first) < count for log, count in zip(self.logs, produced, strict=True)):
             here = [len(log.first) for log in self.logs]
-            assert time.monotonic() < began + seconds, f"after {seconds:g} s {here} of {list(produced)} have arrived"
+            assert time.monotonic() < began + seconds, (
+                f"after {seconds:g} s {here} of {list(produced)} have arrived; the witness is at {self._following}, "
+                f"the partitions end at {end_offsets(self._bootstrap, self._story.remote_topic, PARTITIONS)}"
+            )
             self.read()
         return time.monotonic() - began
 
@@ -110,6 +132,7 @@ class Witness:
 
     def _take(self, message: Any) -> None:
         self.logs[message.partition()].take(int(message.value()[:11]), message.offset())
+        self._following[message.partition()] = message.offset() + 1
 
     def close(self) -> None:
         self._consumer.close()

@@ -38,6 +38,7 @@ from sparkmirror.source.plan import (
     rebalance,
 )
 from sparkmirror.source.target_log import look_at_target
+from sparkmirror.status.records import encode_key
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class Planner:
         self._assignment: Assignment = {}
         self._generation = 0
         self._counts: dict[str, int] = {}
+        self._gone: set[TopicPartition] = set()
         self._watcher: threading.Thread | None = None
         self._stopping = threading.Event()
 
@@ -312,6 +314,7 @@ class Planner:
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_through(target) if fresh else {}
         gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}
+        self._forget_gone(partitions)
         changed = self._changed_counts(wanted)
         commands = [
             Assign(
@@ -330,6 +333,17 @@ class Planner:
         self._assignment = after
         for move in rebalance(after):
             self._move(move, wanted)
+
+    def _forget_gone(self, partitions: list[TopicPartition]) -> None:
+        """Nothing is to be said of partitions that are not mirrored any more. A round later than their release: their
+        task may still have told of them meanwhile.
+        """
+        forgotten = sorted(self._gone.difference(partitions))
+        if forgotten:
+            keys = [encode_key("partition", self._flow.name.source, tp.topic, tp.partition) for tp in forgotten]
+            publish(self._flow.target, self._topics.status, [(key, None) for key in keys])
+        known = set().union(*self._assignment.values())
+        self._gone = known.difference(partitions)
 
     def _changed_counts(self, topics: Mapping[str, Topic]) -> dict[str, int]:
         """Partitions of topics that have come, grown or gone: all tasks share rate limits by them."""

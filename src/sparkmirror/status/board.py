@@ -17,6 +17,7 @@ from sparkmirror.status.records import (
     PartitionRecord,
     TaskRecord,
     VerifyRecord,
+    parse_partition_key,
     parse_record,
 )  # fmt: skip
 
@@ -100,7 +101,7 @@ class StatusBoard:
         """Fold in one record of the status topic; False when it is not about the run that is shown."""
         record = parse_record(key, value, self._source_alias, at_ms)
         if record is None:
-            return False
+            return value is None and self._forget(key)
         if isinstance(record, VerifyRecord):
             self.verified = record
             return True
@@ -122,6 +123,15 @@ class StatusBoard:
                 self._take_partition(record)
             case JobRecord():
                 self.jobs[record.name] = record
+        return True
+
+    def _forget(self, key: bytes | None) -> bool:
+        """A partition that is not mirrored any more: the planner has removed what was told of it."""
+        where = parse_partition_key(key, self._source_alias)
+        if where is None or where not in self.partitions:
+            return False
+        del self.partitions[where]
+        self._carried.pop(where, None)
         return True
 
     def _turn_to(self, record: FlowRecord | TaskRecord | PartitionRecord | JobRecord) -> bool:

@@ -251,6 +251,17 @@ def parse_record(key: bytes | None, value: bytes | None, source_alias: str, at_m
     return None
 
 
+def parse_partition_key(key: bytes | None, source_alias: str) -> TopicPartition | None:
+    """Which source partition a record is about; None where it is about something else, or another flow."""
+    try:
+        match json.loads(key or b""):
+            case ["partition", str(alias), str(topic), int(partition)] if alias == source_alias:
+                return TopicPartition(topic, partition)
+    except ValueError:
+        return None
+    return None
+
+
 def _task_fields(told: dict[str, Any]) -> dict[str, Any]:
     return _with_histograms(told) | {"paused": tuple(told.get("paused", ()))}
 

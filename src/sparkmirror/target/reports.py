@@ -60,6 +60,7 @@ class Reports:
             meter, outbox = self._tally.meters.get(where), self._outboxes.get(where)
             self._tally.touched.pop(where, None)
             if meter is None or outbox is None:
+                self._told.pop(where, None)
                 continue
             if meter.measure(now) and not final:
                 self._tally.touched[where] = None

@@ -66,8 +66,9 @@ class Tally:
         self.touched[where] = None
 
     def released(self, where: TopicPartition) -> None:
-        self.meters.pop(where, None)
-        self.touched.pop(where, None)
+        """It may have been deleted while something was wrong with it: that is nobody's trouble any more."""
+        for known in (self.meters, self.touched, self.faults, self.failed, self.retry_at_ms):
+            known.pop(where, None)
         self.paused.discard(where)
 
     def arrived(self, outbox: Outbox, delivery: Delivery) -> None:

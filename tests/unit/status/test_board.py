@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
+from sparkmirror.model import TopicPartition
 from sparkmirror.status.board import StatusBoard
+from sparkmirror.status.records import encode_key, encode_value
 
 ZERO = dict.fromkeys(
     (
@@ -49,3 +51,15 @@ def test_what_stands_still_is_named_with_its_reason_and_its_next_try_by_all_task
     status = board.status()
     assert (status.failed, status.retry_at_ms) == (failed, {"orders-1": 17})
     assert status.paused == ("audit-0", "orders-0")
+
+
+def test_a_partition_whose_record_was_removed_is_not_shown_any_more() -> None:
+    board = StatusBoard("A", "r1")
+    key = encode_key("partition", "A", "orders", 1)
+    waits = {"run": "r1", "task": 0, "epoch": 1, "state": "WAITING", "reason": "error 3", "offset": 7}
+    board.take(key, encode_value(waits))
+    assert TopicPartition("orders", 1) in board.partitions
+    assert not board.take(encode_key("partition", "B", "orders", 1), None), "another flow's"
+    assert board.take(key, None)
+    assert not board.partitions
+    assert not board.take(key, None)

@@ -181,3 +181,19 @@ def test_counters_go_on_over_epochs_and_tasks(new_task: Callable[[int], Task]) -
     second.tell()
     assert second.told().records == 3
     assert second.board.status().records == 3
+
+
+def test_a_topic_that_was_deleted_leaves_no_trouble_behind(new_task: Callable[[int], Task]) -> None:
+    task = new_task(2)
+    waits, fails = ORDERS[:2]
+    task.tally.faults[waits] = "the source answers error 3"
+    task.tally.failed[fails] = "refused"
+    task.tally.retry_at_ms[fails] = 17
+    task.tell()
+    assert (task.told(waits).state, task.told(fails).state) == (PartitionState.WAITING, PartitionState.FAILED)
+    for where in (waits, fails):
+        task.tally.released(where)
+    task.tell()
+    status = task.board.status()
+    assert (status.partitions, status.faults, status.failed, status.retry_at_ms) == (0, {}, {}, {})
+    assert task.tell() == []
