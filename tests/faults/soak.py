@@ -230,11 +230,14 @@ class Soak:
         """All that was produced by now has arrived on both sides."""
         for direction in self.directions:
             assert direction.witness is not None
+            reopened = direction.witness.reopened
             try:
                 direction.witness.read_until(list(direction.writer.produced), SETTLE_SECONDS_MAX)
             except AssertionError as late:
                 flow = f"the flow of {direction.story.alias}"
                 raise AssertionError(f"{flow}: {late}. The mirror said:\n{self.run.stacks()}") from None
+            if times := direction.witness.reopened - reopened:
+                self._tell(f"   {direction.story.alias}: the witness was opened anew {times} times")
 
     # How it was.
 

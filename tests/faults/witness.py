@@ -44,7 +44,8 @@ class Log:
 class Witness:
     """A read_committed consumer of the remote topic, from its beginning on.
 
-    `silence_seconds` is the longest that it read and nothing came; set it to 0 to measure anew.
+    `silence_seconds` is the longest that it read and nothing came; set it to 0 to measure anew. `reopened` counts how
+    often it went on with a new consumer.
     """
 
     def __init__(self, story: Story, bootstrap: str) -> None:
@@ -54,6 +55,7 @@ class Witness:
         self._following = [0] * PARTITIONS
         self._silent_seconds = 0.0
         self.silence_seconds = 0.0
+        self.reopened = 0
         self._consumer = self._open()
         self._opened_at = time.monotonic()
 
@@ -73,11 +75,12 @@ class Witness:
         return consumer
 
     def _reopen_if_silent(self) -> None:
-        """A consumer was seen to stay silent after its broker had come back while another one could read."""
+        """Whether silence is the consumer's or the topic's: another consumer goes on where this one stands."""
         if min(self._silent_seconds, time.monotonic() - self._opened_at) > REOPEN_SECONDS:
             self._consumer.close()
             self._consumer = self._open()
             self._opened_at = time.monotonic()
+            self.reopened += 1
 
     @property
     def repeats(self) -> int:
