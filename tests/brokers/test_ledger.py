@@ -107,6 +107,22 @@ def test_positions_written_as_connect_does_are_read_and_lie_where_we_would_put_t
     assert reader.read_to_end() == {TopicPartition("orders", number): Position(number + 1) for number in range(40)}
 
 
+def test_a_ledger_of_ten_thousand_partitions_and_thrice_as_many_records_is_read_in_seconds(
+    target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader
+) -> None:
+    """The first answer of the broker to a fetch of all of it has several megabytes then."""
+    partitions = [TopicPartition(f"crowd-{number // 10}", number % 10) for number in range(10_000)]
+    writer = producer(target, linger_ms="50", batch_size="500000")
+    for offset in (1, 2, 3):
+        record = PositionRecord(Position(offset, 5, UUID(int=7)), offset, 1, run="run")
+        value = positions.encode_value(record)
+        for partition in partitions:
+            store(writer, topics, alias, partition, offset)
+            writer.produce(topics.positions, key=positions.encode_key(alias, partition), value=value)
+        assert writer.flush(60) == 0
+    assert reader.read_to_end(20) == dict.fromkeys(partitions, Position(3, 5, UUID(int=7)))
+
+
 def test_our_record_adds_epoch_and_id_until_somebody_else_mirrors(
     target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Self
 from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
 
+from sparkmirror.kafka.checksum import use_fast_checksums
 from sparkmirror.kafka.errors import quiet_client_logging, translate
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import Cluster
@@ -28,6 +29,7 @@ class Publisher:
     def __init__(self, cluster: Cluster, role: str, seconds_max: float = 30.0) -> None:
         """Connects. Raises ClusterError; neither this nor a `write` takes longer than `seconds_max`."""
         quiet_client_logging()
+        use_fast_checksums()
         self._settings = client_settings(cluster, role)
         self._seconds_max = seconds_max
         try:

@@ -17,6 +17,7 @@ from sparkmirror.model import Cluster
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _STORE_TYPES = ("PEM", "JKS", "PKCS12")
+_ANSWER_BYTES_MAX = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,9 @@ class ClientSettings:
             "request_timeout_ms": int(self.request_timeout_seconds * 1000),
             "connections_max_idle_ms": int(self.idle_seconds_max * 1000),
             "metadata_max_age_ms": int(self.metadata_age_seconds_max * 1000),
+            # The clients' own limit, which a network client that is handed to them does not have: 1 MB there, which
+            # is less than one fetch of a long topic, or than what a broker says of some ten thousand partitions.
+            "receive_message_max_bytes": _ANSWER_BYTES_MAX,
         }
 
 

@@ -13,12 +13,14 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as ClientPartition
 
 from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.checksum import use_fast_checksums
 from sparkmirror.kafka.connection import BOOTSTRAP_SECONDS_MAX, fail_fast_client
 from sparkmirror.kafka.errors import quiet_client_logging, translate
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.model import TopicPartition
 
 _POLL_SECONDS_MAX = 0.5
+_POLL_RECORDS_MAX = 5000
 _SILENCE_SECONDS_MAX = 30.0
 
 
@@ -40,6 +42,7 @@ class TopicTail:
     def __init__(self, settings: ClientSettings, partitions: Sequence[TopicPartition]) -> None:
         """Connects. Raises ClusterUnreachable or AuthenticationFailed within 10 s."""
         quiet_client_logging()
+        use_fast_checksums()
         self._settings = settings
         self._partitions = [ClientPartition(one.topic, one.partition) for one in partitions]
         self._consumer = _open_consumer(settings)
@@ -70,7 +73,7 @@ class TopicTail:
     def read_to_end(self, seconds_max: float = 60.0) -> list[TailRecord]:
         """All records up to the ends as they are now, which open transactions hold back.
 
-        Raises ClusterUnreachable when that takes too long.
+        A long topic may take its time: raises ClusterUnreachable when nothing has come nearer for `seconds_max`.
         """
         try:
             ends = self._consumer.end_offsets(self._partitions, timeout_ms=int(seconds_max * 1000))
@@ -99,23 +102,34 @@ class TopicTail:
                 raise ClusterUnreachable(f"Cluster {self._settings.alias} sends no more of {partition}.")
 
     def _read_to(self, ends: dict[Any, int], seconds_max: float) -> list[TailRecord]:
-        ends_at = time.monotonic() + seconds_max
+        silent_at = time.monotonic() + seconds_max
         records: list[TailRecord] = []
-        while not self._has_reached(ends):
-            if time.monotonic() > ends_at:
-                where = f"Cluster {self._settings.alias} ({', '.join(self._settings.bootstrap_servers)})"
-                hint = "Check that all its brokers are up."
-                raise ClusterUnreachable(f"{where}: {self._topics} could not be read in {seconds_max:.0f} s.", hint)
+        left = self._left(ends)
+        while left:
+            if time.monotonic() > silent_at:
+                raise self._silence(left, seconds_max)
             records += self.poll(_POLL_SECONDS_MAX)
+            before, left = left, self._left(ends)
+            if left < before:
+                silent_at = time.monotonic() + seconds_max
         return records
+
+    def _silence(self, left: int, seconds: float) -> ClusterUnreachable:
+        where = f"Cluster {self._settings.alias} ({', '.join(self._settings.bootstrap_servers)})"
+        problem = f"{where}: {left:,} offsets of {self._topics} could not be read: nothing came for {seconds:.0f} s."
+        return ClusterUnreachable(problem, "Check that all its brokers are up.")
 
     def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether all before these offsets was read, or there is nothing to read there (markers)."""
         return self._has_reached({ClientPartition(at.topic, at.partition): end for at, end in ends.items()})
 
     def _has_reached(self, ends: dict[Any, int]) -> bool:
+        return not self._left(ends)
+
+    def _left(self, ends: dict[Any, int]) -> int:
+        """How many offsets are still to be read before these ends."""
         # position() first asks the broker for a partition that was never polled: only then can it be None.
-        return all((self._consumer.position(one, timeout_ms=1000) or 0) >= end for one, end in ends.items())
+        return sum(max(end - (self._consumer.position(one, timeout_ms=1000) or 0), 0) for one, end in ends.items())
 
     @property
     def _topics(self) -> str:
@@ -145,6 +159,7 @@ def _open_consumer(settings: ClientSettings) -> Any:
             isolation_level="read_committed",
             allow_auto_create_topics=False,
             fetch_max_wait_ms=min(500, arguments["request_timeout_ms"] // 2),
+            max_poll_records=_POLL_RECORDS_MAX,
             metrics_enabled=False,
             **arguments,
         )

@@ -40,7 +40,7 @@ class LedgerReader:
         """All positions that can be read now; call it before the first `poll`.
 
         Of a flow in transactions, those behind another task's open transaction are missing: see `read_through`.
-        Raises ClusterUnreachable when it takes longer.
+        Raises ClusterUnreachable when nothing comes for so long.
         """
         self._fold(self._tail.read_to_end(seconds_max))
         return self.view.positions
@@ -66,11 +66,12 @@ class LedgerReader:
         return {partition: self.view.position(partition) for partition in self._fold(self._tail.poll(timeout_seconds))}
 
     def _fold(self, records: Sequence[TailRecord]) -> list[TopicPartition]:
+        """Of each key only the last record is looked at: of a long ledger most are overtaken by others."""
+        last = {(record.partition.topic, record.key): record.value for record in records}
         touched: dict[TopicPartition, None] = {}
-        for record in records:
-            is_connect = record.partition.topic == self._topics.offsets
-            take = self.view.take_connect if is_connect else self.view.take_ours
-            if (partition := take(record.key, record.value)) is not None:
+        for (topic, key), value in last.items():
+            take = self.view.take_connect if topic == self._topics.offsets else self.view.take_ours
+            if (partition := take(key, value)) is not None:
                 touched[partition] = None
         return list(touched)
 

@@ -5,12 +5,14 @@ import ssl
 from pathlib import Path
 
 import pytest
+from kafka import KafkaConsumer
 
 from sparkmirror.errors import ConfigError, EnvironmentProblem
 from sparkmirror.kafka.sasl import SaslSettings
 from sparkmirror.kafka.settings import ClientSettings, client_settings
 from sparkmirror.model import Cluster
 
+LARGEST = "receive_message_max_bytes"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 SASL = {
     "security.protocol": "SASL_PLAINTEXT",
@@ -33,6 +35,11 @@ def test_defaults_are_javas() -> None:
     assert (found.security_protocol, found.client_id) == ("PLAINTEXT", "sparkmirror-admin")
     assert (found.request_timeout_seconds, found.idle_seconds_max, found.metadata_age_seconds_max) == (30, 540, 300)
     assert found.ssl_context() is None
+
+
+def test_an_answer_of_a_broker_may_be_as_large_as_the_clients_allow() -> None:
+    """A network client that is made for a client has another default, 1 MB: less than one fetch of a long topic."""
+    assert settings().client_arguments()["receive_message_max_bytes"] == KafkaConsumer.DEFAULT_CONFIG[LARGEST]
 
 
 def test_times_and_names_are_taken_over() -> None:
