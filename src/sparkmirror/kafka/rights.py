@@ -1,9 +1,9 @@
 """What the principal we log in as may do on one cluster, as its brokers say (authorized operations, KIP-430).
 
-Called by `sync.cluster_checks`. Without an authorizer everything is allowed, and said to be.
+Called by `sync.cluster_checks` and `sync.group_checks`. Without an authorizer everything is allowed, and said to be.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,10 @@ from sparkmirror.kafka.groups import find_coordinators
 Rights = frozenset[str]
 """Kafka's words: READ, WRITE, CREATE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, CLUSTER_ACTION …"""
 _TRANSACTION = 1
+_FIND_COORDINATOR = 10
+_MANY_AT_ONCE = 4
+"""From this version of FindCoordinator on (KIP-699)."""
+_GROUPS_PER_REQUEST = 100
 _TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 _DESCRIBE_CLUSTER = 60
 _SIGN = 31
@@ -42,13 +46,29 @@ def topic_rights(admin: Admin, names: Collection[str]) -> dict[str, Rights]:
     return {name: rights for name, rights in found.items() if rights is not None}
 
 
-def group_rights(admin: Admin, group: str) -> Rights:
-    """On a group, whether or not there is one; empty where it is not ours to see. Raises ClusterError."""
-    home = find_coordinators(admin, [group])[0]
-    if home.error_code != NO_ERROR:
-        return frozenset()
-    answer = admin.connection.ask(partial(_group_request, group), "reading permissions", home.node_id)
-    return next((_rights(one.authorized_operations) or frozenset() for one in answer.groups), frozenset())
+def group_rights(admin: Admin, groups: Collection[str]) -> dict[str, Rights]:
+    """On groups, whether or not they are there; those that are not ours to see have none. Raises ClusterError."""
+    found: dict[str, Rights] = {}
+    for node_id, names in _by_coordinator(admin, sorted(groups)).items():
+        for some in _portions(names, _GROUPS_PER_REQUEST):
+            answer = admin.connection.ask(partial(_groups_request, some), "reading permissions", node_id)
+            found |= {one.group_id: _rights(one.authorized_operations) or frozenset() for one in answer.groups}
+    return found
+
+
+def _by_coordinator(admin: Admin, groups: Sequence[str]) -> dict[int, list[str]]:
+    """Without those that we may not see."""
+    at_once = _GROUPS_PER_REQUEST if admin.api_versions()[_FIND_COORDINATOR][1] >= _MANY_AT_ONCE else 1
+    homes: dict[int, list[str]] = {}
+    for some in _portions(groups, at_once):
+        for group, home in zip(some, find_coordinators(admin, some), strict=True):
+            if home.error_code == NO_ERROR:
+                homes.setdefault(home.node_id, []).append(group)
+    return homes
+
+
+def _portions(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (names[start : start + size] for start in range(0, len(names), size))
 
 
 def may_see_transactional_id(admin: Admin, transactional_id: str) -> bool:
@@ -69,8 +89,8 @@ def _topics_request(names: Sequence[str]) -> Any:
     )
 
 
-def _group_request(group: str) -> Any:
-    return DescribeGroupsRequest(groups=[group], include_authorized_operations=True, min_version=3, max_version=5)
+def _groups_request(groups: Sequence[str]) -> Any:
+    return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=True, min_version=3, max_version=5)
 
 
 def _rights(bits: Collection[int]) -> Rights | None:

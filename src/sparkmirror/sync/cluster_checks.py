@@ -14,13 +14,14 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.kafka.groups import has_members
 from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk, ask_brokers, broker_disks, clock_ahead_seconds
-from sparkmirror.kafka.rights import cluster_rights, group_rights, may_see_transactional_id, topic_rights
+from sparkmirror.kafka.rights import cluster_rights, may_see_transactional_id, topic_rights
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.ledger.mirror_topics import mirror_topics
-from sparkmirror.ledger.topics import SHARING_GROUP, ledger_topics, plan_ledger_topics
+from sparkmirror.ledger.topics import ledger_topics, plan_ledger_topics
 from sparkmirror.model import Cluster
 from sparkmirror.status.findings import Finding, Level, name_some, show_bytes
 from sparkmirror.sync.flow import topic_rules
+from sparkmirror.sync.group_checks import check_groups
 from sparkmirror.sync.needs import CLUSTER, FlowTopics, judge_need, list_needs
 from sparkmirror.sync.topic_job import new_topic, observe_topics
 from sparkmirror.sync.topics import BROKER_DEFAULT, CreateTopic, plan_topics
@@ -120,7 +121,7 @@ def check_flow(flow: FlowConfig) -> Iterator[Finding]:
             yield from _check_other_mirror(flow, target)
             yield from _check_topics(flow, source, target)
             yield _check_transactional_id(flow, target)
-            yield _check_sharing(flow, target)
+            yield from check_groups(flow, source, target)
     except SparkMirrorError as problem:
         yield Finding(Level.FAIL, str(flow.name), "looking", str(problem.args[0]), problem.hint)
 
@@ -184,16 +185,6 @@ def judge_creations(alias: str, outcome: Mapping[str, SparkMirrorError | None]) 
         said = f"{len(refused)} of {len(outcome)} cannot be created ({name_some(sorted(refused))}): {first.args[0]}"
         hint = "grant CREATE on the cluster, or create them" if isinstance(first, AuthorizationFailed) else first.hint
         yield Finding(Level.FAIL, alias, "creating topics", said, hint)
-
-
-def _check_sharing(flow: FlowConfig, target: Admin) -> Finding:
-    """Without it a process works alone, and a second one takes its flows over."""
-    if "READ" in group_rights(target, SHARING_GROUP):
-        said = f"sharing flows between processes: group {SHARING_GROUP} may be joined"
-        return Finding(Level.OK, flow.name.target, "permissions", said)
-    said = f"sharing flows between processes: group {SHARING_GROUP} may not be joined"
-    hint = f"grant READ on group {SHARING_GROUP}; without it a second process takes over instead of sharing"
-    return Finding(Level.WARN, flow.name.target, "permissions", said, hint)
 
 
 def _check_transactional_id(flow: FlowConfig, target: Admin) -> Finding:

@@ -16,7 +16,7 @@ CLUSTER = ""
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """`rights` on each of `names` of the cluster `alias`, for a `purpose`.
+    """`rights` on each of `names`, topics or groups by their `kind`, of the cluster `alias`, for a `purpose`.
 
     Without what is `required` the flow does not mirror; without the rest something is left undone, and said.
     """
@@ -26,6 +26,7 @@ class Need:
     rights: tuple[str, ...]
     purpose: str
     required: bool = True
+    kind: str = "topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,20 @@ def _target_needs(flow: FlowConfig, topics: FlowTopics) -> Iterator[Need]:
         yield Need(alias, names, changing, "keeping settings in step (sync.topic.configs.enabled)", required=False)
     if flow.sync.acls_enabled:
         yield Need(alias, (CLUSTER,), ("ALTER",), "copying ACLs (sync.topic.acls.enabled)", required=False)
+    if flow.offsets.emit_checkpoints and flow.offsets.sync_groups:
+        yield Need(alias, names, ("READ",), "committing offsets of groups on the remote topics", required=False)
+
+
+def list_group_needs(flow: FlowConfig, followed: Collection[str]) -> Iterator[Need]:
+    """What the flow does with the groups that it follows, and with the one that holds its progress on the source."""
+    names = tuple(followed)
+    if names:
+        yield Need(flow.name.source, names, ("DESCRIBE",), "reading offsets of groups", required=False, kind="group")
+    if names and flow.offsets.sync_groups:
+        purpose = "keeping groups in step (sync.group.offsets.enabled)"
+        yield Need(flow.name.target, names, ("READ",), purpose, required=False, kind="group")
+    if flow.progress_group:
+        yield Need(flow.name.source, (flow.progress_group,), ("READ",), "progress.group.id", kind="group")
 
 
 def judge_need(need: Need, known: Mapping[str, Collection[str]]) -> Finding:
@@ -82,7 +97,7 @@ def judge_need(need: Need, known: Mapping[str, Collection[str]]) -> Finding:
         said, grant = f"{need.purpose}: not granted on the cluster, {rights}", f"grant {rights} on the cluster"
     else:
         said = f"{need.purpose}: not granted on {len(lacking)} of {len(need.names)}, {rights}: {name_some(lacking)}"
-        grant = f"grant {rights} on {'these topics' if len(lacking) > 1 else f'topic {lacking[0]}'}"
+        grant = f"grant {rights} on {f'these {need.kind}s' if len(lacking) > 1 else f'{need.kind} {lacking[0]}'}"
     level = Level.FAIL if need.required else Level.WARN
     return Finding(
         level, need.alias, "permissions", said, f"{grant} to the principal that {need.alias}.* of the file logs in as"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sparkmirror.cli.main import main
-from sparkmirror.config.flows import load_config
+from sparkmirror.config.flows import load_config, parse_config
+from sparkmirror.config.properties import parse_properties
 from sparkmirror.engine import machine_checks
 from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable
 from sparkmirror.kafka.answers import TopicExists
@@ -18,8 +19,12 @@ from sparkmirror.model import Cluster
 from sparkmirror.status.findings import Finding, Level, has_failed, name_some, render_findings
 from sparkmirror.status.table import page_lines
 from sparkmirror.sync import cluster_checks
-from sparkmirror.sync.needs import CLUSTER, Need, judge_need
+from sparkmirror.sync.needs import CLUSTER, Need, judge_need, list_group_needs
 
+FILE = (
+    "clusters = east, backup", "east.bootstrap.servers = e:1", "backup.bootstrap.servers = b:1",
+    "east->backup.enabled = true",
+)  # fmt: skip
 GB = 1_000_000_000
 NEW = {0: (3, 13), 1: (4, 18), 35: (1, 5)}
 OLD = {0: (0, 8), 1: (0, 11), 2: (0, 5)}
@@ -94,6 +99,24 @@ def test_what_is_merely_left_undone_is_a_warning() -> None:
     need = Need("backup", (CLUSTER,), ("ALTER",), "copying ACLs", required=False)
     found = judge_need(need, {CLUSTER: {"DESCRIBE"}})
     assert (found.level, found.said) == (Level.WARN, "copying ACLs: not granted on the cluster, ALTER")
+
+
+def test_groups_need_other_rights_on_either_side_by_what_the_file_asks() -> None:
+    def needs(*lines: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...], bool]]:
+        flow = parse_config(parse_properties("\n".join((*FILE, *lines)).encode(), "")).flows[0]
+        found = list_group_needs(flow, ["billing", "fraud"])
+        return [(need.alias, need.names, need.rights, need.required) for need in found]
+
+    both = ("billing", "fraud")
+    assert needs() == [("east", both, ("DESCRIBE",), False)]
+    assert needs("sync.group.offsets.enabled = true")[1:] == [("backup", both, ("READ",), False)]
+    assert needs("progress.group.id = old-mirror")[1:] == [("east", ("old-mirror",), ("READ",), True)]
+
+
+def test_a_missing_right_on_groups_is_granted_on_groups() -> None:
+    need = Need("backup", ("billing", "fraud"), ("READ",), "keeping groups in step", required=False, kind="group")
+    assert judge_need(need, {"billing": {"READ"}}).hint.startswith("grant READ on group fraud to the principal")
+    assert judge_need(need, {}).hint.startswith("grant READ on these groups to the principal")
 
 
 def test_topics_that_cannot_be_created_say_why() -> None:

@@ -1,0 +1,50 @@
+"""Whether a flow may do with consumer groups what its file asks; changes nothing. Asked by `sync.cluster_checks`."""
+
+from collections.abc import Iterator
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.groups import list_groups
+from sparkmirror.kafka.rights import cluster_rights, group_rights
+from sparkmirror.ledger.topics import SHARING_GROUP
+from sparkmirror.status.findings import Finding, Level
+from sparkmirror.sync.needs import Need, judge_need, list_group_needs
+
+
+def check_groups(flow: FlowConfig, source: Admin, target: Admin) -> Iterator[Finding]:
+    """Groups that are followed on both sides, the group that holds progress on the source, and the one that processes
+    share flows by. Raises ClusterError."""
+    followed = _followed(flow, source)
+    if flow.offsets.emit_checkpoints and not followed:
+        yield from _judge_none(flow, source)
+    admins = {flow.name.source: source, flow.name.target: target}
+    for need in list_group_needs(flow, followed):
+        yield judge_need(need, group_rights(admins[need.alias], need.names))
+    yield _check_sharing(flow, target)
+
+
+def _followed(flow: FlowConfig, source: Admin) -> list[str]:
+    """Of those that we may see."""
+    if not flow.offsets.emit_checkpoints:
+        return []
+    accepts = flow.offsets.groups.accepts
+    return sorted(name for name, group in list_groups(source).items() if group.is_consumer and accepts(name))
+
+
+def _judge_none(flow: FlowConfig, source: Admin) -> Iterator[Finding]:
+    """Who may Describe the cluster sees all groups; anybody else may be kept from seeing those that matter."""
+    if "DESCRIBE" not in (cluster_rights(source) or ()):
+        said = "following consumer groups: none that `groups` includes can be seen"
+        hint = "grant DESCRIBE on these groups, or set emit.checkpoints.enabled = false"
+        yield Finding(Level.WARN, flow.name.source, "permissions", said, hint)
+
+
+def _check_sharing(flow: FlowConfig, target: Admin) -> Finding:
+    """Without it a process works alone, and a second one takes its flows over."""
+    purpose = "sharing flows between processes"
+    hint = f"grant READ on group {SHARING_GROUP}; without it a second process takes over instead of sharing"
+    need = Need(flow.name.target, (SHARING_GROUP,), ("READ",), purpose, required=False, kind="group")
+    if judge_need(need, group_rights(target, need.names)).level is Level.OK:
+        said = f"{purpose}: group {SHARING_GROUP} may be joined"
+        return Finding(Level.OK, need.alias, "permissions", said)
+    return Finding(Level.WARN, need.alias, "permissions", f"{purpose}: group {SHARING_GROUP} may not be joined", hint)
