@@ -5,10 +5,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from tests.oracle import Client, assert_whole_repeats, count_records, read_topic
 from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import COMMAND, Mirror, StartMirror, flow_file
 from tests.scenarios.test_moving_group import committed, read_some
+
+from sparkmirror.testing.kafka import KafkaCluster
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+PASSWORD = "pass-of-a-clerk"
 
 
 @pytest.mark.long
@@ -55,3 +71,51 @@ def test_a_migration_that_is_killed_goes_on_where_it_was(
     assert "nothing is undone" in migrate("--finish").finish().errors
     again = migrate().finish()
     assert (again.status, "finished before" in again.errors) == (1, True)
+
+
+@pytest.mark.long
+def test_a_migration_keeps_writers_out_and_gives_all_back_when_it_is_undone(
+    target: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path
+) -> None:
+    """By ACL, on a cluster with an authorizer, where the writer is a user and the mirror is a super user."""
+    topic, alias, group = unique("orders"), unique("old"), unique("billing")
+    remote, file = f"{alias}.{topic}", tmp_path / "migrate.properties"
+    with KafkaCluster(name="old", config=AUTHORIZER, sasl=("PLAIN", "clerk", PASSWORD)) as old:
+        source = {"bootstrap.servers": old.bootstrap_servers}
+        clerk = {
+            "bootstrap.servers": old.bootstrap_servers_sasl, "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN", "sasl.username": "clerk", "sasl.password": PASSWORD,
+        }  # fmt: skip
+        make_topics(source, {topic: 3})
+        allow(source, topic, "User:clerk")
+        write(clerk, topic, numbered(0, 300, 3))
+        assert len(read_some(source, group, topic, 100)) == 100
+        text = flow_file(source, target, alias=alias, topics=topic, lines=[f"groups = {group}"])
+        file.write_text(text)
+
+        def migrate(*arguments: str) -> str:
+            ended = start_mirror(text, *arguments, program=(str(COMMAND), "migrate", str(file))).finish()
+            assert ended.status == 0, ended.errors
+            return ended.errors
+
+        said = migrate("--fence", "--quiet-seconds", "3")
+        assert "follow: nobody but super users may write to 1 topics" in said
+        assert_whole_repeats(read_topic(source, topic), read_topic(target, remote), topic)
+        with pytest.raises(AssertionError, match="TOPIC_AUTHORIZATION_FAILED"):
+            write(clerk, topic, numbered(300, 303, 3))
+        assert sum(committed(target, group, remote).values()) == 100
+
+        said = migrate("--undo")
+        assert "follow: 1 topics of" in said and "may be written to as before" in said
+        write(clerk, topic, numbered(300, 303, 3))
+        assert committed(target, group, remote) == {}
+        assert count_records(target, remote) == 300, "what was copied stays"
+
+
+def allow(client: Client, topic: str, user: str) -> None:
+    binding = AclBinding(
+        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, user, "*", AclOperation.WRITE, AclPermissionType.ALLOW
+    )
+    admin = AdminClient(dict(client))
+    for done in admin.create_acls([binding]).values():
+        done.result(30)

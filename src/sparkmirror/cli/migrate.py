@@ -108,7 +108,7 @@ def _steps(
     def moves() -> Any:
         return look(flow, Sides(source, target), differences=False).moves(planned=True)
 
-    cut_over = CutOver(args.quiet_seconds, Fence(flow, source) if args.fence else None)
+    cut_over = CutOver(args.quiet_seconds, Fence(flow, source), args.fence)
     return [
         Copy(flow, source, copy),
         Follow(flow, source, cut_over, mirror_until, tell),

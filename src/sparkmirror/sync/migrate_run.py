@@ -65,11 +65,13 @@ class Copy:
 class CutOver:
     """When to stop following: all is mirrored, and nothing was written for `quiet_seconds`.
 
-    With a `fence`, writers are kept out first.
+    With `with_fence`, writers are kept out by the `fence` first. What a step's note says of it counts afterwards: who
+    goes on or undoes need not say it again.
     """
 
     quiet_seconds: float
-    fence: Fence | None = None
+    fence: Fence
+    with_fence: bool = False
 
 
 class Follow:
@@ -93,8 +95,7 @@ class Follow:
         self._tell = tell
 
     def prepare(self) -> Note:
-        fence = self._cut_over.fence
-        return {"fence": None if fence is None else dict(fence.prepare())}
+        return {"fence": dict(self._cut_over.fence.prepare()) if self._cut_over.with_fence else None}
 
     def apply(self, note: Note) -> str:
         """Raises SparkMirrorError when it was told to stop before."""
@@ -104,7 +105,7 @@ class Follow:
         return "all is mirrored, and nobody writes to the source any more"
 
     def undo(self, note: Note) -> str:
-        if note["fence"] is None or self._cut_over.fence is None:
+        if note["fence"] is None:
             return "there is nothing to take back"
         return self._cut_over.fence.undo(note["fence"])
 
@@ -135,9 +136,9 @@ class _Watch:
 
     def _catch_up(self) -> None:
         self._has_caught_up = True
-        source, fence = self._flow.name.source, self._cut_over.fence
-        if fence is not None:
-            self._tell(Follow.name, fence.apply(self._note["fence"]))
+        source, fenced = self._flow.name.source, self._note["fence"]
+        if fenced is not None:
+            self._tell(Follow.name, self._cut_over.fence.apply(fenced))
         else:
             quiet = f"{self._cut_over.quiet_seconds:g} s"
             self._tell(Follow.name, f"caught up: stop what writes to {source}; this ends when nobody has for {quiet}")

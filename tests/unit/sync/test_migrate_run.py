@@ -92,7 +92,7 @@ def test_following_ends_when_nobody_writes_and_all_is_mirrored(ledger: Ledger) -
         answers.append(is_over())
         return answers[-1]
 
-    step = Follow(Flow(), source, CutOver(0.0), mirror_until, lambda *said: told.append(said[1]))  # type: ignore[arg-type]
+    step = Follow(Flow(), source, CutOver(0.0, Fence()), mirror_until, lambda *said: told.append(said[1]))  # type: ignore[arg-type]
     assert "nobody writes to the source any more" in step.apply(step.prepare())
     assert answers == [False, False, True]
     assert told == ["caught up: stop what writes to A; this ends when nobody has for 0 s"]
@@ -108,12 +108,13 @@ def test_following_waits_for_the_source_to_be_quiet_and_fences_once_it_has_caugh
         asked.extend(is_over() for _ in range(3))
         return False
 
-    step = Follow(Flow(), source, CutOver(60.0, fence), mirror_until, lambda *_: None)  # type: ignore[arg-type]
+    step = Follow(Flow(), source, CutOver(60.0, fence, True), mirror_until, lambda *_: None)  # type: ignore[arg-type]
     note = step.prepare()
     with pytest.raises(SparkMirrorError, match="stopped while following"):
         step.apply(note)
     assert (asked, fence.asked) == ([False] * 3, ["apply"])
-    assert step.undo(note) == "all may write"
+    without_word = Follow(Flow(), source, CutOver(60.0, fence), mirror_until, lambda *_: None)  # type: ignore[arg-type]
+    assert without_word.undo(note) == "all may write", "the note says that there is a fence"
 
 
 @dataclass
