@@ -32,14 +32,18 @@ from bench.results import (
     Results,
     ShapeRow,
     SteadyRow,
+    VerifyRow,
 )  # fmt: skip
 from bench.steady import QUICK, Pace, Steady, measure_steady
+from bench.verifying import Verified, measure_verify
 from bench.workloads import BACKLOG, WARM_UP, WORKLOADS, Workload
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.kafka import KafkaCluster
 
-COPIES, VARIANTS, STEADY, CROWD, SHAPES = PARTS = ("copies", "variants", "steady", "crowd", "shapes")
+COPIES, VARIANTS, STEADY, CROWD, SHAPES, VERIFY = PARTS = (
+    "copies", "variants", "steady", "crowd", "shapes", "verify"
+)  # fmt: skip
 VARIED = "a"
 """The work that the variants are measured on."""
 MIRRORS = (DEFAULT, TUNED, SPARK)
@@ -79,6 +83,7 @@ class Benchmark:
     steady: list[SteadyRow] = field(default_factory=list)
     crowds: list[CrowdRow] = field(default_factory=list)
     shapes: list[ShapeRow] = field(default_factory=list)
+    verified: list[VerifyRow] = field(default_factory=list)
     batches: dict[str, Batches] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     runs: int = 0
@@ -104,6 +109,7 @@ class Benchmark:
             tuple(self.problems),
             tuple(self.crowds),
             tuple(self.shapes),
+            tuple(self.verified),
         )
 
     def _attempt(self, subject: str, measure: Callable[[], None]) -> None:
@@ -216,7 +222,14 @@ class Benchmark:
         self.copies.append(CopyRow(workload, variant, contestant.name, contestant.title, outcome))
         subject = f"{workload.name}, {variant}" if variant else workload.name
         self.plan.say(f"{subject}: {contestant.title}: {describe_copy(outcome)}")
+        if VERIFY in self.plan.parts and contestant.name == SPARK and not variant and isinstance(outcome, Copy):
+            self._verify(workload, job)
         delete_traces(job.target, job.alias)
+
+    def _verify(self, workload: Workload, job: Job) -> None:
+        outcome = self._try(partial(measure_verify, job, workload, self.directory))
+        self.verified.append(VerifyRow(workload, outcome))
+        self.plan.say(f"{workload.name}: verify: {describe_verified(outcome)}")
 
     def _measure_steady(self, contestant: Contestant, job: Job) -> Steady:
         return measure_steady(contestant, job, QUICK if self.plan.quick else Pace(), self.directory, self.guard)
@@ -265,3 +278,9 @@ def describe_spent(outcome: Spent | str) -> str:
     if isinstance(outcome, str):
         return f"failed: {outcome}"
     return f"{outcome.records_per_second:,.0f} records/s, {outcome.cores * 100:.0f} % of a core"
+
+
+def describe_verified(outcome: Verified | str) -> str:
+    if isinstance(outcome, str):
+        return f"failed: {outcome}"
+    return f"{outcome.records_per_second:,.0f} records/s, {outcome.identical_share:.0%} of the bytes identical"

@@ -8,6 +8,7 @@ from bench.crowd import Crowd
 from bench.even_rate import Shape, Spent
 from bench.loading import Batches
 from bench.steady import Steady
+from bench.verifying import Verified
 from bench.workloads import Workload
 
 TUNED, DEFAULT, BARE, SPARK, EXACTLY_ONCE = "mm2-tuned", "mm2-default", "bare", "spark", "eos"
@@ -64,6 +65,14 @@ class ShapeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifyRow:
+    """SparkMirror's copy of a work, compared with its source."""
+
+    workload: Workload
+    outcome: Verified | str
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """All that one run of the benchmark measured. `batches` is what the source held, by name of the work."""
 
@@ -73,6 +82,7 @@ class Results:
     problems: tuple[str, ...] = ()
     crowds: tuple[CrowdRow, ...] = ()
     shapes: tuple[ShapeRow, ...] = ()
+    verified: tuple[VerifyRow, ...] = ()
 
     def copy(self, workload: str, variant: str, contestant: str) -> Copy | None:
         for row in self.copies:
@@ -100,7 +110,8 @@ class Verdict:
 def render_results(results: Results) -> str:
     """Markdown: the copies work by work, then running flows, goals, and failures in full."""
     parts = [
-        _render_copies(results), _render_steady(results), render_shapes(results.shapes), render_crowds(results.crowds),
+        _render_copies(results), _render_verified(results), _render_steady(results), render_shapes(results.shapes),
+        render_crowds(results.crowds),
         _render_goals(judge(results)), _render_failures(results),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -242,6 +253,28 @@ def _steady_cells(row: SteadyRow) -> Iterable[list[str]]:
         rest = [""] * 3
 
 
+def _render_verified(results: Results) -> str:
+    if not results.verified:
+        return ""
+    head = ["`sparkmirror verify`", "records/s", "MB/s", "identical bytes", "s", "start and end s", "rate/mirror"]
+    return render_table(head, [_verified_cells(results, row) for row in results.verified])
+
+
+def _verified_cells(results: Results, row: VerifyRow) -> list[str]:
+    found, copy = row.outcome, results.copy(row.workload.name, "", SPARK)
+    if isinstance(found, str):
+        return [row.workload.name, "failed", *[""] * 5]
+    return [
+        row.workload.name,
+        f"{found.records_per_second:,.0f}",
+        f"{found.megabytes / found.seconds:,.0f}",
+        f"{found.identical_share:.0%}",
+        f"{found.seconds:.1f}",
+        f"{found.start_seconds:.1f}",
+        f"{found.records_per_second / copy.records_per_second:.2f}" if copy else "",
+    ]
+
+
 def render_crowds(rows: Sequence[CrowdRow]) -> str:
     """Very many partitions, a row for each contestant."""
     if not rows:
@@ -295,6 +328,7 @@ def _render_failures(results: Results) -> str:
     flows: list[tuple[tuple[str, ...], object]] = [((row.title, "running flow"), row.outcome) for row in results.steady]
     flows += [((row.title, "very many partitions"), row.outcome) for row in results.crowds]
     flows += [((row.title, f"{row.shape.partitions} partitions"), row.outcome) for row in results.shapes]
+    flows += [(("sparkmirror verify", row.workload.name), row.outcome) for row in results.verified]
     every = [(", ".join(filter(None, names)), outcome) for names, outcome in (*copies, *flows)]
     failures = [f"{subject} failed:\n\n```\n{text}\n```" for subject, text in every if isinstance(text, str)]
     return "\n\n".join([*failures, *(f"```\n{problem}\n```" for problem in results.problems)])

@@ -18,10 +18,12 @@ from bench.results import (
     Results,
     ShapeRow,
     SteadyRow,
+    VerifyRow,
     judge,
     render_results,
 )
 from bench.steady import Steady
+from bench.verifying import Verified
 from bench.workloads import WORKLOADS
 
 A = WORKLOADS["a"]
@@ -52,6 +54,14 @@ def test_a_mirror_that_is_four_times_as_fast_meets_the_goal_and_one_that_is_thre
     tuned = row(TUNED, copy(8.0, 12.0))
     assert verdicts(results(tuned, row(SPARK, copy(2.0, 2.0))))["a: rate / MM2 tuned"] == ("4.00", True)
     assert verdicts(results(tuned, row(SPARK, copy(2.5, 2.0))))["a: rate / MM2 tuned"] == ("3.20", False)
+
+
+def test_a_comparison_is_set_beside_the_copy_that_it_is_of() -> None:
+    verified = VerifyRow(A, Verified(1_000_000, 1000.0, 1.0, 9.0, 0.98))
+    told = render_results(Results((row(SPARK, copy(2.0, 2.0)),), (), {}, verified=(verified,)))
+    assert "| a | 1,000,000 | 1,000 | 98% | 1.0 | 9.0 | 2.00 |" in told
+    failed = render_results(Results((), (), {}, verified=(VerifyRow(A, "it differs"),)))
+    assert "sparkmirror verify, a failed:\n\n```\nit differs\n```" in failed
 
 
 def test_cpu_is_compared_for_the_same_amount_of_data() -> None:
