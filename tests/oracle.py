@@ -85,12 +85,12 @@ def _read_until(
 def _consumer(client: Client) -> Consumer:
     return Consumer(
         {
-            **client,
             "group.id": "oracle",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_uncommitted",
             "auto.offset.reset": "earliest",
+            **client,
         }
     )
 

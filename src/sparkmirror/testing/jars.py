@@ -30,7 +30,7 @@ LOGGING_JARS = ("slf4j-api-*.jar", "log4j-slf4j2-impl-*.jar", "log4j-api-*.jar",
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """One artifact with all it needs at run time; `name` is also the name of its committed list of sums."""
+    """One artifact with all it needs at run time; its committed list of sums is named `<name>-<version>.sha256`."""
 
     name: str
     artifact: str
@@ -40,7 +40,7 @@ class JarSet:
     @property
     def sums(self) -> Mapping[str, str]:
         """File name to SHA-256 (hexadecimal), for the whole closure."""
-        lines = Path(__file__).with_name(f"{self.name}.sha256").read_text().splitlines()
+        lines = Path(__file__).with_name(f"{self.name}-{self.version}.sha256").read_text().splitlines()
         return {name: digest for digest, name in (line.split() for line in lines)}
 
     def __str__(self) -> str:
@@ -49,6 +49,15 @@ class JarSet:
 
 KAFKA = JarSet("kafka", "kafka_2.13")
 MIRROR_MAKER = JarSet("mirror-maker", "connect-mirror")
+
+
+def kafka_of(version: str) -> JarSet:
+    """Brokers of another release, as `3.9.1`. Raises EnvironmentProblem for one whose sums are not committed."""
+    jar_set = JarSet("kafka", "kafka_2.13", version=version)
+    known = sorted(file.stem.removeprefix("kafka-") for file in Path(__file__).parent.glob("kafka-*.sha256"))
+    if version not in known:
+        raise EnvironmentProblem(f"{jar_set} has no committed sums here.", f"known releases: {', '.join(known)}")
+    return jar_set
 
 
 @lru_cache

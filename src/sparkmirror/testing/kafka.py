@@ -18,7 +18,7 @@ from typing import Self
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.guard import Guard
-from sparkmirror.testing.jars import KAFKA, class_path
+from sparkmirror.testing.jars import KAFKA, class_path, kafka_of
 from sparkmirror.testing.layout import (
     CONTROLLER,
     FAR,
@@ -33,10 +33,10 @@ from sparkmirror.testing.layout import (
 )
 from sparkmirror.testing.ports import PortReservation
 from sparkmirror.testing.probe import alive_brokers
-from sparkmirror.testing.process import JavaProcess, JavaProgram
+from sparkmirror.testing.process import QUICK_START, JavaProcess, JavaProgram
 from sparkmirror.testing.proxy import LinkProxy, LongLink
 from sparkmirror.testing.storage import bootstrap_records, format_node, new_id
-from sparkmirror.testing.warm_start import warm_start
+from sparkmirror.testing.warm_start import WarmStart, warm_start
 
 START_SECONDS_MAX = 90.0
 
@@ -72,8 +72,9 @@ class Broker(JavaProcess):
 
 
 class KafkaCluster:
-    """A Kafka 4.3 cluster on 127.0.0.1, from `start` (or entering `with`) to `close`. Node ids are 1 … `brokers`.
+    """A Kafka cluster on 127.0.0.1, from `start` (or entering `with`) to `close`. Node ids are 1 … `brokers`.
 
+    Of the pinned release, or of another `version` whose sums are committed (EnvironmentProblem, see `jars.kafka_of`).
     Each broker has a PLAINTEXT listener; with `tls` an SSL one, with `sasl` (mechanism, user, password) a
     SASL_PLAINTEXT one, with both a SASL_SSL one as well; with `far` one that is reached, and advertised, over a proxy
     that makes a long link of the loopback (`proxy` breaks it; route n is broker n + 1). `config` goes over the
@@ -93,8 +94,10 @@ class KafkaCluster:
         sasl: tuple[str, str, str] | None = None,
         far: LongLink | None = None,
         heap_mb: int = 256,
+        version: str = KAFKA.version,
     ) -> None:
         self.name = name
+        self._jars = kafka_of(version)
         self.size = brokers
         self.cluster_id = new_id()
         self._config = dict(config or {})
@@ -124,7 +127,7 @@ class KafkaCluster:
         """
         if self._guard is not None:
             raise SparkMirrorError(f"The embedded cluster {self.name} is started already.")
-        warm = warm_start()
+        warm = warm_start() if self._jars == KAFKA else WarmStart(QUICK_START, b"")
         self._guard = Guard(Path(tempfile.mkdtemp(prefix=f"sparkmirror-{self.name}-")))
         try:
             self._brokers = self._prepare(self._guard, warm.bootstrap, warm.options)
@@ -233,8 +236,8 @@ class KafkaCluster:
             from sparkmirror.testing.certificates import make_certificates
 
             self._tls = make_certificates(guard.directory / "tls")
-        if self._features or (self._sasl and self._sasl.is_scram):
-            bootstrap = bootstrap_records(guard.directory, self._sasl, self._features)
+        if self._features or (self._sasl and self._sasl.is_scram) or self._jars != KAFKA:
+            bootstrap = bootstrap_records(guard.directory, self._sasl, self._features, self._jars)
         listeners = plan_listeners(self._tls, self._sasl, far=self._far is not None)
         nodes = self._nodes(guard.directory, listeners)
         for node in nodes:
@@ -263,4 +266,4 @@ class KafkaCluster:
         file = node.directory.with_suffix(".properties")
         file.write_text(render_properties(properties))
         title = f"Broker {node.node_id} of the embedded cluster {self.name}"
-        return JavaProgram(title, "kafka.Kafka", class_path(KAFKA), [str(file)], options, self._heap_mb)
+        return JavaProgram(title, "kafka.Kafka", class_path(self._jars), [str(file)], options, self._heap_mb)

@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.testing.jars import KAFKA, class_path
+from sparkmirror.testing.jars import KAFKA, JarSet, class_path
 from sparkmirror.testing.layout import CONTROLLER, Node, Sasl, plan_listeners, plan_properties, render_properties
 from sparkmirror.testing.process import JavaProgram
 
@@ -26,8 +26,12 @@ def new_id() -> str:
     return text
 
 
-def bootstrap_records(scratch: Path, sasl: Sasl | None = None, features: Mapping[str, int] | None = None) -> bytes:
-    """Content of bootstrap.checkpoint: Kafka 4.3's feature levels with `features` over them, and a SCRAM user.
+def bootstrap_records(
+    scratch: Path, sasl: Sasl | None = None, features: Mapping[str, int] | None = None, jars: JarSet = KAFKA
+) -> bytes:
+    """Content of bootstrap.checkpoint: the release's feature levels with `features` over them, and a SCRAM user.
+
+    Empty for releases before 3.3, which have no such file.
 
     Raises SparkMirrorError with StorageTool's words when it refuses.
     """
@@ -35,13 +39,14 @@ def bootstrap_records(scratch: Path, sasl: Sasl | None = None, features: Mapping
     properties = scratch / "format.properties"
     properties.write_text(render_properties(plan_properties(node, [node], plan_listeners(None, None))))
     arguments = ["format", "--cluster-id", new_id(), "--config", str(properties), *_extras(sasl, features or {})]
-    tool = JavaProgram("Kafka's StorageTool", "kafka.tools.StorageTool", class_path(KAFKA), arguments)
+    tool = JavaProgram("Kafka's StorageTool", "kafka.tools.StorageTool", class_path(jars), arguments)
     done = subprocess.run(
         tool.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False
     )
     if done.returncode != 0:
         raise SparkMirrorError(f"Kafka's StorageTool could not format storage: {done.stdout.strip()}")
-    return (node.directory / CHECKPOINT).read_bytes()
+    checkpoint = node.directory / CHECKPOINT
+    return checkpoint.read_bytes() if checkpoint.exists() else b""
 
 
 def format_node(node: Node, cluster_id: str, bootstrap: bytes) -> None:
@@ -49,7 +54,8 @@ def format_node(node: Node, cluster_id: str, bootstrap: bytes) -> None:
     node.directory.mkdir(parents=True)
     meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node.node_id), "directory.id": new_id()}
     (node.directory / "meta.properties").write_text(render_properties(meta))
-    (node.directory / CHECKPOINT).write_bytes(bootstrap)
+    if bootstrap:
+        (node.directory / CHECKPOINT).write_bytes(bootstrap)
 
 
 def _extras(sasl: Sasl | None, features: Mapping[str, int]) -> Sequence[str]:
