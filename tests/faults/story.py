@@ -30,6 +30,7 @@ class Story:
     alias: str
     topic: str
     replicas: int = 1
+    partitions: int = PARTITIONS
 
     @property
     def remote_topic(self) -> str:
@@ -53,16 +54,18 @@ class Story:
         return Run(self.directory, text, arguments, environment=environment, before_start=before_start)
 
     def writer(
-        self, *, per_second: int = PER_SECOND, record_bytes: int = 200, first: Sequence[int] = (0,) * PARTITIONS
+        self, *, per_second: int = PER_SECOND, record_bytes: int = 200, first: Sequence[int] = ()
     ) -> NumberedWriter:
         """Its records are numbered from `first` on, by partition."""
-        writer = NumberedWriter(self.source, self.topic, PARTITIONS, per_second=per_second, record_bytes=record_bytes)
-        writer.produced = list(first)
+        writer = NumberedWriter(
+            self.source, self.topic, self.partitions, per_second=per_second, record_bytes=record_bytes
+        )
+        writer.produced = list(first) or writer.produced
         return writer
 
     def arrived(self) -> list[int]:
         """End offset of each target partition."""
-        return end_offsets(self.target, self.remote_topic, PARTITIONS)
+        return end_offsets(self.target, self.remote_topic, self.partitions)
 
     def wait_for_flow(self, run: Run, seconds: float = 90.0) -> None:
         """Until more records have reached every target partition than there are now."""
@@ -75,7 +78,7 @@ class Story:
 
     def wait_until_close(self, run: Run, writer: NumberedWriter, seconds: float = 90.0) -> None:
         """Until the ledger is at most two seconds of writing behind: a crash from here on repeats little."""
-        near = 2 * writer.per_second // PARTITIONS
+        near = 2 * writer.per_second // self.partitions
         self._wait_for_ledger(
             run, lambda at: min(at) > 0 and max(writer.produced) - min(at) <= near, "the ledger follows", seconds
         )
@@ -110,7 +113,7 @@ class Story:
             return max((record.generation for record in ledger.view.records.values()), default=0)
 
     def _offsets(self, ledger: LedgerReader) -> list[int]:
-        at = [ledger.view.positions.get(TopicPartition(self.topic, number)) for number in range(PARTITIONS)]
+        at = [ledger.view.positions.get(TopicPartition(self.topic, number)) for number in range(self.partitions)]
         return [0 if position is None else position.offset for position in at]
 
     def ledger(self) -> LedgerReader:
@@ -125,4 +128,4 @@ class Story:
         return Cluster("backup", {"bootstrap.servers": self.target})
 
     def arrival(self) -> Arrival:
-        return read_arrival(self.target, self.remote_topic, PARTITIONS)
+        return read_arrival(self.target, self.remote_topic, self.partitions)

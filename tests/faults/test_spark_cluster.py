@@ -1,86 +1,73 @@
-"""The same run on a Spark standalone cluster: a master and two workers of the installed pyspark, on loopback."""
+"""The same run on a Spark standalone cluster, whose workers and executors are lost and added while it mirrors."""
 
 import os
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
-import pyspark
 import pytest
-from tests.faults.numbered import wait_until
+from tests.faults.numbered import create_topic
+from tests.faults.standalone import LOCAL, Standalone
 from tests.faults.story import Story
 
-from sparkmirror.testing.ports import PortReservation
-
-LOOPBACK = "127.0.0.1"
-_LOCAL = {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_PUBLIC_DNS": LOOPBACK}
+PARTITIONS = 6
+DRIVER = {**os.environ, **LOCAL}
 
 
 @pytest.fixture
-def spark_master(tmp_path: Path) -> Iterator[str]:
-    """The URL of a standalone cluster of two workers with one core each."""
-    with PortReservation(3) as reserved, ExitStack() as cleanup:
-        port, *worker_ports = reserved.ports
-        url = f"spark://{LOOPBACK}:{port}"
-        master = _Daemon(tmp_path, "master", "master.Master", "--host", LOOPBACK, "--port", str(port))
-        cleanup.callback(master.close)
-        wait_until(lambda: "New state: ALIVE" in master.log, f"the master serves; it said {master.log}", 60)
-        for number, worker_port in enumerate(worker_ports):
-            name = f"worker-{number}"
-            place = ["--host", LOOPBACK, "--port", str(worker_port), "--work-dir", str(tmp_path / name)]
-            worker = _Daemon(tmp_path, name, "worker.Worker", *place, "--cores", "1", "--memory", "768m", url)
-            cleanup.callback(worker.close)
-        wait_until(lambda: master.log.count("Registering worker") == 2, "both workers have joined", 60)
-        yield url
+def spark(tmp_path: Path) -> Iterator[Standalone]:
+    with Standalone(tmp_path) as cluster:
+        yield cluster
 
 
-class _Daemon:
-    """A master or a worker. A worker ends its executors, which end their Python workers, when it is told to end."""
-
-    def __init__(self, directory: Path, name: str, main_class: str, *arguments: str) -> None:
-        self._log = directory / f"{name}.log"
-        home = Path(pyspark.__file__).parent
-        java = [f"-Dspark.{part}.ui.port=0" for part in ("master", "worker")] + ["-Dspark.master.ui.enabled=false"]
-        place = {**_LOCAL, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"}
-        command = [
-            "java",
-            "-Xmx256m",
-            *java,
-            "-cp",
-            f"{home}/jars/*",
-            f"org.apache.spark.deploy.{main_class}",
-            *arguments,
-        ]
-        with self._log.open("wb") as log:
-            self._child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory,
-                env={**os.environ, **place}, start_new_session=True,
-            )  # fmt: skip
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text(errors="replace")
-
-    def close(self) -> None:
-        self._child.terminate()
-        try:
-            self._child.wait(20)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
-
-
-def test_a_bounded_run_mirrors_on_the_executors_of_a_standalone_cluster(
-    story: Story, spark_master: str, tmp_path: Path
+def test_a_bounded_run_mirrors_on_the_executors_of_a_cluster_that_has_fewer_slots_than_tasks(
+    story: Story, spark: Standalone
 ) -> None:
+    for _ in range(2):
+        spark.add_worker()
     writer = story.writer()
     writer.write(5000)
-    with story.run("--once", "--master", spark_master, environment={**os.environ, **_LOCAL}) as run:
+    with story.run("--once", "--master", spark.url, lines=["tasks.max = 3"], environment=DRIVER) as run:
         ended = run.finish(150)
         assert ended.status == 0, ended.errors
-    for log in tmp_path.glob("worker-*.log"):
-        assert log.read_text().count("Asked to launch executor") == 1, "one executor on each worker, which stayed alive"
+    assert f"Spark at {spark.url} has 2 slots for 3 tasks: {story.alias}->backup 2 of 3 run." in ended.errors
+    for worker in spark.workers:
+        assert worker.log.count("Asked to launch executor") == 1, "one executor on each worker, which stayed alive"
     arrival = story.arrival()
     arrival.assert_complete(writer.produced)
     assert arrival.repeats() == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
+def test_executors_and_workers_that_are_lost_and_added_in_mid_copy_lose_nothing(
+    story: Story, spark: Standalone, exactly_once: str
+) -> None:
+    wide = replace(story, topic=f"{story.topic}-wide", partitions=PARTITIONS)
+    create_topic(wide.source, wide.topic, PARTITIONS)
+    for _ in range(3):
+        spark.add_worker()
+    lines = ["tasks.max = 4", f"exactly.once.source.support = {exactly_once}"]
+    with (
+        wide.run("--master", spark.url, lines=lines, environment=DRIVER) as run,
+        wide.writer(per_second=3000) as writer,
+    ):
+        wide.wait_until_close(run, writer)
+        assert " 3 slots for 4 tasks" in run.errors
+
+        (executor,) = spark.workers[0].executors()
+        executor.kill()
+        wide.wait_until_close(run, writer)
+
+        spark.workers[1].kill()
+        run.wait_until(lambda: " 2 slots for 4 tasks" in run.errors, "the lost worker is missed", 90)
+        wide.wait_until_close(run, writer)
+
+        spark.add_worker(cores=2)
+        run.wait_until(lambda: " 4 slots for 4 tasks" in run.errors, "the new worker is used", 90)
+        wide.wait_until_close(run, writer)
+        wide.wait_for_all(run, writer)
+    arrival = wide.arrival()
+    arrival.assert_complete(writer.produced)
+    if exactly_once == "enabled":
+        assert arrival.repeats() == 0

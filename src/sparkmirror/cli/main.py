@@ -29,6 +29,7 @@ from sparkmirror.cli import (
     retry,
     run,
     status,
+    submit,
     tail,
     throttle,
     topics,
@@ -43,6 +44,7 @@ INTERRUPTED = 130
 
 _VERBS = (
     run,
+    submit,
     plan,
     doctor,
     status,

@@ -11,6 +11,7 @@ from sparkmirror.cli.output import add_format, add_log_format
 
 if TYPE_CHECKING:
     from sparkmirror.config.flows import MirrorConfig
+    from sparkmirror.engine.cluster import SparkCluster
 
 DESCRIPTION = "Mirror what a MirrorMaker 2 properties file says, until stopped."
 
@@ -28,8 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format(parser)
     add_log_format(parser)
     parser.add_argument("--master", metavar="URL", help="a Spark master (default: this machine)")
+    add_settings(parser)
     add_debug(parser)
     parser.set_defaults(command=execute, takes_rest=False)
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """`--conf`."""
+    parser.add_argument("--conf", metavar="KEY=VALUE", action="append", default=[], help="a Spark setting; repeatable")
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -39,12 +46,36 @@ def execute(args: argparse.Namespace) -> int:
     if args.dry_run:
         return plan.execute(args)
     config = parse_file(args)
-    say_before(config, args, config.warnings)
+    cluster = plan_for(config, args.master, args.conf) if args.master or args.conf else None
+    say_before(config, args, [*config.warnings, *warnings_of(config, cluster)])
 
     from sparkmirror.engine.run import run_mirror
 
-    options = RunOptions(args.once, args.master, args.debug, args.log_format)
-    return run_mirror(config, options)
+    return run_mirror(config, RunOptions(args.once, cluster, args.debug, args.log_format))
+
+
+def warnings_of(config: "MirrorConfig", cluster: "SparkCluster | None") -> list[str]:
+    """What a person should know of a cluster before the mirror runs on it."""
+    from sparkmirror.config.secrets import is_secret
+    from sparkmirror.engine.cluster import needs_encryption
+
+    if cluster is None or not needs_encryption(cluster) or not any(map(is_secret, config.lines.entries)):
+        return []
+    return [
+        f"the driver tells executors of {cluster.master} the file's passwords unencrypted; "
+        "spark.authenticate and spark.network.crypto.enabled, here and on the cluster's daemons, hide them"
+    ]
+
+
+def plan_for(config: "MirrorConfig", master: str | None, pairs: Sequence[str]) -> "SparkCluster":
+    """What Spark is told for the file's flows. Raises ConfigError."""
+    from sparkmirror.engine.cluster import TASK_ATTEMPTS, Demand, plan_cluster, read_settings
+    from sparkmirror.engine.spark import FIXED_SETTINGS
+
+    tasks = sum(flow.tasks_max for flow in config.flows)
+    demand = Demand(tasks, max((flow.lease_ring_bytes for flow in config.flows), default=0))
+    here = f"local[{max(tasks, 1)},{TASK_ATTEMPTS}]"
+    return plan_cluster(master or here, read_settings(pairs), FIXED_SETTINGS, demand)
 
 
 def say_before(

@@ -13,6 +13,7 @@ from sparkmirror.config.fingerprint import changed_ms, fingerprint
 from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.options import RunOptions
 from sparkmirror.engine.crew import Crew
+from sparkmirror.engine.executors import Executors
 from sparkmirror.engine.jobs import finish_offsets
 from sparkmirror.engine.jvm import END_SECONDS_MAX, Launch, end_session, jvm_expected
 from sparkmirror.engine.lead import Lead
@@ -73,6 +74,7 @@ class MirrorRun:
         self._ends: dict[str, dict[TopicPartition, int]] = {}
         self._groups = {flow.name: SourceGroup(flow) for flow in config.flows if flow.progress_group}
         self._lead = Lead(config, self._groups)
+        self._executors: Executors | None = None
 
     def run(self) -> int:
         from sparkmirror.engine.spark import open_session
@@ -92,6 +94,10 @@ class MirrorRun:
                 return 0
             spark = open_session(context)
             cleanup.callback(end_session, spark)
+            if self._options.cluster is not None:
+                self._executors = Executors(context, self._options.cluster.master, self._flows)
+                if not self._executors.wait(self._stop):
+                    return 0
             sessions = self._sessions(spark)
             for running, session in zip(self._flows, sessions, strict=True):
                 running.start(session)
@@ -183,7 +189,7 @@ class MirrorRun:
         from sparkmirror.engine.spark import launch_context
 
         tasks = sum(flow.tasks_max for flow in self._config.flows)
-        return launch_context(tasks, self._scratch, self._options.master, debug=self._options.debug)
+        return launch_context(tasks, self._scratch, self._options.cluster, debug=self._options.debug)
 
     def _sessions(self, spark: "SparkSession") -> list["SparkSession"]:
         """For each flow its session: those with transforms share one of their own."""
@@ -199,6 +205,8 @@ class MirrorRun:
             if not self._options.once:
                 self._lead.tend(self._flows)
             _fail_on_refused_record(watches)
+            if self._executors is not None:
+                self._executors.tend()
             with jvm_expected():
                 over = [running.tend(session) for running, session in zip(self._flows, sessions, strict=True)]
             for watch, running in zip(watches, self._flows, strict=True):

@@ -15,7 +15,7 @@ from sparkmirror.engine.reporter import FlowReporter
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.source.commands import Stop, command_record
+from sparkmirror.source.commands import Slots, Stop, command_record
 from sparkmirror.status.records import FlowState
 from sparkmirror.sync.checkpoint_latency import CheckpointLatency
 
@@ -56,6 +56,7 @@ class RunningFlow:
         self.reporter = FlowReporter(flow, self.run, fingerprint(config_text, flow.name))
         self.checkpoints = CheckpointLatency()
         self.process = ""
+        self._slots: tuple[int, int] | None = None
         self._crew = crew
         self._started_at = 0.0
         self._fenced_at = 0.0
@@ -83,6 +84,8 @@ class RunningFlow:
         if self._crew is not None and not self._crew.is_alone:
             self.process = uuid.uuid4().hex[:12]
             self._crew.engage(self.flow.name, self.run, self.process)
+        if self._slots is not None:
+            self._publish(Slots(self.run, self.process, *self._slots))
         self.reporter.belong(self.run)
         # Not by the run: flows that begin together may have one name for it.
         checkpoint = str(self._scratch / uuid.uuid4().hex[:12])
@@ -173,10 +176,22 @@ class RunningFlow:
         self._restart_at = time.monotonic() + pause
         self.reporter.tell(FlowState.RESTARTING, reason, round((time.time() + pause) * 1000))
 
-    def ask_to_stop(self) -> None:
+    def fit(self, tasks: int, turn_seconds: int) -> None:
+        """Run at most so many tasks at once, in epochs of that length if it is not 0: from now on, with a new epoch.
+
+        Raises SparkMirrorError where the order does not get through.
+        """
+        self._slots = (tasks, turn_seconds)
+        if self.query is not None:
+            self._publish(Slots(self.run, self.process, tasks, turn_seconds))
+
+    def _publish(self, command: Slots | Stop) -> None:
         topics = ledger_topics(self.flow.name.source, self.flow.offset_storage_topic)
+        publish(self.flow.target, topics.commands, [command_record(command)], seconds_max=3.0)
+
+    def ask_to_stop(self) -> None:
         try:
-            publish(self.flow.target, topics.commands, [command_record(Stop(self.run, self.process))], seconds_max=3.0)
+            self._publish(Stop(self.run, self.process))
         except SparkMirrorError as problem:
             log.warning("%s: the stop could not be announced, the epoch is cut off: %s", self.flow.name, problem)
 

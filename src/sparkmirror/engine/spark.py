@@ -14,7 +14,9 @@ from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from sparkmirror.engine.cluster import TASK_ATTEMPTS, SparkCluster
 from sparkmirror.engine.java import find_java
+from sparkmirror.engine.packages import import_places
 from sparkmirror.engine.speech import JvmEar
 from sparkmirror.engine.warm_start import archive_options, spark_home
 from sparkmirror.errors import EnvironmentProblem
@@ -22,9 +24,7 @@ from sparkmirror.relay.kafka_records import KafkaRecords
 from sparkmirror.relay.kafka_runs import KafkaRuns
 from sparkmirror.relay.record_schema import ROWS_PER_BATCH
 
-TASK_ATTEMPTS = 8
-
-_SETTINGS: Mapping[str, str] = {
+FIXED_SETTINGS: Mapping[str, str] = {
     "spark.app.name": "sparkmirror",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -66,7 +66,7 @@ _JVM_OPTIONS = (
 def launch_context(
     tasks: int,
     scratch: Path,
-    master: str | None = None,
+    cluster: SparkCluster | None = None,
     *,
     jvm_options: Sequence[str] | None = None,
     debug: bool = False,
@@ -78,19 +78,22 @@ def launch_context(
     """
     find_java()
     _quiet_pyspark()
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    home = spark_home() if master is None else None  # a cluster's machines have a SPARK_HOME of their own
+    _choose_python(cluster)
+    is_here = cluster is None or cluster.is_here
+    home = spark_home() if is_here else None  # a cluster's machines have a SPARK_HOME of their own
     if home is not None:
         os.environ["SPARK_HOME"] = str(home)
     archive = archive_options() if jvm_options is None else jvm_options
     options = " ".join([_JVM_OPTIONS, f"-Dlog4j2.configurationFile={_log_settings()}", *archive])
-    conf = SparkConf().setMaster(master or f"local[{max(tasks, 1)},{TASK_ATTEMPTS}]").setAll(list(_SETTINGS.items()))
+    master = f"local[{max(tasks, 1)},{TASK_ATTEMPTS}]" if cluster is None else cluster.master
+    conf = SparkConf().setMaster(master).setAll(list(FIXED_SETTINGS.items()))
     conf.set("spark.local.dir", str(scratch)).set("spark.sql.warehouse.dir", str(scratch))
     conf.set("spark.driver.extraJavaOptions", options)
-    if master is None:
+    conf.set("spark.executor.extraJavaOptions", _JVM_OPTIONS)
+    if is_here:
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
-    else:
-        conf.setAll(_executor_settings())
+    if cluster is not None:
+        conf.setAll(list(cluster.settings.items()))
     ear = JvmEar(debug=debug)
     try:
         with ear.at_launch():
@@ -108,13 +111,13 @@ def _quiet_pyspark() -> None:
         server.handle_error = lambda *_: None
 
 
-def _executor_settings() -> list[tuple[str, str]]:
-    """What a cluster's executors need: they only run the two Python ends, so their own memory may be small."""
-    return [
-        ("spark.executor.memory", os.environ.get("SPARK_EXECUTOR_MEMORY", "512m")),
-        ("spark.executor.extraJavaOptions", _JVM_OPTIONS),
-        ("spark.task.maxFailures", str(TASK_ATTEMPTS)),
-    ]
+def _choose_python(cluster: SparkCluster | None) -> None:
+    """One command for all of Spark's Python processes, the driver's own too: another Python must find our packages."""
+    python = sys.executable if cluster is None else cluster.settings.get("spark.pyspark.python", sys.executable)
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = python, sys.executable
+    if python != sys.executable:
+        before = os.environ.get("PYTHONPATH", "")
+        os.environ["PYTHONPATH"] = os.pathsep.join([*import_places(), *filter(None, [before])])
 
 
 def open_session(context: SparkContext) -> SparkSession:

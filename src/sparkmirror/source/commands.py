@@ -67,6 +67,19 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
+class Slots:
+    """The process runs at most so many `tasks` at once, from its next epoch on, which begins at once.
+
+    Where there are fewer slots than flows, their epochs last `turn_seconds` and they take turns; 0 else.
+    """
+
+    run: str
+    process: str
+    tasks: int
+    turn_seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Throttle:
     """All tasks of the run keep to another rate for topics that match `pattern`, "" for the whole flow.
 
@@ -129,7 +142,7 @@ class Restart:
     at_ms: int
 
 
-Command = Assign | Stop | Share | Began | Throttle | Pause | Resume | Retry | Restart
+Command = Assign | Stop | Share | Began | Slots | Throttle | Pause | Resume | Retry | Restart
 _SELECTING: dict[str, type[Pause] | type[Resume] | type[Retry]] = {"pause": Pause, "resume": Resume, "retry": Retry}
 
 
@@ -140,6 +153,8 @@ def encode_command(command: Command) -> bytes:
         return json.dumps({"kind": "began", **asdict(command)}).encode()
     if isinstance(command, Share):
         return json.dumps({"kind": "share", **asdict(command), "tasks": sorted(command.tasks)}).encode()
+    if isinstance(command, Slots):
+        return json.dumps({"kind": "slots", **asdict(command)}).encode()
     if isinstance(command, Throttle):
         fields = {"pattern": command.pattern, "bytes_per_second": command.bytes_per_second}
         return json.dumps({"kind": "throttle", "run": command.run, **fields}).encode()
@@ -168,7 +183,7 @@ def command_key(command: Command) -> bytes:
         parts.append(command.process)
     elif isinstance(command, Assign):
         parts = ["assign", command.run, command.generation, command.task]
-    elif isinstance(command, Share | Began):
+    elif isinstance(command, Share | Began | Slots):
         parts = [_kind(command), command.run, command.process]
     elif isinstance(command, Throttle):
         parts = ["throttle", command.run, command.pattern]
@@ -194,10 +209,12 @@ def ends_epoch(command: Command, share: Share | None) -> bool:
             return command.process in ("", share.process if share else "")
         case Share():
             return share is not None and command.process == share.process and command.number > share.number
+        case Slots():
+            return command.process == (share.process if share else "")
     return False
 
 
-def _kind(command: Share | Began | Pause | Resume | Retry) -> str:
+def _kind(command: Share | Began | Slots | Pause | Resume | Retry) -> str:
     return type(command).__name__.lower()
 
 
@@ -212,6 +229,8 @@ def decode_command(value: bytes | None) -> Command | None:
             return Share(fields["run"], fields["process"], int(fields["number"]), tasks, fields["member"])
         if fields["kind"] == "began":
             return Began(fields["run"], fields["process"], int(fields["number"]))
+        if fields["kind"] == "slots":
+            return Slots(fields["run"], fields["process"], int(fields["tasks"]), int(fields["turn_seconds"]))
         if fields["kind"] == "assign":
             return Assign(
                 fields["run"],

@@ -11,7 +11,7 @@ from sparkmirror.kafka.tail import TailRecord, TopicTail
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.rates import RateLimit, lay_over
-from sparkmirror.source.commands import Pause, Resume, Share, Stop, Throttle, decode_command
+from sparkmirror.source.commands import Pause, Resume, Share, Slots, Stop, Throttle, decode_command
 
 _READ_SECONDS_MAX = 10.0
 
@@ -30,6 +30,8 @@ class OrderBook:
         self._orders: dict[Pause | Resume, None] = {}
         self.is_stopped = False
         self.share: Share | None = None
+        self.slots: Slots | None = None
+        """Of a Spark cluster; None where nothing was said, as on one machine, which has a slot for every task."""
 
     @property
     def orders(self) -> tuple[Pause | Resume, ...]:
@@ -70,6 +72,8 @@ class OrderBook:
                 self._orders[command] = None
             elif isinstance(command, Stop) and command.process in ("", self._process):
                 self.is_stopped = True
+            elif isinstance(command, Slots) and command.process == self._process:
+                self.slots = command
             elif isinstance(command, Share):
                 self._take_share(command)
 

@@ -92,7 +92,7 @@ class Planner:
         partitions = self._own(wanted)
         if self._once:
             partitions = [tp for tp in partitions if tp in self.ends()]
-        tasks = sorted(self._tasks)[: max(len(partitions), 1)]
+        tasks = sorted(self._tasks)[: max(min(len(partitions), self._slots()), 1)]
         self._assignment = plan_assignment(partitions, tasks, self._assignment, {})
         used = (record.generation for record in ledger.view.records.values())
         self._generation = max(self._generation, *used, 0) + 1
@@ -105,7 +105,7 @@ class Planner:
                 run=self._run,
                 epoch=epoch if self._book.share is None else self._generation,  # counted by all processes
                 generation=self._generation,
-                seconds=0.0 if self._once else float(self._flow.epoch_seconds),
+                seconds=0.0 if self._once else self._epoch_seconds(),
                 assigned=tuple(assigned[tp] for tp in sorted(members) if tp in assigned),
                 producer_id=identities[task].producer_id,
                 producer_epoch=identities[task].epoch,
@@ -155,6 +155,14 @@ class Planner:
             self._tasks = frozenset()
         else:
             self._tasks = share.tasks & everything
+
+    def _slots(self) -> int:
+        slots = self._book.slots
+        return self._flow.tasks_max if slots is None else slots.tasks
+
+    def _epoch_seconds(self) -> float:
+        slots = self._book.slots
+        return float(self._flow.epoch_seconds if slots is None or not slots.turn_seconds else slots.turn_seconds)
 
     def _is_member(self, target: Admin, share: Share) -> bool:
         """Whoever was put out of the group while it slept must fence nobody: its tasks are others' now."""

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparkmirror.engine.cluster import plan_cluster
 from sparkmirror.engine.jvm import end_session
-from sparkmirror.engine.spark import launch_context, open_session
+from sparkmirror.engine.spark import FIXED_SETTINGS, launch_context, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def comparing_session(scratch: Path, master: str | None = None, *, debug: bool = False) -> "Iterator[SparkSession]":
-    """As many spans at a time as there are processors. Raises EnvironmentProblem."""
-    spark = open_session(launch_context(max(os.cpu_count() or 1, 2), scratch, master, debug=debug))
+    """As many spans at a time as there are processors, or as the cluster has slots. Raises SparkMirrorError."""
+    cluster = plan_cluster(master, {}, FIXED_SETTINGS, None) if master else None
+    spark = open_session(launch_context(max(os.cpu_count() or 1, 2), scratch, cluster, debug=debug))
     try:
         yield spark
     finally:

@@ -14,6 +14,7 @@ from sparkmirror.cli import throttle
 from sparkmirror.cli.main import connect_mirror_maker, main
 from sparkmirror.config.flows import MirrorConfig
 from sparkmirror.config.options import RunOptions
+from sparkmirror.engine.cluster import SparkCluster
 from sparkmirror.errors import ClusterUnreachable, ConfigError, EnvironmentProblem, FencedError
 
 FILE = """\
@@ -81,7 +82,7 @@ def test_run_hands_file_and_options_to_the_engine(file: str, engine: Callable[[E
     assert main(["run", file, *flags]) == 7
     (config, options) = seen[0]
     assert [str(flow.name) for flow in config.flows] == ["A->B"]
-    assert options == RunOptions(once=True, master="local[2]", debug=True)
+    assert options == RunOptions(once=True, cluster=SparkCluster("local[2]"), debug=True)
 
 
 def test_run_keeps_the_flows_asked_for(file: str, engine: Callable[[Engine], None]) -> None:

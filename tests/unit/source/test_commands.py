@@ -18,6 +18,7 @@ from sparkmirror.source.commands import (
     Retry,
     Selection,
     Share,
+    Slots,
     Stop,
     Throttle,
     command_key,
@@ -41,6 +42,7 @@ commands = (
     st.builds(Stop, st.text(max_size=10), st.text(max_size=10))
     | shares
     | st.builds(Began, st.text(max_size=10), st.text(max_size=10), offsets)
+    | st.builds(Slots, st.text(max_size=10), st.text(max_size=10), offsets, offsets)
     | throttles
     | orders
     | st.builds(Restart, st.text(max_size=10), offsets)
@@ -130,6 +132,9 @@ def test_an_epoch_ends_for_what_is_new_to_its_process_and_for_nothing_of_another
     assert all(ends_epoch(command, share) for command in ended_by)
     others = [Stop("run", "p2"), Share("run", "p2", 9, frozenset(), "m"), share, Began("run", "p1", 3), ASSIGN]
     assert not any(ends_epoch(command, share) for command in others)
+    assert ends_epoch(Slots("run", "p1", 2), share)
+    assert not ends_epoch(Slots("run", "p2", 2), share)
+    assert ends_epoch(Slots("run", "", 2), None), "it shares with nobody"
     assert ends_epoch(Stop("run"), None)
     assert not ends_epoch(Stop("run", "p1"), None), "it shares with nobody"
 

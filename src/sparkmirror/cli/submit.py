@@ -1,0 +1,102 @@
+"""`sparkmirror submit FILE`: mirrors on a Spark cluster and brings it the packages. The work is `engine.run`'s."""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparkmirror.cli.file import add_debug, add_file_arguments, parse_file
+from sparkmirror.cli.output import add_format, add_log_format
+from sparkmirror.cli.run import add_settings, plan_for, say_before, warnings_of
+from sparkmirror.errors import EnvironmentProblem
+
+if TYPE_CHECKING:
+    from sparkmirror.engine.cluster import SparkCluster
+
+_DESCRIPTION = (
+    "Mirror on a Spark cluster. The driver is this command (client mode). Executors get the Python packages as an "
+    "archive, made once for each state of them, and need only Spark 4.3 and a Python of this version; with --image all "
+    "is in the image. --dry-run prints the settings as a `sparkmirror run` command, for a unit or a manifest."
+)
+_NOT_RUN = ("yarn", "k8s")
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to argparse's subparsers."""
+    parser = verbs.add_parser("submit", help="mirror on a Spark cluster", description=_DESCRIPTION)
+    add_file_arguments(parser)
+    parser.add_argument("--master", metavar="URL", required=True, help="spark://HOST:PORT, yarn or k8s://ADDRESS")
+    add_settings(parser)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--image", metavar="IMAGE", help="executors' image, which has the packages (Kubernetes)")
+    where.add_argument("--installed", action="store_true", help="executors have the packages: ship none")
+    parser.add_argument("--python", metavar="COMMAND", help="executors' Python (default: that of this version on PATH)")
+    parser.add_argument("--once", action="store_true", help="stop when all that is there now is mirrored")
+    parser.add_argument("--dry-run", action="store_true", help="print the command and run nothing")
+    add_format(parser)
+    add_log_format(parser)
+    add_debug(parser)
+    parser.set_defaults(command=execute, takes_rest=False)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Reads the file, packs, and hands over. Raises ConfigError, EnvironmentProblem and what the engine raises."""
+    from sparkmirror.config.options import RunOptions
+
+    config = parse_file(args)
+    cluster = plan_for(config, args.master, [*_settings_for_packages(args), *args.conf])
+    warnings = [*config.warnings, *warnings_of(config, cluster)]
+    if args.dry_run:
+        for warning in warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        _show(args, cluster)
+        return 0
+    say_before(config, args, warnings)
+
+    from sparkmirror.engine.run import run_mirror
+
+    return run_mirror(config, RunOptions(args.once, cluster, args.debug, args.log_format))
+
+
+def _settings_for_packages(args: argparse.Namespace) -> Sequence[str]:
+    """How executors come by their Python and its packages."""
+    from sparkmirror.engine.cluster import PACKAGES_DIRECTORY, master_kind
+    from sparkmirror.engine.packages import build_packages, executor_python
+
+    master_kind(args.master)  # before minutes are spent on packing
+    python = [f"spark.pyspark.python={args.python or executor_python()}"]
+    if args.image:
+        return [*python, f"spark.kubernetes.container.image={args.image}"]
+    if args.installed:
+        return python
+    try:
+        archive = build_packages()
+    except OSError as problem:
+        hint = "XDG_CACHE_HOME chooses another place; --installed ships nothing."
+        raise EnvironmentProblem(f"The executors' packages could not be packed: {problem}", hint) from None
+    return [
+        *python,
+        f"spark.archives={archive}#{PACKAGES_DIRECTORY}",
+        f"spark.executorEnv.PYTHONPATH=./{PACKAGES_DIRECTORY}",
+    ]
+
+
+def _show(args: argparse.Namespace, cluster: "SparkCluster") -> None:
+    """The same as a command, secrets hidden."""
+    from sparkmirror.config.secrets import redact
+    from sparkmirror.engine.cluster import master_kind
+
+    settings = redact(dict(sorted(cluster.settings.items())))
+    tried = master_kind(cluster.master) not in _NOT_RUN
+    if args.format == "json":
+        print(json.dumps({"master": cluster.master, "settings": settings, "tried": tried}, indent=2))
+        return
+    once = ["--once"] if args.once else []
+    flows = [*(["--clusters", *args.clusters] if args.clusters else []), *(["--flow", *args.flow] if args.flow else [])]
+    command = ["sparkmirror", "run", args.file, *flows, *once, "--master", cluster.master]
+    lines = [shlex.join(command), *(f"  --conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items())]
+    if not tried:
+        print("# Checked by Spark's own classes against a pretended cluster; SparkMirror's tests have no real one.")
+    print(" \\\n".join(lines))

@@ -1,0 +1,155 @@
+"""What Spark is told for the sake of a cluster: pure. Called by `cli.run`, `cli.submit` and `verify.session`.
+
+The driver always stays where the command runs (client mode): its planner, its jobs and its Kafka clients are there.
+Executors run nothing but the two Python ends of each task, so their JVM is small and most of their memory is Python's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sparkmirror.errors import ConfigError
+
+TASK_ATTEMPTS = 8
+PACKAGES_DIRECTORY = "sparkmirror-packages"
+"""What the shipped archive is called in an executor's working directory."""
+
+_MIB = 1 << 20
+_PYTHON_MIB = 384
+"""Of an executor: the JVM beyond its heap, and the process from which its Python workers are forked."""
+_TASK_MIB = 192
+"""Of a task, beside its ring: what its two Python workers do not share."""
+_CORES = 2
+_OPEN_SETTINGS = (
+    "spark.app.name", "spark.ui.enabled", "spark.driver.memory", "spark.sql.streaming.stopTimeout",
+    "spark.python.unix.domain.socket.enabled", "spark.cleaner.periodicGC.interval",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SparkCluster:
+    """A master, and what Spark is told for its sake; `settings` may hold secrets."""
+
+    master: str
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is no cluster but this machine."""
+        return master_kind(self.master) == "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a mirror needs of a cluster: its tasks, and the memory that one of them may lease."""
+
+    tasks: int
+    ring_bytes: int
+
+
+def plan_cluster(master: str, own: Mapping[str, str], fixed: Mapping[str, str], demand: Demand | None) -> SparkCluster:
+    """The settings for `master`: a person's `own` first, then what the `demand` asks for; None for work without one.
+
+    `fixed` are those that a mirror rests on. Raises ConfigError.
+    """
+    kind = master_kind(master)
+    _refuse(master, own, fixed)
+    if kind == "local":
+        return SparkCluster(master, dict(own))
+    settings = {
+        "spark.executor.memory": "512m",
+        "spark.task.maxFailures": str(TASK_ATTEMPTS),
+        **(_sized(kind, own, demand) if demand is not None else {}),
+        **(_encrypted() if kind in ("yarn", "k8s") else {}),
+    }
+    if kind == "k8s" and "spark.kubernetes.container.image" not in own:
+        raise ConfigError(
+            "Executors on Kubernetes need an image with Spark, and none is named.",
+            "Add `--image IMAGE`; deploy/container/Containerfile.spark makes one.",
+        )
+    return SparkCluster(master, {**settings, **own})
+
+
+def master_kind(master: str) -> str:
+    """`local`, `standalone`, `yarn` or `k8s`. Raises ConfigError."""
+    if master.startswith("local"):
+        return "local"
+    if master.startswith("spark://"):
+        return "standalone"
+    if master == "yarn":
+        return "yarn"
+    if master.startswith("k8s://"):
+        return "k8s"
+    hint = "Spark knows spark://HOST:PORT, yarn, k8s://HTTPS-ADDRESS, and local[N] for this machine."
+    raise ConfigError(f"`{master}` is no Spark master.", hint)
+
+
+def needs_encryption(cluster: SparkCluster) -> bool:
+    """Whether all that the driver tells executors, the file included, goes over the network in the open."""
+    on = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
+    is_hidden = any(cluster.settings.get(key, "").lower() == "true" for key in on)
+    return not cluster.is_here and not is_hidden
+
+
+def read_settings(pairs: Sequence[str]) -> dict[str, str]:
+    """`KEY=VALUE` as people write them after `--conf`. Raises ConfigError."""
+    settings = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip().startswith("spark."):
+            raise ConfigError(f"`--conf {key}`: a Spark setting is written spark.KEY=VALUE.")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _refuse(master: str, own: Mapping[str, str], fixed: Mapping[str, str]) -> None:
+    for key in own:
+        if key in fixed and key not in _OPEN_SETTINGS and own[key] != fixed[key]:
+            raise ConfigError(f"`--conf {key}`: a mirror rests on {key}={fixed[key]}, which cannot be changed.")
+    if own.get("spark.submit.deployMode", "client") != "client":
+        hint = "To have it in the cluster, run the command there: in a pod, or on a machine beside the brokers."
+        raise ConfigError("The driver is this command: spark.submit.deployMode cannot be cluster.", hint)
+    if own.get("spark.master", master) != master:
+        raise ConfigError(f"`--conf spark.master` says something else than `--master {master}`.", "Leave it out.")
+
+
+def _sized(kind: str, own: Mapping[str, str], demand: Demand) -> dict[str, str]:
+    """As many executors as the tasks need, from the start and for good: a mirror's tasks do not come and go.
+
+    With dynamic allocation Spark would otherwise wait for tasks before it asks for executors, and the mirror for
+    executors before it begins tasks. A standalone cluster gives an executor all cores of its worker.
+    """
+    if kind == "standalone":
+        cores = _whole(own, "spark.executor.cores", 1)
+        limit = {"spark.cores.max": str(_ceil(demand.tasks, cores) * cores)}
+        return limit | _kept(own, _ceil(demand.tasks, cores))
+    cores = _whole(own, "spark.executor.cores", min(_CORES, demand.tasks))
+    python_mib = _PYTHON_MIB + cores * (_TASK_MIB + 2 * _ceil(demand.ring_bytes, _MIB))
+    count = _ceil(demand.tasks, cores)
+    return {
+        "spark.executor.cores": str(cores),
+        "spark.executor.instances": str(count),
+        "spark.executor.memoryOverhead": f"{python_mib}m",
+        **_kept(own, count),
+    }
+
+
+def _kept(own: Mapping[str, str], executors: int) -> dict[str, str]:
+    """Without effect unless dynamic allocation is on, which a cluster's own defaults may have done."""
+    executors = min(executors, _whole(own, "spark.dynamicAllocation.maxExecutors", executors))
+    return {"spark.dynamicAllocation.minExecutors": str(executors)}
+
+
+def _encrypted() -> dict[str, str]:
+    """YARN and Kubernetes hand the key to executors by themselves."""
+    return {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+
+
+def _whole(own: Mapping[str, str], key: str, default: int) -> int:
+    text = own.get(key, str(default))
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise ConfigError(f"`--conf {key}={text}`: a whole number from 1 on is expected.")
+    return int(text)
+
+
+def _ceil(number: int, of: int) -> int:
+    return -(-number // of)

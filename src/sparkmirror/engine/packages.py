@@ -1,0 +1,97 @@
+"""The Python packages that executors need, as one archive in the user's cache. Called by `cli.submit`.
+
+Spark unpacks it on every executor (`spark.archives`), whose own Python of the same version then finds the packages by
+PYTHONPATH. It holds only what sparkmirror requires, and neither PySpark, which each Spark brings along, nor a Python:
+an archive of the whole environment, as venv-pack makes, has Spark's jars in it too and ends in a link to a Python that
+must be at the same place on every machine. An editable installation can be packed as well.
+"""
+
+import hashlib
+import re
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+import sparkmirror
+from sparkmirror.engine.cache import cache_directory, publish_once
+from sparkmirror.engine.cluster import PACKAGES_DIRECTORY
+
+_ARCHIVE = f"{PACKAGES_DIRECTORY}.tar.gz"
+_BROUGHT_BY_SPARK = ("pyspark", "py4j")
+_LEFT_OUT = ("tests", "__pycache__", "include")
+_REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)\s*(?:\[(?P<extras>[^]]*)\])?")
+_EXTRA = re.compile(r"extra\s*==\s*['\"]([\w.-]+)['\"]")
+_QUICKLY = 1
+
+
+def build_packages() -> Path:
+    """The archive for this Python and these packages, made now if there is none yet. Raises OSError."""
+    return publish_once(cache_directory() / "spark" / f"packages-{_key()}", _pack) / _ARCHIVE
+
+
+def executor_python() -> str:
+    """The command by which an executor is likely to find a Python of this version."""
+    return f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def import_places() -> list[str]:
+    """Where this process finds packages, for Python processes beside it that another Python runs."""
+    places = [str(Path(sparkmirror.__file__).parent.parent), *(place for place in sys.path if "-packages" in place)]
+    return list(dict.fromkeys(places))
+
+
+def required(name: str = "sparkmirror") -> dict[str, Distribution]:
+    """What `name` requires, and what that requires: installed distributions by name, without those of Spark."""
+    found: dict[str, Distribution] = {}
+    ahead = [(name, frozenset[str]())]
+    seen = set()
+    while ahead:
+        wanted = ahead.pop()
+        if wanted in seen or wanted[0] in _BROUGHT_BY_SPARK:
+            continue
+        seen.add(wanted)
+        try:
+            found[wanted[0]] = distribution(wanted[0])
+        except PackageNotFoundError:  # for another Python or system than this
+            continue
+        ahead += _requirements(found[wanted[0]], wanted[1])
+    del found[name]
+    return found
+
+
+def _requirements(package: Distribution, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    for line in package.requires or ():
+        requirement, _, marker = line.partition(";")
+        parts, extra = _REQUIREMENT.match(requirement.strip()), _EXTRA.search(marker)
+        if parts is not None and (extra is None or extra[1] in extras):
+            more = frozenset(one.strip() for one in (parts["extras"] or "").split(",") if one.strip())
+            yield parts["name"].lower().replace("_", "-"), more
+
+
+def _own_files() -> list[Path]:
+    own = Path(sparkmirror.__file__).parent
+    return sorted(file for file in own.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+
+
+def _key() -> str:
+    """By content: of our own files themselves, of the others their names and versions."""
+    digest = hashlib.sha256(f"{sys.version_info[:2]} {sysconfig.get_platform()}".encode())
+    for name, package in sorted(required().items()):
+        digest.update(f"{name} {package.version}\n".encode())
+    for file in _own_files():
+        digest.update(f"{file.name}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _pack(directory: Path) -> None:
+    above = Path(sparkmirror.__file__).parent.parent
+    with tarfile.open(directory / _ARCHIVE, "w:gz", compresslevel=_QUICKLY) as archive:
+        for file in _own_files():
+            archive.add(file, str(file.relative_to(above)))
+        for package in required().values():
+            for entry in package.files or ():
+                if ".." not in entry.parts and not set(entry.parts) & set(_LEFT_OUT):
+                    archive.add(str(entry.locate()), str(entry))
