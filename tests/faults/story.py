@@ -46,12 +46,13 @@ class Story:
         self,
         *arguments: str,
         lines: Sequence[str] = (),
+        verb: str = "run",
         environment: Mapping[str, str] | None = None,
         before_start: Callable[[], None] | None = None,
     ) -> Run:
         """A run of the flow, to be used in a `with` block."""
         text = self.text(*lines)
-        return Run(self.directory, text, arguments, environment=environment, before_start=before_start)
+        return Run(self.directory, text, arguments, verb=verb, environment=environment, before_start=before_start)
 
     def writer(
         self, *, per_second: int = PER_SECOND, record_bytes: int = 200, first: Sequence[int] = ()

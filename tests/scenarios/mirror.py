@@ -86,7 +86,7 @@ class Ended:
 
 
 class Mirror:
-    """One run, of `sparkmirror run FILE` or of the `program` given. Its output goes to files in `directory`."""
+    """One run, of `sparkmirror run FILE`, of another `verb`, or of the `program` given. Its output goes to files in `directory`."""
 
     def __init__(
         self,
@@ -95,6 +95,7 @@ class Mirror:
         arguments: Sequence[str] = (),
         *,
         program: Sequence[str] = (),
+        verb: str = "run",
         environment: Mapping[str, str] | None = None,
         before_start: Callable[[], None] | None = None,
     ) -> None:
@@ -106,7 +107,7 @@ class Mirror:
         self._started = time.monotonic()
         with self._output.open("wb") as output, self._errors.open("wb") as errors:
             self._child = subprocess.Popen(
-                [*(program or (str(COMMAND), "run", str(file))), *arguments],
+                [*(program or (str(COMMAND), verb, str(file))), *arguments],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
                 env={**(os.environ if environment is None else environment), _MARK: self._mark, **_TELL_STACKS},
                 cwd=directory, start_new_session=True, preexec_fn=before_start,
