@@ -86,7 +86,7 @@ class Ended:
 
 
 class Mirror:
-    """One run, of `sparkmirror run FILE`, of another `verb`, or of the `program` given. Its output goes to files in `directory`."""
+    """One run: of `sparkmirror run FILE`, of another `verb`, or of the `program`. Its output goes to files."""
 
     def __init__(
         self,
