@@ -1,16 +1,19 @@
 """The same run on a Spark standalone cluster, whose workers and executors are lost and added while it mirrors."""
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.faults.numbered import create_topic
+from tests.faults.pretended_kubernetes import PretendedKubernetes
 from tests.faults.standalone import LOCAL, Standalone
 from tests.faults.story import Story
 
 PARTITIONS = 6
+SECONDS_MAX = 240.0
 DRIVER = {**os.environ, **LOCAL}
 
 
@@ -39,35 +42,69 @@ def test_a_bounded_run_mirrors_on_the_executors_of_a_cluster_that_has_fewer_slot
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("exactly_once", [False, True])
 def test_executors_and_workers_that_are_lost_and_added_in_mid_copy_lose_nothing(
-    story: Story, spark: Standalone, exactly_once: str
+    story: Story, tmp_path: Path, exactly_once: bool
 ) -> None:
+    """Exactly once, the executors' Python has no packages but those that `sparkmirror submit` brings."""
     wide = replace(story, topic=f"{story.topic}-wide", partitions=PARTITIONS)
     create_topic(wide.source, wide.topic, PARTITIONS)
-    for _ in range(3):
-        spark.add_worker()
-    lines = ["tasks.max = 4", f"exactly.once.source.support = {exactly_once}"]
-    with (
-        wide.run("--master", spark.url, lines=lines, environment=DRIVER) as run,
-        wide.writer(per_second=3000) as writer,
-    ):
-        wide.wait_until_close(run, writer)
-        assert " 3 slots for 4 tasks" in run.errors
+    support = f"backup.exactly.once.source.support = {'enabled' if exactly_once else 'disabled'}"
+    verb, arguments = ("submit", [f"--python={sys._base_executable}"]) if exactly_once else ("run", [])
+    bare = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    with Standalone(tmp_path, environment=bare if exactly_once else os.environ) as spark:
+        for _ in range(3):
+            spark.add_worker()
+        lines = ["tasks.max = 4", support]
+        with (
+            wide.run(f"--master={spark.url}", *arguments, verb=verb, lines=lines, environment=DRIVER) as run,
+            wide.writer(per_second=3000) as writer,
+        ):
+            wide.wait_until_close(run, writer, SECONDS_MAX)
+            assert " 3 slots for 4 tasks" in run.errors
 
-        (executor,) = spark.workers[0].executors()
-        executor.kill()
-        wide.wait_until_close(run, writer)
+            (executor,) = spark.workers[0].executors()
+            executor.kill()
+            wide.wait_until_close(run, writer, SECONDS_MAX)
 
-        spark.workers[1].kill()
-        run.wait_until(lambda: " 2 slots for 4 tasks" in run.errors, "the lost worker is missed", 90)
-        wide.wait_until_close(run, writer)
+            spark.workers[1].kill()
+            run.wait_until(lambda: " 2 slots for 4 tasks" in run.errors, "the lost worker is missed", SECONDS_MAX)
+            wide.wait_until_close(run, writer, SECONDS_MAX)
 
-        spark.add_worker(cores=2)
-        run.wait_until(lambda: " 4 slots for 4 tasks" in run.errors, "the new worker is used", 90)
-        wide.wait_until_close(run, writer)
-        wide.wait_for_all(run, writer)
+            spark.add_worker(cores=2)
+            run.wait_until(lambda: " 4 slots for 4 tasks" in run.errors, "the new worker is used", SECONDS_MAX)
+            wide.wait_for_all(run, writer, SECONDS_MAX)
     arrival = wide.arrival()
     arrival.assert_complete(writer.produced)
-    if exactly_once == "enabled":
+    if exactly_once:
         assert arrival.repeats() == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_on_kubernetes_spark_makes_pods_of_the_image_that_mirror_and_are_told_no_password(
+    story: Story, tmp_path: Path
+) -> None:
+    """A pretended Kubernetes, whose pods are processes: all else is Spark's own, and the image's entry point."""
+    writer = story.writer()
+    writer.write(5000)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with PretendedKubernetes(tmp_path, path) as kubernetes:
+        arguments = [f"--master={kubernetes.master}", "--image=sparkmirror:test", "--once"]
+        place = ["--conf=spark.kubernetes.namespace=mirrors", "--conf=spark.driver.host=127.0.0.1"]
+        watch = ["--conf=spark.kubernetes.executor.enableApiWatcher=false"]
+        with story.run(
+            *arguments, *place, *watch, verb="submit", lines=["ssl.key.password = hunter2"], environment=DRIVER
+        ) as run:
+            ended = run.finish(SECONDS_MAX)
+            assert ended.status == 0, f"{ended.errors}\n{kubernetes.said()[-4000:]}"
+    (pod,) = kubernetes.made
+    (container,) = pod["spec"]["containers"]
+    assert container["image"] == "sparkmirror:test"
+    assert container["args"] == ["executor"]
+    assert container["resources"]["limits"]["memory"] == f"{512 + 384 + 2 * (192 + 2 * 32)}Mi"
+    assert "hunter2" not in str(pod)
+    arrival = story.arrival()
+    arrival.assert_complete(writer.produced)
+    assert arrival.repeats() == 0

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
+import yaml
 from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror
@@ -24,34 +25,17 @@ CONNECT_CLASS = "org.apache.kafka.connect.cli.ConnectDistributed"
 CONNECTOR = "a->b.MirrorSourceConnector"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 CONNECT_SECONDS_MAX = 90.0
-RESOURCE = """\
-apiVersion: kafka.strimzi.io/v1beta2
-kind: KafkaMirrorMaker2
-metadata:
-  name: my-mirror-maker-2
-spec:
-  version: 4.0.0
-  replicas: 1
-  connectCluster: b
-  clusters:
-  - alias: a
-    bootstrapServers: {source}
-  - alias: b
-    bootstrapServers: {target}
-    config:
-      config.storage.replication.factor: 1
-      offset.storage.replication.factor: 1
-      status.storage.replication.factor: 1
-  mirrors:
-  - sourceCluster: a
-    targetCluster: b
-    sourceConnector:
-      tasksMax: 2
-      config:
-        replication.factor: 1
-        offset-syncs.topic.replication.factor: 1
-    topicsPattern: {topics}
-"""
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "strimzi" / "mirror.yaml"
+
+
+def resource(source: Client, target: Client, topics: str) -> str:
+    """The example of deploy/ for these clusters, which have one broker and no security."""
+    document = yaml.safe_load(EXAMPLE.read_text().replace(": 3\n", ": 1\n"))
+    for cluster, client in zip(document["spec"]["clusters"], (source, target), strict=True):
+        cluster["bootstrapServers"] = client["bootstrap.servers"]
+        del cluster["tls"], cluster["authentication"]
+    document["spec"]["mirrors"][0]["topicsPattern"] = topics
+    return yaml.safe_dump(document)
 
 
 @pytest.fixture
@@ -115,7 +99,7 @@ def test_a_mirror_maker_that_strimzi_ran_is_taken_over_and_goes_on_itself_afterw
     source, target = pair
     topic = unique("orders")
     make_topics(source, {topic: 3})
-    resource = RESOURCE.format(source=source["bootstrap.servers"], target=target["bootstrap.servers"], topics=topic)
+    ours = resource(source, target, topic)
 
     def arrived() -> int:
         return count_records(target, f"a.{topic}")
@@ -128,13 +112,13 @@ def test_a_mirror_maker_that_strimzi_ran_is_taken_over_and_goes_on_itself_afterw
         write(source, topic, numbered(0, 3_000, partitions=3))
         connect.process.wait_until(lambda: arrived() == 3_000, "mirrors", CONNECT_SECONDS_MAX)
 
-        beside = start_mirror(resource, "--once").finish()
+        beside = start_mirror(ours, "--once").finish()
         assert beside.status == 1
         assert "group mirrormaker2-cluster on b has members" in beside.errors
         connect.process.stop()
 
         write(source, topic, numbered(3_000, 4_500, partitions=3))
-        ended = start_mirror(resource, "--once").finish()
+        ended = start_mirror(ours, "--once").finish()
         assert ended.status == 0, ended.errors
         assert arrived() == 4_500, "nothing came again"
 

@@ -1,6 +1,7 @@
 """`sparkmirror run FILE`: mirrors what a file says. Only reads arguments; the work is `engine.run`'s."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparkmirror.cli import plan
 from sparkmirror.cli.file import add_debug, add_file_arguments, parse_file
 from sparkmirror.cli.output import add_format, add_log_format
+from sparkmirror.errors import EnvironmentProblem
 
 if TYPE_CHECKING:
     from sparkmirror.config.flows import MirrorConfig
@@ -68,10 +70,13 @@ def warnings_of(config: "MirrorConfig", cluster: "SparkCluster | None") -> list[
 
 
 def plan_for(config: "MirrorConfig", master: str | None, pairs: Sequence[str]) -> "SparkCluster":
-    """What Spark is told for the file's flows. Raises ConfigError."""
+    """What Spark is told for the file's flows. Raises ConfigError, and EnvironmentProblem without YARN's own files."""
     from sparkmirror.engine.cluster import TASK_ATTEMPTS, Demand, plan_cluster, read_settings
     from sparkmirror.engine.spark import FIXED_SETTINGS
 
+    if master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & set(os.environ):
+        hint = "Set HADOOP_CONF_DIR to the directory of yarn-site.xml and core-site.xml."
+        raise EnvironmentProblem("YARN's configuration is not known here.", hint)
     tasks = sum(flow.tasks_max for flow in config.flows)
     demand = Demand(tasks, max((flow.lease_ring_bytes for flow in config.flows), default=0))
     here = f"local[{max(tasks, 1)},{TASK_ATTEMPTS}]"

@@ -20,7 +20,10 @@ _DESCRIPTION = (
     "archive, made once for each state of them, and need only Spark 4.3 and a Python of this version; with --image all "
     "is in the image. --dry-run prints the settings as a `sparkmirror run` command, for a unit or a manifest."
 )
-_NOT_RUN = ("yarn", "k8s")
+_SEEN = {
+    "yarn": "Not run on YARN: SparkMirror's tests have none. Spark itself takes these settings for it.",
+    "k8s": "Run on a pretended Kubernetes only: SparkMirror's tests have no real one.",
+}
 
 
 def add_parser(verbs: Any) -> None:
@@ -89,14 +92,14 @@ def _show(args: argparse.Namespace, cluster: "SparkCluster") -> None:
     from sparkmirror.engine.cluster import master_kind
 
     settings = redact(dict(sorted(cluster.settings.items())))
-    tried = master_kind(cluster.master) not in _NOT_RUN
+    caution = _SEEN.get(master_kind(cluster.master), "")
     if args.format == "json":
-        print(json.dumps({"master": cluster.master, "settings": settings, "tried": tried}, indent=2))
+        print(json.dumps({"master": cluster.master, "settings": settings, "caution": caution}, indent=2))
         return
     once = ["--once"] if args.once else []
     flows = [*(["--clusters", *args.clusters] if args.clusters else []), *(["--flow", *args.flow] if args.flow else [])]
     command = ["sparkmirror", "run", args.file, *flows, *once, "--master", cluster.master]
     lines = [shlex.join(command), *(f"  --conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items())]
-    if not tried:
-        print("# Checked by Spark's own classes against a pretended cluster; SparkMirror's tests have no real one.")
+    if caution:
+        print(f"# {caution}")
     print(" \\\n".join(lines))

@@ -87,8 +87,8 @@ class RunningFlow:
         if self._slots is not None:
             self._publish(Slots(self.run, self.process, *self._slots))
         self.reporter.belong(self.run)
-        # Not by the run: flows that begin together may have one name for it.
-        checkpoint = str(self._scratch / uuid.uuid4().hex[:12])
+        # Not by the run: flows that begin together may share its name. A URI: a cluster's own files are elsewhere.
+        checkpoint = (self._scratch / uuid.uuid4().hex[:12]).as_uri()
         writer = self._records(spark, checkpoint) if self.flow.transforms.steps else self._runs(spark, checkpoint)
         try:
             self.query = (writer.trigger(availableNow=True) if self._once else writer).start()

@@ -1,0 +1,86 @@
+"""`sparkmirror submit --dry-run`: the command that it stands for, which says how far it was tried and hides secrets."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.cli.main import build_parser, main
+from sparkmirror.cli.run import plan_for
+from sparkmirror.config.flows import load_config
+
+FILE = """\
+clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+B.ssl.key.password = hunter2
+A->B.enabled = true
+tasks.max = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "mirror.properties"
+    path.write_text(FILE)
+    return str(path)
+
+
+def dry_run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = main(["submit", *arguments, "--installed", "--dry-run"])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_the_command_that_is_shown_does_the_same(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = dry_run(
+        capsys, file, "--flow", "A->B", "--master", "spark://h:7077", "--conf", "spark.executor.cores=2"
+    )
+    words = shlex.split(out.replace("\\\n", " "))
+    assert words[:2] == ["sparkmirror", "run"]
+    args = build_parser().parse_args(words[1:])
+    assert (args.file, args.flow, args.once) == (file, ["A->B"], False)
+    settings = plan_for(load_config(file), args.master, args.conf).settings
+    assert settings["spark.cores.max"] == "4"
+    assert sorted(f"{key}={value}" for key, value in settings.items()) == sorted(args.conf)
+
+
+def test_what_was_not_run_on_a_real_cluster_is_said(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    assert dry_run(capsys, file, "--master", "yarn")[1].startswith("# Not run on YARN")
+    image = ["--conf", "spark.kubernetes.container.image=mirror:1"]
+    status, out, _ = dry_run(capsys, file, "--master", "k8s://https://h", *image, "--format", "json")
+    assert status == 0
+    assert "pretended" in json.loads(out)["caution"]
+    assert dry_run(capsys, file, "--master", "spark://h:7077")[1].startswith("sparkmirror run")
+
+
+def test_passwords_that_would_travel_in_the_open_are_warned_of_and_never_shown(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, err = dry_run(capsys, file, "--master", "spark://h:7077", "--conf", "spark.authenticate.secret=swordfish")
+    assert "unencrypted" in err
+    assert "swordfish" not in out
+    safe = ["--conf", "spark.network.crypto.enabled=true"]
+    assert "unencrypted" not in dry_run(capsys, file, "--master", "spark://h:7077", *safe)[2]
+
+
+@pytest.mark.parametrize(
+    ("master", "status", "said"),
+    [
+        ("mesos://h", 2, "no Spark master"),
+        ("yarn", 3, "HADOOP_CONF_DIR"),
+        ("k8s://https://h", 2, "--image IMAGE"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_what_to_do(
+    file: str, master: str, status: int, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    found, _, err = dry_run(capsys, file, "--master", master)
+    assert found == status
+    assert said in err
