@@ -18,6 +18,6 @@ def board_of(target: Client, alias: str) -> StatusBoard:
     topic = TopicPartition(ledger_topics(alias).status, 0)
     board = StatusBoard(alias)
     with open_tail(Cluster("backup", dict(target)), "test", [topic]) as tail:
-        for record in tail.read_to_end(10.0):
+        for record in tail.read_to_end():
             board.take(record.key, record.value, record.timestamp_ms)
     return board
