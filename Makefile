@@ -2,11 +2,12 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test faults soak lint demo bench lock clean
+.PHONY: help setup test faults soak manifests lint demo bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SCHEMAS := .cache/kubernetes-validate
 
 # Settings of the caller's own Python must not leak into the project's.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
@@ -38,6 +39,11 @@ faults: $(READY) ## the tests that take too long for `make test`; ARGS="-k name"
 
 soak: $(READY) ## two flows against each other for an hour of broken things; ARGS="--minutes 5"
 	$(BIN)/python -m tests.faults.soak $(ARGS)
+
+manifests: $(READY) ## check deploy/kubernetes against Kubernetes' own schemas, which are fetched once (22 MB)
+	@test -d $(SCHEMAS) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(SCHEMAS) \
+	  kubernetes-validate==1.37.0
+	PYTHONPATH=$(SCHEMAS) $(BIN)/python $(SCHEMAS)/bin/kubernetes-validate --strict -k 1.37 deploy/kubernetes/*.yaml
 
 lint: $(READY) ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .

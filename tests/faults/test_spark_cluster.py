@@ -57,12 +57,11 @@ def test_executors_and_workers_that_are_lost_and_added_in_mid_copy_lose_nothing(
         for _ in range(3):
             spark.add_worker()
         lines = ["tasks.max = 4", support]
-        with (
-            wide.run(f"--master={spark.url}", *arguments, verb=verb, lines=lines, environment=DRIVER) as run,
-            wide.writer(per_second=3000) as writer,
-        ):
+        with wide.run(f"--master={spark.url}", *arguments, verb=verb, lines=lines, environment=DRIVER) as run:
+            run.wait_until(lambda: " 3 slots for 4 tasks" in run.errors, "executors come", SECONDS_MAX)
+            writer = wide.writer()
+            writer.start()
             wide.wait_until_close(run, writer, SECONDS_MAX)
-            assert " 3 slots for 4 tasks" in run.errors
 
             (executor,) = spark.workers[0].executors()
             executor.kill()

@@ -21,7 +21,7 @@ _DESCRIPTION = (
     "is in the image. --dry-run prints the settings as a `sparkmirror run` command, for a unit or a manifest."
 )
 _SEEN = {
-    "yarn": "Not run on YARN: SparkMirror's tests have none. Spark itself takes these settings for it.",
+    "yarn": "Not run on YARN: SparkMirror's tests have none.",
     "k8s": "Run on a pretended Kubernetes only: SparkMirror's tests have no real one.",
 }
 
