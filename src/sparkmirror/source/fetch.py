@@ -9,7 +9,7 @@ import mmap
 import ssl
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -49,17 +49,23 @@ class FetchSession:
         self._known: dict[PartitionKey, FetchPosition] = {}
 
     def step(
-        self, wanted: Mapping[PartitionKey, FetchPosition]
+        self, wanted: Mapping[PartitionKey, FetchPosition], changed: Collection[PartitionKey] | None = None
     ) -> tuple[int, int, list[FetchPosition], list[PartitionKey]]:
-        """Session id, session epoch, positions to send and partitions to forget for the next request."""
+        """Session id, session epoch, positions to send and partitions to forget for the next request.
+
+        `changed` are the keys of which alone `wanted` may differ from the last time, where that is known.
+        """
         if self._epoch == 0:
             self._known = dict(wanted)
             return self._id, 0, list(wanted.values()), []
         known = self._known
-        changed = [position for key, position in wanted.items() if known.get(key) != position]
-        forgotten = [key for key in known if key not in wanted]
-        self._known = dict(wanted)
-        return self._id, self._epoch, changed, forgotten
+        looked_at = [*wanted, *(key for key in known if key not in wanted)] if changed is None else changed
+        fresh = [wanted[key] for key in looked_at if key in wanted and known.get(key) != wanted[key]]
+        forgotten = [key for key in looked_at if key in known and key not in wanted]
+        for key in forgotten:
+            del known[key]
+        known.update({position[:2]: position for position in fresh})
+        return self._id, self._epoch, fresh, forgotten
 
     def offset_of(self, key: PartitionKey) -> int:
         """The offset that the last request asked for; -1 for a partition that it did not name."""
@@ -107,12 +113,17 @@ class FetchConnection:
         self._region: int | None = None
         link.socket.setblocking(False)
 
-    def send(self, wanted: Mapping[PartitionKey, FetchPosition], bytes_max: int = 0) -> None:
-        """Ask for these partitions, in an answer of at most `bytes_max` where given.
+    def send(
+        self,
+        wanted: Mapping[PartitionKey, FetchPosition],
+        bytes_max: int = 0,
+        changed: Collection[PartitionKey] | None = None,
+    ) -> None:
+        """Ask for these partitions, in an answer of at most `bytes_max` where given; `changed` as in the session.
 
         The request is small: it is written whole. Raises OSError when the link is gone.
         """
-        session_id, session_epoch, positions, forgotten = self.session.step(wanted)
+        session_id, session_epoch, positions, forgotten = self.session.step(wanted, changed)
         self._send(session_id, session_epoch, positions, forgotten, bytes_max or self._limits.bytes_max)
 
     def send_alone(self, position: FetchPosition) -> None:

@@ -1,9 +1,14 @@
-"""The partitions a task reads right now, and where in each. No I/O. Owned by `source.reader`."""
+"""The partitions a task reads right now, and where in each. No I/O. Owned by `source.reader`.
+
+What to ask of each broker is kept in step, partition by partition as they change: a task may have thousands, few of
+which have news.
+"""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from sparkmirror.kafka.wire import FetchPosition
@@ -17,6 +22,12 @@ from sparkmirror.source.plan import Assigned, TaskPlan
 if TYPE_CHECKING:
     from sparkmirror.source.throttle import Bucket
 
+_ASKED: Final = frozenset(
+    {"topic_id", "offset", "leader_epoch", "end", "node", "held_by_writer", "held_by_order", "not_before", "is_chased",
+     "buckets"}
+)  # fmt: skip
+"""What decides whether, where and from which offset on a partition is asked for."""
+
 
 @dataclass(slots=True, eq=False)
 class Reading:
@@ -25,9 +36,10 @@ class Reading:
     `node` is the broker to fetch from (the leader, or a nearer replica), None while it is unknown; `not_before` a
     monotonic time until which it rests after an error. `readable` is the end of what readers may read, as the last
     answer said; `bytes_per_offset` and `batch_bytes` are means of what came lately. While `is_chased`, `source.lanes`
-    reads it, and no fetch session does.
+    reads it, and no fetch session does. It enters itself in `changed` when something about asking for it changes.
     """
 
+    changed: "dict[Reading, None]" = field(default_factory=dict, kw_only=True, repr=False)
     partition: TopicPartition
     topic_id: UUID
     offset: int
@@ -44,6 +56,11 @@ class Reading:
     batch_bytes: float = 0.0
     is_chased: bool = False
     buckets: "tuple[Bucket, ...]" = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name in _ASKED:
+            self.changed[self] = None
 
     @property
     def stop(self) -> int:
@@ -84,6 +101,36 @@ class Reading:
         return (self.topic_id if by_id else self.partition.topic, self.partition.partition)
 
 
+class _Home:
+    """What one broker leads: its partitions by key, what to ask of it, and the keys for which that has changed."""
+
+    def __init__(self, *, by_id: bool) -> None:
+        self.by_id = by_id
+        self.readings: dict[PartitionKey, Reading] = {}
+        self.wanted: dict[PartitionKey, FetchPosition] = {}
+        self.changed: set[PartitionKey] = set()
+
+    def put(self, key: PartitionKey, reading: Reading) -> None:
+        self.readings[key] = reading
+
+    def ask(self, key: PartitionKey, position: FetchPosition | None) -> None:
+        if position is None:
+            self._forget(key)
+        elif self.wanted.get(key) != position:
+            self.wanted[key] = position
+            self.changed.add(key)
+
+    def drop(self, key: PartitionKey, reading: Reading) -> None:
+        """Unless its key is another's by now."""
+        if self.readings.get(key) is reading:
+            del self.readings[key]
+            self._forget(key)
+
+    def _forget(self, key: PartitionKey) -> None:
+        if self.wanted.pop(key, None) is not None:
+            self.changed.add(key)
+
+
 class Partitions:
     """All partitions of the task, found by name, by slot, and by broker."""
 
@@ -91,6 +138,13 @@ class Partitions:
         self._bytes_max = bytes_max
         self._readings: dict[TopicPartition, Reading] = {}
         self._slots: list[Reading | None] = []
+        self._changed: dict[Reading, None] = {}
+        self._unasked: dict[Reading, None] = {}  # filed, and its position not looked at since
+        self._timed: dict[Reading, None] = {}  # what may be asked of it depends on the clock
+        self._lost: dict[Reading, None] = {}
+        self._nodes: Counter[int] = Counter()
+        self._homes: dict[int, _Home] = {}
+        self._places: dict[Reading, tuple[int, _Home | None, PartitionKey]] = {}
 
     def __iter__(self) -> Iterator[Reading]:
         return iter(self._readings.values())
@@ -114,6 +168,7 @@ class Partitions:
             assigned.end,
             slot,
             node=node,
+            changed=self._changed,
         )
         self._readings[assigned.partition] = reading
         if slot >= 0:
@@ -122,8 +177,10 @@ class Partitions:
 
     def remove(self, partition: TopicPartition) -> Reading | None:
         reading = self._readings.pop(partition, None)
-        if reading is not None and reading.slot >= 0:
-            self._slots[reading.slot] = None
+        if reading is not None:
+            self._changed[reading] = None
+            if reading.slot >= 0:
+                self._slots[reading.slot] = None
         return reading
 
     @property
@@ -133,34 +190,106 @@ class Partitions:
     def in_slot(self, slot: int) -> Reading | None:
         return self._slots[slot]
 
-    def wanted(self, node: int, *, by_id: bool, now: float) -> dict[PartitionKey, FetchPosition]:
+    @property
+    def nodes(self) -> Set[int]:
+        """The brokers that lead any of them."""
+        self._file_changed()
+        return self._nodes.keys()
+
+    def wanted(self, node: int, *, by_id: bool, now: float) -> Mapping[PartitionKey, FetchPosition]:
         """What to ask of one broker."""
-        return {
-            key: FetchPosition(
-                *key, reading.offset, reading.leader_epoch, min(self._bytes_max, reading.grain_bytes(self._bytes_max))
-            )
-            for reading in self._readings.values()
-            if reading.node == node and not reading.is_chased and reading.may_read(now)
-            if not by_id or reading.topic_id != NO_TOPIC_ID
-            for key in (reading.key(by_id),)
-        }
+        home = self._home(node, by_id=by_id)
+        self._file_changed()
+        unasked, self._unasked = self._unasked | self._timed, {}
+        for reading in unasked:
+            self._ask(reading, now)
+        return home.wanted
+
+    def take_changes(self, node: int) -> Set[PartitionKey]:
+        """The keys for which `wanted` has changed since the last call."""
+        home = self._homes[node]
+        changed, home.changed = home.changed, set()
+        return changed
 
     def by_key(self, node: int, *, by_id: bool) -> Mapping[PartitionKey, Reading]:
-        return {reading.key(by_id): reading for reading in self._readings.values() if reading.node == node}
+        home = self._home(node, by_id=by_id)
+        self._file_changed()
+        return home.readings
 
     def homeless(self, now: float) -> list[Reading]:
         """Partitions whose broker must be looked up."""
-        return [
-            reading
-            for reading in self._readings.values()
-            if not reading.done
-            and not reading.paused
-            and reading.not_before <= now
-            and (reading.node is None or reading.topic_id == NO_TOPIC_ID)
-        ]
+        self._file_changed()
+        return [reading for reading in self._lost if not reading.paused and reading.not_before <= now]
 
     def all_done(self) -> bool:
         return all(reading.done for reading in self._readings.values())
+
+    # What is kept in step with the readings.
+
+    def _home(self, node: int, *, by_id: bool) -> _Home:
+        home = self._homes.get(node)
+        if home is None or home.by_id != by_id:
+            home = self._homes[node] = _Home(by_id=by_id)
+            self._changed |= dict.fromkeys(reading for reading in self if reading.node == node)
+        return home
+
+    def _file_changed(self) -> None:
+        changed = list(self._changed)
+        self._changed.clear()
+        for reading in changed:
+            self._file(reading)
+
+    def _file(self, reading: Reading) -> None:
+        is_read = self._readings.get(reading.partition) is reading
+        node = reading.node if is_read else None
+        home = self._homes.get(node) if node is not None else None
+        key = reading.key(home is None or home.by_id)
+        before = self._places.pop(reading, None)
+        if before is not None:
+            self._leave(reading, *before, still=(home, key))
+        if node is not None:
+            self._places[reading] = (node, home, key)
+            self._nodes[node] += 1
+            if home is not None:
+                home.put(key, reading)
+        is_lost = node is None or reading.topic_id == NO_TOPIC_ID
+        _enter(self._lost, reading, is_read and is_lost and not reading.done)
+        _enter(self._unasked, reading, is_read)
+        self._timed.pop(reading, None)
+
+    def _leave(
+        self,
+        reading: Reading,
+        node: int,
+        home: _Home | None,
+        key: PartitionKey,
+        still: tuple[_Home | None, PartitionKey],
+    ) -> None:
+        self._nodes[node] -= 1
+        if not self._nodes[node]:
+            del self._nodes[node]
+        if home is not None and (home, key) != still:
+            home.drop(key, reading)
+
+    def _ask(self, reading: Reading, now: float) -> None:
+        _, home, key = self._places.get(reading, (-1, None, None))
+        if home is not None and key is not None:
+            home.ask(key, self._position(reading, key, home, now))
+            may_change = reading.not_before > now or bool(reading.buckets)
+            _enter(self._timed, reading, may_change and not reading.done)
+
+    def _position(self, reading: Reading, key: PartitionKey, home: _Home, now: float) -> FetchPosition | None:
+        if reading.is_chased or not reading.may_read(now) or (home.by_id and reading.topic_id == NO_TOPIC_ID):
+            return None
+        bytes_max = min(self._bytes_max, reading.grain_bytes(self._bytes_max))
+        return FetchPosition(*key, reading.offset, reading.leader_epoch, bytes_max)
+
+
+def _enter(those: dict[Reading, None], reading: Reading, belongs: bool) -> None:
+    if belongs:
+        those[reading] = None
+    else:
+        those.pop(reading, None)
 
 
 def plan_row(plan: TaskPlan, generation: int, assigned: Iterable[tuple[Assigned, int]], ring: RingAddress) -> Row:

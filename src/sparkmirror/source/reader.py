@@ -205,7 +205,7 @@ class TaskReader:
             if topics:
                 self._look_up_after = now + BACKOFF_SECONDS
                 self._background.submit(_LOOK_UP, partial(look_up, self._options.source, topics))
-        for node in {reading.node for reading in self._partitions if reading.node is not None}:
+        for node in list(self._partitions.nodes):
             if node not in self._connections and now >= self._dial_after.get(node, 0.0):
                 self._dial(node, now)
 
@@ -283,7 +283,8 @@ class TaskReader:
         if not wanted:
             return
         try:
-            connection.send(wanted, self._throttle.bytes_max(self._options.limits.bytes_max))
+            bytes_max = self._throttle.bytes_max(self._options.limits.bytes_max)
+            connection.send(wanted, bytes_max, self._partitions.take_changes(node))
         except OSError:
             self._drop(node)
 

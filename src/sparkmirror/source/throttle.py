@@ -68,8 +68,10 @@ class Throttle:
 
     def share_out(self, readings: Iterable[Reading], now: float) -> None:
         """Give each partition its buckets: the flow's, and that of the first pattern that its topic matches."""
-        mine = list(readings)
         limits = lay_over(self._configured, self._commanded.values())
+        if not limits and not self._buckets:
+            return
+        mine = list(readings)
         buckets: dict[str, Bucket] = {}
         for reading in mine:
             reading.buckets = tuple(

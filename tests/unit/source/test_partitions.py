@@ -1,8 +1,15 @@
 """What a task reads, by name, by slot and by broker."""
 
+import random
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
+import pytest
+
+from sparkmirror.kafka.wire import FetchPosition, FetchResponse
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.source.fetch import FetchSession, PartitionKey
 from sparkmirror.source.partitions import Partitions, Reading
 from sparkmirror.source.plan import Assigned
 
@@ -60,3 +67,80 @@ def test_partitions_without_a_broker_are_looked_up_unless_they_rest() -> None:
     resting.not_before = 10.0
     assert partitions.homeless(5.0) == [homeless]
     assert partitions.homeless(10.0) == [homeless, resting]
+
+
+class Broker:
+    """What a broker's fetch session knows after the requests that it got."""
+
+    def __init__(self) -> None:
+        self.session = FetchSession()
+        self.known: dict[PartitionKey, FetchPosition] = {}
+
+    def ask(self, partitions: Partitions, node: int, now: float) -> None:
+        wanted = partitions.wanted(node, by_id=True, now=now)
+        _, epoch, fresh, forgotten = self.session.step(wanted, partitions.take_changes(node))
+        if not epoch:
+            self.known.clear()
+        for key in forgotten:
+            del self.known[key]
+        self.known.update({position[:2]: position for position in fresh})
+        self.session.accept(FetchResponse(0, 0, 99, []))
+
+
+def walked(partitions: Partitions, node: int, now: float) -> dict[PartitionKey, FetchPosition]:
+    return {
+        (each.topic_id, each.partition.partition): FetchPosition(
+            each.topic_id, each.partition.partition, each.offset, each.leader_epoch, 1 << 20
+        )
+        for each in partitions
+        if each.node == node and each.topic_id != NO_TOPIC_ID and not each.is_chased and each.may_read(now)
+    }
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_changes_the_brokers_sessions_know_what_a_walk_over_all_partitions_would_ask(seed: int) -> None:
+    """Pauses, rests that end, leaders that move, ends reached, ids found, partitions taken away and given again."""
+    dice = random.Random(seed)
+    partitions, brokers = Partitions(bytes_max=1 << 20), {1: Broker(), 2: Broker()}
+    changes: dict[str, Callable[[], Any]] = {
+        "offset": lambda: dice.randrange(100, 210),
+        "node": lambda: dice.choice([1, 2, None]),
+        "not_before": lambda: now + dice.randrange(-2, 5),
+        "held_by_writer": lambda: dice.random() < 0.5,
+        "held_by_order": lambda: dice.random() < 0.3,
+        "is_chased": lambda: dice.random() < 0.3,
+        "leader_epoch": lambda: dice.randrange(3),
+        "topic_id": lambda: dice.choice([TOPIC, TOPIC, NO_TOPIC_ID]),
+    }
+    for now in range(400):
+        for number in dice.sample(range(12), 3):
+            there = partitions.get(TopicPartition("orders", number))
+            if there is None:
+                reading(partitions, number, end=dice.choice([None, 200]))
+            elif dice.random() < 0.2:
+                partitions.remove(there.partition)
+            else:
+                name = dice.choice(list(changes))
+                setattr(there, name, changes[name]())
+        if dice.random() < 0.7:
+            for node, broker in brokers.items():
+                broker.ask(partitions, node, now)
+                assert broker.known == walked(partitions, node, now)
+        assert partitions.nodes == {each.node for each in partitions} - {None}
+        assert set(partitions.homeless(now)) == {
+            each for each in partitions
+            if not each.done and not each.paused and each.not_before <= now
+            and (each.node is None or each.topic_id == NO_TOPIC_ID)
+        }  # fmt: skip
+
+
+def test_one_partition_with_news_among_many_is_all_that_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions = Partitions(bytes_max=1 << 20)
+    many = [reading(partitions, number) for number in range(1000)]
+    assert len(partitions.wanted(1, by_id=True, now=0.0)) == len(partitions.take_changes(1)) == 1000
+    looked_at: list[Reading] = []
+    may_read = Reading.may_read
+    monkeypatch.setattr(Reading, "may_read", lambda self, now: looked_at.append(self) or may_read(self, now))
+    many[500].offset += 1
+    assert partitions.wanted(1, by_id=True, now=1.0)[TOPIC, 500].offset == 101
+    assert (partitions.take_changes(1), looked_at) == ({(TOPIC, 500)}, [many[500]])
