@@ -5,7 +5,7 @@ Only with `--master`; on one machine every task has a slot. Owned by `engine.run
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.engine.jvm import jvm_expected
@@ -30,8 +30,15 @@ _AGAIN_SECONDS = 10.0
 class Executors:
     """What the cluster gives to this mirror's flows."""
 
-    def __init__(self, context: "SparkContext", master: str, flows: Sequence[RunningFlow]) -> None:
+    def __init__(
+        self,
+        context: "SparkContext",
+        master: str,
+        flows: Sequence[RunningFlow],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._context = context
+        self._clock = clock
         self._master = master
         self._flows = flows
         self._wanted = [running.flow.tasks_max for running in flows]
@@ -45,13 +52,13 @@ class Executors:
 
         Raises SparkMirrorError when the cluster ends the application.
         """
-        began = changed = time.monotonic()
+        began = changed = self._clock()
         self._remind_at = began + _PATIENCE_SECONDS
         slots = 0
-        while slots < sum(self._wanted) and not (slots and time.monotonic() - changed >= _SETTLED_SECONDS):
+        while slots < sum(self._wanted) and not (slots and self._clock() - changed >= _SETTLED_SECONDS):
             if stop.wait(_LOOK_SECONDS / 4):
                 return False
-            now, counted = time.monotonic(), self._count()
+            now, counted = self._clock(), self._count()
             if counted != slots:
                 slots, changed = counted, now
             self._remind(slots, now)
@@ -61,7 +68,7 @@ class Executors:
 
     def tend(self) -> None:
         """Looks once a second, and fits the flows to executors that were lost or have come. Raises SparkMirrorError."""
-        now = time.monotonic()
+        now = self._clock()
         if now < self._look_at:
             return
         self._look_at = now + _LOOK_SECONDS
@@ -110,9 +117,8 @@ class Executors:
         names = [str(running.flow.name) for running in self._flows]
         parts = [f"{name} {few} of {many}" for name, few, many in zip(names, plan.tasks, self._wanted, strict=True)]
         turns = f", in turns of {plan.turn_seconds} s" if plan.turn_seconds else ""
-        told = (
-            f"Spark at {self._master} has {slots} slots for {sum(self._wanted)} tasks: {', '.join(parts)} run{turns}."
-        )
+        have = f"{slots} slot" if slots == 1 else f"{slots} slots"
+        told = f"Spark at {self._master} has {have} for {sum(self._wanted)} tasks: {', '.join(parts)} run{turns}."
         if slots < sum(self._wanted):
             log.warning("%s More cores or executors are used as soon as they come.", told)
         else:
