@@ -83,21 +83,21 @@ class Soak:
         self.memory: dict[str, list[int]] = {}
 
     def __enter__(self) -> "Soak":
-        a, b = (self._open.enter_context(KafkaCluster(name=f"soak-{name}")) for name in "ab")
-        self.directions = [self._direction("A", a, b), self._direction("B", b, a)]
-        self.run = self._start()
-        for direction in self.directions:
-            direction.writer.start()
-            direction.story.wait_for_flow(self.run)
-            direction.witness = Witness(direction.story, direction.story.target)
+        with ExitStack() as opened:
+            a, b = (opened.enter_context(KafkaCluster(name=f"soak-{name}")) for name in "ab")
+            self.directions = [self._direction("A", a, b), self._direction("B", b, a)]
+            self.run = self._start()
+            opened.callback(lambda: self.run.destroy())  # the one that runs then
+            for direction in self.directions:
+                direction.writer.start()
+                opened.callback(direction.writer.abandon)
+                direction.story.wait_for_flow(self.run)
+                direction.witness = Witness(direction.story, direction.story.target)
+                opened.callback(direction.witness.close)
+            self._open = opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for direction in self.directions:
-            direction.writer.abandon()
-            if direction.witness is not None:
-                direction.witness.close()
-        self.run.destroy()
         self._open.close()
 
     def _direction(self, alias: str, source: KafkaCluster, target: KafkaCluster) -> Direction:

@@ -68,7 +68,7 @@ class Story:
         """End offset of each target partition."""
         return end_offsets(self.target, self.remote_topic, self.partitions)
 
-    def wait_for_flow(self, run: Run, seconds: float = 90.0) -> None:
+    def wait_for_flow(self, run: Run, seconds: float = 240.0) -> None:
         """Until more records have reached every target partition than there are now."""
         before = self.arrived()
         run.wait_until(
@@ -77,14 +77,14 @@ class Story:
             seconds,
         )
 
-    def wait_until_close(self, run: Run, writer: NumberedWriter, seconds: float = 90.0) -> None:
+    def wait_until_close(self, run: Run, writer: NumberedWriter, seconds: float = 240.0) -> None:
         """Until the ledger is at most two seconds of writing behind: a crash from here on repeats little."""
         near = 2 * writer.per_second // self.partitions
         self._wait_for_ledger(
             run, lambda at: min(at) > 0 and max(writer.produced) - min(at) <= near, "the ledger follows", seconds
         )
 
-    def wait_for_all(self, run: Run, writer: NumberedWriter, seconds: float = 90.0) -> None:
+    def wait_for_all(self, run: Run, writer: NumberedWriter, seconds: float = 240.0) -> None:
         """No more is written; until the ledger says that all of it is mirrored."""
         writer.stop()
         produced = writer.produced
