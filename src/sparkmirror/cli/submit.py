@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_debug, add_file_arguments, parse_file
-from sparkmirror.cli.output import add_format, add_log_format
+from sparkmirror.cli.output import add_format, add_log_format, working
 from sparkmirror.cli.run import add_settings, plan_for, say_before, warnings_of
 from sparkmirror.errors import EnvironmentProblem
 
@@ -75,7 +75,8 @@ def _settings_for_packages(args: argparse.Namespace) -> Sequence[str]:
     if args.installed:
         return python
     try:
-        archive = build_packages()
+        with working("Packing Python packages for the executors, once for their versions"):
+            archive = build_packages()
     except OSError as problem:
         hint = "XDG_CACHE_HOME chooses another place; --installed ships nothing."
         raise EnvironmentProblem(f"The executors' packages could not be packed: {problem}", hint) from None

@@ -19,6 +19,8 @@ _PYTHON_MIB = 384
 _TASK_MIB = 192
 """Of a task, beside its ring: what its two Python workers do not share."""
 _CORES = 2
+_FORGOTTEN = "1h"
+"""Else executors that were lost over months would add up until YARN or Kubernetes ends the application."""
 _OPEN_SETTINGS = (
     "spark.app.name", "spark.ui.enabled", "spark.driver.memory", "spark.sql.streaming.stopTimeout",
     "spark.python.unix.domain.socket.enabled", "spark.cleaner.periodicGC.interval",
@@ -129,6 +131,7 @@ def _sized(kind: str, own: Mapping[str, str], demand: Demand) -> dict[str, str]:
         "spark.executor.cores": str(cores),
         "spark.executor.instances": str(count),
         "spark.executor.memoryOverhead": f"{python_mib}m",
+        "spark.executor.failuresValidityInterval": _FORGOTTEN,
         **_kept(own, count),
     }
 

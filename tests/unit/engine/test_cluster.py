@@ -37,6 +37,11 @@ def test_elsewhere_as_many_executors_are_asked_for_as_the_tasks_need_with_room_f
     assert settings("yarn", spark_executor_cores="5")["spark.executor.instances"] == "1"
 
 
+def test_executors_lost_long_ago_do_not_add_up_to_the_end_of_the_application() -> None:
+    assert settings("yarn")["spark.executor.failuresValidityInterval"] == "1h"
+    assert settings(KUBERNETES)["spark.executor.failuresValidityInterval"] == "1h"
+
+
 def test_dynamic_allocation_starts_with_all_executors_and_keeps_them() -> None:
     assert settings("yarn")["spark.dynamicAllocation.minExecutors"] == "3"
     limited = settings("yarn", spark_dynamicAllocation_maxExecutors="2")
