@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparkmirror.engine.cluster import master_kind
 from sparkmirror.engine.jvm import jvm_expected
-from sparkmirror.engine.running_flow import RunningFlow
+from sparkmirror.engine.running_flow import RunningFlow, reason_of
 from sparkmirror.engine.slots import SlotPlan, Steady, plan_slots
 from sparkmirror.engine.stop_request import StopRequest
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -50,7 +51,7 @@ class Executors:
     def wait(self, stop: StopRequest) -> bool:
         """Until there are slots for all tasks, or some and no more come; False when told to stop meanwhile.
 
-        Raises SparkMirrorError when the cluster ends the application.
+        Raises SparkMirrorError when the cluster ends the application, EnvironmentProblem when executors are unfit.
         """
         began = changed = self._clock()
         self._remind_at = began + _PATIENCE_SECONDS
@@ -63,8 +64,25 @@ class Executors:
                 slots, changed = counted, now
             self._remind(slots, now)
         self._steady = Steady(slots)
+        if master_kind(self._master) != "local":
+            self._check_python(slots)
         self._fit(slots)
         return True
+
+    def _check_python(self, slots: int) -> None:
+        """One small job: executors whose Python lacks the packages would fail each query without saying why.
+
+        Raises EnvironmentProblem. What it starts is what the queries' tasks are forked from, so it costs little.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            self._context.parallelize(range(slots), slots).foreach(lambda _: None)
+        except Py4JJavaError as problem:
+            raise EnvironmentProblem(
+                f"The executors of {self._master} cannot start SparkMirror's Python: {reason_of(str(problem))}",
+                f"Each needs {self._context.pythonExec}, and the packages for it: `sparkmirror submit` brings them.",
+            ) from None
 
     def tend(self) -> None:
         """Looks once a second, and fits the flows to executors that were lost or have come. Raises SparkMirrorError."""

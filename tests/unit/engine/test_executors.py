@@ -40,7 +40,16 @@ class World:
             resourceProfileManager=lambda: pool,
             maxNumConcurrentTasks=lambda _: self.slots,
         )
+        self.pythonExec = "python3"
+        self.jobs = 0
         self._jsc = SimpleNamespace(sc=lambda: scala)
+
+    def parallelize(self, numbers: range, slots: int) -> "World":
+        assert len(numbers) == slots
+        return self
+
+    def foreach(self, work: object) -> None:
+        self.jobs += 1
 
     def getConf(self) -> dict[str, str]:
         return {"spark.driver.host": "driver"}
@@ -77,6 +86,7 @@ def test_with_a_slot_for_each_task_nothing_is_waited_for_and_nothing_said(said: 
     assert wait(executors(world, flow), world)
     assert (flow.told, said.messages) == ([(4, 0)], [])
     assert world.now < 1001
+    assert world.jobs == 1, "executors are known to have the packages"
 
 
 def test_with_fewer_the_flows_run_fewer_tasks_and_a_person_is_told(said: pytest.LogCaptureFixture) -> None:
