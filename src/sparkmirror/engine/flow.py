@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.policy.naming import HEARTBEATS_TOPIC, IdentityReplicationPolicy, SameNamePolicy
-from sparkmirror.relay.schema import ROW_SCHEMA, RUN
+from sparkmirror.relay.schema import BATCH_BYTES, FLUSH, ROW_SCHEMA, RUN
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -25,6 +25,7 @@ def route(runs: DataFrame, flow: FlowConfig) -> DataFrame:
     """Add the target topic of each run, and observe what passes. Its columns are the writer's contract."""
     age_ms = F.when(F.col("max_timestamp") >= 0, F.col("fetched_at") - F.col("max_timestamp"))
     name = F.when(F.col("kind") == RUN, decided_name(flow))
+    padding = F.when(F.col("kind") == FLUSH, F.repeat(F.lit(" "), BATCH_BYTES))
     return (
         runs.withColumn("target_topic", name)
         .observe(
@@ -33,7 +34,7 @@ def route(runs: DataFrame, flow: FlowConfig) -> DataFrame:
             F.sum("bytes").alias("bytes"),
             F.max(age_ms).alias("age_ms_max"),
         )
-        .select(*ROW_SCHEMA.names, "target_topic")
+        .select(*ROW_SCHEMA.names, "target_topic", padding.alias("padding"))
     )
 
 

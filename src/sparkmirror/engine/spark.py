@@ -23,17 +23,19 @@ from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.relay.kafka_records import KafkaRecords
 from sparkmirror.relay.kafka_runs import KafkaRuns
 from sparkmirror.relay.record_schema import ROWS_PER_BATCH
+from sparkmirror.relay.schema import BATCH_BYTES
 
 FIXED_SETTINGS: Mapping[str, str] = {
     "spark.app.name": "sparkmirror",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.speculation": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.udf.pipelined.enabled": "true",
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.buffer.size": "256",
+    "spark.buffer.size": str(BATCH_BYTES // 2),
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -53,13 +55,15 @@ FIXED_SETTINGS: Mapping[str, str] = {
 }
 _RECORD_SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_BATCH),
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
 _JVM_OPTIONS = (
-    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=64m -XX:MaxMetaspaceSize=256m"
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=64m -XX:MaxMetaspaceSize=256m "
+    "-XX:-UsePerfData"
 )
 
 

@@ -119,9 +119,9 @@ class _Reader(DataSourceStreamReader):
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002
-        from sparkmirror.relay.schema import FLUSH_BATCH
+        from sparkmirror.relay.schema import close
 
-        yield FLUSH_BATCH
+        yield close()
 
 
 class _Writer(DataSourceStreamArrowWriter):

@@ -2,8 +2,8 @@
 
 One row per *run*: the contiguous record batches of one topic-partition in one fetch response. Columns, in order:
 
-    kind            plan | run | gap | fault | order | release | flush
-    topic           source topic; null on plan and flush rows
+    kind            plan | run | gap | fault | order | release | flush | trail
+    topic           source topic; null on plan, flush and trail rows
     partition       partition number, the same on both sides
     first_offset    source offset from which the row accounts for everything …
     next_offset     … up to here, exclusive; a gap row says that nothing more will come for this range
@@ -18,15 +18,19 @@ One row per *run*: the contiguous record batches of one topic-partition in one f
     lease           position of the run in the reader's ring when leased, else null; see `relay.lease`
     proposed_topic  the target topic as classes of the user's say, null when they leave the topic out or there are none
     target_topic    added by the flow's plan; null on all rows but runs
+    padding         added by the flow's plan; null on all rows but flush
 
 A *plan* row opens each task's stream and comes again whenever partitions are added; a *release* row says that no row of
-this partition follows; *fault* explains why a partition does not move, *order* is what the operator ordered of it;
-*flush* rows carry nothing: Spark holds one row back at each hop, and two of them push the real rows out at once
-(measured: p50 3 ms with two, 43 ms with one).
+this partition follows; *fault* explains why a partition does not move, *order* is what the operator ordered of it.
+
+*Flush* and *trail* rows carry nothing: they end each batch of the reader's, so that Spark holds nothing back. Spark
+gathers rows for the writer until they are BATCH_BYTES large, which the padding of a flush row makes them, and lets them
+go when it sees a row behind the last, which is the trail row. The padding, in the last column, is also larger than
+Spark's stream buffers: no end of a batch waits in them.
 """
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -36,7 +40,7 @@ ROW_DDL: Final = (
     "bytes bigint, max_timestamp bigint, high_watermark bigint, fetched_at bigint, payload binary, lease bigint, "
     "proposed_topic string"
 )
-ROUTED_DDL: Final = ROW_DDL + ", target_topic string"
+ROUTED_DDL: Final = ROW_DDL + ", target_topic string, padding string"
 
 PLAN: Final = "plan"
 RUN: Final = "run"
@@ -45,6 +49,10 @@ FAULT: Final = "fault"
 ORDER: Final = "order"
 RELEASE: Final = "release"
 FLUSH: Final = "flush"
+TRAIL: Final = "trail"
+
+BATCH_BYTES: Final = 8192
+"""Of the rows that Spark hands to the writer at once; the padding of a flush row takes as many."""
 
 ORDERED_PAUSE: Final = b"pause"
 ORDERED_RESUME: Final = b"resume"
@@ -54,6 +62,7 @@ _ARROW_TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), 
 ROW_SCHEMA: Final = pa.schema(
     [pa.field(name, _ARROW_TYPES[kind]) for name, kind in (column.split() for column in ROW_DDL.split(", "))]
 )
+_ROW_TYPE = pa.struct(list(ROW_SCHEMA))
 
 
 class Row(NamedTuple):
@@ -77,8 +86,7 @@ class Row(NamedTuple):
 
 def to_arrow(rows: Sequence[Row]) -> pa.RecordBatch:
     """Columns from rows, in the schema's order."""
-    columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), ROW_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA)
+    return pa.RecordBatch.from_struct_array(pa.array(rows, _ROW_TYPE))
 
 
 def propose_targets(rows: Sequence[Row], propose: Callable[[str], str | None]) -> list[Row]:
@@ -89,4 +97,6 @@ def propose_targets(rows: Sequence[Row], propose: Callable[[str], str | None]) -
     ]
 
 
-FLUSH_BATCH: Final = to_arrow([Row(FLUSH)])
+def close(rows: Iterable[Row] = ()) -> pa.RecordBatch:
+    """The rows as a batch that Spark passes on at once."""
+    return to_arrow([*rows, Row(FLUSH), Row(TRAIL)])

@@ -23,6 +23,9 @@ FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
 _SMALL_BYTES = 1 << 20
 _NO_SESSION = -1
+_REST_SECONDS = 0.004
+"""After an answer that brought little: what comes meanwhile comes with the next, at the price of one."""
+_LITTLE_BYTES = 64 << 10
 _LENGTH = struct.Struct(">i")
 
 PartitionKey = tuple[UUID | str, int]
@@ -103,6 +106,7 @@ class FetchConnection:
         self._unanswered = 0
         self.starved = False
         self.not_before = 0.0
+        self._rests_until = 0.0
         self._active_at = 0.0
         self._asked_at = 0.0
         self._ring = ring
@@ -166,6 +170,11 @@ class FetchConnection:
         """Whether an answer is due."""
         return self._unanswered > 0
 
+    @property
+    def asks_at(self) -> float:
+        """When the broker is to be asked again: after a pause that it wants, and a moment after it had little."""
+        return max(self.not_before, self._rests_until)
+
     def is_silent(self, now: float, seconds: float) -> bool:
         """Whether an answer is due and nothing of it came for so long: then the broker is as good as gone."""
         return self.waiting and not self.starved and now - self._active_at > seconds
@@ -226,6 +235,8 @@ class FetchConnection:
         self._body = None
         self._filled = 0
         self._unanswered -= 1
+        if size < _LITTLE_BYTES:
+            self._rests_until = time.monotonic() + _REST_SECONDS
         frame = Frame(body, self._region)
         self._region = None
         return frame

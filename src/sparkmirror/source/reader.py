@@ -24,7 +24,7 @@ from sparkmirror.kafka.lookup import ClusterView, Span, look_up, look_up_span
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import Ring
-from sparkmirror.relay.schema import FLUSH_BATCH, RELEASE, Row, propose_targets, to_arrow
+from sparkmirror.relay.schema import RELEASE, Row, close, propose_targets
 from sparkmirror.source.command_tail import DIAL_KEY, CommandTail
 from sparkmirror.source.commands import Assign, Command, Pause, Resume, Retry, ends_epoch
 from sparkmirror.source.commands import Throttle as RateOrder
@@ -88,16 +88,9 @@ class TaskReader:
         self._look_up_after = 0.0
         self._harvest = Harvest(self._ring, self._ask_for_span)
         self._lanes = Lanes(
-            options.source,
-            options.limits,
-            options.receive_bytes,
-            self._ring,
-            self._harvest,
-            self._partitions,
-            self._selector,
-            self._background,
-            self._has_credit,
-        )
+            options.source, options.limits, options.receive_bytes, self._ring, self._harvest, self._partitions,
+            self._selector, self._background, self._has_credit,
+        )  # fmt: skip
         self._throttle = Throttle(plan.limits, plan.topics)
         self._orders = Orders(plan.orders)
         self._turned_at = time.monotonic()
@@ -117,11 +110,8 @@ class TaskReader:
         while True:
             rows = self._harvest.take_rows()
             now = time.monotonic()
-            if rows:
-                yield to_arrow(propose_targets(rows, self._options.propose) if self._options.propose else rows)
             if rows or now - yielded_at >= _YIELD_SECONDS_MAX:
-                yield FLUSH_BATCH
-                yield FLUSH_BATCH
+                yield close(propose_targets(rows, self._options.propose) if self._options.propose else rows)
                 yielded_at = time.monotonic()
             if self._finished():
                 return
@@ -160,9 +150,14 @@ class TaskReader:
         starved = self._retry_starved() or self._lanes.starved
         self._ring.set_waiting(starved)
         held_back = self._limited(now)
-        timeout = _STARVED_POLL_SECONDS if starved or self._harvest.rows else held_back
+        timeout = _STARVED_POLL_SECONDS if starved else min(held_back, self._rest_left(now))
         for key, _ in self._selector.select(0 if self._harvest.rows else timeout):
             self._serve(key.data)
+
+    def _rest_left(self, now: float) -> float:
+        """Seconds until the next broker may be asked again."""
+        rests = (one.asks_at - now for one in self._connections.values() if not one.waiting)
+        return min((left for left in rests if left > 0), default=_YIELD_SECONDS_MAX)
 
     def _limited(self, now: float) -> float:
         """How long to wait for sockets; notes how long our own rate limits have held something back."""
@@ -274,7 +269,7 @@ class TaskReader:
     def _ask(self, node: int) -> None:
         connection = self._connections[node]
         now = time.monotonic()
-        if connection.waiting or now < connection.not_before or not self._has_credit():
+        if connection.waiting or now < connection.asks_at or not self._has_credit():
             return
         if now >= connection.link.reauthenticate_at:
             self._drop(node)

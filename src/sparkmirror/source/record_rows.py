@@ -16,7 +16,7 @@ from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, RECORDS, TOTAL_
 from sparkmirror.batch.record_headers import decode_headers
 from sparkmirror.errors import ProtocolError
 from sparkmirror.relay.record_schema import PADDING, RECORD, RECORD_SCHEMA, REFUSED, widen
-from sparkmirror.relay.schema import FLUSH_BATCH, ROW_SCHEMA, RUN, Row, to_arrow
+from sparkmirror.relay.schema import FLUSH, ROW_SCHEMA, RUN, TRAIL, Row, to_arrow
 
 _CHUNK_BYTES = 1 << 20
 _PADDING_SECONDS = 0.1
@@ -27,18 +27,13 @@ _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
 def decode_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of `relay.schema`, payload inline, as rows of `relay.record_schema`."""
     pushed_at = 0.0
-    flushes = 0
     for batch in batches:
-        if batch is not FLUSH_BATCH:
-            flushes = 0
-            for at in range(batch.num_rows):
+        for at, kind in enumerate(batch.column(0).to_pylist()):
+            if kind not in (FLUSH, TRAIL):
                 yield from _decode_row(batch, at)
-            continue
-        flushes += 1
-        now = time.monotonic()
-        if flushes > 1 or now - pushed_at >= _PADDING_SECONDS:
-            pushed_at = now
-            yield PADDING
+            elif kind == TRAIL or time.monotonic() - pushed_at >= _PADDING_SECONDS:
+                pushed_at = time.monotonic()
+                yield PADDING
 
 
 def _decode_row(batch: pa.RecordBatch, at: int) -> Iterator[pa.RecordBatch]:

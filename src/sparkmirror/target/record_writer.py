@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _EMPTY = memoryview(b"")
-_BASE_COLUMNS = len(ROW_SCHEMA)
 _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
 _RANGE_BYTES_MAX = 4 << 20
 _FIELDS = {name: place for place, name in enumerate(WRITTEN_COLUMNS)}
+_CONTROL_COLUMNS = (*(place for place in range(len(ROW_SCHEMA)) if place != _PAYLOAD), _FIELDS["target_topic"])
 
 
 class KafkaRecordsWriter(KafkaRunsWriter):
@@ -102,11 +102,11 @@ class RecordTask(WritingTask):
         if kind == REFUSED:
             self._refuse(_row(batch, at))
             return
-        columns = [*batch.columns[:_BASE_COLUMNS], batch.column(_FIELDS["target_topic"])]
+        payload = batch.column(_PAYLOAD)[at]
         if kind == PLAN and self._sender is None:
-            self._begin(columns[_PAYLOAD][at].as_py())
+            self._begin(payload.as_py())
         else:
-            self._pass_on(kind, columns, at)
+            self._put(self._read([batch.column(place)[at].as_py() for place in _CONTROL_COLUMNS], payload))
 
     def _close_range(self, run: dict[str, Any]) -> None:
         source = TopicPartition(run["topic"], run["partition"])

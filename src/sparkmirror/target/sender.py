@@ -137,8 +137,8 @@ class Sender:
         self._brokers.foresee([self._options.progress.topics.offsets])
         self._thread.start()
 
-    def put(self, delivery: Delivery | Bundle) -> None:
-        self._inbox.append(delivery)
+    def put(self, *deliveries: Delivery | Bundle) -> None:
+        self._inbox.extend(deliveries)
         self._wake()
 
     @property

@@ -7,7 +7,7 @@ control page, drains its input, and raises then.
 import errno
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingPeer
 from sparkmirror.relay.options import STANDALONE, RunsOptions
-from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA, RUN
+from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA, RUN, TRAIL
 from sparkmirror.source.commands import Stop, command_record
 from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.delivery import Delivery
@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 _INLINE_BYTES_MAX = 32 << 20
 _ROOM_POLL_SECONDS = 0.002
 _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
+_COLUMNS = len(ROW_SCHEMA) + 1
+"""Those of the reader, and the target topic."""
 _EMPTY = memoryview(b"")
 
 
@@ -123,15 +125,18 @@ class WritingTask:
         return self._reader_pid > 0 and not Path(f"/proc/{self._reader_pid}").exists()
 
     def take(self, batch: pa.RecordBatch) -> None:
-        columns = batch.columns
-        for at in range(batch.num_rows):
-            kind = columns[0][at].as_py()
-            if kind == FLUSH:
+        columns = batch.columns[:_COLUMNS]
+        payloads = columns.pop(_PAYLOAD)
+        found: list[Delivery | Bundle] = []
+        for at, row in enumerate(zip(*(column.to_pylist() for column in columns), strict=True)):
+            if row[0] in (FLUSH, TRAIL):
                 continue
-            if kind == PLAN and self._sender is None:
-                self._begin(columns[_PAYLOAD][at].as_py())
+            if row[0] == PLAN and self._sender is None:
+                self._begin(payloads[at].as_py())
             else:
-                self._pass_on(kind, columns, at)
+                found.append(self._read(row, payloads[at]))
+        if found:
+            self._put(*found)
         self._raise_if_failed()
 
     def _raise_if_failed(self) -> None:
@@ -152,23 +157,23 @@ class WritingTask:
         self._sender = Sender(self._options, plan, self._peer)
         self._sender.start()
 
-    def _pass_on(self, kind: str, columns: list[pa.Array], at: int) -> None:
-        row: list[Any] = [None if index == _PAYLOAD else column[at].as_py() for index, column in enumerate(columns)]
-        _, topic, partition, first, following, _, records, size, latest, high, fetched, _, lease, _, target = row
+    def _read(self, row: Sequence[Any], inline: pa.Scalar) -> Delivery | Bundle:
+        """A row, which is without its payload, and that."""
+        kind, topic, partition, first, following, _, records, size, latest, high, fetched, lease, _, target = row
         payload = _EMPTY
         if lease is not None and self._peer is not None:
             payload = self._peer.slice(lease, size)
-        elif columns[_PAYLOAD][at].is_valid:
-            payload = memoryview(bytearray(columns[_PAYLOAD][at].as_buffer()))
+        elif inline.is_valid:
+            payload = memoryview(bytearray(inline.as_buffer()))
         where = None if topic is None else TopicPartition(topic, partition)
         delivery = Delivery(kind, where, target, first, following, records, high, latest, payload, lease, fetched)
         by_key = self._repartition.bundle(delivery) if self._repartition is not None and kind == RUN else None
-        self._put(by_key or delivery)
+        return by_key or delivery
 
-    def _put(self, delivery: Delivery | Bundle) -> None:
+    def _put(self, *deliveries: Delivery | Bundle) -> None:
         sender = self._sender
         assert sender is not None, "the reader's first row is a plan row"
-        sender.put(delivery)
+        sender.put(*deliveries)
         while sender.inline_bytes > _INLINE_BYTES_MAX and sender.error is None:
             time.sleep(_ROOM_POLL_SECONDS)
 

@@ -5,7 +5,7 @@ from uuid import UUID
 from sparkmirror.ledger.extent import Extent
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingAddress
-from sparkmirror.relay.schema import FLUSH, FLUSH_BATCH, PLAN, ROW_DDL, ROW_SCHEMA, RUN, Row, to_arrow
+from sparkmirror.relay.schema import FLUSH, PLAN, ROW_DDL, ROW_SCHEMA, RUN, TRAIL, Row, close, to_arrow
 from sparkmirror.source.partitions import plan_row
 from sparkmirror.source.plan import Assigned, TaskPlan
 from sparkmirror.target.plan_row import PlanRow
@@ -24,7 +24,7 @@ def test_rows_come_out_of_arrow_as_they_went_in() -> None:
     batch = to_arrow(rows)
     assert batch.schema == ROW_SCHEMA
     assert [Row(**row) for row in batch.to_pylist()] == rows
-    assert FLUSH_BATCH.to_pylist() == [Row(FLUSH)._asdict()]
+    assert [Row(**row) for row in close(rows).to_pylist()] == [*rows, Row(FLUSH), Row(TRAIL)]
 
 
 def test_the_writer_reads_from_a_plan_row_what_the_reader_put_in() -> None:

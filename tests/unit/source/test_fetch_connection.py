@@ -3,6 +3,7 @@
 import resource
 import selectors
 import socket
+import time
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -199,3 +200,18 @@ def test_an_answer_takes_memory_as_it_comes_not_as_it_is_announced(sockets: Sock
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert connection.receive() is None
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+
+
+def test_a_broker_that_had_little_rests_a_moment_and_one_that_had_much_is_asked_at_once(
+    sockets: Sockets, ring: Ring
+) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    ask(connection, 0)
+    before = time.monotonic()
+    receive_all(connection, brokers, answer(bytes(100)))
+    assert before < connection.asks_at < time.monotonic() + 0.02
+    much = FetchConnection(link, ring, FetchLimits())
+    ask(much, 0)
+    receive_all(much, brokers, answer(bytes(100_000)))
+    assert much.asks_at == 0.0

@@ -8,7 +8,7 @@ import pytest
 from sparkmirror.batch.header import Codec, parse_header
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.relay.record_schema import PADDING, RECORD, RECORD_SCHEMA, REFUSED
-from sparkmirror.relay.schema import FLUSH_BATCH, GAP, RUN, Row, to_arrow
+from sparkmirror.relay.schema import GAP, RUN, Row, close
 from sparkmirror.source import record_rows
 from sparkmirror.source.record_rows import decode_rows, decode_run
 
@@ -96,7 +96,7 @@ def test_bytes_that_cannot_be_read_are_refused_from_where_they_begin(monkeypatch
 def test_all_other_rows_pass_and_flush_rows_become_padding() -> None:
     gap = Row(GAP, "orders", 2, 5, 9, payload=b"{}")
     empty = Row(RUN, "orders", 2, 9, 12)
-    found = list(decode_rows(iter([to_arrow([gap, empty]), FLUSH_BATCH, FLUSH_BATCH])))
+    found = list(decode_rows(iter([close([gap, empty])])))
     assert [batch.column(0)[0].as_py() for batch in found[:2]] == [GAP, RUN]
     assert found[0].column("payload")[0].as_py() == b"{}"
     assert found[-1] is PADDING
