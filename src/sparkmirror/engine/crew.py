@@ -34,7 +34,7 @@ from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id, used_tasks
-from sparkmirror.kafka.membership import Membership, MembershipLost
+from sparkmirror.kafka.membership import Membership, MembershipLost, Peer
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TopicTail
 from sparkmirror.ledger.topics import SHARING_GROUP, ledger_topics
@@ -70,6 +70,7 @@ class Crew:
         self._tail: TopicTail | None = None
         self._due = True
         self._looked_at = 0.0
+        self._peers: list[Peer] | None = None
         self._beat_at = 0.0
         self._told = ""
         self._refused: SparkMirrorError | None = None
@@ -186,11 +187,16 @@ class Crew:
         self._first.set()
 
     def _put_out_dead_neighbours(self, membership: Membership) -> None:
-        """A process of this machine that is no more need not be waited for."""
+        """A process of this machine that is no more need not be waited for.
+
+        Who comes makes all others join anew: a member need ask only then who there is.
+        """
         if time.monotonic() - self._looked_at < _NEIGHBOURS_SECONDS:
             return
         self._looked_at = time.monotonic()
-        for peer in membership.peers():
+        if self._peers is None or not membership.member_id:
+            self._peers = membership.peers()
+        for peer in self._peers:
             if is_dead_neighbour(peer.client_id):
                 log.info("%s: %s is no more; its tasks are free", self._target.alias, peer.client_id)
                 membership.leave(peer.member_id)
@@ -199,6 +205,7 @@ class Crew:
         with self._lock:
             stakes = tuple(part.stake() for part in self._parts.values())
         self._due = False
+        self._peers = None
         card = Card(socket.gethostname(), getpid(), self._file, stakes)
         try:
             grants = decode_grants(membership.join(encode_card(card), self._plan))

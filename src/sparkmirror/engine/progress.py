@@ -75,6 +75,11 @@ class ProgressDisplay:
         if self._live is not None:
             self._live.start()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether somebody looks at a terminal."""
+        return self._live is not None
+
     def tick(self) -> None:
         speech.look()
         statuses = [(watch, watch.poll()) for watch in self._watches]

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TICK_SECONDS = 0.25
+_TICK_SECONDS = 1.0
+_WATCHED_TICK_SECONDS = 0.25
+"""Where somebody waits: for a bounded run to end, or before a terminal."""
 _STOP_SECONDS_MAX = 6.0
 _JOIN_SECONDS_MAX = 40.0
 
@@ -200,7 +202,8 @@ class MirrorRun:
         return [records if has_steps else spark for has_steps in with_steps]
 
     def _loop(self, sessions: Sequence["SparkSession"], display: ProgressDisplay, watches: Sequence[FlowWatch]) -> None:
-        while not self._stop.wait(_TICK_SECONDS):
+        is_watched = self._options.once or display.is_alive
+        while not self._stop.wait(_WATCHED_TICK_SECONDS if is_watched else _TICK_SECONDS):
             display.tick()
             if not self._options.once:
                 self._lead.tend(self._flows)

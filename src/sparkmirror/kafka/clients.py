@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connection import ClusterConnection
 from sparkmirror.kafka.settings import client_settings
-from sparkmirror.kafka.tail import TopicTail
+from sparkmirror.kafka.tail import WAIT_SECONDS, TopicTail
 from sparkmirror.model import Cluster, TopicPartition
 
 
@@ -18,6 +18,11 @@ def open_admin(cluster: Cluster, role: str) -> Admin:
     return Admin(ClusterConnection(client_settings(cluster, role)))
 
 
-def open_tail(cluster: Cluster, role: str, partitions: Sequence[TopicPartition]) -> TopicTail:
-    """Reads `partitions` from the beginning, committed records only; raises what `open_admin` raises."""
-    return TopicTail(client_settings(cluster, role), partitions)
+def open_tail(
+    cluster: Cluster, role: str, partitions: Sequence[TopicPartition], wait_seconds: float = WAIT_SECONDS
+) -> TopicTail:
+    """Reads `partitions` from the beginning, committed records only; raises what `open_admin` raises.
+
+    `wait_seconds` is as in TopicTail: FOLLOWING_WAIT_SECONDS suits who polls now and then and never seeks.
+    """
+    return TopicTail(client_settings(cluster, role), partitions, wait_seconds)

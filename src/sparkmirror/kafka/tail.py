@@ -7,7 +7,7 @@ are assigned by hand, nothing is committed, only committed records are seen.
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from kafka import KafkaConsumer
 from kafka import TopicPartition as ClientPartition
@@ -22,6 +22,10 @@ from sparkmirror.model import TopicPartition
 _POLL_SECONDS_MAX = 0.5
 _POLL_RECORDS_MAX = 5000
 _SILENCE_SECONDS_MAX = 30.0
+
+WAIT_SECONDS: Final = 0.5
+FOLLOWING_WAIT_SECONDS: Final = 5.0
+"""An answer without a record costs the client a millisecond of CPU and more (measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +43,18 @@ class TailRecord:
 class TopicTail:
     """Records of a fixed set of partitions, each partition in order. A context manager, for one thread."""
 
-    def __init__(self, settings: ClientSettings, partitions: Sequence[TopicPartition]) -> None:
-        """Connects. Raises ClusterUnreachable or AuthenticationFailed within 10 s."""
+    def __init__(
+        self, settings: ClientSettings, partitions: Sequence[TopicPartition], wait_seconds: float = WAIT_SECONDS
+    ) -> None:
+        """Connects. A broker without anything new answers after `wait_seconds`, and a `seek` waits for that.
+
+        Raises ClusterUnreachable or AuthenticationFailed within 10 s.
+        """
         quiet_client_logging()
         use_fast_checksums()
         self._settings = settings
         self._partitions = [ClientPartition(one.topic, one.partition) for one in partitions]
-        self._consumer = _open_consumer(settings)
+        self._consumer = _open_consumer(settings, wait_seconds)
         self._consumer.assign(self._partitions)
         self._consumer.seek_to_beginning(*self._partitions)
 
@@ -145,7 +154,7 @@ def read_range(
         return [record for record in tail.read_to_end(seconds_max) if record.offset < end]
 
 
-def _open_consumer(settings: ClientSettings) -> Any:
+def _open_consumer(settings: ClientSettings, wait_seconds: float) -> Any:
     arguments = settings.client_arguments() | {"bootstrap_timeout_ms": int(BOOTSTRAP_SECONDS_MAX * 1000)}
     idle_ms = arguments["request_timeout_ms"] + 1000
     arguments["connections_max_idle_ms"] = max(arguments["connections_max_idle_ms"], idle_ms)
@@ -158,7 +167,7 @@ def _open_consumer(settings: ClientSettings) -> Any:
             enable_auto_commit=False,
             isolation_level="read_committed",
             allow_auto_create_topics=False,
-            fetch_max_wait_ms=min(500, arguments["request_timeout_ms"] // 2),
+            fetch_max_wait_ms=min(int(wait_seconds * 1000), arguments["request_timeout_ms"] // 2),
             max_poll_records=_POLL_RECORDS_MAX,
             metrics_enabled=False,
             **arguments,

@@ -8,6 +8,7 @@ from typing import Self
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.kafka.clients import open_tail
+from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.board import StatusBoard
@@ -26,7 +27,7 @@ class BusReader:
         self.flow = flow
         self.board = StatusBoard(flow.name.source, run)
         topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
-        self._tail = open_tail(flow.target, role, [TopicPartition(topics.status, 0)])
+        self._tail = open_tail(flow.target, role, [TopicPartition(topics.status, 0)], FOLLOWING_WAIT_SECONDS)
 
     def __enter__(self) -> Self:
         return self

@@ -60,7 +60,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def tail(monkeypatch: pytest.MonkeyPatch, consumer: SlowConsumer) -> TopicTail:
-    monkeypatch.setattr(module, "_open_consumer", lambda _: consumer)
+    monkeypatch.setattr(module, "_open_consumer", lambda *_: consumer)
     return TopicTail(SETTINGS, [WHERE])
 
 
