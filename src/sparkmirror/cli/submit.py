@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from sparkmirror.engine.cluster import SparkCluster
 
 _DESCRIPTION = (
-    "Mirror on a Spark cluster. The driver is this command (client mode). Executors get the Python packages as an "
-    "archive, made once for each state of them, and need only Spark 4.3 and a Python of this version; with --image all "
-    "is in the image. --dry-run prints the settings as a `sparkmirror run` command, for a unit or a manifest."
+    "Mirror on a Spark cluster. The driver is this command (client mode). Executors get the Python packages as "
+    "archives, made once for each state of them, and need only Spark 4.3 and a Python of this version; with --image "
+    "all is in the image. --dry-run prints the settings as a `sparkmirror run` command, for a unit or a manifest."
 )
 _SEEN = {
     "yarn": "Not run on YARN: SparkMirror's tests have none.",
@@ -65,7 +65,7 @@ def execute(args: argparse.Namespace) -> int:
 
 def _settings_for_packages(args: argparse.Namespace) -> Sequence[str]:
     """How executors come by their Python and its packages."""
-    from sparkmirror.engine.cluster import PACKAGES_DIRECTORY, master_kind
+    from sparkmirror.engine.cluster import master_kind
     from sparkmirror.engine.packages import build_packages, executor_python
 
     master_kind(args.master)  # before minutes are spent on packing
@@ -76,14 +76,14 @@ def _settings_for_packages(args: argparse.Namespace) -> Sequence[str]:
         return python
     try:
         with working("Packing Python packages for the executors, once for their versions"):
-            archive = build_packages()
+            archives = build_packages()
     except OSError as problem:
         hint = "XDG_CACHE_HOME chooses another place; --installed ships nothing."
         raise EnvironmentProblem(f"The executors' packages could not be packed: {problem}", hint) from None
     return [
         *python,
-        f"spark.archives={archive}#{PACKAGES_DIRECTORY}",
-        f"spark.executorEnv.PYTHONPATH=./{PACKAGES_DIRECTORY}",
+        f"spark.archives={','.join(f'{path}#{name}' for name, path in archives.items())}",
+        f"spark.executorEnv.PYTHONPATH={':'.join(f'./{name}' for name in archives)}",
     ]
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from sparkmirror.errors import ConfigError
 
 TASK_ATTEMPTS = 8
-PACKAGES_DIRECTORY = "sparkmirror-packages"
-"""What the shipped archive is called in an executor's working directory."""
 
 _MIB = 1 << 20
 _PYTHON_MIB = 384

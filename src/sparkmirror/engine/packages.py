@@ -1,9 +1,10 @@
-"""The Python packages that executors need, as one archive in the user's cache. Called by `cli.submit`.
+"""The Python packages that executors need, as archives in the user's cache. Called by `cli.submit`.
 
-Spark unpacks it on every executor (`spark.archives`), whose own Python of the same version then finds the packages by
-PYTHONPATH. It holds only what sparkmirror requires, and neither PySpark, which each Spark brings along, nor a Python:
-an archive of the whole environment, as venv-pack makes, has Spark's jars in it too and ends in a link to a Python that
-must be at the same place on every machine. An editable installation can be packed as well.
+Spark unpacks them on every executor (`spark.archives`), whose own Python of the same version then finds the packages
+by PYTHONPATH. One is sparkmirror itself, small and new with each change of it; the other is what it requires, but for
+PySpark, which each Spark brings along. There is no Python in them: an archive of the whole environment, as venv-pack
+makes, has Spark's jars in it too and ends in a link to a Python that must be at the same place on every machine. An
+editable installation can be packed as well.
 """
 
 import hashlib
@@ -17,9 +18,8 @@ from pathlib import Path
 
 import sparkmirror
 from sparkmirror.engine.cache import cache_directory, publish_once
-from sparkmirror.engine.cluster import PACKAGES_DIRECTORY
 
-_ARCHIVE = f"{PACKAGES_DIRECTORY}.tar.gz"
+_OWN, _REQUIRED = "sparkmirror-itself", "sparkmirror-requires"
 _BROUGHT_BY_SPARK = ("pyspark", "py4j")
 _LEFT_OUT = ("tests", "__pycache__", "include")
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)\s*(?:\[(?P<extras>[^]]*)\])?")
@@ -27,9 +27,23 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([\w.-]+)['\"]")
 _QUICKLY = 1
 
 
-def build_packages() -> Path:
-    """The archive for this Python and these packages, made now if there is none yet. Raises OSError."""
-    return publish_once(cache_directory() / "spark" / f"packages-{_key()}", _pack) / _ARCHIVE
+def build_packages() -> dict[str, Path]:
+    """Archives by the name of the directory they are to be unpacked in, made now where there are none yet.
+
+    Raises OSError.
+    """
+    this = hashlib.sha256(f"{sys.version_info[:2]} {sysconfig.get_platform()}".encode())
+    own, others = this.copy(), this.copy()
+    for file in _own_files():
+        own.update(f"{file.name}\n".encode() + file.read_bytes())
+    for name, package in sorted(required().items()):
+        others.update(f"{name} {package.version}\n".encode())
+    kinds = ((_OWN, own, _pack_own), (_REQUIRED, others, _pack_required))
+    places = cache_directory() / "spark"
+    return {
+        name: publish_once(places / f"{name}-{digest.hexdigest()[:16]}", pack) / f"{name}.tar.gz"
+        for name, digest, pack in kinds
+    }
 
 
 def executor_python() -> str:
@@ -76,21 +90,15 @@ def _own_files() -> list[Path]:
     return sorted(file for file in own.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
 
 
-def _key() -> str:
-    """By content: of our own files themselves, of the others their names and versions."""
-    digest = hashlib.sha256(f"{sys.version_info[:2]} {sysconfig.get_platform()}".encode())
-    for name, package in sorted(required().items()):
-        digest.update(f"{name} {package.version}\n".encode())
-    for file in _own_files():
-        digest.update(f"{file.name}\n".encode() + file.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _pack(directory: Path) -> None:
+def _pack_own(directory: Path) -> None:
     above = Path(sparkmirror.__file__).parent.parent
-    with tarfile.open(directory / _ARCHIVE, "w:gz", compresslevel=_QUICKLY) as archive:
+    with tarfile.open(directory / f"{_OWN}.tar.gz", "w:gz") as archive:
         for file in _own_files():
             archive.add(file, str(file.relative_to(above)))
+
+
+def _pack_required(directory: Path) -> None:
+    with tarfile.open(directory / f"{_REQUIRED}.tar.gz", "w:gz", compresslevel=_QUICKLY) as archive:
         for package in required().values():
             for entry in package.files or ():
                 if ".." not in entry.parts and not set(entry.parts) & set(_LEFT_OUT):

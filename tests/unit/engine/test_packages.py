@@ -1,4 +1,4 @@
-"""The archive for executors: what sparkmirror requires, whole, once per state of it, and nothing of Spark's own."""
+"""Archives for executors: sparkmirror and what it requires, whole, once per state of it, and nothing of Spark's own."""
 
 import tarfile
 from importlib.metadata import Distribution, distribution
@@ -34,22 +34,26 @@ def test_of_extras_only_those_that_are_asked_for_are_followed() -> None:
     assert list(packages._requirements(Made(), frozenset({"x"}))) == found
 
 
-def test_the_archive_is_made_once_and_holds_packages_as_python_finds_them(
+def test_archives_are_made_once_and_hold_packages_as_python_finds_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(packages, "required", lambda: {"javaproperties": distribution("javaproperties")})
-    archive = build_packages()
-    made_at = archive.stat().st_mtime_ns
-    with tarfile.open(archive) as opened:
-        names = set(opened.getnames())
+    archives = build_packages()
+    made_at = [archive.stat().st_mtime_ns for archive in archives.values()]
+    assert len({archive.name for archive in archives.values()}) == 2, "Spark knows them by their file's name"
+    names = []
+    for archive in archives.values():
+        with tarfile.open(archive) as opened:
+            names += opened.getnames()
     own = Path(sparkmirror.__file__).parent
-    assert {"sparkmirror/py.typed", "sparkmirror/engine/python_daemon.py", "javaproperties/__init__.py"} <= names
-    assert {f"sparkmirror/{file.relative_to(own)}" for file in own.rglob("*.py")} <= names
+    assert {"sparkmirror/py.typed", "sparkmirror/engine/python_daemon.py", "javaproperties/__init__.py"} <= set(names)
+    assert {f"sparkmirror/{file.relative_to(own)}" for file in own.rglob("*.py")} <= set(names)
     assert not any(name.startswith(("/", "..")) or "__pycache__" in name for name in names)
-    assert build_packages().stat().st_mtime_ns == made_at
+    assert [archive.stat().st_mtime_ns for archive in build_packages().values()] == made_at
     monkeypatch.setattr(packages, "required", dict)
-    assert build_packages() != archive, "other packages, another archive"
+    itself, others = build_packages().values()
+    assert (itself == archives["sparkmirror-itself"], others == archives["sparkmirror-requires"]) == (True, False)
 
 
 def test_another_python_finds_this_package_where_it_is_imported_from() -> None:
