@@ -1,6 +1,7 @@
 """The same run on a Spark standalone cluster, whose workers and executors are lost and added while it mirrors."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,7 +34,9 @@ def test_a_bounded_run_mirrors_on_the_executors_of_a_cluster_that_has_fewer_slot
     with story.run("--once", "--master", spark.url, lines=["tasks.max = 3"], environment=DRIVER) as run:
         ended = run.finish(150)
         assert ended.status == 0, ended.errors
-    assert f"Spark at {spark.url} has 2 slots for 3 tasks: {story.alias}->backup 2 of 3 run." in ended.errors
+    said = re.search(r"has (\d) slots? for 3 tasks: \S+->backup (\d) of 3 run\.", ended.errors)
+    assert said is not None, ended.errors
+    assert said[1] == said[2] in ("1", "2"), "one, where the second executor was late"
     for worker in spark.workers:
         assert worker.log.count("Asked to launch executor") == 1, "one executor on each worker, which stayed alive"
     arrival = story.arrival()
