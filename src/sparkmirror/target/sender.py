@@ -195,14 +195,17 @@ class Sender:
             self._close_pipe()
 
     def _done(self) -> bool:
-        """Drained, or out of time; either way the last acknowledged positions are stored first if they can be."""
+        """Drained, or out of time; either way what has gone out is awaited, and the last positions are stored, if that
+        can be."""
         if not self._finish_by or self._inbox:
             return False
         now = time.monotonic()
-        drained = all(outbox.idle or outbox.state is not State.FLOWING for outbox in self._intake.outboxes.values())
-        if not drained and now < self._finish_by:
+        flowing = [outbox for outbox in self._intake.outboxes.values() if outbox.state is State.FLOWING]
+        if now < self._finish_by and not all(outbox.idle for outbox in flowing):
             return False
-        return now > self._finish_by + DRAIN_SECONDS_MAX or self._guarantee.finish()
+        is_stored = self._guarantee.finish()
+        is_known = self._guarantee.transactional or all(outbox.settled for outbox in flowing)
+        return (is_stored and is_known) or now > self._finish_by + DRAIN_SECONDS_MAX
 
     def _store_progress(self, with_status: bool) -> bool:
         """Queue what the ledger does not know yet; False when it knows all."""
@@ -336,9 +339,9 @@ class Sender:
         if not outbox.sendable:
             return None
         is_again = outbox.is_resending
-        if not is_again and not guarantee.admits(outbox):
-            return None
         began = time.monotonic()
+        if not is_again and not (guarantee.admits(outbox) and self._may_begin(outbox, began)):
+            return None
         outbox.is_far = self._brokers.is_far  # near by, slow answers are the brokers' own
         if outbox.awaits_kernels:
             self._isolation.rest(outbox, began + _TEND_SECONDS)
@@ -360,6 +363,10 @@ class Sender:
         elif outbox.idle:  # what was left had no record to send
             self._isolation.after_progress(outbox)
         return batch
+
+    def _may_begin(self, outbox: Outbox, now: float) -> bool:
+        """Out of time to drain, nothing new goes out: its answer would come too late to be stored, and it twice."""
+        return not self._finish_by or now < self._finish_by or outbox.is_ledger or self._guarantee.transactional
 
     def _wait_longer(self, seconds: float) -> None:
         """The first batch that is made anew waits for the kernels: that must not count as a target's silence."""
