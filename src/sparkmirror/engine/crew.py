@@ -44,6 +44,8 @@ from sparkmirror.source.commands import Began, command_record, decode_command
 log = logging.getLogger(__name__)
 
 _BEAT_SECONDS = 0.5
+_SHARED_BEAT_SECONDS = 0.2
+"""Where others run some of the tasks: they may leave theirs at any time, which stand still until this one knows."""
 _FENCED_AT_ONCE = 16
 _HEAR_SECONDS = 0.05
 _NEIGHBOURS_SECONDS = 2.0
@@ -129,7 +131,7 @@ class Crew:
                 self._recover(problem)
             except SparkMirrorError as problem:
                 self._recover(problem)
-            self._wake.wait(_HEAR_SECONDS if self._is_awaited() else _BEAT_SECONDS)
+            self._wake.wait(_HEAR_SECONDS if self._is_awaited() else self._beat_seconds())
             self._wake.clear()
         with suppress(SparkMirrorError):
             if self._membership is not None:
@@ -148,10 +150,15 @@ class Crew:
 
     def _beat(self, membership: Membership) -> bool:
         """A heartbeat where one is due; False when the group is shared out anew."""
-        if time.monotonic() - self._beat_at < _BEAT_SECONDS / 2:
+        if time.monotonic() - self._beat_at < self._beat_seconds() / 2:
             return True
         self._beat_at = time.monotonic()
         return membership.heartbeat()
+
+    def _beat_seconds(self) -> float:
+        with self._lock:
+            is_whole = all(len(part.grant.tasks) == part.flow.tasks_max for part in self._parts.values())
+        return _BEAT_SECONDS if is_whole else _SHARED_BEAT_SECONDS
 
     def _connect(self) -> Membership:
         if self._admin is None:

@@ -137,14 +137,19 @@ class Planner:
         if not self._process:
             return True
         share = self._book.share
-        if share is not None and share.tasks and self._is_member(self._clients()[1], share):
-            return True
-        self._tasks = frozenset()
-        self._tell_began()
-        return False
+        return share is not None and bool(share.tasks) and self._is_member(self._clients()[1], share)
 
-    def wait_for_orders(self, seconds_max: float) -> None:
-        """Until there may be work; not much longer than `seconds_max`."""
+    @property
+    def is_told_to_wait(self) -> bool:
+        """Whether others run all tasks, and this process still does not say that it is there to take some."""
+        share = self._book.share
+        return share is not None and not share.tasks and not self._book.is_stopped
+
+    def rest(self, seconds_max: float) -> None:
+        """Nothing runs here, and the others may know; returns when there may be work, not much after `seconds_max`."""
+        if self._process and not self._book.is_stopped:
+            self._tasks = frozenset()
+            self._tell_began()
         self._book.wait(seconds_max)
 
     def _take_share(self, target: Admin) -> None:
