@@ -72,6 +72,7 @@ class FlowConfig:
     transaction_interval_ms: int
     clamp_timestamps: bool
     epoch_seconds: int
+    balance_interval_seconds: int
     lease_ring_bytes: int
     connections_per_broker: int
     rate_limits: tuple[RateLimit, ...]
@@ -258,6 +259,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         transaction_interval_ms=flow.read(keys.TRANSACTION_INTERVAL),
         clamp_timestamps=flow.read(keys.CLAMP_TIMESTAMPS),
         epoch_seconds=flow.read(keys.EPOCH_SECONDS),
+        balance_interval_seconds=flow.read(keys.BALANCE_INTERVAL),
         lease_ring_bytes=read_ring_bytes(flow, Reader(layers.producer, problems)),
         connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),
         rate_limits=_read_rates(flow),

@@ -268,6 +268,15 @@ EPOCH_SECONDS = Key(
     "How long one micro-batch of the streaming query lasts; its end holds a flow up for a moment.",
     "no such key",
 )
+BALANCE_INTERVAL = Key(
+    "balance.interval.seconds",
+    Scope.FLOW,
+    types.whole(0, unit="seconds"),
+    30,
+    "How often to look whether partitions should change their task, by the bytes that they carry and whether they are "
+    "behind (docs/processes.md). 0: never.",
+    "no such key",
+)
 LEASE_RING_BYTES = Key(
     "lease.ring.bytes",
     Scope.FLOW,

@@ -13,7 +13,7 @@ from uuid import UUID
 from sparkmirror.ledger.extent import Extent
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.filters import compile_names
-from sparkmirror.source.plan import Assigned
+from sparkmirror.source.plan import Assigned, TaskPlan
 
 ALL_TOPICS = ""
 """The pattern that selects every topic; an expression cannot be empty."""
@@ -212,6 +212,11 @@ def ends_epoch(command: Command, share: Share | None) -> bool:
         case Slots():
             return command.process == (share.process if share else "")
     return False
+
+
+def is_order_for(plan: TaskPlan, order: Assign) -> bool:
+    """Whether the task has that still to obey: a plan that was made anew has orders of before in it."""
+    return order.task == plan.task and order.generation > plan.generation
 
 
 def _kind(command: Share | Began | Slots | Pause | Resume | Retry) -> str:

@@ -123,18 +123,3 @@ def plan_moves(before: Assignment, after: Assignment) -> tuple[tuple[Move, ...],
             elif old != task:
                 moves.append(Move(partition, old, task))
     return tuple(moves), fresh
-
-
-def rebalance(assignment: Assignment) -> tuple[Move, ...]:
-    """Moves that even out the number of partitions, one partition at a time, where tasks differ by more than one."""
-    counts = {task: sorted(members) for task, members in assignment.items()}
-    moves: list[Move] = []
-    while counts:
-        most = max(counts, key=lambda task: (len(counts[task]), -task))
-        least = min(counts, key=lambda task: (len(counts[task]), task))
-        if len(counts[most]) - len(counts[least]) <= 1:
-            break
-        partition = counts[most].pop()
-        counts[least].append(partition)
-        moves.append(Move(partition, most, least))
-    return tuple(moves)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from uuid import UUID
+from dataclasses import replace
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import FencedError, SparkMirrorError
@@ -22,27 +22,22 @@ from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import SHARING_GROUP, LedgerTopics, ledger_topics
-from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
-from sparkmirror.policy.start import start_ms
+from sparkmirror.model import Position, Topic, TopicPartition
+from sparkmirror.source.balance import after_moves
 from sparkmirror.source.commands import Assign, Began, Share, command_record
 from sparkmirror.source.fence import stop_if_replaced, take_identity, take_over
+from sparkmirror.source.hand_over import HandOvers, by_new_task
 from sparkmirror.source.order_book import OrderBook
-from sparkmirror.source.plan import (
-    Assigned,
-    Assignment,
-    Move,
-    TaskPlan,
-    home_task,
-    plan_assignment,
-    plan_moves,
-    rebalance,
-)
+from sparkmirror.source.plan import Assigned, Assignment, TaskPlan, home_task, plan_assignment, plan_moves
+from sparkmirror.source.renewal import follow_orders, read_orders
+from sparkmirror.source.starts import first_offsets, start_at
 from sparkmirror.source.target_log import look_at_target
 from sparkmirror.status.records import encode_key
 
 log = logging.getLogger(__name__)
 
 _LEDGER_POLL_SECONDS = 0.2
+_RELEASE_SECONDS_MAX = 10.0
 
 
 class Planner:
@@ -67,6 +62,8 @@ class Planner:
         self._generation = 0
         self._counts: dict[str, int] = {}
         self._gone: set[TopicPartition] = set()
+        self._hand_overs = HandOvers(flow, run)
+        self._balance_at = 0.0
         self._watcher: threading.Thread | None = None
         self._stopping = threading.Event()
 
@@ -120,7 +117,7 @@ class Planner:
             )
             for task, members in sorted(self._assignment.items())
         ]
-        if plans and not self._once and self._flow.refresh_topics_enabled:
+        if plans and not self._once and (self._flow.refresh_topics_enabled or self._balances):
             self._start_watching()
         return plans
 
@@ -215,27 +212,19 @@ class Planner:
             raise FencedError(f"{self._flow.name}: the group of processes has gone on without this one")
         identity = take_identity(self._flow, target, plan.task)
         positions = ledger.read_through(target)
+        plan = follow_orders(plan, read_orders(self._flow, plan), ledger.view.records)
         renewed = []
         for item in plan.assigned:
             position = positions.get(item.partition)
-            renewed.append(item if position is None else _assigned(item.partition, position, item.topic_id, item.end))
+            renewed.append(item if position is None else start_at(item.partition, position, item.topic_id, item.end))
         renewed = look_at_target(target, renewed, ledger.view.records, self._flow.remote_topic)
-        return TaskPlan(
-            task=plan.task,
-            run=plan.run,
-            epoch=plan.epoch,
-            generation=plan.generation,
-            seconds=plan.seconds,
+        return replace(
+            plan,
             assigned=tuple(renewed),
             producer_id=identity.producer_id,
             producer_epoch=identity.epoch,
             brokers=source.brokers(),
             leaders={},
-            commands_from=plan.commands_from,
-            limits=plan.limits,
-            orders=plan.orders,
-            topics=plan.topics,
-            share=plan.share,
             offsets_partitions=ledger.offsets_partitions,
         )
 
@@ -243,6 +232,7 @@ class Planner:
         self.end_epoch()
         self._open.close()
         self._book.close()
+        self._hand_overs.close()
 
     # Clusters.
 
@@ -263,6 +253,7 @@ class Planner:
     def _forget_clients(self) -> None:
         self._open.close()
         self._book.close()
+        self._hand_overs.close()
         self._open = ExitStack()
         self._source = self._target = self._ledger = None
 
@@ -282,19 +273,12 @@ class Planner:
     ) -> list[Assigned]:
         """Each partition with its start: the ledger's position, else what `auto.offset.reset` says."""
         fresh = [tp for tp in partitions if tp not in positions]
-        starts = self._first_offsets(source, fresh) if fresh else {}
+        starts = first_offsets(self._flow, source, fresh) if fresh else {}
         ends = self.ends() if self._once else {}
         known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
         _, target, ledger = self._clients()
-        items = [_assigned(tp, known[tp], topics[tp.topic].topic_id, ends.get(tp)) for tp in partitions if tp in known]
+        items = [start_at(tp, known[tp], topics[tp.topic].topic_id, ends.get(tp)) for tp in partitions if tp in known]
         return look_at_target(target, items, ledger.view.records, self._flow.remote_topic)
-
-    def _first_offsets(self, source: Admin, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        start = self._flow.consumer.auto_offset_reset
-        at_ms = start_ms(start, time.time_ns() // 1_000_000)
-        if at_ms is not None:
-            return source.offsets_at(partitions, at_ms)
-        return source.latest_offsets(partitions) if start == "latest" else source.earliest_offsets(partitions)
 
     # During the epoch, on a thread of its own.
 
@@ -309,21 +293,31 @@ class Planner:
             self._stopping.set()
             self._watcher.join(30)
             self._watcher = None
+        self._hand_overs.forget()
 
     def _watch(self) -> None:
         while not self._stopping.wait(self._flow.look_seconds):
             try:
-                self.refresh()
+                if self._flow.refresh_topics_enabled:
+                    self.refresh()
+                self._complete_moves(0.0)
+                if self._balances and time.monotonic() >= self._balance_at:
+                    self._balance_at = time.monotonic() + self._flow.balance_interval_seconds
+                    self.balance()
             except SparkMirrorError as problem:
-                log.warning("%s: looking for new topics failed: %s", self._flow.name, problem)
+                log.warning("%s: looking for new topics and loads failed: %s", self._flow.name, problem)
                 self._forget_clients()
 
+    @property
+    def _balances(self) -> bool:
+        return self._flow.balance_interval_seconds > 0 and len(self._assignment) > 1
+
     def refresh(self) -> None:
-        """One round: hand out partitions that are new, take back those that are gone, even out the tasks."""
+        """One round: hand out partitions that are new, take back those that are gone."""
         source, target, ledger = self._clients()
         wanted = self._wanted(source)
         partitions = self._own(wanted)
-        after = plan_assignment(partitions, self._assignment.keys(), self._assignment, {})
+        after = plan_assignment(partitions, self._assignment.keys(), self._assignment, self._hand_overs.rates)
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_through(target) if fresh else {}
         gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}
@@ -344,8 +338,34 @@ class Planner:
         if commands:
             self._publish(commands)
         self._assignment = after
-        for move in rebalance(after):
-            self._move(move, wanted)
+
+    def balance(self) -> None:
+        """One look at what partitions carry; moves those whose task bears too much, while all others go on."""
+        _, target, _ = self._clients()
+        moves = self._hand_overs.look(target, self._assignment)
+        if moves:
+            self._publish(self._hand_overs.begin(moves, self._generation + 1, time.monotonic()))
+            self._assignment = after_moves(self._assignment, moves)
+            self._complete_moves(_RELEASE_SECONDS_MAX)
+
+    def _complete_moves(self, seconds_max: float) -> None:
+        """Give partitions that were released to their new tasks; what is not by then is looked at again later."""
+        give_up_at = time.monotonic() + seconds_max
+        while self._hand_overs.open and not self._stopping.is_set():
+            source, target, ledger = self._clients()
+            ledger.poll(_LEDGER_POLL_SECONDS)
+            if released := self._hand_overs.take_released(ledger.view.records, time.monotonic()):
+                wanted, positions = self._wanted(source), ledger.read_through(target)
+                self._publish(
+                    [
+                        Assign(
+                            self._run, self._generation + 1, task, tuple(self._assigned(source, tps, wanted, positions))
+                        )
+                        for task, tps in by_new_task(released, wanted).items()
+                    ]
+                )
+            if time.monotonic() >= give_up_at:
+                return
 
     def _forget_gone(self, partitions: list[TopicPartition]) -> None:
         """Nothing is to be said of partitions that are not mirrored any more. A round later than their release: their
@@ -370,33 +390,6 @@ class Planner:
         self._generation += 1
         publish(self._flow.target, self._topics.commands, [command_record(command) for command in commands])
 
-    def _move(self, move: Move, topics: Mapping[str, Topic]) -> None:
-        """Release, wait until the ledger shows it, then assign."""
-        source, target, ledger = self._clients()
-        generation = self._generation + 1
-        self._publish([Assign(self._run, generation, move.from_task, release=(move.partition,))])
-        while not self._stopping.is_set():
-            ledger.poll(_LEDGER_POLL_SECONDS)
-            record = ledger.view.records.get(move.partition)
-            if record is not None and record.released and record.generation >= generation:
-                break
-        else:
-            return
-        positions = ledger.read_through(target)
-        added = tuple(self._assigned(source, [move.partition], topics, positions))
-        self._publish([Assign(self._run, self._generation + 1, move.to_task, add=added)])
-        moved = dict(self._assignment)
-        moved[move.from_task] = moved[move.from_task] - {move.partition}
-        moved[move.to_task] = moved[move.to_task] | {move.partition}
-        self._assignment = moved
-
 
 def _partitions(topics: Mapping[str, Topic]) -> list[TopicPartition]:
     return [TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
-
-
-def _assigned(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:
-    """A start that notices a topic which was deleted and made anew since the position was stored."""
-    if NO_TOPIC_ID not in (position.topic_id, topic_id) and position.topic_id != topic_id:
-        return Assigned(partition, 0, topic_id=topic_id, end=end, restarted_from=position.offset)
-    return Assigned(partition, position.offset, position.leader_epoch, topic_id, end)

@@ -26,7 +26,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.relay.schema import RELEASE, Row, close, propose_targets
 from sparkmirror.source.command_tail import DIAL_KEY, CommandTail
-from sparkmirror.source.commands import Assign, Command, Pause, Resume, Retry, ends_epoch
+from sparkmirror.source.commands import Assign, Command, Pause, Resume, Retry, ends_epoch, is_order_for
 from sparkmirror.source.commands import Throttle as RateOrder
 from sparkmirror.source.fetch import FetchConnection, FetchLimits
 from sparkmirror.source.harvest import BACKOFF_SECONDS, Harvest
@@ -358,7 +358,7 @@ class TaskReader:
             self._throttle.order(command.pattern, command.bytes_per_second)
         elif isinstance(command, Pause | Resume | Retry):
             self._harvest.rows += self._orders.take(command, self._partitions)
-        elif isinstance(command, Assign) and command.task == self._plan.task:
+        elif isinstance(command, Assign) and is_order_for(self._plan, command):
             self._throttle.note_topics(command.topics)
             self._take_on(command.add, command.generation)
             self._let_go(command.release)

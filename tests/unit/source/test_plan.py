@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.source.plan import Move, home_task, plan_assignment, plan_moves, rebalance
+from sparkmirror.source.plan import home_task, plan_assignment, plan_moves
 
 Assigned = dict[int, frozenset[TopicPartition]]
 
@@ -96,34 +96,6 @@ def test_moves_and_fresh_ones_lead_from_one_assignment_to_the_other(
             assert partition not in first
             result[partition] = task
     assert result == owners(target)
-
-
-@given(st.lists(st.integers(0, 12), min_size=1, max_size=5))
-def test_a_rebalance_evens_out_with_as_few_moves_as_can_be(sizes: list[int]) -> None:
-    assignment = {
-        task: frozenset(TopicPartition(f"t{task}", number) for number in range(size)) for task, size in enumerate(sizes)
-    }
-    now = owners(assignment)
-    moves = rebalance(assignment)
-    for move in moves:
-        assert now[move.partition] == move.from_task
-        now[move.partition] = move.to_task
-    counts = [list(now.values()).count(task) for task in range(len(sizes))]
-    assert max(counts) - min(counts) <= 1
-    assert len({move.partition for move in moves}) == len(moves), "none moves twice"
-    low, more = divmod(sum(sizes), len(sizes))
-    targets = sorted([low + 1] * more + [low] * (len(sizes) - more), reverse=True)
-    excess = sum(max(size - due, 0) for size, due in zip(sorted(sizes, reverse=True), targets, strict=True))
-    assert len(moves) == excess
-
-
-def test_a_new_task_takes_over_what_the_others_have_too_much() -> None:
-    all_at_one = frozenset(TopicPartition("orders", number) for number in range(4))
-    assert rebalance({0: all_at_one, 1: frozenset()}) == (
-        Move(TopicPartition("orders", 3), 0, 1),
-        Move(TopicPartition("orders", 2), 0, 1),
-    )
-    assert rebalance({}) == ()
 
 
 @given(st.text(min_size=1), st.integers(1, 50), st.integers(1, 9))

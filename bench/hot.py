@@ -1,0 +1,59 @@
+"""What idle partitions take from a busy one: `python -m bench.hot`.
+
+Copies one partition's backlog by two tasks, alone and with 999 partitions beside it that hold nothing, in turns. Prints
+Markdown.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from bench.brokers import bench_cluster, delete_traces
+from bench.contestants import CONTESTANTS, Job
+from bench.copying import measure_copy
+from bench.loading import create_topic, load
+from bench.results import SPARK
+from bench.workloads import WARM_UP, Workload
+from sparkmirror.testing.guard import Guard
+
+TASKS = 2
+_HOT = Workload("hot", "1 KB, lz4, 160 KB batches, one partition", 2_000_000, 1000, "lz4", 225, partitions=1)
+_IDLE_TOPIC = "idle"
+
+
+def main() -> None:
+    """Measures each layout as often as is said, and prints all that was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="copies of each layout (default: 3)")
+    parser.add_argument("--idle", type=int, default=999, help="idle partitions (default: 999)")
+    args = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="sparkmirror-bench-"))
+    with Guard(directory) as guard, bench_cluster("source") as source, bench_cluster("target") as target:
+        create_topic(source, _IDLE_TOPIC, partitions=args.idle)
+        _, records = load(source, _HOT.name, _HOT)
+        load(source, WARM_UP.name, WARM_UP)
+        contestant = CONTESTANTS[SPARK]
+        warm_up = Job(source, target, "w", WARM_UP.name)
+        measure_copy(contestant, warm_up, WARM_UP, directory, guard)
+        delete_traces(target, warm_up.alias)
+        found: dict[str, list[float]] = {"alone": [], f"with {args.idle} idle ones": []}
+        for number in range(args.rounds):
+            for layout, rates in found.items():
+                alias = f"{'solo' if layout == 'alone' else 'crowd'}{number}"
+                topics = _HOT.name if layout == "alone" else f"{_HOT.name}, {_IDLE_TOPIC}"
+                own = ((f"{alias}->t.topics", topics),)
+                job = Job(source, target, alias, _HOT.name, settings=own, tasks=TASKS)
+                copy = measure_copy(contestant, job, _HOT, directory, guard)
+                delete_traces(target, alias)
+                rates.append(copy.records_per_second)
+                print(f"{layout}: {copy.records_per_second:,.0f} records/s, {copy.cpu_seconds:.1f} s CPU", flush=True)
+    print(f"\n| {records:,} records of 1 KB in one partition | records/s, median | least | most |\n|---|---|---|---|")
+    for layout, rates in found.items():
+        print(f"| {layout} | {median(rates):,.0f} | {min(rates):,.0f} | {max(rates):,.0f} |")
+    alone, crowded = (median(rates) for rates in found.values())
+    print(f"\n{crowded / alone:.1%} of its rate alone.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""Where a partition begins to be mirrored. Called by `source.planner`."""
+
+import time
+from uuid import UUID
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
+from sparkmirror.policy.start import start_ms
+from sparkmirror.source.plan import Assigned
+
+
+def first_offsets(flow: FlowConfig, source: Admin, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Of partitions that the ledger does not know, by `auto.offset.reset`. Raises ClusterError."""
+    start = flow.consumer.auto_offset_reset
+    at_ms = start_ms(start, time.time_ns() // 1_000_000)
+    if at_ms is not None:
+        return source.offsets_at(partitions, at_ms)
+    return source.latest_offsets(partitions) if start == "latest" else source.earliest_offsets(partitions)
+
+
+def start_at(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:
+    """A start that notices a topic which was deleted and made anew since the position was stored."""
+    if NO_TOPIC_ID not in (position.topic_id, topic_id) and position.topic_id != topic_id:
+        return Assigned(partition, 0, topic_id=topic_id, end=end, restarted_from=position.offset)
+    return Assigned(partition, position.offset, position.leader_epoch, topic_id, end)
