@@ -18,7 +18,7 @@ from bench.workloads import WARM_UP, Workload
 from sparkmirror.testing.guard import Guard
 
 TASKS = 2
-_HOT = Workload("hot", "1 KB, lz4, 160 KB batches, one partition", 2_000_000, 1000, "lz4", 225, partitions=1)
+_HOT = Workload("hot", "1 KB, lz4, 160 KB batches, one partition", 1_000_000, 1000, "lz4", 225, partitions=1)
 _IDLE_TOPIC = "idle"
 
 
