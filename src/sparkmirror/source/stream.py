@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS = 0.2
 _REHEARSAL = "rehearsal"
+_REHEARSING_TASKS_MAX = 4
+"""Enough to have everything loaded; more would only take memory in a process that may wait for long."""
 _FRUITLESS_EPOCHS_MAX = 3
 
 
@@ -89,7 +91,7 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
         if end.get(_REHEARSAL):
-            return [InputPartition(None) for _ in range(self._options.flow().tasks_max)]
+            return [InputPartition(None)] * min(self._options.flow().tasks_max, _REHEARSING_TASKS_MAX)
         return [InputPartition(plan) for plan in self._plan().begin_epoch(end["epoch"])]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
@@ -97,12 +99,12 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pyspark import TaskContext
 
         from sparkmirror.engine.speech import speak_as_worker
-        from sparkmirror.relay.schema import FLUSH_BATCH
+        from sparkmirror.relay.schema import close
         from sparkmirror.source.planner import Planner
         from sparkmirror.source.reader import read_task
 
         if partition.value is None:  # a rehearsal: rows that mean nothing pass all the way
-            return iter((FLUSH_BATCH, FLUSH_BATCH))
+            return iter((close(),))
         plan: TaskPlan = partition.value
         flow = self._options.flow()
         speak_as_worker(flow.name)
