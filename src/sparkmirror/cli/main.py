@@ -73,9 +73,12 @@ _VERBS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `sparkmirror VERB …` and gives its exit status. Entry point."""
-    parser = build_parser()
-    args, rest = parser.parse_known_args(argv)
+    """Runs `sparkmirror VERB …` and gives its exit status; without a verb it shows them all. Entry point."""
+    parser, words = build_parser(), sys.argv[1:] if argv is None else argv
+    if not words:
+        parser.print_help(sys.stderr)
+        return 2
+    args, rest = parser.parse_known_args(words)
     if rest and not args.takes_rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     args.rest = rest

@@ -61,12 +61,12 @@ def execute(args: argparse.Namespace) -> int:
         if sides.source is None:
             raise ClusterUnreachable(f"Cluster {flow.name.source} does not answer.", "A migration needs both.")
         steps = _steps(config, flow, sides.source, sides.target, args)
-        _prepare_ledger(flow, sides.target)
         if end(args, journal):
             return 0
         if args.undo:
             undo_steps(steps, journal, tell)
             return 0
+        _prepare_ledger(flow, sides.target)
         take_steps(steps, journal, tell)
         _report(flow, sides, journal, args)
     return 0

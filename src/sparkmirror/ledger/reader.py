@@ -81,5 +81,6 @@ def _partitions(target: Cluster, topics: LedgerTopics) -> list[TopicPartition]:
     with open_admin(target, "ledger") as admin:
         found = admin.list_topics(names)
     if missing := [name for name in names if name not in found]:
-        raise ClusterError(f"Cluster {target.alias} has no topic {' and '.join(missing)}.", "Has this flow ever run?")
+        names_missing = " and no topic ".join(missing)
+        raise ClusterError(f"Cluster {target.alias} has no topic {names_missing}.", "Has this flow ever run?")
     return [TopicPartition(name, number) for name in names for number in range(found[name].partitions)]

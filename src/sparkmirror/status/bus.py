@@ -7,7 +7,7 @@ needs a running process of ours, only the target.
 from typing import Self
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.kafka.clients import open_tail
+from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
@@ -53,6 +53,10 @@ class BusReader:
 
 
 def read_board(flow: FlowConfig, role: str = "status") -> StatusBoard:
-    """All that the flow has left on its target, of its latest run. Raises ClusterError."""
+    """All that the flow has left on its target, of its latest run; nothing where it never ran. Raises ClusterError."""
+    topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+    with open_admin(flow.target, role) as admin:
+        if not admin.list_topics([topic]):
+            return StatusBoard(flow.name.source)
     with BusReader(flow, "", role) as reader:
         return reader.read_to_end()

@@ -37,11 +37,7 @@ class TopicJournal:
 
     def load(self) -> Journal:
         """Raises ClusterError, also where the flow has never run."""
-        with open_admin(self._cluster, "failover") as admin:
-            if not admin.list_topics([self._topic]):
-                raise ClusterError(
-                    f"Cluster {self._cluster.alias} has no topic {self._topic}.", "Has this flow ever run?"
-                )
+        self._check_topic()
         with open_tail(self._cluster, "failover", [TopicPartition(self._topic, 0)]) as tail:
             values = [record.value for record in tail.read_to_end() if record.key == self._key]
         return decode_journal(values[-1]) if values and values[-1] else Journal()
@@ -51,5 +47,13 @@ class TopicJournal:
         publish(self._cluster, self._topic, [(self._key, encode_journal(journal))])
 
     def forget(self) -> None:
-        """As if nothing had been begun."""
+        """As if nothing had been begun. Raises ClusterError as `load` does, and not of what cannot be read."""
+        self._check_topic()
         publish(self._cluster, self._topic, [(self._key, None)])
+
+    def _check_topic(self) -> None:
+        with open_admin(self._cluster, "failover") as admin:
+            if not admin.list_topics([self._topic]):
+                raise ClusterError(
+                    f"Cluster {self._cluster.alias} has no topic {self._topic}.", "Has this flow ever run?"
+                )

@@ -104,6 +104,8 @@ def undo_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None
     journal = store.load()
     _refuse_finished(journal)
     by_name = {step.name: step for step in steps}
+    if not journal.steps:
+        tell("undo", "no step was taken, there is nothing to take back")
     for name in reversed(list(journal.steps)):
         if name not in by_name:
             raise SparkMirrorError(f"The step `{name}` cannot be taken back now.", "Its cluster must answer for that.")

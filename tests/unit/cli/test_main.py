@@ -62,12 +62,17 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"run", "demo", "version"} <= set(words)
 
 
-@pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["run", "f", "--format", "xml"], ["run", "f", "--what"]])
+@pytest.mark.parametrize("arguments", [["fly"], ["run"], ["run", "f", "--format", "xml"], ["run", "f", "--what"]])
 def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
     assert "usage: sparkmirror" in capsys.readouterr().err
+
+
+def test_without_a_verb_all_verbs_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "how each flow stands, also without a running mirror" in capsys.readouterr().err
 
 
 def test_run_hands_file_and_options_to_the_engine(file: str, engine: Callable[[Engine], None]) -> None:

@@ -107,6 +107,12 @@ def test_what_is_done_is_not_done_again() -> None:
     assert told == ["a: done (before)", "b: done (before)", "c: done (before)"]
 
 
+def test_where_nothing_was_done_there_is_nothing_to_take_back_and_it_is_said() -> None:
+    told: list[str] = []
+    undo_steps(steps_of(World()), World(), lambda _, sentence: told.append(sentence))
+    assert told == ["no step was taken, there is nothing to take back"]
+
+
 def test_a_finished_procedure_is_neither_resumed_nor_undone() -> None:
     world = World()
     take_steps(steps_of(world), world, tell)
