@@ -12,7 +12,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import NO_ERROR
-from sparkmirror.kafka.groups import find_coordinators
+from sparkmirror.kafka.groups import find_coordinator, find_coordinators
 
 Rights = frozenset[str]
 """Kafka's words: READ, WRITE, CREATE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, CLUSTER_ACTION …"""
@@ -21,6 +21,7 @@ _FIND_COORDINATOR = 10
 _MANY_AT_ONCE = 4
 """From this version of FindCoordinator on (KIP-699)."""
 _GROUPS_PER_REQUEST = 100
+_GROUP_AUTHORIZATION_FAILED = 30
 _TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 _DESCRIBE_CLUSTER = 60
 _SIGN = 31
@@ -57,13 +58,14 @@ def group_rights(admin: Admin, groups: Collection[str]) -> dict[str, Rights]:
 
 
 def _by_coordinator(admin: Admin, groups: Sequence[str]) -> dict[int, list[str]]:
-    """Without those that we may not see."""
+    """Without those that we may not see. A cluster's first group takes a moment: the topic of groups is made then."""
     at_once = _GROUPS_PER_REQUEST if admin.api_versions()[_FIND_COORDINATOR][1] >= _MANY_AT_ONCE else 1
     homes: dict[int, list[str]] = {}
     for some in _portions(groups, at_once):
         for group, home in zip(some, find_coordinators(admin, some), strict=True):
-            if home.error_code == NO_ERROR:
-                homes.setdefault(home.node_id, []).append(group)
+            if home.error_code != _GROUP_AUTHORIZATION_FAILED:
+                node_id = home.node_id if home.error_code == NO_ERROR else find_coordinator(admin, group)
+                homes.setdefault(node_id, []).append(group)
     return homes
 
 
