@@ -17,7 +17,6 @@ PUBLIC: Final[Mapping[str, Sequence[str]]] = {
         "translate_offsets", "hops_of", "sources_of", "NO_HOPS",
     ),
     "sparkmirror.relay.kafka_runs": ("KafkaRuns",),
-    "sparkmirror.relay.schema": ("Row",),
     "sparkmirror.policy.naming": ("ReplicationPolicy", "DefaultReplicationPolicy", "IdentityReplicationPolicy"),
     "sparkmirror.policy.own": ("OwnTopics", "OwnGroups", "OwnConfigs"),
     "sparkmirror.testing.kafka": ("KafkaCluster", "Broker"),
