@@ -128,7 +128,7 @@ class Executors:
             self._look_at += _AGAIN_SECONDS
             return
         first, self._plan = self._plan is None, plan
-        if plan.tasks != tuple(self._wanted) or not first:
+        if slots < sum(self._wanted) or not first:
             self._say(slots, plan)
 
     def _say(self, slots: int, plan: SlotPlan) -> None:

@@ -9,7 +9,7 @@ with the program that started the query but options and Kafka. Owned by `source.
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -90,6 +90,7 @@ class Planner:
         if self._once:
             partitions = [tp for tp in partitions if tp in self.ends()]
         tasks = sorted(self._tasks)[: max(min(len(partitions), self._slots()), 1)]
+        self._forget("task", [(task,) for task in sorted(self._assignment.keys() & self._tasks - set(tasks))])
         self._assignment = plan_assignment(partitions, tasks, self._assignment, {})
         used = (record.generation for record in ledger.view.records.values())
         self._generation = max(self._generation, *used, 0) + 1
@@ -371,12 +372,14 @@ class Planner:
         """Nothing is to be said of partitions that are not mirrored any more. A round later than their release: their
         task may still have told of them meanwhile.
         """
-        forgotten = sorted(self._gone.difference(partitions))
-        if forgotten:
-            keys = [encode_key("partition", self._flow.name.source, tp.topic, tp.partition) for tp in forgotten]
-            publish(self._flow.target, self._topics.status, [(key, None) for key in keys])
+        self._forget("partition", [(tp.topic, tp.partition) for tp in sorted(self._gone.difference(partitions))])
         known = set().union(*self._assignment.values())
         self._gone = known.difference(partitions)
+
+    def _forget(self, kind: str, names: Sequence[tuple[str | int, ...]]) -> None:
+        if names:
+            gone = [(encode_key(kind, self._flow.name.source, *name), None) for name in names]
+            publish(self._flow.target, self._topics.status, gone)
 
     def _changed_counts(self, topics: Mapping[str, Topic]) -> dict[str, int]:
         """Partitions of topics that have come, grown or gone: all tasks share rate limits by them."""

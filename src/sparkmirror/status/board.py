@@ -17,8 +17,8 @@ from sparkmirror.status.records import (
     PartitionRecord,
     TaskRecord,
     VerifyRecord,
-    parse_partition_key,
     parse_record,
+    parse_subject,
 )  # fmt: skip
 
 _SUMMED = (
@@ -126,12 +126,17 @@ class StatusBoard:
         return True
 
     def _forget(self, key: bytes | None) -> bool:
-        """A partition that is not mirrored any more: the planner has removed what was told of it."""
-        where = parse_partition_key(key, self._source_alias)
-        if where is None or where not in self.partitions:
-            return False
-        del self.partitions[where]
-        self._carried.pop(where, None)
+        """A partition that is not mirrored any more, or a task that is not run: the planner has removed what was told
+        of it. What the task has done stays.
+        """
+        match parse_subject(key, self._source_alias):
+            case int(task) if task in self.tasks:
+                self._finish(self.tasks.pop(task))
+            case TopicPartition() as where if where in self.partitions:
+                del self.partitions[where]
+                self._carried.pop(where, None)
+            case _:
+                return False
         return True
 
     def _turn_to(self, record: FlowRecord | TaskRecord | PartitionRecord | JobRecord) -> bool:
@@ -154,10 +159,13 @@ class StatusBoard:
         if before is None or before.epoch != record.epoch:
             self._epochs += 1
         if before is not None and before.epoch != record.epoch:
-            done: dict[str, Any] = {name: getattr(self._finished, name) + getattr(before, name) for name in _SUMMED}
-            latency, transit = self._finished.latency.plus(before.latency), self._finished.transit.plus(before.transit)
-            self._finished = replace(self._finished, latency=latency, transit=transit, **done)
+            self._finish(before)
         self.tasks[record.task] = record
+
+    def _finish(self, task: TaskRecord) -> None:
+        done: dict[str, Any] = {name: getattr(self._finished, name) + getattr(task, name) for name in _SUMMED}
+        latency, transit = self._finished.latency.plus(task.latency), self._finished.transit.plus(task.transit)
+        self._finished = replace(self._finished, latency=latency, transit=transit, **done)
 
     def _take_partition(self, record: PartitionRecord) -> None:
         """Its counters are those of the run: `_carried` is what earlier epochs and tasks have done."""

@@ -251,12 +251,14 @@ def parse_record(key: bytes | None, value: bytes | None, source_alias: str, at_m
     return None
 
 
-def parse_partition_key(key: bytes | None, source_alias: str) -> TopicPartition | None:
-    """Which source partition a record is about; None where it is about something else, or another flow."""
+def parse_subject(key: bytes | None, source_alias: str) -> TopicPartition | int | None:
+    """Which source partition or task a record is about; None where it is about something else, or another flow."""
     try:
         match json.loads(key or b""):
             case ["partition", str(alias), str(topic), int(partition)] if alias == source_alias:
                 return TopicPartition(topic, partition)
+            case ["task", str(alias), int(task)] if alias == source_alias:
+                return task
     except ValueError:
         return None
     return None

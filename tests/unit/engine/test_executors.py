@@ -98,6 +98,13 @@ def test_with_fewer_the_flows_run_fewer_tasks_and_a_person_is_told(said: pytest.
     assert sentence.startswith(f"Spark at {MASTER} has 3 slots for 6 tasks: A->B 2 of 4, B->A 1 of 2 run.")
 
 
+def test_flows_that_take_turns_are_told_of_even_if_each_has_all_that_it_wants(said: pytest.LogCaptureFixture) -> None:
+    world, flows = World(slots=1), [Flow("A->B", 1), Flow("B->A", 1)]
+    assert wait(executors(world, *flows), world)
+    assert [flow.told for flow in flows] == [[(1, 10)], [(1, 10)]]
+    assert "has 1 slot for 2 tasks: A->B 1 of 1, B->A 1 of 1 run, in turns of 10 s." in said.messages[0]
+
+
 def test_a_cluster_without_executors_is_waited_for_with_a_word_on_where_to_look(
     said: pytest.LogCaptureFixture,
 ) -> None:

@@ -63,3 +63,16 @@ def test_a_partition_whose_record_was_removed_is_not_shown_any_more() -> None:
     assert board.take(key, None)
     assert not board.partitions
     assert not board.take(key, None)
+
+
+def test_a_task_that_is_not_run_any_more_counts_with_what_it_has_done_and_stands_for_no_partition() -> None:
+    board = StatusBoard("A", "r1")
+    board.take(*report(records=5, partitions=3, lag_records=2))
+    board.take(*report(task=1, records=7, partitions=3, lag_records=9))
+    assert not board.take(encode_key("task", "B", 1), None), "another flow's"
+    assert board.take(encode_key("task", "A", 1), None)
+    board.take(*report(epoch=2, records=1, partitions=6))
+    status = board.status()
+    assert (status.records, status.partitions, status.lag_records, status.tasks) == (13, 6, 0, 1)
+    board.take(*report(task=1, epoch=3, records=2, partitions=2))
+    assert board.status().records == 15
