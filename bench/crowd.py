@@ -22,18 +22,21 @@ PREFIX = "crowd-"
 _TOPICS_A_REQUEST = 50
 _ARRIVAL_SECONDS_MAX = 300.0
 _LOOK_SECONDS = 0.25
+_SETTLE_SECONDS = 75.0
+"""After a start each partition is told of once, a hundred a second and task, and Spark's idle workers live a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`topics` times `partitions`, one record in each partition; then `idle_seconds` of nothing."""
+    """`topics` times `partitions`, a record in each partition; then `settle_seconds` and `idle_seconds` of nothing."""
 
     topics: int = 1000
     partitions: int = 10
     idle_seconds: float = 30.0
+    settle_seconds: float = _SETTLE_SECONDS
 
 
-QUICK = Size(50, 10, 5.0)
+QUICK = Size(50, 10, 5.0, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def measure_crowd(contestant: Contestant, job: Job, size: Size, directory: Path,
             with Mirror(command, log_file, guard) as mirror:
                 again = _wait(admin, every[: size.partitions], size.partitions + 1, mirror) - mirror.started_at
                 new = _new_topic_seconds(admin, job, mirror)
-                time.sleep(size.idle_seconds / 3)
+                time.sleep(size.settle_seconds)
                 cpu, at = own_cpu_seconds(mirror.pid), time.monotonic()
                 time.sleep(size.idle_seconds)
                 idle = spent_between(cpu, own_cpu_seconds(mirror.pid)) / (time.monotonic() - at)

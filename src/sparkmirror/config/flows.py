@@ -29,7 +29,7 @@ from sparkmirror.config.reading import Reader
 from sparkmirror.config.recognise import aliases_alike, recognise
 from sparkmirror.config.security import check_security
 from sparkmirror.config.status import StatusSettings, read_status
-from sparkmirror.config.syncing import LOOK_SECONDS, SyncSettings, read_sync
+from sparkmirror.config.syncing import TOPICS_LOOK_SECONDS, SyncSettings, read_sync
 from sparkmirror.config.tidy import tidy
 from sparkmirror.config.transforms import NO_TRANSFORMS, Transforms, read_transforms
 from sparkmirror.model import Cluster, Connector, FlowName
@@ -106,7 +106,7 @@ class FlowConfig:
     @property
     def look_seconds(self) -> float:
         """How often to look for new topics and partitions: the configured interval is a longest time."""
-        return min(LOOK_SECONDS, self.refresh_topics_interval_seconds)
+        return min(TOPICS_LOOK_SECONDS, self.refresh_topics_interval_seconds)
 
     @property
     def canary_topic(self) -> str:

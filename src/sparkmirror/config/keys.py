@@ -107,7 +107,7 @@ REFRESH_TOPICS_INTERVAL = Key(
     Scope.FLOW,
     types.whole(1, unit="seconds"),
     600,
-    "How long new topics and partitions may go unnoticed at most; every five seconds is usual.",
+    "How long new topics and partitions may go unnoticed at most; every few seconds is usual.",
     "looks once in this time",
 )
 HEARTBEATS_REPLICATION = Key(

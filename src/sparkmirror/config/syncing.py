@@ -12,6 +12,8 @@ from sparkmirror.policy.own import OwnConfigs, load_configs
 
 LOOK_SECONDS = 5.0
 """How often to look for changes where that is cheap."""
+TOPICS_LOOK_SECONDS = 2.5
+"""For new topics: their first record is to be on the target within five seconds."""
 
 
 @dataclass(frozen=True, slots=True)

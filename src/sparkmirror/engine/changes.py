@@ -40,7 +40,7 @@ class Changes:
             if board.flow.state in _FLOW_STATES:
                 state = board.flow.state
                 log.info("%s: %s.", self._flow, state.value, extra={"event": f"flow-{state.lower()}"})
-        self._tell_partitions({at: one for at, one in board.partitions.items() if one.run == board.run})
+        self._tell_partitions(board.take_news())
 
     def _tell_partitions(self, partitions: Mapping[TopicPartition, PartitionRecord]) -> None:
         """That a partition runs is no news at first."""

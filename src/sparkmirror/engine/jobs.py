@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.config.offsets import HeartbeatSettings
@@ -19,10 +19,12 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.status.records import JobRecord, JobState
 from sparkmirror.sync.change import Round, Sync
 from sparkmirror.sync.checkpoint_latency import CheckpointLatency
+from sparkmirror.sync.config_job import ConfigSync
 from sparkmirror.sync.flow import flow_syncs, run_round
 from sparkmirror.sync.heartbeat_job import HeartbeatJob
 from sparkmirror.sync.offset_job import LOOK_SECONDS as OFFSETS_LOOK_SECONDS
 from sparkmirror.sync.offset_job import OffsetJob
+from sparkmirror.sync.topic_job import TopicSync
 
 log = logging.getLogger(__name__)
 
@@ -134,13 +136,35 @@ class Job:
             log.info("%s: works again.", self._name, extra={"event": "job-works", "flow": self._flow})
 
 
+@dataclass(slots=True)
+class _Paced:
+    """One sync of a flow with a pace of its own: settings of a thousand topics are dear, a list of them is not."""
+
+    sync: Sync
+    look_seconds: float
+    seconds_max: float
+    due_at: float = 0.0
+    last: Round | None = None
+
+    def run(self) -> Round:
+        began, began_cpu = time.monotonic(), time.thread_time()
+        self.last = run_round(self.sync)
+        ended = time.monotonic()
+        cpu_seconds = time.thread_time() - began_cpu
+        self.due_at = ended + pause_seconds(cpu_seconds, ended - began, self.seconds_max, self.look_seconds)
+        return self.last
+
+
 class FlowSync:
-    """All sync jobs of one flow, over connections that stay open between rounds and are made anew after a failure."""
+    """All sync jobs of one flow, over connections that stay open between rounds and are made anew after a failure.
+
+    Called every few seconds; those that are due have their round.
+    """
 
     def __init__(self, flow: FlowConfig, told: Sequence[Round] = ()) -> None:
         """`told` are the rounds that the person has heard of."""
         self._flow = flow
-        self._syncs: list[Sync] = []
+        self._syncs: list[_Paced] = []
         self._connections = ExitStack()
         self._told = {sentence for one in told for sentence in _sentences(one)}
         self._changed: set[str] = set()
@@ -156,23 +180,30 @@ class FlowSync:
         ]
         return min((float(seconds) for enabled, seconds in intervals if enabled), default=None)
 
+    @property
+    def look_seconds(self) -> float:
+        """How often to call it."""
+        return self._flow.look_seconds if self._flow.refresh_topics_enabled else LOOK_SECONDS
+
     def close(self) -> None:
         """Ends the connections; the next round opens them anew."""
         self._connections.close()
         self._syncs = []
 
     def __call__(self) -> None:
-        """One round. Raises ClusterError if a cluster does not answer."""
+        """One round of what is due. Raises ClusterError if a cluster does not answer."""
         try:
             if not self._syncs:
                 self._open()
-            rounds = [run_round(sync) for sync in self._syncs]
+            now = time.monotonic()
+            rounds = [paced.run() for paced in self._syncs if paced.due_at <= now]
         except SparkMirrorError:
             self.close()
             raise
         tell_changes(self._flow, rounds, self._changed)
-        self._changed = {change.sentence for one in rounds for change in one.plan.changes}
-        sentences = {sentence for one in rounds for sentence in _sentences(one)}
+        known = [paced.last for paced in self._syncs if paced.last is not None]
+        self._changed = {change.sentence for one in known for change in one.plan.changes}
+        sentences = {sentence for one in known for sentence in _sentences(one)}
         for sentence in sorted(sentences - self._told):
             log.warning("%s: %s", self._flow.name, sentence)
         self._told = sentences
@@ -180,7 +211,15 @@ class FlowSync:
     def _open(self) -> None:
         source = self._connections.enter_context(open_admin(self._flow.source, "sync"))
         target = self._connections.enter_context(open_admin(self._flow.target, "sync"))
-        self._syncs = flow_syncs(self._flow, source, target, first=False)
+        self._syncs = [self._pace(sync) for sync in flow_syncs(self._flow, source, target, first=False)]
+
+    def _pace(self, sync: Sync) -> _Paced:
+        flow = self._flow
+        if isinstance(sync, TopicSync):
+            return _Paced(sync, flow.look_seconds, float(flow.refresh_topics_interval_seconds))
+        is_settings = isinstance(sync, ConfigSync)
+        seconds = flow.sync.configs_interval_seconds if is_settings else flow.sync.acls_interval_seconds
+        return _Paced(sync, LOOK_SECONDS, float(seconds))
 
 
 def offset_jobs(flow: FlowConfig, heartbeats: Sequence[HeartbeatSettings], latency: CheckpointLatency) -> list[Job]:

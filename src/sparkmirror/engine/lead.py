@@ -56,7 +56,9 @@ class Lead:
         jobs, flow = [], running.flow
         sync = FlowSync(flow, self._told.pop(flow.name, ()))
         if sync.seconds_max is not None:
-            jobs.append(Job(f"{flow.name} topics", sync.seconds_max, sync, close=sync.close))
+            name, look_seconds = f"{flow.name} topics", sync.look_seconds
+            # Each sync of it has its own pace.
+            jobs.append(Job(name, sync.seconds_max, sync, look_seconds=look_seconds, cost_share=1.0, close=sync.close))
         if group := self._groups.get(flow.name):
             jobs.append(Job(f"{flow.name} group", flow.progress_group_commit_interval_ms / 1000, group))
         if interval := flow.canary_interval_seconds:

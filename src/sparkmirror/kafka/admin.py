@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from typing import Any, Self, TypeVar
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
@@ -19,11 +20,14 @@ from sparkmirror.errors import ClusterError, ClusterUnreachable, SparkMirrorErro
 from sparkmirror.kafka.answers import EARLIEST, LATEST, NO_LEADER, ConfigEntry, Leader, NewTopic
 from sparkmirror.kafka.connection import ClusterConnection
 from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, is_retriable, refusal
+from sparkmirror.kafka.raw_answer import RawRequest
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Topic, TopicPartition
 
 _TOPIC = 2
 _LEADER_NOT_AVAILABLE = 5
 _TOPICS_PER_REQUEST = 500
+_PARTITIONS_PER_REQUEST = 5_000
+_LISTS_MAX = 4
 _ORDER_TIMEOUT_MS = 30_000
 _SETTLE_SECONDS_MAX = 5.0
 _LEADER_SECONDS_MAX = 2.0
@@ -36,6 +40,7 @@ class Admin:
 
     def __init__(self, connection: ClusterConnection) -> None:
         self.connection = connection
+        self._lists: dict[bytes, dict[str, Topic]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -73,8 +78,20 @@ class Admin:
 
         Topic ids come from brokers of Kafka 2.8 or later (KIP-516), NO_TOPIC_ID from older ones.
         """
-        topics = self._metadata(None if names is None else sorted(set(names))).topics
-        return {topic.name: _topic(topic) for topic in topics if topic.error_code == NO_ERROR}
+        if names is None:
+            return self._list_all()
+        return _topics(self._metadata(sorted(set(names))))
+
+    def _list_all(self) -> dict[str, Topic]:
+        """An answer that came before is not decoded again: of many topics that takes long, and most looks find
+        nothing new. Brokers give them in an order of their own."""
+        raw = self.connection.ask(lambda: RawRequest(_metadata_request(None)), "reading the cluster's metadata")
+        digest = blake2b(raw.data, digest_size=16).digest()
+        found = self._lists.get(digest)
+        if found is None:
+            found = _topics(raw.decode())
+            self._lists = {**dict(list(self._lists.items())[1 - _LISTS_MAX :]), digest: found}
+        return dict(found)
 
     def leaders(self, topics: Iterable[str]) -> dict[TopicPartition, Leader]:
         """The leader of each partition of the topics that exist; NO_LEADER for a partition that has none now."""
@@ -228,7 +245,9 @@ class Admin:
         for node_id, some in by_leader.items():
             # A leader that does not answer is replaced in the metadata sooner or later: the next round asks its heir.
             with suppress(ClusterUnreachable):
-                settled += self._offsets_from(node_id, some, read_committed)
+                for chunk in _chunks(list(some), _PARTITIONS_PER_REQUEST):
+                    asked = {partition: some[partition] for partition in chunk}
+                    settled += self._offsets_from(node_id, asked, read_committed)
         return settled
 
     def _offsets_from(
@@ -258,12 +277,8 @@ class Admin:
             if not partitions or time.monotonic() > ends_at or self.connection.wait(_POLL_SECONDS):
                 break
 
-    def _metadata(self, names: list[str] | None, *, create: bool = False) -> Any:
-        def request() -> Any:
-            wanted = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
-            return MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
-
-        return self.connection.ask(request, "reading the cluster's metadata")
+    def _metadata(self, names: list[str], *, create: bool = False) -> Any:
+        return self.connection.ask(lambda: _metadata_request(names, create), "reading the cluster's metadata")
 
     def _describe(self, topics: Sequence[str], keys: Sequence[str] | None) -> Any:
         def request() -> Any:
@@ -293,9 +308,18 @@ def _api_versions_request() -> Any:
     return ApiVersionsRequest(client_software_name="sparkmirror", client_software_version=__version__, max_version=4)
 
 
-def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    for start in range(0, len(items), _TOPICS_PER_REQUEST):
-        yield items[start : start + _TOPICS_PER_REQUEST]
+def _chunks(items: Sequence[_Item], size: int = _TOPICS_PER_REQUEST) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _metadata_request(names: list[str] | None, create: bool = False) -> Any:
+    wanted = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+
+
+def _topics(answer: Any) -> dict[str, Topic]:
+    return {topic.name: _topic(topic) for topic in answer.topics if topic.error_code == NO_ERROR}
 
 
 def _topic(topic: Any) -> Topic:

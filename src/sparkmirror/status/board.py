@@ -96,6 +96,7 @@ class StatusBoard:
         self._finished = TaskRecord("", -1, 0)
         self._epochs = 0
         self._carried: dict[TopicPartition, tuple[int, int]] = {}
+        self._news: dict[TopicPartition, None] = {}
 
     def take(self, key: bytes | None, value: bytes | None, at_ms: int = 0) -> bool:
         """Fold in one record of the status topic; False when it is not about the run that is shown."""
@@ -176,7 +177,16 @@ class StatusBoard:
         elif (before.epoch, before.task) != (record.epoch, record.task):
             self._carried[where] = (before.records, before.bytes)
         records, size = self._carried.get(where, (0, 0))
-        self.partitions[where] = replace(record, records=record.records + records, bytes=record.bytes + size)
+        if records or size:
+            record = replace(record, records=record.records + records, bytes=record.bytes + size)
+        self.partitions[where] = record
+        self._news[where] = None
+
+    def take_news(self) -> dict[TopicPartition, PartitionRecord]:
+        """Partitions of which the run that is shown has told since the last call; those of others wait for theirs."""
+        news = {at: one for at in self._news if (one := self.partitions[at]).run == self.run}
+        self._news = {at: None for at in self._news if at not in news}
+        return news
 
     @property
     def flow(self) -> FlowRecord | None:

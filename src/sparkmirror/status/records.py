@@ -279,6 +279,11 @@ def _partition_fields(told: dict[str, Any], topic: str, partition: int) -> dict[
     return told | spreads | {"topic": topic, "partition": partition, "state": state}
 
 
+_FIELDS: dict[str, frozenset[str]] = {}
+
+
 def _make(kind: type[_Kind], told: Mapping[str, Any], at_ms: int) -> _Kind:
-    known = {one.name for one in fields(kind)}
+    known = _FIELDS.get(kind.__name__)
+    if known is None:
+        known = _FIELDS[kind.__name__] = frozenset(one.name for one in fields(kind))
     return kind(**{name: value for name, value in told.items() if name in known} | {"at_ms": at_ms})

@@ -57,7 +57,8 @@ class Intake:
             start = assigned.offset if assigned.restarted_from is None else assigned.restarted_from
             outbox = self.outboxes.get(where)
             if outbox is None:
-                outbox = self.outboxes[where] = Outbox(where, None, start, slot, packing=self._packing)
+                moved = self._progress.moved
+                outbox = self.outboxes[where] = Outbox(where, None, start, slot, packing=self._packing, moved=moved)
             outbox.slot = slot
             if outbox.idle:
                 outbox.restart_at(start, assigned.leader_epoch)

@@ -33,10 +33,13 @@ class OffsetMapping:
         self._numbers = 0
         self._growing: dict[TopicPartition, OpenChunk] = {}
         self._full: list[tuple[TopicPartition, OpenChunk]] = []
+        self._positions: dict[TopicPartition, int] = {}
+        self._touched: dict[TopicPartition, None] = {}
 
     def add(self, partition: TopicPartition, batch: Batch) -> None:
         """An acknowledged batch, in order. Without a base offset its place is not known."""
         target = batch.base_offset
+        self._touched[partition] = None
         for first, records in batch.spans:
             growing = self._open(partition, first)
             if target < 0:
@@ -62,6 +65,7 @@ class OffsetMapping:
 
     def close(self, partition: TopicPartition) -> None:
         """The partition begins anew or leaves: its next batch begins another chunk."""
+        self._positions.pop(partition, None)
         growing = self._growing.pop(partition, None)
         if growing is not None and growing.changed:
             self._full.append((partition, growing))
@@ -69,11 +73,18 @@ class OffsetMapping:
     def changed(
         self, positions: Mapping[TopicPartition, int], generation: int
     ) -> Iterator[tuple[TopicPartition, OpenChunk, ChunkName]]:
-        """Chunks to store, those that are full first. `positions` are the acknowledged source offsets."""
+        """Chunks to store, those that are full first. `positions` are the acknowledged source offsets, of which most
+        are what they were the last time."""
         for partition, position in positions.items():
-            self._growing.setdefault(partition, OpenChunk(position))
+            if self._positions.get(partition) != position:
+                self._positions[partition] = position
+                self._touched[partition] = None
+                if partition not in self._growing:
+                    self._growing[partition] = OpenChunk(position)
         full, self._full = self._full, []
-        for partition, growing in [*full, *self._growing.items()]:
+        touched, self._touched = self._touched, {}
+        growing_ones = [(where, self._growing[where]) for where in touched if where in self._growing]
+        for partition, growing in [*full, *growing_ones]:
             if partition in positions and self._growing.get(partition) is growing:
                 before = growing.map.end_source
                 growing.map.advance(positions[partition])
@@ -88,5 +99,6 @@ class OffsetMapping:
     def store_again(self, partition: TopicPartition, growing: OpenChunk) -> None:
         """The chunk was not taken."""
         growing.changed = True
+        self._touched[partition] = None
         if self._growing.get(partition) is not growing:
             self._full.append((partition, growing))

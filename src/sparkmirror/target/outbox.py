@@ -21,6 +21,7 @@ from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.linger import Linger
 from sparkmirror.target.packing import AS_THEY_ARE, Packing
 from sparkmirror.target.parcel import Batch, Parcel, free_nothing
+from sparkmirror.target.standing import Standing
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 _ROUND_TRIP_GROWTH: Final = 1.02
@@ -36,7 +37,7 @@ class State(Enum):
     FAILED = "failed"
 
 
-class Outbox:
+class Outbox(Standing):
     """One target partition. `position` is accepted from the reader up to there, `acknowledged` by the target."""
 
     def __init__(
@@ -48,12 +49,12 @@ class Outbox:
         *,
         is_ledger: bool = False,
         packing: Packing = AS_THEY_ARE,
+        moved: dict[TopicPartition, None] | None = None,
     ) -> None:
-        self.source = source
+        super().__init__(source, moved)
         self._target = target
         self.slot = slot
-        self.position = position
-        self.acknowledged = position
+        self.position = self.acknowledged = position
         self.leader_epoch = NO_EPOCH
         self.committed = (position, NO_EPOCH)
         self.has_open_gap = False
@@ -91,8 +92,7 @@ class Outbox:
     def aim(self, topic: str, limits: TopicLimits) -> None:
         """Set the target topic and what it takes; the partition number is the source's."""
         if self._target is None:
-            self._target = TopicPartition(topic, self.source.partition)
-            self.limits = limits
+            self._target, self.limits = TopicPartition(topic, self.source.partition), limits
 
     def is_aimed_at_topic(self, topic: str) -> bool:
         return self._target is not None and self._target.topic == topic

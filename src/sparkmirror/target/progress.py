@@ -7,7 +7,7 @@ Nothing new is composed before the last lot is acknowledged: a position is never
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -66,6 +66,8 @@ class Progress:
         self._stored: dict[TopicPartition, int] = {}
         self._topic_ids: dict[TopicPartition, UUID] = {}
         self._released: set[TopicPartition] = set()
+        self.moved: dict[TopicPartition, None] = {}
+        """Partitions whose position may not be what is stored. Outboxes enter themselves."""
         self._gaps: list[Gap] = []
         self._mapping = OffsetMapping()
         self._in_transactions = in_transactions
@@ -81,6 +83,7 @@ class Progress:
         (invariant 1).
         """
         self._stored.pop(partition, None)
+        self.moved[partition] = None
         self._released.discard(partition)
         self._topic_ids[partition] = topic_id
         self._mapping.close(partition)
@@ -88,6 +91,7 @@ class Progress:
     def release(self, partition: TopicPartition) -> None:
         """Store the partition's last position once more, marked as released: its next owner waits for that."""
         self._released.add(partition)
+        self.moved[partition] = None
         self._mapping.close(partition)
 
     def map_batches(self, partition: TopicPartition, batches: Iterable[Batch]) -> None:
@@ -125,8 +129,15 @@ class Progress:
             entry.forget()
         self._uncommitted.clear()
 
+    def pick(self, outboxes: Mapping[TopicPartition, Outbox]) -> Collection[Outbox]:
+        """Those that `compose` has to look at; in transactions all: what was sent moves them too."""
+        if self._in_transactions:
+            return outboxes.values()
+        return [outboxes[where] for where in self.moved if where in outboxes]
+
     def compose(self, outboxes: Iterable[Outbox], generation: int, status: Sequence[Report] | None) -> list[Outbox]:
-        """Queue records for all that changed; returns the ledger outboxes that now have something to send.
+        """Queue records for all that changed among the outboxes that `pick` gave; returns the ledger outboxes that now
+        have something to send.
 
         Without a status, as in most transactions, offset maps wait for the next time too.
         """
@@ -146,6 +157,7 @@ class Progress:
                 self._add_position(lots, outbox, offset, epoch, generation)
                 self._stored[where] = offset
         self._released.clear()
+        self.moved.clear()
         if status is not None or not self._in_transactions:
             self._add_maps(lots, {outbox.source: outbox.acknowledged for outbox in outboxes}, generation)
         if status:
@@ -187,6 +199,7 @@ class Progress:
 
     def _forget_position(self, where: TopicPartition, released: bool) -> None:
         self._stored.pop(where, None)
+        self.moved[where] = None
         if released:
             self._released.add(where)
 

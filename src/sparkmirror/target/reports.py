@@ -41,7 +41,7 @@ class Reports:
 
     def due(self, plan: PlanRow, problem: str, *, in_transactions: bool, final: bool) -> list[Report]:
         """`problem` is the task's, with the target. At the end of the epoch, which is `final`, all that changed."""
-        told = self._tally.status(self._outboxes.values(), problem)
+        told = self._tally.status(problem)
         value = encode_value(told | {"generation": plan.generation})
         reports = self._due_partitions(plan, in_transactions=in_transactions, final=final)
         if value != self._task_told:

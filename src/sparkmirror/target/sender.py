@@ -209,7 +209,6 @@ class Sender:
 
     def _store_progress(self, with_status: bool) -> bool:
         """Queue what the ledger does not know yet; False when it knows all."""
-        outboxes = self._intake.outboxes.values()
         if self._peer is not None:
             self.tally.source_throttled_ms = self._peer.throttled_ms
             self.tally.limited_ms = self._peer.limited_ms
@@ -217,7 +216,8 @@ class Sender:
         if with_status:
             in_transactions, final = self._guarantee.transactional, bool(self._finish_by)
             status = self._reports.due(self._plan, self._brokers.problem, in_transactions=in_transactions, final=final)
-        fresh = self._progress.compose(outboxes, self._plan.generation, status)
+        picked = self._progress.pick(self._intake.outboxes)
+        fresh = self._progress.compose(picked, self._plan.generation, status)
         for outbox in fresh:
             self._dispatch.offer(outbox)
         return bool(fresh)

@@ -7,7 +7,7 @@ differ, and count as none.
 
 import struct
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sparkmirror.model import TopicPartition
@@ -54,6 +54,7 @@ class Tally:
         self.faults: dict[TopicPartition, str] = {}
         self.meters: dict[TopicPartition, PartitionMeter] = {}
         self.touched: dict[TopicPartition, None] = {}
+        self._behind: dict[TopicPartition, Outbox] = {}
         self._latency = Histogram()
         self._transit = Histogram()
         self._marks = [(0, self._latency.copy(), self._transit.copy())] * 2
@@ -67,7 +68,7 @@ class Tally:
 
     def released(self, where: TopicPartition) -> None:
         """It may have been deleted while something was wrong with it: that is nobody's trouble any more."""
-        for known in (self.meters, self.touched, self.faults, self.failed, self.retry_at_ms):
+        for known in (self.meters, self.touched, self.faults, self.failed, self.retry_at_ms, self._behind):
             known.pop(where, None)
         self.paused.discard(where)
 
@@ -79,6 +80,7 @@ class Tally:
         if meter is None:
             meter = self.meters[where] = PartitionMeter()
         meter.arrive(outbox.acknowledged, delivery)
+        self._behind[where] = outbox
         self.touched[where] = None
 
     def acknowledged(self, where: TopicPartition, batch: Batch, now_ms: int) -> None:
@@ -107,10 +109,10 @@ class Tally:
 
     # The task's record.
 
-    def status(self, outboxes: Iterable[Outbox], problem: str) -> dict[str, Any]:
+    def status(self, problem: str) -> dict[str, Any]:
         """The JSON record of the status topic, as `status.records.TaskRecord` has it. An idle one changes with the
         beat."""
-        lag, behind_since_ms = self._lag(outboxes)
+        lag, behind_since_ms = self._lag()
         recent_latency, recent_transit = self._recent(time.time_ns() // 1_000_000)
         return {
             "run": self._plan.run,
@@ -143,12 +145,13 @@ class Tally:
             "recent_transit": recent_transit.as_json(),
         }
 
-    def _lag(self, outboxes: Iterable[Outbox]) -> tuple[int, int | None]:
+    def _lag(self) -> tuple[int, int | None]:
         """Records that are not mirrored yet, and since when the partition that is furthest behind is."""
         records, since_ms = 0, None
-        for box in outboxes:
-            meter = self.meters.get(box.source)
+        for where, box in list(self._behind.items()):
+            meter = self.meters.get(where)
             if meter is None or meter.end is None or meter.end <= box.acknowledged:
+                del self._behind[where]
                 continue
             records += meter.end - box.acknowledged
             if meter.behind_since_ms is not None and (since_ms is None or meter.behind_since_ms < since_ms):

@@ -2,10 +2,20 @@
 
 import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from sparkmirror.engine.jobs import Job, pause_seconds
+from sparkmirror.config.flows import FlowConfig, parse_config
+from sparkmirror.config.properties import parse_properties
+from sparkmirror.engine import jobs
+from sparkmirror.engine.jobs import FlowSync, Job, pause_seconds
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.sync.change import Plan
+from sparkmirror.sync.config_job import ConfigSync
+from sparkmirror.sync.topic_job import TopicSync
 
 
 @pytest.mark.parametrize(
@@ -49,3 +59,86 @@ def test_a_round_that_mostly_waits_is_soon_followed_by_the_next() -> None:
     job.start()
     assert thrice.wait(3), "rounds of 0.05 s of waiting were followed by pauses of seconds"
     job.stop()
+    job._thread.join(5)
+
+
+def a_flow() -> FlowConfig:
+    lines = ["clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1", "A->B.enabled = true"]
+    (flow,) = parse_config(parse_properties("\n".join(lines).encode(), "mm2"), (), ()).flows
+    return flow
+
+
+class Desk:
+    """A flow's syncs, whose plans take CPU time by a clock of our own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cpu_seconds: dict[type, float]) -> None:
+        self.now, self.cpu, self.rounds, self.warnings = 1000.0, 0.0, list[type](), dict[type, str]()
+        self.is_away = False
+        self.syncs = [self.sync(kind, seconds) for kind, seconds in cpu_seconds.items()]
+        monkeypatch.setattr(jobs, "time", self)
+        monkeypatch.setattr(jobs, "open_admin", self.open_admin)
+        monkeypatch.setattr(jobs, "flow_syncs", lambda *_, **__: self.syncs)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def thread_time(self) -> float:
+        return self.cpu
+
+    @contextmanager
+    def open_admin(self, *_: Any) -> Iterator[None]:
+        yield
+
+    def sync(self, kind: type, cpu_seconds: float) -> Any:
+        desk = self
+
+        class Told(kind):  # type: ignore[misc]
+            def __init__(self) -> None:
+                pass
+
+            def plan(self) -> Plan:
+                if desk.is_away:
+                    raise ClusterUnreachable("B is away.")
+                desk.rounds.append(kind)
+                desk.now, desk.cpu = desk.now + cpu_seconds, desk.cpu + cpu_seconds
+                return Plan(warnings=tuple(text for about, text in desk.warnings.items() if about is kind))
+
+            def apply(self, plan: Plan) -> Sequence[str]:
+                raise AssertionError(plan)
+
+        return Told()
+
+
+def test_new_topics_do_not_wait_for_the_settings_of_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings that cost 0.6 s of CPU are compared every half a minute, topics looked for all the while."""
+    desk = Desk(monkeypatch, {TopicSync: 0.01, ConfigSync: 0.6})
+    sync = FlowSync(a_flow())
+    for _ in range(24):
+        sync()
+        desk.now += sync.look_seconds
+    assert desk.rounds.count(TopicSync) == 24
+    assert desk.rounds.count(ConfigSync) == 2
+
+
+def test_what_a_sync_has_warned_of_is_not_said_again_because_it_paused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = Desk(monkeypatch, {TopicSync: 0.0, ConfigSync: 0.6})
+    desk.warnings[ConfigSync] = "The target does not know the setting x."
+    sync = FlowSync(a_flow())
+    for _ in range(24):
+        sync()
+        desk.now += sync.look_seconds
+    assert [record.message for record in caplog.records].count("A->B: The target does not know the setting x.") == 1
+
+
+def test_after_a_failure_all_syncs_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(monkeypatch, {TopicSync: 0.0, ConfigSync: 0.6})
+    sync = FlowSync(a_flow())
+    sync()
+    desk.is_away, desk.now = True, desk.now + 2.5
+    with pytest.raises(ClusterUnreachable):
+        sync()
+    desk.is_away = False
+    sync()
+    assert desk.rounds == [TopicSync, ConfigSync, TopicSync, ConfigSync]

@@ -15,7 +15,7 @@ from sparkmirror.engine.sentence import Sentence
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.status.board import StatusBoard
-from sparkmirror.status.records import FlowRecord, FlowState, PartitionRecord, PartitionState
+from sparkmirror.status.records import FlowRecord, FlowState, PartitionState, encode_key, encode_value
 
 FLOW, ORDERS = FlowName("A", "B"), TopicPartition("orders", 3)
 log = logging.getLogger("sparkmirror.test")
@@ -131,8 +131,10 @@ def test_what_was_counted_is_said_at_the_end(capsys: pytest.CaptureFixture[str])
     assert refused[1]["message"].startswith("orders-3: refused at 3 (again, 2 times in ")
 
 
-def partition(number: int, state: PartitionState, reason: str = "") -> PartitionRecord:
-    return PartitionRecord("orders", number, "run", 0, 1, state, reason, 90_000 if reason else None)
+def tell(board: StatusBoard, number: int, state: PartitionState, reason: str = "") -> None:
+    told = {"run": "run", "task": 0, "epoch": 1, "state": state, "reason": reason}
+    value = encode_value(told | {"retry_at_ms": 90_000 if reason else None})
+    assert board.take(encode_key("partition", "A", "orders", number), value)
 
 
 def test_each_change_of_state_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +144,7 @@ def test_each_change_of_state_is_one_sentence(capsys: pytest.CaptureFixture[str]
     for state in states:
         board.processes = {"here:1": FlowRecord("run", FlowState.RUNNING)}
         reason = "a record is too large.\n  hint" if state is PartitionState.FAILED else ""
-        board.partitions[ORDERS] = partition(3, state, reason)
+        tell(board, 3, state, reason)
         changes.tell(board)
     told = [json.loads(line) for line in said(capsys)]
     assert [(one["event"], one["message"]) for one in told] == [
@@ -157,11 +159,14 @@ def test_each_change_of_state_is_one_sentence(capsys: pytest.CaptureFixture[str]
 def test_thousands_that_change_at_once_are_some_names_and_a_number(capsys: pytest.CaptureFixture[str]) -> None:
     speech.speak_as_driver()
     board, changes = StatusBoard("A", "run"), Changes(FLOW)
-    board.partitions = {TopicPartition("orders", at): partition(at, PartitionState.WAITING) for at in range(2000)}
+    for at in range(2000):
+        tell(board, at, PartitionState.WAITING)
     changes.tell(board)
     told = said(capsys)
     assert len(told) == 11
     assert told[-1].endswith("A->B: 1990 more partitions: WAITING for the source.")
+    tell(board, 7, PartitionState.RUNNING)
+    assert list(board.take_news()) == [TopicPartition("orders", 7)], "what was told of is not looked at again"
 
 
 def test_a_job_says_that_it_works_again(capsys: pytest.CaptureFixture[str]) -> None:

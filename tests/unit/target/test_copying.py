@@ -114,6 +114,9 @@ class Ring:
 
 
 class NoProgress:
+    def __init__(self) -> None:
+        self.moved: dict[TopicPartition, None] = {}
+
     def adopt(self, *_: Any) -> None:
         """Positions are not this test's subject."""
 

@@ -47,6 +47,7 @@ class Ledger:
         self.adopted: list[TopicPartition] = []
         self.released: list[TopicPartition] = []
         self.gaps: list[tuple[Any, ...]] = []
+        self.moved: dict[TopicPartition, None] = {}
 
     def adopt(self, partition: TopicPartition, *_: Any) -> None:
         self.adopted.append(partition)
@@ -289,9 +290,9 @@ def test_a_row_without_a_target_topic_is_an_error_that_gives_its_memory_back() -
 def test_a_fault_is_remembered_until_the_partition_moves() -> None:
     desk = Desk()
     desk.intake.take_fault(delivery("fault", 0, 0, b"no leader", None))
-    assert desk.tally.status([desk.outbox], "")["faults"] == {"orders-3": "no leader"}
+    assert desk.tally.status("")["faults"] == {"orders-3": "no leader"}
     desk.run(100, 101)
-    status = desk.tally.status([desk.outbox], "")
+    status = desk.tally.status("")
     assert (status["faults"], status["lag_records"]) == ({}, 1)
 
 

@@ -80,7 +80,7 @@ def test_a_retry_by_order_comes_before_its_time_and_begins_the_pauses_anew() -> 
     assert outbox.head is not None
     outbox.head.waiting = False
     ward.isolation.settle(outbox)
-    told = ward.tally.status([outbox], "")
+    told = ward.tally.status("")
     assert told["retry_at_ms"].keys() == told["failed"].keys() == {"orders-3"}
     now = time.monotonic()
     assert ward.isolation.wake_at > now + 50
@@ -89,7 +89,7 @@ def test_a_retry_by_order_comes_before_its_time_and_begins_the_pauses_anew() -> 
     ward.isolation.wake_up(outbox, now)
     assert outbox.failures == 0
     assert ward.reader.orders[-1] == (3, False, 0)
-    assert ward.tally.status([outbox], "")["retry_at_ms"] == {}
+    assert ward.tally.status("")["retry_at_ms"] == {}
 
 
 def test_a_retry_by_order_leaves_alone_what_only_another_run_may_go_on_with() -> None:
@@ -99,7 +99,7 @@ def test_a_retry_by_order_leaves_alone_what_only_another_run_may_go_on_with() ->
     ward.isolation.force(outbox, time.monotonic())
     ward.isolation.wake_up(outbox, time.monotonic())
     assert outbox.state is State.FAILED
-    assert ward.tally.status([outbox], "")["retry_at_ms"] == {}
+    assert ward.tally.status("")["retry_at_ms"] == {}
 
 
 def test_without_a_control_page_the_task_is_begun_anew_when_the_retry_is_due() -> None:

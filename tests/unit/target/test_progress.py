@@ -197,3 +197,21 @@ def test_a_gap_that_the_target_did_not_take_is_stored_again() -> None:
     ledger.rewind()
     again = records_of(hand_out(progress.compose([at(ORDERS, 100)], 9, None)))
     assert {where.topic for where in again} == {TOPICS.gaps}
+
+
+def test_only_partitions_that_moved_are_looked_at() -> None:
+    progress = new_progress()
+    boxes = {}
+    for number in range(1000):
+        where = TopicPartition("orders", number)
+        boxes[where] = Outbox(where, None, 7, -1, moved=progress.moved)
+        progress.adopt(where, TOPIC_ID)
+    assert len(progress.pick(boxes)) == 1000, "starts are stored at once"
+    hand_out(progress.compose(progress.pick(boxes), 1, None))
+    assert list(progress.pick(boxes)) == []
+    one = boxes[TopicPartition("orders", 500)]
+    one.acknowledged = 8
+    assert list(progress.pick(boxes)) == [one]
+    progress.compose(progress.pick(boxes), 1, None)
+    progress.release(one.source)
+    assert list(progress.pick(boxes)) == [one], "its last position is stored once more, as released"

@@ -1,0 +1,79 @@
+"""A broker's answer as it came, decoded by whoever asked, or not at all where it is the same as the last time.
+
+What a broker says of ten thousand partitions takes 50 ms to decode, and is asked for every few seconds. Used by
+`kafka.admin`.
+"""
+
+import struct
+from typing import Any
+
+from sparkmirror.errors import ProtocolError
+
+_THROTTLE = struct.Struct(">i")
+
+
+class RawRequest:
+    """Stands for a request of kafka-python's, to be sent in its place; the answer is a `RawAnswer`."""
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._request, name)
+
+    @property
+    def API_VERSION(self) -> Any:
+        return self._request.API_VERSION
+
+    @API_VERSION.setter
+    def API_VERSION(self, version: int) -> None:
+        self._request.API_VERSION = version
+
+    @property
+    def header(self) -> "_Header":
+        return _Header(self._request.header)
+
+
+class RawAnswer:
+    """The bytes of an answer, after its header. Its version is one that begins with the broker's throttle time."""
+
+    def __init__(self, data: bytes, kind: Any) -> None:
+        self.data = data
+        self._kind = kind
+
+    @property
+    def throttle_time_ms(self) -> int:
+        return int(_THROTTLE.unpack_from(self.data)[0]) if len(self.data) >= _THROTTLE.size else 0
+
+    def decode(self) -> Any:
+        """The answer as kafka-python has it. Raises ProtocolError."""
+        try:
+            return self._kind.decode(self.data)
+        except (ValueError, IndexError, struct.error) as strange:
+            raise ProtocolError(f"A broker sent what cannot be read as {self._kind.__name__}: {strange}.") from strange
+
+
+class _Header:
+    """A request's header, as long as its answer is awaited."""
+
+    def __init__(self, header: Any) -> None:
+        self._header = header
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._header, name)
+
+    def get_response_class(self) -> "_Kind":
+        return _Kind(self._header.get_response_class())
+
+
+class _Kind:
+    """Stands for the class of an answer."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+
+    def parse_header(self, data: Any) -> Any:
+        return self._kind.parse_header(data)
+
+    def decode(self, data: Any) -> RawAnswer:
+        return RawAnswer(data.read(), self._kind)
