@@ -15,6 +15,7 @@ from sparkmirror.kafka.answers import ConfigSource, NewTopic, TopicExists
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
+from sparkmirror.kafka.raw_answer import RawAnswer
 from sparkmirror.model import NO_TOPIC_ID, Cluster, Connector, TopicPartition
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -58,6 +59,23 @@ def test_topics_come_with_ids_and_leaders_and_missing_ones_are_left_out(admin: A
     assert (found[topic].partitions, found[topic].replication_factor, found[topic].internal) == (3, 1, False)
     assert found[topic].topic_id != NO_TOPIC_ID
     assert admin.list_topics()[topic] == found[topic]
+
+
+def test_a_list_of_all_topics_that_came_before_is_not_decoded_again(
+    admin: Admin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of thousands of topics that is what looking for new ones costs."""
+    decoded: list[RawAnswer] = []
+    decode = RawAnswer.decode
+    monkeypatch.setattr(RawAnswer, "decode", lambda answer: decoded.append(answer) or decode(answer))
+    before = admin.list_topics()
+    before.pop(topic)
+    assert topic in admin.list_topics(), "a caller's own dict"
+    assert len(decoded) == 1
+    late = f"{topic}-late"
+    assert admin.create_topics([NewTopic(late, 2, 1, {})]) == {late: None}
+    assert admin.list_topics()[late].partitions == 2
+    assert len(decoded) == 2
     leaders = admin.leaders([topic, GONE])
     assert set(leaders) == {TopicPartition(topic, number) for number in range(3)}
     assert {leader.node_id for leader in leaders.values()} <= set(admin.brokers())

@@ -31,7 +31,7 @@ _RESTART_SECONDS_MAX = 30.0
 _HEALTHY_SECONDS = 60.0
 """A query that ran for so long was in order: its failure is the first of a new row."""
 _FENCED_SECONDS_MAX = 3.0
-_RAISED = re.compile(r"[\w.]+(?:Error|Exception): ")
+_RAISED = re.compile(r"[\w.]+(?:Error|Exception)(?:: |$)")
 
 
 def count_failures(before: int, ran_seconds: float) -> int:

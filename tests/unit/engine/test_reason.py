@@ -26,11 +26,12 @@ Caused by: java.io.IOException: No space left on device
     [
         (TRACEBACK.format(raised="sparkmirror.errors.ClusterError: B is full."), "B is full."),
         (TRACEBACK.format(raised="ValueError: too many values"), "ValueError: too many values"),
+        (TRACEBACK.format(raised="TimeoutError"), "TimeoutError"),
         (JAVA, "org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device"),
         ("Job aborted.\nmore", "Job aborted."),
         ("", "unknown"),
     ],
-    ids=["an error of ours", "any other", "Java", "no traceback", "nothing"],
+    ids=["an error of ours", "any other", "one without a word", "Java", "no traceback", "nothing"],
 )
 def test_the_line_that_says_why_is_told(text: str, told: str) -> None:
     assert reason_of(text) == told
