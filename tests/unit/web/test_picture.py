@@ -26,7 +26,7 @@ class Viewer:
             self.rows.setdefault(name, {}).update({number: row for number, *row in rows})
         for name, gone in told["gone"].items():
             for number in gone:
-                self.rows[name].pop(number, None)
+                self.rows.get(name, {}).pop(number, None)  # a row may come and go between two looks
         return told
 
     def table(self, name: str) -> list[list[Any]]:
