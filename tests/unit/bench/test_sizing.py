@@ -45,6 +45,8 @@ def test_what_one_connection_brings_over_100_ms(row: str, rate: float, batch_byt
 def test_memory_is_that_of_the_processes_the_rings_and_the_partitions() -> None:
     assert "| SparkMirror | 50 | 5.0 | 11.1 | 65.0 | 8.4 | 5.1 | 1,067 |" in PAGE
     assert idle_memory(2, 4) == pytest.approx(1067e6, rel=0.15)
+    assert "| SparkMirror | 1,000 | 10,000 | 123.0 | 145.7 | 39.1 | 11.6 | 16.2 | 1,299 |" in PAGE
+    assert idle_memory(2, 10_000) == pytest.approx(1299e6, rel=0.2)
     assert "| SparkMirror | 330,638 | 331 | 1.42 | 704 | 1,116 |" in PAGE
     assert size(Load(331, 160_854, 4)).memory_bytes == pytest.approx(1116e6, rel=0.2)
 
