@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test faults soak manifests lint demo bench lock clean
+.PHONY: help setup test faults soak compatibility manifests lint demo bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +13,7 @@ SCHEMAS := .cache/kubernetes-validate
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv from the lock file and fetch Kafka's jars; does nothing the second time
 
@@ -44,6 +44,9 @@ manifests: $(READY) ## check deploy/kubernetes against Kubernetes' own schemas, 
 	@test -d $(SCHEMAS) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(SCHEMAS) \
 	  kubernetes-validate==1.37.0
 	PYTHONPATH=$(SCHEMAS) $(BIN)/python $(SCHEMAS)/bin/kubernetes-validate --strict -k 1.37 deploy/kubernetes/*.yaml
+
+compatibility: $(READY) ## mirror between brokers of each two releases; ARGS="3.0.0:4.3.0" for some of them
+	$(BIN)/python -m tests.compatibility $(ARGS)
 
 lint: $(READY) ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .
