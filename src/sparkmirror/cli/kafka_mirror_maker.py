@@ -10,7 +10,7 @@ from typing import Any
 from sparkmirror.cli.file import add_debug
 from sparkmirror.cli.output import add_format, add_log_format
 from sparkmirror.cli.plan import show_plan
-from sparkmirror.cli.run import say_before
+from sparkmirror.cli.run import plan_for, say_before
 from sparkmirror.config.mm1_names import REFUSED_OPTIONS
 from sparkmirror.errors import ConfigError
 
@@ -117,9 +117,10 @@ def execute(args: argparse.Namespace) -> int:
     if args.dry_run:
         return show_plan(config, args)
 
-    from sparkmirror.engine.run import run_mirror
+    from sparkmirror.engine.start import run_mirror
 
-    return run_mirror(config, RunOptions(args.once, args.master, args.debug, args.log_format))
+    cluster = plan_for(config, args.master, ()) if args.master else None
+    return run_mirror(config, RunOptions(args.once, cluster, args.debug, args.log_format))
 
 
 class _Refuse(argparse.Action):

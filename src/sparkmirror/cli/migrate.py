@@ -96,7 +96,7 @@ def _steps(
     from sparkmirror.sync.sides import Sides
 
     def copy() -> int:
-        from sparkmirror.engine.run import run_mirror
+        from sparkmirror.engine.start import run_mirror
 
         return run_mirror(config, RunOptions(once=True, debug=args.debug))
 

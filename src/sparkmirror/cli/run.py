@@ -51,7 +51,7 @@ def execute(args: argparse.Namespace) -> int:
     cluster = plan_for(config, args.master, args.conf) if args.master or args.conf else None
     say_before(config, args, [*config.warnings, *warnings_of(config, cluster)])
 
-    from sparkmirror.engine.run import run_mirror
+    from sparkmirror.engine.start import run_mirror
 
     return run_mirror(config, RunOptions(args.once, cluster, args.debug, args.log_format))
 

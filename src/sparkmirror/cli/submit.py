@@ -58,7 +58,7 @@ def execute(args: argparse.Namespace) -> int:
         return 0
     say_before(config, args, warnings)
 
-    from sparkmirror.engine.run import run_mirror
+    from sparkmirror.engine.start import run_mirror
 
     return run_mirror(config, RunOptions(args.once, cluster, args.debug, args.log_format))
 

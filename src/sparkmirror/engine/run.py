@@ -1,7 +1,6 @@
-"""Wiring: from a configuration to running queries, and back to a clean stop. Called by `cli.run`."""
+"""Wiring: from a configuration to running queries, and back to a clean stop. Called by `engine.start`."""
 
 import logging
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -22,8 +21,7 @@ from sparkmirror.engine.part import Part
 from sparkmirror.engine.progress import FlowWatch, ProgressDisplay
 from sparkmirror.engine.reporter import reporting
 from sparkmirror.engine.running_flow import RunningFlow
-from sparkmirror.engine.speech import speak_as_driver
-from sparkmirror.engine.stop_request import StopRequest, stop_signals
+from sparkmirror.engine.stop_request import StopRequest
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
@@ -40,7 +38,6 @@ from sparkmirror.target.repartition import NO_TOPIC
 from sparkmirror.web.health import Health
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
@@ -52,21 +49,15 @@ _STOP_SECONDS_MAX = 6.0
 _JOIN_SECONDS_MAX = 40.0
 
 
-def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
-    """Run all flows until stopped (or, with `once`, until their ends); returns the exit status.
-
-    Raises SparkMirrorError when the mirror cannot start.
-    """
-    speak_as_driver(options.log_format or config.status.log_format)
-    with stop_signals() as stop, tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
-        return MirrorRun(config, options, stop, Path(scratch)).run()
-
-
 class MirrorRun:
     """All flows of a file in one process and one Spark session."""
 
-    def __init__(self, config: MirrorConfig, options: RunOptions, stop: StopRequest, scratch: Path) -> None:
+    def __init__(
+        self, config: MirrorConfig, options: RunOptions, stop: StopRequest, scratch: Path, launch: Launch
+    ) -> None:
+        """`launch` is Spark's JVM on its way."""
         self._config = config
+        self._launch = launch
         self._options = options
         self._stop = stop
         self._scratch = scratch
@@ -83,7 +74,6 @@ class MirrorRun:
 
         with ExitStack() as cleanup:
             page = cleanup.enter_context(Page(self._config, self._health))
-            launch = Launch(self._launch)
             for flow in self._config.flows:
                 self._prepare_target(flow)
             if not self._options.once:
@@ -91,7 +81,7 @@ class MirrorRun:
             self._flows = [self._running_flow(flow) for flow in self._config.flows]
             cleanup.enter_context(reporting([running.reporter for running in self._flows]))
             totals = [self._prepare(running) for running in self._flows]
-            context = launch.wait(self._stop)
+            context = self._launch.wait(self._stop)
             if context is None:
                 return 0
             spark = open_session(context)
@@ -186,12 +176,6 @@ class MirrorRun:
         starts = source.earliest_offsets(partitions)
         starts.update({tp: position.offset for tp, position in ledger.read_to_end().items() if tp in ends})
         return sum(max(end - starts[tp], 0) for tp, end in ends.items())
-
-    def _launch(self) -> "SparkContext":
-        from sparkmirror.engine.spark import launch_context
-
-        tasks = sum(flow.tasks_max for flow in self._config.flows)
-        return launch_context(tasks, self._scratch, self._options.cluster, debug=self._options.debug)
 
     def _sessions(self, spark: "SparkSession") -> list["SparkSession"]:
         """For each flow its session: those with transforms share one of their own."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from sparkmirror.config.flows import MirrorConfig
 from sparkmirror.config.options import RunOptions
-from sparkmirror.engine.run import MirrorRun
 from sparkmirror.engine.speech import speak_as_driver
+from sparkmirror.engine.start import run_with
 from sparkmirror.engine.stop_request import StopRequest, stop_signals
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 
@@ -25,7 +25,7 @@ def run_until(config: MirrorConfig, options: RunOptions, is_reached: Callable[[]
         watch = _Watch(is_reached, stop)
         watch.start()
         try:
-            MirrorRun(config, options, stop, Path(scratch)).run()
+            run_with(config, options, stop, Path(scratch))
         finally:
             watch.end()
         if watch.problem is not None:

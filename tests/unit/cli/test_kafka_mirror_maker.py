@@ -23,9 +23,9 @@ def files(tmp_path: Path) -> list[str]:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[MirrorConfig, RunOptions]]:
     """Puts a list in the engine's place, which notes what it is given."""
     runs: list[tuple[MirrorConfig, RunOptions]] = []
-    module = types.ModuleType("sparkmirror.engine.run")
+    module = types.ModuleType("sparkmirror.engine.start")
     module.run_mirror = lambda config, options: runs.append((config, options)) or 0  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "sparkmirror.engine.run", module)
+    monkeypatch.setitem(sys.modules, "sparkmirror.engine.start", module)
     return runs
 
 
@@ -85,3 +85,12 @@ def test_wrong_usage_is_status_2(
         mirror_maker_1(arguments)
     assert ended.value.code == 2
     assert not started
+
+
+def test_a_spark_master_is_planned_for_as_with_run(
+    files: list[str], started: list[tuple[MirrorConfig, RunOptions]]
+) -> None:
+    assert mirror_maker_1([*files, "--whitelist=.*", "--master", "local[3]"]) == 0
+    ((_, options),) = started
+    assert options.cluster is not None
+    assert options.cluster.master == "local[3]"

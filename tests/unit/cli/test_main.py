@@ -40,9 +40,9 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Engine], None]:
     """Puts a function in the engine's place."""
 
     def install(run_mirror: Engine) -> None:
-        module = types.ModuleType("sparkmirror.engine.run")
+        module = types.ModuleType("sparkmirror.engine.start")
         module.run_mirror = run_mirror  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "sparkmirror.engine.run", module)
+        monkeypatch.setitem(sys.modules, "sparkmirror.engine.start", module)
 
     return install
 

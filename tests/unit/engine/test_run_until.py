@@ -14,22 +14,20 @@ from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 
 
 class Waiting:
-    """In place of `MirrorRun`: runs until it is told to stop, or ends by itself."""
+    """In place of the mirror: runs until it is told to stop, or ends by itself."""
 
     ends_by_itself: ClassVar[bool] = False
 
-    def __init__(self, _: object, __: object, stop: StopRequest, scratch: Path) -> None:
-        self._stop = stop
+    @classmethod
+    def run(cls, _: object, __: object, stop: StopRequest, scratch: Path) -> int:
         assert scratch.is_dir()
-
-    def run(self) -> int:
-        assert self.ends_by_itself or self._stop.wait(5.0), "nobody told it to stop"
+        assert cls.ends_by_itself or stop.wait(5.0), "nobody told it to stop"
         return 0
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MirrorRun", Waiting)
+    monkeypatch.setattr(module, "run_with", Waiting.run)
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
 
 

@@ -1,0 +1,36 @@
+"""How a mirror begins: with Spark's JVM, which takes longest, while the rest of the program is only being imported.
+
+Called by the verbs that run mirrors, and by `engine.run_until`.
+"""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from sparkmirror.config.flows import MirrorConfig
+from sparkmirror.config.options import RunOptions
+from sparkmirror.engine.jvm import Launch
+from sparkmirror.engine.speech import speak_as_driver
+from sparkmirror.engine.stop_request import StopRequest, stop_signals
+
+
+def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
+    """Run all flows until stopped (or, with `once`, until their ends); returns the exit status.
+
+    Raises SparkMirrorError when the mirror cannot start.
+    """
+    speak_as_driver(options.log_format or config.status.log_format)
+    with stop_signals() as stop, tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
+        return run_with(config, options, stop, Path(scratch))
+
+
+def run_with(config: MirrorConfig, options: RunOptions, stop: StopRequest, scratch: Path) -> int:
+    """As `run_mirror`, until `stop`; `scratch` is for Spark's own files."""
+    from sparkmirror.engine.spark import launch_context
+
+    tasks = sum(flow.tasks_max for flow in config.flows)
+    launch = Launch(partial(launch_context, tasks, scratch, options.cluster, debug=options.debug))
+
+    from sparkmirror.engine.run import MirrorRun
+
+    return MirrorRun(config, options, stop, scratch, launch).run()
