@@ -62,7 +62,7 @@ def test_executors_and_workers_that_are_lost_and_added_in_mid_copy_lose_nothing(
         lines = ["tasks.max = 4", support]
         with wide.run(f"--master={spark.url}", *arguments, verb=verb, lines=lines, environment=DRIVER) as run:
             run.wait_until(lambda: " 3 slots for 4 tasks" in run.errors, "executors come", SECONDS_MAX)
-            writer = wide.writer()
+            writer = wide.writer(per_second=200)
             writer.start()
             wide.wait_until_close(run, writer, SECONDS_MAX)
 
