@@ -3,20 +3,28 @@
 import http.client
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Page, expect
 from tests.oracle import Client
 from tests.scenarios.browser import chromium, keep_picture, open_page
-from tests.scenarios.data import make_topics, numbered, write
+from tests.scenarios.data import Note, make_topics, numbered, write
 from tests.scenarios.mirror import Mirror, flow_file
 
+from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Cluster
+from sparkmirror.status.records import VerifyRecord, encode_key, encode_value, record_as_json
 from sparkmirror.testing.kafka import KafkaCluster
 
+DIFFERENCE = "orders-0 at upstream offset 7, downstream offset 9 (value)"
 TOKEN, PASSWORD = "token-of-the-page-0001", "pass-of-a-store-0002"
 NAMELESS = """() => [...document.querySelectorAll("button, a, input, select, [role=img], [role=grid], [role=group]")]
     .filter((one) => one.checkVisibility() && !(one.ariaLabel || one.textContent.trim() || one.labels?.length))
@@ -30,9 +38,14 @@ class Story:
 
     mirror: Mirror
     port: int
-    flow: str
+    alias: str
     topic: str
     source: Client
+    target: Client
+
+    @property
+    def flow(self) -> str:
+        return f"{self.alias}->backup"
 
     def ask(self, path: str, order: Mapping[str, Any] | None = None, token: str = "") -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -47,8 +60,12 @@ class Story:
 
     def states(self) -> dict[int, str]:
         """Of the topic's partitions that stand at their ends."""
-        rows = json.loads(self.ask("/api/state")[1])["rows"].get(f"partitions/{self.flow}", [])
-        return {row[2]: row[3] for row in rows if row[1] == self.topic and row[4] == row[5]}
+        return {row[2]: row[3] for row in self.rows("partitions") if row[1] == self.topic and row[4] == row[5]}
+
+    def rows(self, kind: str) -> list[list[Any]]:
+        """Of a kind, of this flow, each behind its number."""
+        found: list[list[Any]] = json.loads(self.ask("/api/state")[1])["rows"].get(f"{kind}/{self.flow}", [])
+        return found
 
 
 @pytest.fixture(scope="module")
@@ -60,32 +77,63 @@ def story(
     topic, alias = f"paged-{mark}", f"west-{mark}"
     make_topics(source, {topic: 3})
     write(source, topic, numbered(0, 300, partitions=3))
-    lines = ["status.listen = localhost:0", f"status.token = {TOKEN}", f"backup.ssl.keystore.password = {PASSWORD}"]
+    commit(source, f"billing-{mark}", TopicPartition(topic, 2, 60))
+    lines = [
+        "status.listen = localhost:0", f"status.token = {TOKEN}", f"backup.ssl.keystore.password = {PASSWORD}",
+        f"groups = billing-{mark}", "emit.checkpoints.interval.seconds = 1",
+    ]  # fmt: skip
     text = flow_file(source, target, alias=alias, topics=f"{topic}.*", lines=lines)
     mirror = Mirror(tmp_path_factory.mktemp("page"), text)
     try:
         mirror.wait_until(lambda: re.search(r"status page is at http://\S+:\d+/", mirror.errors), "the page is served")
         port = int(re.findall(r"status page is at http://\S+:(\d+)/", mirror.errors)[0])
-        yield Story(mirror, port, f"{alias}->backup", topic, source)
+        yield Story(mirror, port, alias, topic, source, target)
     finally:
         mirror.close()
 
 
-def test_the_page_tells_programs_how_the_mirror_stands_and_takes_their_orders(story: Story) -> None:
-    assert story.ask("/healthz") == (200, "ok\n")
-    story.mirror.wait_until(lambda: story.ask("/readyz")[0] == 200, "the flow runs")
-    story.mirror.wait_until(lambda: story.states() == dict.fromkeys(range(3), "RUNNING"), "all is shown as mirrored")
-
-    order = {"action": "pause", "flow": story.flow, "topic": story.topic, "partition": 1}
+@pytest.fixture(scope="module")
+def eventful(story: Story) -> Story:
+    """The same after a night: a partition was held until its records were deleted, a comparison found a difference."""
+    wait, lost = story.mirror.wait_until, TopicPartition(story.topic, 0, 130)
+    wait(lambda: story.states() == dict.fromkeys(range(3), "RUNNING"), "all is shown as mirrored")
+    order = {"action": "pause", "flow": story.flow, "topic": story.topic, "partition": 0}
     assert story.ask("/api/orders", order)[0] == 401
     assert story.ask("/api/orders", order, TOKEN)[0] == 202
-    story.mirror.wait_until(lambda: story.states().get(1) == "PAUSED", "the partition is shown as paused", 30)
-    assert story.states() == {0: "RUNNING", 1: "PAUSED", 2: "RUNNING"}
+    wait(lambda: story.states().get(0) == "PAUSED", "the partition is shown as paused", 30)
+    assert story.states() == {0: "PAUSED", 1: "RUNNING", 2: "RUNNING"}
+    write(story.source, story.topic, (Note(b"late", partition=0) for _ in range(40)))
+    admin = AdminClient(dict(story.source))
+    for deleted in admin.delete_records([lost]).values():
+        deleted.result(30)
     assert story.ask("/api/orders", {"action": "resume", "flow": story.flow}, TOKEN)[0] == 202
-    story.mirror.wait_until(lambda: story.states().get(1) == "RUNNING", "the partition runs again", 30)
+    record = VerifyRecord("different", 300, 1, 0.2, 5.0, DIFFERENCE, time.time_ns() // 1_000_000, 3, 1, 900)
+    told = [(encode_key("verify", story.alias), encode_value(record_as_json(record)))]
+    publish(Cluster("backup", dict(story.target)), ledger_topics(story.alias).status, told)
+    return story
 
+
+def test_the_page_tells_programs_how_the_mirror_stands_and_takes_their_orders(eventful: Story) -> None:
+    story = eventful
+    assert story.ask("/healthz") == (200, "ok\n")
+    story.mirror.wait_until(lambda: story.ask("/readyz")[0] == 200, "the flow runs")
+    story.mirror.wait_until(lambda: story.states().get(0) == "RUNNING", "the partition runs again", 30)
     readiness = json.loads(story.ask(f"/api/readiness?flow={story.flow.replace('>', '%3E')}")[1])
     assert readiness["source_answers"] and readiness["records_behind"] == 0
+
+
+def test_the_page_tells_of_groups_of_what_was_lost_and_of_comparisons(eventful: Story) -> None:
+    ends = (eventful.topic, 0, "retention", 100, 130, 30, "went on")
+    eventful.mirror.wait_until(
+        lambda: [row[1:8] for row in eventful.rows("gaps")] == [list(ends)], "the gap is shown", 30
+    )
+    place = [f"{eventful.alias}.{eventful.topic}", 2, 60, 60]
+    eventful.mirror.wait_until(
+        lambda: [row[2:6] for row in eventful.rows("groups")] == [place], "the group is shown", 30
+    )
+    eventful.mirror.wait_until(
+        lambda: DIFFERENCE in eventful.ask("/status.txt")[1], "what differs is told in words", 10
+    )
 
 
 def test_no_answer_of_the_page_holds_a_secret(story: Story) -> None:
@@ -95,11 +143,12 @@ def test_no_answer_of_the_page_holds_a_secret(story: Story) -> None:
     assert TOKEN not in told and PASSWORD not in told and "[hidden]" in told
 
 
-def test_a_person_looks_at_everything_and_pauses_and_resumes_a_partition(story: Story) -> None:
+def test_a_person_looks_at_everything_and_pauses_and_resumes_a_partition(eventful: Story) -> None:
+    story = eventful
     complaints: list[str] = []
     with chromium() as browser:
         page = open_page(browser, f"http://localhost:{story.port}/", "light", complaints)
-        expect(page.locator(".verdict")).to_contain_text("is mirroring", timeout=20_000)
+        expect(page.locator(".verdict")).to_contain_text("was found to differ", timeout=20_000)
         for number, view in enumerate(VIEWS, 1):
             page.keyboard.press(str(number))
             expect(page.locator("nav a[aria-current]")).to_have_attribute("href", f"#{view}")
@@ -122,14 +171,20 @@ def test_a_person_looks_at_everything_and_pauses_and_resumes_a_partition(story: 
         expect(page.locator("#link")).to_contain_text(re.compile("again|answer|heard"), timeout=10_000)
 
 
+def commit(client: Client, group: str, place: TopicPartition) -> None:
+    member = Consumer({**client, "group.id": group})
+    member.commit(offsets=[place], asynchronous=False)
+    member.close()
+
+
 def _wait_for(page: Page, view: str, story: Story) -> None:
     """Until the view shows what it has to."""
     expect(page.locator("main")).to_have_attribute("data-view", view)
     wanted = {
-        "overview": page.get_by_role("article", name=story.flow),
+        "overview": page.get_by_text(DIFFERENCE),
         "partitions": page.get_by_role("gridcell", name=story.topic).first,
-        "groups": page.get_by_role("grid"),
-        "gaps": page.get_by_text("No gaps"),
+        "groups": page.get_by_role("gridcell", name="billing").first,
+        "gaps": page.get_by_role("gridcell", name="retention").first,
         "failover": page.get_by_text("Nothing would be lost"),
         "configuration": page.get_by_text("[hidden]").first,
         "log": page.get_by_role("heading", name="The last warnings"),

@@ -117,7 +117,7 @@ export class Overview {
   }
 
   #compared(found) {
-    const sampled = found.sample_percent < 100 ? ` in a sample of ${found.sample_percent} %` : "";
+    const sampled = found.sample_percent < 100 ? ` in a sample of ${found.sample_percent}\u00a0%` : "";
     const before = found.rounds_different && found.verdict !== "different" ? `; ${count(found.rounds_different)} of ${plural(found.rounds, "round")} differed` : "";
     return `${VERDICTS[found.verdict] ?? found.verdict}, ${short(found.records)} records${sampled}, ${age(this.#since(found.at_ms))} ago${before}`;
   }
@@ -128,7 +128,7 @@ export class Overview {
 
   #differences(flows) {
     return flows.filter((flow) => flow.verify?.first_difference).map(({ name, verify: found }) => {
-      const when = found.different_at_ms ? `, found ${age(this.#since(found.different_at_ms))} ago by \`sparkmirror verify\`` : "";
+      const when = found.different_at_ms ? `, found ${age(this.#since(found.different_at_ms))} ago by sparkmirror verify` : "";
       return h("li", {}, badge("FAILED", "DIFFERENT"), h("b", {}, name), h("span", { class: "why" }, `${found.first_difference}${when}`));
     });
   }
