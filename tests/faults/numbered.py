@@ -17,6 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.oracle import DEADLINE_SECONDS_LEAST
 
 _TICK_SECONDS = 0.02
+SOON_BACK = {"reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 2000}
+"""For librdkafka. With its own settings a consumer was seen to stand still for minutes after its broker was back."""
 
 
 def wait_until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_SECONDS_LEAST) -> None:
@@ -64,7 +66,13 @@ class NumberedWriter:
         self, bootstrap: str, topic: str, partitions: int, *, per_second: int = 1000, record_bytes: int = 200
     ) -> None:
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "log_level": 0,
+                **SOON_BACK,
+            }
         )
         self._topic = topic
         self.per_second = per_second

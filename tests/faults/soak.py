@@ -16,12 +16,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from tests.faults.numbered import NumberedWriter, create_topic
+from tests.faults.numbered import NumberedWriter, create_topic, end_offsets
 from tests.faults.story import PARTITIONS, Story
 from tests.faults.tree import RING, Run, is_gone, open_rings
 from tests.faults.witness import Witness
@@ -146,6 +147,8 @@ class Soak:
         for direction in self.directions:
             direction.writer.stop()
         self._settle()
+        for direction in self.directions:
+            self._until(partial(_is_well, direction.story), f"nothing of the flow of {direction.story.alias} waits")
 
     def _actions(self) -> Iterator[tuple[str, Callable[[], None]]]:
         """Each once in an order of the dice, and again; whole runs are killed more seldom."""
@@ -235,7 +238,10 @@ class Soak:
                 direction.witness.read_until(list(direction.writer.produced), SETTLE_SECONDS_MAX)
             except AssertionError as late:
                 flow = f"the flow of {direction.story.alias}"
-                raise AssertionError(f"{flow}: {late}. The mirror said:\n{self.run.stacks()}") from None
+                ends = end_offsets(direction.story.source, direction.story.topic, PARTITIONS)
+                raise AssertionError(
+                    f"{flow}: {late}; the source ends at {ends}. The mirror said:\n{self.run.stacks()}"
+                ) from None
             if times := direction.witness.reopened - reopened:
                 self._tell(f"   {direction.story.alias}: the witness was opened anew {times} times")
 
@@ -311,6 +317,12 @@ def _count(client: dict[str, str], topic: str) -> int:
         return count_records(client, topic)
     except KafkaException:
         return 0
+
+
+def _is_well(story: Story) -> bool:
+    """Idle partitions too: it is over when their broker answers again."""
+    status = board_of({"bootstrap.servers": story.target}, story.alias).status()
+    return not (status.faults or status.failed or status.problem)
 
 
 def _told_of(story: Story) -> set[str]:

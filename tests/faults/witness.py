@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
-from tests.faults.numbered import end_offsets
+from tests.faults.numbered import SOON_BACK, end_offsets
 from tests.faults.story import PARTITIONS, Story
 
 from sparkmirror import model
@@ -67,7 +67,7 @@ class Witness:
                 "log_level": 0,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-                "reconnect.backoff.max.ms": 500,
+                **SOON_BACK,
             }
         )
         remote_topic = self._story.remote_topic

@@ -13,8 +13,8 @@ One row per *run*: the contiguous record batches of one topic-partition in one f
     max_timestamp   largest record timestamp, ms since the epoch; -1 when unknown
     high_watermark  of the source partition when it was fetched
     fetched_at      wall clock of the fetch, ms since the epoch
-    payload         the run itself when inline; JSON on plan and gap rows; a sentence on fault rows; on order rows
-                    one word: pause, resume or retry
+    payload         the run itself when inline; JSON on plan and gap rows; a sentence on fault rows, empty when the
+                    fault is over; on order rows one word: pause, resume or retry
     lease           position of the run in the reader's ring when leased, else null; see `relay.lease`
     proposed_topic  the target topic as classes of the user's say, null when they leave the topic out or there are none
     target_topic    added by the flow's plan; null on all rows but runs

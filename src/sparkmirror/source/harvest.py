@@ -94,6 +94,8 @@ class Harvest:
         runs = self._read_runs(reading, fetched, buffer)
         if runs is None:
             return
+        if reading.fault and not runs:
+            self._recover(reading)
         reading.fault = ""
         reading.readable = fetched.high_watermark if fetched.last_stable_offset < 0 else fetched.last_stable_offset
         if not runs:
@@ -194,6 +196,11 @@ class Harvest:
         reading.node = None
         reading.not_before = time.monotonic() + 4 * BACKOFF_SECONDS
         self.report([reading], reason)
+
+    def _recover(self, reading: Reading) -> None:
+        """Its broker answers again, and has nothing new of it: no run says so, and none may come for hours."""
+        where = reading.partition
+        self.rows.append(Row(FAULT, where.topic, where.partition, payload=b""))
 
     def report(self, readings: Iterable[Reading], reason: str) -> None:
         """Tell why partitions do not move, once for each reason."""

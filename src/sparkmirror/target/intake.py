@@ -185,7 +185,11 @@ class Intake:
         return self.outboxes.get(where) if word == ORDERED_RETRY else None
 
     def take_fault(self, delivery: Delivery) -> None:
-        if delivery.partition is not None:
+        """Why the partition does not move; an empty sentence says that nothing keeps it any more."""
+        if delivery.partition is None:
+            return
+        self._tally.faults.pop(delivery.partition, None)
+        if delivery.payload:
             self._tally.faults[delivery.partition] = bytes(delivery.payload).decode(errors="replace")
 
     def _free(self, delivery: Delivery) -> Callable[[], None]:

@@ -108,6 +108,16 @@ def test_out_of_range_asks_for_the_bounds_and_another_error_is_told_once(field: 
     assert field.take(fetched(1, 0, error=29)) == []
 
 
+def test_a_partition_that_has_nothing_new_is_told_to_be_well_again(field: Field) -> None:
+    field.harvest.report(field.readings[:1], "no connection")
+    (row,) = field.harvest.take_rows()
+    assert row.payload == b"no connection"
+    field.harvest.take_frame(1, Answered([fetched(0, 0, readable=3)]), Frame(memoryview(b""), None), field.partitions)  # type: ignore[arg-type]
+    (row,) = field.harvest.take_rows()
+    assert (row.kind, row.partition, row.payload) == ("fault", 0, b"")
+    assert field.take(fetched(0, 0, readable=3)) == []
+
+
 def test_bytes_that_cannot_be_a_batch_rest_their_partition_alone_and_what_stands_before_them_is_taken() -> None:
     field = Field()
     damaged = bytearray(BATCH + BATCH)

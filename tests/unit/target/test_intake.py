@@ -296,6 +296,13 @@ def test_a_fault_is_remembered_until_the_partition_moves() -> None:
     assert (status["faults"], status["lag_records"]) == ({}, 1)
 
 
+def test_a_fault_is_over_when_its_reader_says_so() -> None:
+    desk = Desk()
+    desk.intake.take_fault(delivery("fault", 0, 0, b"no leader", None))
+    desk.intake.take_fault(delivery("fault", 0, 0, b"", None))
+    assert desk.tally.status("")["faults"] == {}
+
+
 def test_a_gap_is_recorded_with_what_was_done() -> None:
     desk = Desk(start=100)
     desk.gap(100, 130)
