@@ -14,7 +14,9 @@ from pathlib import Path
 _TASK_MODULES = (
     "pyarrow",
     "pyspark.sql.worker.plan_data_source_read",
+    "sparkmirror.engine.speech",
     "sparkmirror.source.reader",
+    "sparkmirror.target.stream",
     "sparkmirror.target.writer",
 )
 

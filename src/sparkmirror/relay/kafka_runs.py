@@ -18,7 +18,7 @@ from sparkmirror.relay.options import RunsOptions
 
 if TYPE_CHECKING:
     from sparkmirror.source.stream import KafkaRunsReader
-    from sparkmirror.target.writer import KafkaRunsWriter
+    from sparkmirror.target.stream import KafkaRunsWriter
 
 
 class KafkaRuns(DataSource):
@@ -39,7 +39,7 @@ class KafkaRuns(DataSource):
         return KafkaRunsReader(self._options())
 
     def streamWriter(self, schema: Any, overwrite: bool) -> "KafkaRunsWriter":  # noqa: ARG002
-        from sparkmirror.target.writer import KafkaRunsWriter
+        from sparkmirror.target.stream import KafkaRunsWriter
 
         return KafkaRunsWriter(self._options())
 

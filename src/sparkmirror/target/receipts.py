@@ -1,4 +1,4 @@
-"""What a writer hands back to Spark at the end of an epoch. Made by `target.writer`, read on the driver's side."""
+"""What a writer hands back to Spark at the end of an epoch. Made in tasks, read on the driver's side."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

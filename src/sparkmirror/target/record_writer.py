@@ -17,8 +17,9 @@ from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.record_pieces import Origin, Unroutable, make_pieces
 from sparkmirror.target.sender import SenderOptions
+from sparkmirror.target.stream import KafkaRunsWriter
 from sparkmirror.target.topic_sizes import TopicSizes
-from sparkmirror.target.writer import KafkaRunsWriter, WritingTask, sender_options
+from sparkmirror.target.writer import WritingTask, sender_options
 
 if TYPE_CHECKING:
     import numpy as np

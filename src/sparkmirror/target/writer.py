@@ -1,32 +1,24 @@
-"""The writing end of a Spark task: takes rows from Spark and hands them to the sender. Runs in a Python worker.
-
-Spark sees a writer's exception only when the reader ends, so `write` catches everything, tells the reader through the
-control page, drains its input, and raises then.
+"""The writing end of a Spark task: takes rows from Spark and hands them to the sender. Runs in a Python worker, for
+`target.stream`.
 """
 
 import errno
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from sparkmirror.batch.header import Codec
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.engine.speech import speak_as_worker
-from sparkmirror.errors import FencedError, SparkMirrorError
-from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import RingPeer
-from sparkmirror.relay.options import STANDALONE, RunsOptions
 from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA, RUN, TRAIL
-from sparkmirror.source.commands import Stop, command_record
 from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.packing import Packing
@@ -47,65 +39,9 @@ _COLUMNS = len(ROW_SCHEMA) + 1
 _EMPTY = memoryview(b"")
 
 
-class KafkaRunsWriter(DataSourceStreamArrowWriter):
-    """Produces runs to the target and keeps the ledger. Spark makes a new one for every epoch."""
-
-    def __init__(self, options: RunsOptions) -> None:
-        self._options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """One task's rows until its reader ends. Raises what the sender could not mend; the epoch is then repeated."""
-        flow = self._options.flow()
-        speak_as_worker(flow.name)
-        task = self._task(flow)
-        try:
-            for batch in iterator:
-                task.take(batch)
-            return task.finish()
-        except FencedError as problem:
-            task.fail()
-            if task.is_orphan:  # the next attempt of this very task has taken over: the run goes on
-                _drain(iterator)
-                raise
-            self._stop_other_tasks()
-            _drain(iterator)
-            return Receipt(task.number, fenced=str(problem))
-        except BaseException:
-            task.fail()
-            _drain(iterator)
-            raise
-
-    def _task(self, flow: FlowConfig) -> "WritingTask":
-        return WritingTask(sender_options(flow), Repartition(flow) if flow.partitioning == "key" else None)
-
-    def _stop_other_tasks(self) -> None:
-        """One that has nothing to send is not refused: without a word its epoch, and so the run, would go on."""
-        if self._options.run == STANDALONE:
-            return
-        flow = self._options.flow()
-        topic = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
-        with suppress(SparkMirrorError):
-            publish(flow.target, topic, [command_record(Stop(self._options.run, self._options.process))])
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002
-        """Ends the query when a newer instance has taken over; progress itself is in the ledger long since."""
-        for message in messages:
-            if isinstance(message, Receipt) and message.fenced:
-                raise FencedError(message.fenced)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing to undo: what was acknowledged is in the ledger, the rest is read again."""
-
-
 def _ring_is_over(pid: int, problem: OSError) -> bool:
     """A reader may have ended before its writer began: its process lives on, the ring's descriptors do not."""
     return problem.errno in (errno.ENOENT, errno.ENXIO) and Path(f"/proc/{pid}").exists()
-
-
-def _drain(iterator: Iterator[pa.RecordBatch]) -> None:
-    with suppress(Exception):
-        for _ in iterator:
-            pass
 
 
 class WritingTask:
