@@ -136,6 +136,7 @@ class StatusBoard:
             case TopicPartition() as where if where in self.partitions:
                 del self.partitions[where]
                 self._carried.pop(where, None)
+                self._news.pop(where, None)
             case _:
                 return False
         return True

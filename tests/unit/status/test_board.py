@@ -62,6 +62,7 @@ def test_a_partition_whose_record_was_removed_is_not_shown_any_more() -> None:
     assert not board.take(encode_key("partition", "B", "orders", 1), None), "another flow's"
     assert board.take(key, None)
     assert not board.partitions
+    assert board.take_news() == {}
     assert not board.take(key, None)
 
 
