@@ -23,9 +23,10 @@ log = logging.getLogger("sparkmirror.test")
 
 @pytest.fixture(autouse=True)
 def restore() -> Iterator[None]:
-    before, propagate = list(speech.log.handlers), speech.log.propagate
+    before, level, propagate = list(speech.log.handlers), speech.log.level, speech.log.propagate
     yield
     speech.log.handlers[:], speech.log.propagate = before, propagate
+    speech.log.setLevel(level)
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
