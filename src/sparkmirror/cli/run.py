@@ -42,13 +42,18 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Reads the file, prints its warnings and hands over. Raises ConfigError and what the engine raises."""
-    from sparkmirror.config.options import RunOptions
-
+    """Reads the file and hands over. Raises ConfigError and what the engine raises."""
     if args.dry_run:
         return plan.execute(args)
     config = parse_file(args)
     cluster = plan_for(config, args.master, args.conf) if args.master or args.conf else None
+    return mirror(config, args, cluster)
+
+
+def mirror(config: "MirrorConfig", args: argparse.Namespace, cluster: "SparkCluster | None") -> int:
+    """Says what there is to be warned of, and runs until stopped. Raises what the engine raises."""
+    from sparkmirror.config.options import RunOptions
+
     say_before(config, args, [*config.warnings, *warnings_of(config, cluster)])
 
     from sparkmirror.engine.start import run_mirror
@@ -71,7 +76,7 @@ def warnings_of(config: "MirrorConfig", cluster: "SparkCluster | None") -> list[
 
 def plan_for(config: "MirrorConfig", master: str | None, pairs: Sequence[str]) -> "SparkCluster":
     """What Spark is told for the file's flows. Raises ConfigError, and EnvironmentProblem without YARN's own files."""
-    from sparkmirror.engine.cluster import TASK_ATTEMPTS, Demand, plan_cluster, read_settings
+    from sparkmirror.engine.cluster import Demand, local_master, plan_cluster, read_settings
     from sparkmirror.engine.spark import FIXED_SETTINGS
 
     if master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & set(os.environ):
@@ -79,8 +84,7 @@ def plan_for(config: "MirrorConfig", master: str | None, pairs: Sequence[str]) -
         raise EnvironmentProblem("YARN's configuration is not known here.", hint)
     tasks = sum(flow.tasks_max for flow in config.flows)
     demand = Demand(tasks, max((flow.lease_ring_bytes for flow in config.flows), default=0))
-    here = f"local[{max(tasks, 1)},{TASK_ATTEMPTS}]"
-    return plan_cluster(master or here, read_settings(pairs), FIXED_SETTINGS, demand)
+    return plan_cluster(master or local_master(tasks), read_settings(pairs), FIXED_SETTINGS, demand)
 
 
 def say_before(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_debug, add_file_arguments, parse_file
 from sparkmirror.cli.output import add_format, add_log_format, working
-from sparkmirror.cli.run import add_settings, plan_for, say_before, warnings_of
+from sparkmirror.cli.run import add_settings, mirror, plan_for, warnings_of
 from sparkmirror.errors import EnvironmentProblem
 
 if TYPE_CHECKING:
@@ -46,21 +46,14 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Reads the file, packs, and hands over. Raises ConfigError, EnvironmentProblem and what the engine raises."""
-    from sparkmirror.config.options import RunOptions
-
     config = parse_file(args)
     cluster = plan_for(config, args.master, [*_settings_for_packages(args), *args.conf])
-    warnings = [*config.warnings, *warnings_of(config, cluster)]
-    if args.dry_run:
-        for warning in warnings:
-            print(f"warning: {warning}", file=sys.stderr)
-        _show(args, cluster)
-        return 0
-    say_before(config, args, warnings)
-
-    from sparkmirror.engine.start import run_mirror
-
-    return run_mirror(config, RunOptions(args.once, cluster, args.debug, args.log_format))
+    if not args.dry_run:
+        return mirror(config, args, cluster)
+    for warning in (*config.warnings, *warnings_of(config, cluster)):
+        print(f"warning: {warning}", file=sys.stderr)
+    _show(args, cluster)
+    return 0
 
 
 def _settings_for_packages(args: argparse.Namespace) -> Sequence[str]:

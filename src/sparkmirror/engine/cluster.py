@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from sparkmirror.errors import ConfigError
 
-TASK_ATTEMPTS = 8
+_TASK_ATTEMPTS = 8
 
 _MIB = 1 << 20
 _PYTHON_MIB = 384
@@ -57,7 +57,7 @@ def plan_cluster(master: str, own: Mapping[str, str], fixed: Mapping[str, str], 
         return SparkCluster(master, dict(own))
     settings = {
         "spark.executor.memory": "512m",
-        "spark.task.maxFailures": str(TASK_ATTEMPTS),
+        "spark.task.maxFailures": str(_TASK_ATTEMPTS),
         **(_sized(kind, own, demand) if demand is not None else {}),
         **(_encrypted() if kind in ("yarn", "k8s") else {}),
     }
@@ -81,6 +81,11 @@ def master_kind(master: str) -> str:
         return "k8s"
     hint = "Spark knows spark://HOST:PORT, yarn, k8s://HTTPS-ADDRESS, and local[N] for this machine."
     raise ConfigError(f"`{master}` is no Spark master.", hint)
+
+
+def local_master(tasks: int) -> str:
+    """This machine, with a slot for each task."""
+    return f"local[{max(tasks, 1)},{_TASK_ATTEMPTS}]"
 
 
 def needs_encryption(cluster: SparkCluster) -> bool:

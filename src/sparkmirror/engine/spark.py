@@ -14,7 +14,7 @@ from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from sparkmirror.engine.cluster import TASK_ATTEMPTS, SparkCluster
+from sparkmirror.engine.cluster import SparkCluster, local_master
 from sparkmirror.engine.java import find_java
 from sparkmirror.engine.packages import import_places
 from sparkmirror.engine.speech import JvmEar
@@ -89,7 +89,7 @@ def launch_context(
         os.environ["SPARK_HOME"] = str(home)
     archive = archive_options() if jvm_options is None else jvm_options
     options = " ".join([_JVM_OPTIONS, f"-Dlog4j2.configurationFile={_log_settings()}", *archive])
-    master = f"local[{max(tasks, 1)},{TASK_ATTEMPTS}]" if cluster is None else cluster.master
+    master = local_master(tasks) if cluster is None else cluster.master
     conf = SparkConf().setMaster(master).setAll(list(FIXED_SETTINGS.items()))
     conf.set("spark.local.dir", str(scratch)).set("spark.sql.warehouse.dir", str(scratch))
     conf.set("spark.driver.extraJavaOptions", options)

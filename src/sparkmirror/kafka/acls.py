@@ -17,6 +17,7 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.errors import NO_ERROR, refusal
+from sparkmirror.kafka.portions import portions
 
 _TOPIC = 2
 _ANY = 1
@@ -53,7 +54,7 @@ def describe_acls(admin: Admin) -> set[AclBinding] | None:
 def create_acls(admin: Admin, bindings: Sequence[AclBinding]) -> dict[AclBinding, SparkMirrorError | None]:
     """Adds each binding; binding -> None, or why not. One that is there already counts as added."""
     outcome: dict[AclBinding, SparkMirrorError | None] = {}
-    for some in _chunks(bindings):
+    for some in portions(bindings, _BINDINGS_PER_REQUEST):
         answer = admin.connection.ask(partial(_create_request, some), "creating ACLs")
         for binding, result in zip(some, answer.results, strict=True):
             outcome[binding] = _outcome(admin, result, f"creating the ACL {binding}")
@@ -63,7 +64,7 @@ def create_acls(admin: Admin, bindings: Sequence[AclBinding]) -> dict[AclBinding
 def delete_acls(admin: Admin, bindings: Sequence[AclBinding]) -> dict[AclBinding, SparkMirrorError | None]:
     """Removes exactly these bindings; binding -> None, or why not. One that is not there counts as removed."""
     outcome: dict[AclBinding, SparkMirrorError | None] = {}
-    for some in _chunks(bindings):
+    for some in portions(bindings, _BINDINGS_PER_REQUEST):
         answer = admin.connection.ask(partial(_delete_request, some), "removing ACLs")
         for binding, result in zip(some, answer.filter_results, strict=True):
             outcome[binding] = _outcome(admin, result, f"removing the ACL {binding}")
@@ -77,10 +78,6 @@ def _outcome(admin: Admin, result: Any, doing: str) -> SparkMirrorError | None:
     if result.error_code == NO_ERROR:
         return None
     return refusal(result.error_code, admin.alias, doing, result.error_message)
-
-
-def _chunks(bindings: Sequence[AclBinding]) -> list[Sequence[AclBinding]]:
-    return [bindings[at : at + _BINDINGS_PER_REQUEST] for at in range(0, len(bindings), _BINDINGS_PER_REQUEST)]
 
 
 def _describe_request() -> Any:

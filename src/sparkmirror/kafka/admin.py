@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -20,6 +20,7 @@ from sparkmirror.errors import ClusterError, ClusterUnreachable, SparkMirrorErro
 from sparkmirror.kafka.answers import EARLIEST, LATEST, NO_LEADER, ConfigEntry, Leader, NewTopic
 from sparkmirror.kafka.connection import ClusterConnection
 from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, is_retriable, refusal
+from sparkmirror.kafka.portions import portions
 from sparkmirror.kafka.raw_answer import RawRequest
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Topic, TopicPartition
 
@@ -32,7 +33,6 @@ _ORDER_TIMEOUT_MS = 30_000
 _SETTLE_SECONDS_MAX = 5.0
 _LEADER_SECONDS_MAX = 2.0
 _POLL_SECONDS = 0.02
-_Item = TypeVar("_Item")
 
 
 class Admin:
@@ -109,7 +109,7 @@ class Admin:
     ) -> dict[str, dict[str, ConfigEntry]]:
         """Settings per topic with their sources (all, or those of `keys`); topics that cannot be read are left out."""
         answers: dict[str, dict[str, ConfigEntry]] = {}
-        for names in _chunks(sorted(set(topics))):
+        for names in portions(sorted(set(topics)), _TOPICS_PER_REQUEST):
             for result in self._describe(names, keys).results:
                 if result.error_code == NO_ERROR:
                     answers[result.resource_name] = {entry.name: _config_entry(entry) for entry in result.configs}
@@ -151,7 +151,7 @@ class Admin:
 
     def _create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool) -> dict[str, SparkMirrorError | None]:
         outcome: dict[str, SparkMirrorError | None] = {}
-        for some in _chunks(topics):
+        for some in portions(topics, _TOPICS_PER_REQUEST):
             answer = self._order(
                 lambda some=some: _create_topics_request(some, validate_only), "topics", "creating topics"
             )
@@ -162,7 +162,7 @@ class Admin:
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, SparkMirrorError | None]:
         """Grows each topic to its total number of partitions; name -> None, or why not. Waits like `create_topics`."""
         outcome: dict[str, SparkMirrorError | None] = {}
-        for some in _chunks(sorted(counts.items())):
+        for some in portions(sorted(counts.items()), _TOPICS_PER_REQUEST):
             answer = self._order(lambda some=some: _create_partitions_request(some), "results", "adding partitions")
             for result in answer.results:
                 outcome[result.name] = self._outcome(result, f"adding partitions to topic {result.name}")
@@ -245,7 +245,7 @@ class Admin:
         for node_id, some in by_leader.items():
             # A leader that does not answer is replaced in the metadata sooner or later: the next round asks its heir.
             with suppress(ClusterUnreachable):
-                for chunk in _chunks(list(some), _PARTITIONS_PER_REQUEST):
+                for chunk in portions(list(some), _PARTITIONS_PER_REQUEST):
                     asked = {partition: some[partition] for partition in chunk}
                     settled += self._offsets_from(node_id, asked, read_committed)
         return settled
@@ -306,11 +306,6 @@ class Admin:
 
 def _api_versions_request() -> Any:
     return ApiVersionsRequest(client_software_name="sparkmirror", client_software_version=__version__, max_version=4)
-
-
-def _chunks(items: Sequence[_Item], size: int = _TOPICS_PER_REQUEST) -> Iterator[Sequence[_Item]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def _metadata_request(names: list[str] | None, create: bool = False) -> Any:

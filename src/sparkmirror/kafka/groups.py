@@ -19,6 +19,7 @@ from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import NO_ERROR, refusal
 from sparkmirror.kafka.group_answers import Committed, GroupListing, GroupOffsets
+from sparkmirror.kafka.portions import portions
 from sparkmirror.model import NO_EPOCH, TopicPartition
 
 _GROUP = 0
@@ -202,8 +203,7 @@ class GroupOffsetsClient:
         """Fills in what is not known yet; a coordinator that is only not there now is left for the next attempt."""
         unknown = [group for group in groups if group not in self._coordinators]
         failed: dict[str, SparkMirrorError] = {}
-        for start in range(0, len(unknown), self._groups_per_search):
-            some = unknown[start : start + self._groups_per_search]
+        for some in portions(unknown, self._groups_per_search):
             for group, found in zip(some, find_coordinators(self._admin, some), strict=False):
                 name = getattr(found, "key", None) or group
                 if found.error_code == NO_ERROR:
@@ -213,16 +213,16 @@ class GroupOffsetsClient:
                     failed[name] = refusal(found.error_code, self._admin.alias, doing, found.error_message)
         return failed
 
-    def _by_coordinator(self, groups: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    def _by_coordinator(self, groups: Iterable[str]) -> Iterator[tuple[int, Sequence[str]]]:
         homes: dict[int, list[str]] = defaultdict(list)
         for group in groups:
             if group in self._coordinators:
                 homes[self._coordinators[group]].append(group)
         for node_id, some in homes.items():
-            for start in range(0, len(some), self._groups_per_fetch):
-                yield node_id, some[start : start + self._groups_per_fetch]
+            for portion in portions(some, self._groups_per_fetch):
+                yield node_id, portion
 
-    def _fetch(self, node_id: int, groups: list[str]) -> Iterator[tuple[str, int, dict[TopicPartition, Committed]]]:
+    def _fetch(self, node_id: int, groups: Sequence[str]) -> Iterator[tuple[str, int, dict[TopicPartition, Committed]]]:
         answer = self._admin.connection.ask(partial(_fetch_request, groups), "reading groups' offsets", node_id)
         if not answer.groups:
             yield groups[0], answer.error_code or NO_ERROR, _offsets(answer.topics)

@@ -3,7 +3,7 @@
 Called by `sync.cluster_checks` and `sync.group_checks`. Without an authorizer everything is allowed, and said to be.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import NO_ERROR
 from sparkmirror.kafka.groups import find_coordinator, find_coordinators
+from sparkmirror.kafka.portions import portions
 
 Rights = frozenset[str]
 """Kafka's words: READ, WRITE, CREATE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, CLUSTER_ACTION …"""
@@ -51,7 +52,7 @@ def group_rights(admin: Admin, groups: Collection[str]) -> dict[str, Rights]:
     """On groups, whether or not they are there; those that are not ours to see have none. Raises ClusterError."""
     found: dict[str, Rights] = {}
     for node_id, names in _by_coordinator(admin, sorted(groups)).items():
-        for some in _portions(names, _GROUPS_PER_REQUEST):
+        for some in portions(names, _GROUPS_PER_REQUEST):
             answer = admin.connection.ask(partial(_groups_request, some), "reading permissions", node_id)
             found |= {one.group_id: _rights(one.authorized_operations) or frozenset() for one in answer.groups}
     return found
@@ -61,16 +62,12 @@ def _by_coordinator(admin: Admin, groups: Sequence[str]) -> dict[int, list[str]]
     """Without those that we may not see. A cluster's first group takes a moment: the topic of groups is made then."""
     at_once = _GROUPS_PER_REQUEST if admin.api_versions()[_FIND_COORDINATOR][1] >= _MANY_AT_ONCE else 1
     homes: dict[int, list[str]] = {}
-    for some in _portions(groups, at_once):
+    for some in portions(groups, at_once):
         for group, home in zip(some, find_coordinators(admin, some), strict=True):
             if home.error_code != _GROUP_AUTHORIZATION_FAILED:
                 node_id = home.node_id if home.error_code == NO_ERROR else find_coordinator(admin, group)
                 homes.setdefault(node_id, []).append(group)
     return homes
-
-
-def _portions(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    return (names[start : start + size] for start in range(0, len(names), size))
 
 
 def may_see_transactional_id(admin: Admin, transactional_id: str) -> bool:

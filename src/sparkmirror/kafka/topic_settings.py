@@ -9,6 +9,7 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import NO_ERROR, RequestRefused, refusal
+from sparkmirror.kafka.portions import portions
 
 _TOPIC = 2
 _SET = 0
@@ -36,8 +37,7 @@ def alter_topics(admin: Admin, changes: Mapping[str, Settings]) -> list[SparkMir
 
 def _alter(admin: Admin, changes: Sequence[tuple[str, Settings]]) -> dict[str, SparkMirrorError]:
     refused: dict[str, SparkMirrorError] = {}
-    for at in range(0, len(changes), _TOPICS_PER_REQUEST):
-        some = changes[at : at + _TOPICS_PER_REQUEST]
+    for some in portions(changes, _TOPICS_PER_REQUEST):
         answer = admin.connection.ask(partial(_request, some), "changing topic settings")
         for result in answer.responses:
             if result.error_code != NO_ERROR:

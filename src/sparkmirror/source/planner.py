@@ -9,7 +9,7 @@ with the program that started the query but options and Kafka. Owned by `source.
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -322,7 +322,7 @@ class Planner:
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_through(target) if fresh else {}
         gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}
-        self._forget_gone(partitions)
+        self._forget_gone(partitions, gone.values())
         changed = self._changed_counts(wanted)
         commands = [
             Assign(
@@ -368,13 +368,13 @@ class Planner:
             if time.monotonic() >= give_up_at:
                 return
 
-    def _forget_gone(self, partitions: list[TopicPartition]) -> None:
+    def _forget_gone(self, partitions: list[TopicPartition], gone: Iterable[list[TopicPartition]]) -> None:
         """Nothing is to be said of partitions that are not mirrored any more. A round later than their release: their
         task may still have told of them meanwhile.
         """
-        self._forget("partition", [(tp.topic, tp.partition) for tp in sorted(self._gone.difference(partitions))])
-        known = set().union(*self._assignment.values())
-        self._gone = known.difference(partitions)
+        if self._gone:
+            self._forget("partition", [(tp.topic, tp.partition) for tp in sorted(self._gone.difference(partitions))])
+        self._gone = set().union(*gone)
 
     def _forget(self, kind: str, names: Sequence[tuple[str | int, ...]]) -> None:
         if names:
