@@ -3,7 +3,6 @@
 import json
 import logging
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,14 +18,6 @@ from sparkmirror.status.records import FlowRecord, FlowState, PartitionState, en
 
 FLOW, ORDERS = FlowName("A", "B"), TopicPartition("orders", 3)
 log = logging.getLogger("sparkmirror.test")
-
-
-@pytest.fixture(autouse=True)
-def restore() -> Iterator[None]:
-    before, level, propagate = list(speech.log.handlers), speech.log.level, speech.log.propagate
-    yield
-    speech.log.handlers[:], speech.log.propagate = before, propagate
-    speech.log.setLevel(level)
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
