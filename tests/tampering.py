@@ -21,7 +21,11 @@ from sparkmirror.testing.kafka import KafkaCluster
 
 Change = Callable[[list[Record]], list[Record]]
 """What to do to the records of the batch that is tampered with."""
-_VANISH_SECONDS_MAX = 20.0
+_VANISH_SECONDS_MAX = 60.0
+_LEADER_SECONDS_MAX = 60.0
+_NO_LEADER_YET = (3, 6)
+"""UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER: nothing was written. A broker answers with its new metadata a
+moment before it leads the partitions of a new topic."""
 
 
 def batches_of(cluster: KafkaCluster, topic: str, partition: int) -> list[bytes]:
@@ -67,6 +71,14 @@ def append(client: Client, topic: str, partition: int, batches: Iterable[bytes])
 
 
 def _produce(link: Link, topic: str, partition: int, batch: bytes) -> None:
+    give_up_at = time.monotonic() + _LEADER_SECONDS_MAX
+    while (answer := _produce_once(link, topic, partition, batch)).error in _NO_LEADER_YET:
+        assert time.monotonic() < give_up_at, answer
+        time.sleep(0.05)
+    assert answer.error == 0, answer
+
+
+def _produce_once(link: Link, topic: str, partition: int, batch: bytes) -> wire.ProducedPartition:
     data = memoryview(bytearray(batch))
     stamp(data, 0, parse_header(data, 0), -1, -1, -1)
     link.correlation += 1
@@ -74,8 +86,8 @@ def _produce(link: Link, topic: str, partition: int, batch: bytes) -> None:
     header = wire.request_header(wire.PRODUCE, version, link.correlation, link.client_id)
     body = wire.encode_produce([wire.ProduceItem(topic, partition, data)])
     link.socket.sendall(b"".join(wire.frame(header, *body)))
-    answer = wire.decode_produce(version, memoryview(_receive(link)))
-    assert answer.partitions[0].error == 0, answer
+    (answer,) = wire.decode_produce(version, memoryview(_receive(link))).partitions
+    return answer
 
 
 def _receive(link: Link) -> bytes:
