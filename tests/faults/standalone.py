@@ -16,7 +16,8 @@ from sparkmirror.testing.ports import PortReservation
 LOOPBACK = "127.0.0.1"
 LOCAL = {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_PUBLIC_DNS": LOOPBACK}
 _WORKERS_MAX = 4
-_JOIN_SECONDS_MAX = 60
+_JOIN_SECONDS_MAX = 240
+_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
@@ -34,7 +35,7 @@ class Standalone:
         self._ports.__enter__()
         place = ["--host", LOOPBACK, "--port", str(self._ports.ports[0])]
         master = self._master = _Daemon(self._directory, "master", "master.Master", place, self._environment)
-        wait_until(lambda: "New state: ALIVE" in master.log, f"the master serves; it said {master.log}", 60)
+        wait_until(lambda: "New state: ALIVE" in master.log, "the master serves", _JOIN_SECONDS_MAX)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -75,7 +76,7 @@ class _Daemon:
         main = ["-cp", f"{home}/jars/*", f"org.apache.spark.deploy.{main_class}"]
         with self._log.open("wb") as log:
             self._child = subprocess.Popen(
-                ["java", "-Xmx256m", *java, *main, *arguments],
+                ["java", "-Xmx256m", *_QUICK_START, *java, *main, *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory,
                 env={**environment, **place}, start_new_session=True,
             )  # fmt: skip

@@ -62,11 +62,11 @@ class Loads:
 
 
 def load_between(before: PartitionRecord | None, latest: PartitionRecord) -> Load:
-    """The mean rate between two records of one task's epoch, else the one that was told."""
+    """The mean rate between two records of one attempt of a task, else the one that was told."""
     rate = latest.bytes_per_second
     if (
         before is not None
-        and (before.task, before.epoch) == (latest.task, latest.epoch)
+        and (before.task, before.epoch, before.producer_epoch) == (latest.task, latest.epoch, latest.producer_epoch)
         and latest.at_ms > before.at_ms
     ):
         rate = max(latest.bytes - before.bytes, 0) * 1000 / (latest.at_ms - before.at_ms)

@@ -1,7 +1,8 @@
 """What a flow's status topic says, folded: its state, tasks, partitions and jobs, and sums over them; pure.
 
-Fed by `status.bus`. Counters of tasks and partitions start anew with each epoch: those of finished epochs are added up,
-as far as they were seen. Who only sees what compaction has left takes the flow's own sums, which its process keeps.
+Fed by `status.bus`. Counters of tasks and partitions start anew with each epoch, and with each attempt of a task within
+one: those of finished ones are added up, as far as they were seen. Who only sees what compaction has left takes the
+flow's own sums, which its process keeps.
 """
 
 from collections.abc import Iterable, Mapping
@@ -160,7 +161,7 @@ class StatusBoard:
         before = self.tasks.get(record.task)
         if before is None or before.epoch != record.epoch:
             self._epochs += 1
-        if before is not None and before.epoch != record.epoch:
+        if before is not None and _attempt(before) != _attempt(record):
             self._finish(before)
         self.tasks[record.task] = record
 
@@ -175,7 +176,7 @@ class StatusBoard:
         before = self.partitions.get(where)
         if before is None or before.run != record.run:
             self._carried.pop(where, None)
-        elif (before.epoch, before.task) != (record.epoch, record.task):
+        elif _attempt(before) != _attempt(record):
             self._carried[where] = (before.records, before.bytes)
         records, size = self._carried.get(where, (0, 0))
         if records or size:
@@ -227,6 +228,11 @@ class StatusBoard:
             recent_latency=merged("recent_latency"),
             recent_transit=merged("recent_transit"),
         )
+
+
+def _attempt(told: TaskRecord | PartitionRecord) -> tuple[int, int, int]:
+    """Whose counters they are."""
+    return told.task, told.epoch, told.producer_epoch
 
 
 def _merged(columns: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

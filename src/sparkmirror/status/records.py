@@ -92,7 +92,8 @@ class FlowRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """What one task has done in its epoch: counters begin anew with each (`status.board` adds them up).
+    """What one attempt of a task has done in its epoch: counters begin anew with each (`status.board` adds them up).
+    Spark tries a task that failed again within its epoch; each attempt has a `producer_epoch` of its own.
 
     `behind_since_ms` is the produce time that the partition which is furthest behind has reached; None: none is
     behind. `latency` is from produce time to acknowledged by the target, `transit` from fetched to acknowledged, of
@@ -102,6 +103,7 @@ class TaskRecord:
     run: str
     task: int
     epoch: int
+    producer_epoch: int = -1
     generation: int = 0
     records: int = 0
     bytes: int = 0
@@ -134,8 +136,8 @@ class TaskRecord:
 class PartitionRecord:
     """One source partition. `offset` is the next one to mirror, `end` the source's high watermark as last fetched.
 
-    `records` and `bytes` count in the task's epoch, rates are over the time since the record before. `age_ms` is from
-    produce time to fetched, `latency_ms` from produce time to acknowledged.
+    `records` and `bytes` count in the attempt of the task, rates are over the time since the record before. `age_ms` is
+    from produce time to fetched, `latency_ms` from produce time to acknowledged.
     """
 
     topic: str
@@ -143,6 +145,7 @@ class PartitionRecord:
     run: str
     task: int
     epoch: int
+    producer_epoch: int = -1
     state: PartitionState = PartitionState.RUNNING
     reason: str = ""
     retry_at_ms: int | None = None

@@ -110,6 +110,7 @@ class Reports:
             "run": plan.run,
             "task": plan.task,
             "epoch": plan.epoch,
+            "producer_epoch": plan.producer_epoch,
             "state": state,
             "reason": reason,
             "retry_at_ms": self._tally.retry_at_ms.get(where) if state is PartitionState.FAILED else None,

@@ -27,7 +27,7 @@ _TIMES_AT: Final = 27
 
 
 class Tally:
-    """Counters of one task and epoch, and a meter for each of its partitions.
+    """Counters of one attempt of a task, and a meter for each of its partitions.
 
     `throttled_ms` and `source_throttled_ms` are pauses that brokers asked for by quota; `limited_ms` is how long the
     flow's own rate limits held partitions back. `touched` are the partitions of which there may be something to tell,
@@ -118,6 +118,7 @@ class Tally:
             "run": self._plan.run,
             "task": self._plan.task,
             "epoch": self._plan.epoch,
+            "producer_epoch": self._plan.producer_epoch,
             "beat": int(time.monotonic() / BEAT_SECONDS),
             "records": self.records,
             "bytes": self.bytes,

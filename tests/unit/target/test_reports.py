@@ -167,14 +167,21 @@ def test_clocks_that_differ_make_no_negative_latency(new_task: Callable[[int], T
     assert task.board.status().latency.total_ms == 0
 
 
-def test_counters_go_on_over_epochs_and_tasks(new_task: Callable[[int], Task]) -> None:
+@pytest.mark.parametrize(
+    "later",
+    [
+        PlanRow(1, "run", 2, 6, 7, 3, RingAddress(0, 0, 0, 0), 25, ()),
+        PlanRow(0, "run", 1, 5, 7, 4, RingAddress(0, 0, 0, 0), 25, ()),
+    ],
+    ids=["another task in another epoch", "the same task, tried again"],
+)
+def test_counters_go_on_over_epochs_tasks_and_attempts(new_task: Callable[[int], Task], later: PlanRow) -> None:
     first = new_task(1)
     first.arrive(ORDERS[0], 0, 1, first.now_ms)
     first.acknowledge(ORDERS[0], first.now_ms)
     first.tell()
     second = new_task(1)
-    second.board, second.plan = first.board, first.plan
-    later = PlanRow(1, "run", 2, 6, 7, 3, RingAddress(0, 0, 0, 0), 25, ())
+    second.board = first.board
     second.plan = second.tally._plan = later
     second.arrive(ORDERS[0], 1, 3, second.now_ms)
     second.acknowledge(ORDERS[0], second.now_ms, second.now_ms)
