@@ -64,7 +64,9 @@ class Job:
         look_seconds: float = LOOK_SECONDS,
         cost_share: float = _COST_SHARE,
         close: Callable[[], None] = lambda: None,
+        at_once: bool = False,
     ) -> None:
+        """The first round comes after a pause too, if not `at_once`."""
         self.report: Callable[[JobRecord], None] = lambda _: None
         self._record = JobRecord(name.partition(" ")[2], "")
         self._name = name
@@ -74,6 +76,7 @@ class Job:
         self._seconds_max = seconds_max
         self._look_seconds = look_seconds
         self._cost_share = cost_share
+        self._at_once = at_once
         self._work = work
         self._stopping = threading.Event()
         self._failing = False
@@ -90,7 +93,7 @@ class Job:
         self._stopping.set()
 
     def _run(self) -> None:
-        pause = self._pause(0.0, 0.0)
+        pause = 0.0 if self._at_once else self._pause(0.0, 0.0)
         while not self._stopping.wait(pause):
             began, began_cpu, reason = time.monotonic(), time.thread_time(), ""
             try:
@@ -161,12 +164,12 @@ class FlowSync:
     Called every few seconds; those that are due have their round.
     """
 
-    def __init__(self, flow: FlowConfig, told: Sequence[Round] = ()) -> None:
-        """`told` are the rounds that the person has heard of."""
+    def __init__(self, flow: FlowConfig, told: Round | None = None) -> None:
+        """`told` is a round that the person has heard of."""
         self._flow = flow
         self._syncs: list[_Paced] = []
         self._connections = ExitStack()
-        self._told = {sentence for one in told for sentence in _sentences(one)}
+        self._told = set(_sentences(told)) if told else set()
         self._changed: set[str] = set()
 
     @property

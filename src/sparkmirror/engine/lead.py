@@ -25,12 +25,19 @@ class Lead:
     def __init__(self, config: MirrorConfig, groups: Mapping[FlowName, SourceGroup]) -> None:
         self._groups = groups
         self._heartbeats = {flow.name: _heartbeats_of(config, flow) for flow in config.flows}
-        self._told: dict[FlowName, Sequence[Round]] = {}
+        self._told: dict[FlowName, Round] = {}
+        self._urgent: set[FlowName] = set()
         self._jobs: dict[FlowName, list[Job]] = {}
 
-    def note(self, flow: FlowConfig, rounds: Sequence[Round]) -> None:
-        """The flow's first rounds, which a person has heard of."""
-        self._told[flow.name] = rounds
+    def note(self, flow: FlowConfig, first: Round, *, are_more: bool) -> None:
+        """The flow's first round, which a person has heard of, and whether topics are still to be made."""
+        self._told[flow.name] = first
+        if are_more:
+            self._urgent.add(flow.name)
+
+    def begin(self, flows: Sequence[RunningFlow]) -> None:
+        """The queries have not begun: only the jobs of flows that lack topics do."""
+        self.tend([running for running in flows if running.flow.name in self._urgent])
 
     def tend(self, flows: Sequence[RunningFlow]) -> None:
         """To be called now and then."""
@@ -54,11 +61,16 @@ class Lead:
 
     def _start(self, running: RunningFlow) -> list[Job]:
         jobs, flow = [], running.flow
-        sync = FlowSync(flow, self._told.pop(flow.name, ()))
+        sync = FlowSync(flow, self._told.pop(flow.name, None))
         if sync.seconds_max is not None:
             name, look_seconds = f"{flow.name} topics", sync.look_seconds
             # Each sync of it has its own pace.
-            jobs.append(Job(name, sync.seconds_max, sync, look_seconds=look_seconds, cost_share=1.0, close=sync.close))
+            jobs.append(
+                Job(
+                    name, sync.seconds_max, sync, look_seconds=look_seconds, cost_share=1.0, close=sync.close,
+                    at_once=flow.name in self._urgent,
+                )
+            )  # fmt: skip
         if group := self._groups.get(flow.name):
             jobs.append(Job(f"{flow.name} group", flow.progress_group_commit_interval_ms / 1000, group))
         if interval := flow.canary_interval_seconds:

@@ -32,7 +32,7 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.loss import ENDS_THE_MIRROR
 from sparkmirror.status.records import FlowState
-from sparkmirror.sync.flow import sync_flow
+from sparkmirror.sync.flow import begin_flow, sync_flow
 from sparkmirror.sync.source_group_job import SourceGroup
 from sparkmirror.target.repartition import NO_TOPIC
 from sparkmirror.web.health import Health
@@ -81,6 +81,7 @@ class MirrorRun:
             self._flows = [self._running_flow(flow) for flow in self._config.flows]
             cleanup.enter_context(reporting([running.reporter for running in self._flows]))
             totals = [self._prepare(running) for running in self._flows]
+            self._lead.begin(self._flows)
             context = self._launch.wait(self._stop)
             if context is None:
                 return 0
@@ -160,10 +161,15 @@ class MirrorRun:
         if group := self._groups.get(flow.name):
             with open_admin(flow.target, "group") as target:
                 group.begin(target)
-        for one in (rounds := sync_flow(flow)):
+        if self._options.once:
+            rounds = sync_flow(flow)
+        else:
+            first, are_more = begin_flow(flow)
+            rounds = [first]
+            self._lead.note(flow, first, are_more=are_more)
+        for one in rounds:
             for sentence in (*one.plan.warnings, *one.failures):
                 log.warning("%s: %s", flow.name, sentence)
-        self._lead.note(flow, rounds)
 
     def _measure(self, flow: FlowConfig, source: Admin, ledger: LedgerReader) -> int:
         partitions = [

@@ -5,8 +5,8 @@ planner. Each command carries the run it is meant for, so that a new run is not 
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,8 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.policy.filters import compile_names
 from sparkmirror.source.plan import Assigned, TaskPlan
 
+ORDERED_MAX = 500
+"""So many partitions fit a record of the command topic."""
 ALL_TOPICS = ""
 """The pattern that selects every topic; an expression cannot be empty."""
 
@@ -198,6 +200,18 @@ def command_key(command: Command) -> bytes:
 def command_record(command: Command) -> tuple[bytes, bytes]:
     """Key and value as they are published."""
     return command_key(command), encode_command(command)
+
+
+def in_parts(orders: Iterable[Assign]) -> list[Assign]:
+    """Orders that fit a record each. A task's have a generation each: none displaces another."""
+    parts = []
+    for order in orders:
+        size = max(len(order.add), len(order.release), 1)
+        for number, start in enumerate(range(0, size, ORDERED_MAX)):
+            end = start + ORDERED_MAX
+            part = replace(order, add=order.add[start:end], release=order.release[start:end])
+            parts.append(replace(part, generation=order.generation + number, topics={} if number else order.topics))
+    return parts
 
 
 def ends_epoch(command: Command, share: Share | None) -> bool:

@@ -9,7 +9,7 @@ with the program that started the query but options and Kafka. Owned by `source.
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -24,7 +24,8 @@ from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import SHARING_GROUP, LedgerTopics, ledger_topics
 from sparkmirror.model import Position, Topic, TopicPartition
 from sparkmirror.source.balance import after_moves
-from sparkmirror.source.commands import Assign, Began, Share, command_record
+from sparkmirror.source.catalogue import Catalogue, Withheld, partitions_of
+from sparkmirror.source.commands import Assign, Began, Share, command_record, in_parts
 from sparkmirror.source.fence import stop_if_replaced, take_identity, take_over
 from sparkmirror.source.hand_over import HandOvers, by_new_task
 from sparkmirror.source.order_book import OrderBook
@@ -60,8 +61,10 @@ class Planner:
         self._ends: Mapping[TopicPartition, int] | None = None
         self._assignment: Assignment = {}
         self._generation = 0
-        self._counts: dict[str, int] = {}
         self._gone: set[TopicPartition] = set()
+        self._catalogue = Catalogue(flow)
+        self._withheld = Withheld(flow)
+        self._handed_out: Mapping[str, Topic] | None = None
         self._hand_overs = HandOvers(flow, run)
         self._balance_at = 0.0
         self._watcher: threading.Thread | None = None
@@ -85,18 +88,19 @@ class Planner:
         identities = take_over(self._flow, target, ledger, self._tasks)
         self._tell_began()
         positions = ledger.read_through(target)
-        wanted = self._wanted(source)
+        wanted = self._catalogue.read(source)
         partitions = self._own(wanted)
         if self._once:
             partitions = [tp for tp in partitions if tp in self.ends()]
         tasks = sorted(self._tasks)[: max(min(len(partitions), self._slots()), 1)]
         self._forget("task", [(task,) for task in sorted(self._assignment.keys() & self._tasks - set(tasks))])
+        partitions = self._ready(partitions, target)
         self._assignment = plan_assignment(partitions, tasks, self._assignment, {})
         used = (record.generation for record in ledger.view.records.values())
         self._generation = max(self._generation, *used, 0) + 1
         assigned = {item.partition: item for item in self._assigned(source, partitions, wanted, positions)}
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
-        counts = self._counts = {name: topic.partitions for name, topic in wanted.items()}
+        self._catalogue.changed_counts(wanted)
         plans = [
             TaskPlan(
                 task=task,
@@ -112,12 +116,14 @@ class Planner:
                 commands_from=commands_from,
                 limits=self._book.limits(),
                 orders=self._book.orders,
-                topics=counts,
+                topics=self._catalogue.counts,
                 share=self._book.share,
                 offsets_partitions=ledger.offsets_partitions,
             )
             for task, members in sorted(self._assignment.items())
         ]
+        self._put_back(partitions, assigned)
+        self._handed_out = wanted
         if plans and not self._once and (self._flow.refresh_topics_enabled or self._balances):
             self._start_watching()
         return plans
@@ -181,13 +187,13 @@ class Planner:
 
     def _own(self, topics: Mapping[str, Topic]) -> list[TopicPartition]:
         """The partitions that are this process's to mirror."""
-        return [tp for tp in _partitions(topics) if home_task(tp, self._flow.tasks_max) in self._tasks]
+        return [tp for tp in partitions_of(topics) if home_task(tp, self._flow.tasks_max) in self._tasks]
 
     def ends(self) -> Mapping[TopicPartition, int]:
         """Where a bounded run ends: the source's end offsets, fixed at the first call."""
         if self._ends is None:
             source, _, _ = self._clients()
-            self._ends = source.latest_offsets(_partitions(self._wanted(source)))
+            self._ends = source.latest_offsets(partitions_of(self._catalogue.read(source)))
         return self._ends
 
     def is_complete(self) -> bool:
@@ -258,12 +264,19 @@ class Planner:
         self._open = ExitStack()
         self._source = self._target = self._ledger = None
 
-    def _wanted(self, source: Admin) -> dict[str, Topic]:
-        return {
-            name: topic
-            for name, topic in source.list_topics().items()
-            if not topic.internal and self._flow.should_replicate(name)
-        }
+    def _ready(self, partitions: list[TopicPartition], target: Admin) -> list[TopicPartition]:
+        """Without those that are new and are not to be handed out yet."""
+        if self._once:
+            return partitions
+        held = {where for members in self._assignment.values() for where in members}
+        withheld = self._withheld.pick([tp for tp in partitions if tp not in held], target)
+        return [tp for tp in partitions if tp not in withheld]
+
+    def _put_back(self, partitions: Iterable[TopicPartition], assigned: Collection[TopicPartition]) -> None:
+        """Whose start is not known has no task, and is looked at again."""
+        if not self._once and (unknown := {tp for tp in partitions if tp not in assigned}):
+            self._withheld.rest(unknown)
+            self._assignment = {task: members - unknown for task, members in self._assignment.items()}
 
     def _assigned(
         self,
@@ -316,29 +329,28 @@ class Planner:
     def refresh(self) -> None:
         """One round: hand out partitions that are new, take back those that are gone."""
         source, target, ledger = self._clients()
-        wanted = self._wanted(source)
-        partitions = self._own(wanted)
+        wanted = self._catalogue.read(source)
+        if wanted is self._handed_out and not self._gone and not self._withheld:
+            return
+        partitions = self._ready(self._own(wanted), target)
         after = plan_assignment(partitions, self._assignment.keys(), self._assignment, self._hand_overs.rates)
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_through(target) if fresh else {}
         gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}
         self._forget_gone(partitions, gone.values())
-        changed = self._changed_counts(wanted)
+        changed = self._catalogue.changed_counts(wanted)
+        added = {task: self._assigned(source, fresh.get(task, []), wanted, positions) for task in after}
         commands = [
-            Assign(
-                self._run,
-                self._generation + 1,
-                task,
-                add=tuple(self._assigned(source, fresh.get(task, []), wanted, positions)),
-                release=tuple(gone.get(task, [])),
-                topics=changed,
-            )
+            Assign(self._run, self._generation + 1, task, tuple(added[task]), tuple(gone.get(task, [])), changed)
             for task in sorted(after)
-            if fresh.get(task) or gone.get(task) or changed
+            if added[task] or gone.get(task) or changed
         ]
         if commands:
             self._publish(commands)
         self._assignment = after
+        given = {item.partition for items in added.values() for item in items}
+        self._put_back((tp for members in fresh.values() for tp in members), given)
+        self._handed_out = wanted
 
     def balance(self) -> None:
         """One look at what partitions carry; moves those whose task bears too much, while all others go on."""
@@ -356,7 +368,7 @@ class Planner:
             source, target, ledger = self._clients()
             ledger.poll(_LEDGER_POLL_SECONDS)
             if released := self._hand_overs.take_released(ledger.view.records, time.monotonic()):
-                wanted, positions = self._wanted(source), ledger.read_through(target)
+                wanted, positions = self._catalogue.read(source), ledger.read_through(target)
                 self._publish(
                     [
                         Assign(
@@ -381,18 +393,7 @@ class Planner:
             gone = [(encode_key(kind, self._flow.name.source, *name), None) for name in names]
             publish(self._flow.target, self._topics.status, gone)
 
-    def _changed_counts(self, topics: Mapping[str, Topic]) -> dict[str, int]:
-        """Partitions of topics that have come, grown or gone: all tasks share rate limits by them."""
-        counts = {name: topic.partitions for name, topic in topics.items()}
-        changed = {name: count for name, count in counts.items() if self._counts.get(name) != count}
-        changed |= {name: 0 for name in self._counts if name not in counts}
-        self._counts = counts
-        return changed
-
     def _publish(self, commands: list[Assign]) -> None:
-        self._generation += 1
-        publish(self._flow.target, self._topics.commands, [command_record(command) for command in commands])
-
-
-def _partitions(topics: Mapping[str, Topic]) -> list[TopicPartition]:
-    return [TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
+        parts = in_parts(commands)
+        self._generation = max(part.generation for part in parts)
+        publish(self._flow.target, self._topics.commands, [command_record(part) for part in parts])

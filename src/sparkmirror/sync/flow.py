@@ -21,6 +21,8 @@ from sparkmirror.sync.configs import ConfigRules
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import TopicRules
 
+_FIRST_PARTITIONS_MAX = 250
+
 
 def topic_rules(flow: FlowConfig) -> TopicRules:
     """The flow's settings as the rules of the topic and the settings job."""
@@ -86,6 +88,18 @@ def sync_flow(flow: FlowConfig) -> list[Round]:
     """One round of all jobs, over connections of its own. Raises ClusterError if a cluster does not answer."""
     with open_admin(flow.source, "sync") as source, open_admin(flow.target, "sync") as target:
         return [run_round(sync) for sync in flow_syncs(flow, source, target)]
+
+
+def begin_flow(flow: FlowConfig) -> tuple[Round, bool]:
+    """Makes the topics that a flow's first records need, and says whether others are still to be made.
+
+    A broker takes a minute for ten thousand new partitions: where a job makes topics while the flow runs, it makes all
+    but the first. Settings and ACLs are the jobs' too. Raises ClusterError if a cluster does not answer.
+    """
+    with open_admin(flow.source, "sync") as source, open_admin(flow.target, "sync") as target:
+        partitions_max = _FIRST_PARTITIONS_MAX if flow.refresh_topics_enabled else None
+        sync = TopicSync(source, target, topic_rules(flow), partitions_max)
+        return run_round(sync), bool(sync.put_off)
 
 
 def _permitted(plan: Callable[[], Plan]) -> Plan:

@@ -1,6 +1,7 @@
 """The topic job of a flow: remote topics exist, with at least the source's partitions; observe, plan, apply.
 
-Run by the engine at start and again and again; the plan itself is `sync.topics`, pure.
+Run by the engine at start, when very many topics are not all made before the first record flows, and again and again;
+the plan itself is `sync.topics`, pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,15 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
 from sparkmirror.sync.change import Plan
 from sparkmirror.sync.configs import initial_settings
-from sparkmirror.sync.topics import BROKER_DEFAULT, AddPartitions, CreateTopic, TopicRules, TopicSnapshot, plan_topics
+from sparkmirror.sync.topics import (
+    BROKER_DEFAULT,
+    AddPartitions,
+    CreateTopic,
+    TopicRules,
+    TopicSnapshot,
+    beyond,
+    plan_topics,
+)
 
 
 class TopicSync:
@@ -19,13 +28,19 @@ class TopicSync:
 
     description = "creating and growing remote topics"
 
-    def __init__(self, source: Admin, target: Admin, rules: TopicRules) -> None:
+    def __init__(self, source: Admin, target: Admin, rules: TopicRules, new_partitions_max: int | None = None) -> None:
+        """With `new_partitions_max` a round makes only the first of the missing topics, as many as have so many."""
         self._source = source
         self._target = target
         self._rules = rules
+        self._new_partitions_max = new_partitions_max
+        self.put_off: Sequence[str] = ()
+        """Source topics that the last plan has left to a later round."""
 
     def plan(self) -> Plan:
-        return plan_topics(observe_topics(self._source, self._target, self._rules), self._rules)
+        seen = observe_topics(self._source, self._target, self._rules, self._new_partitions_max)
+        self.put_off = seen.put_off
+        return plan_topics(seen, self._rules)
 
     def apply(self, plan: Plan) -> Sequence[str]:
         """A topic that somebody else created in between is no failure; the next round looks at its partitions."""
@@ -44,7 +59,9 @@ class TopicSync:
         return failures
 
 
-def observe_topics(source: Admin, target: Admin, rules: TopicRules) -> TopicSnapshot:
+def observe_topics(
+    source: Admin, target: Admin, rules: TopicRules, new_partitions_max: int | None = None
+) -> TopicSnapshot:
     """Reads both clusters: topics of both, settings of those source topics that have no remote topic yet.
 
     Topics that the brokers mark internal are no candidates, as MirrorMaker lists topics without them.
@@ -53,11 +70,16 @@ def observe_topics(source: Admin, target: Admin, rules: TopicRules) -> TopicSnap
     on_source = {name: topic for name, topic in source.list_topics().items() if not topic.internal}
     mirrored = {name: topic for name, topic in on_source.items() if rules.is_mirrored(name)}
     left_out = tuple(sorted(name for name in on_source if rules.is_left_out(name)))
-    new = [name for name in mirrored if rules.remote_name(name) not in on_target]
+    new = sorted(name for name in mirrored if rules.remote_name(name) not in on_target)
+    put_off = () if new_partitions_max is None else beyond(mirrored, new, new_partitions_max)
+    for name in put_off:
+        del mirrored[name]
+    new = new[: len(new) - len(put_off)]
     described = source.describe_configs(new) if new else {}
     for name, entries in described.items():
         mirrored[name] = replace(mirrored[name], configs=initial_settings(entries, rules.configs))
-    return TopicSnapshot(mirrored, on_target, len(target.brokers()), frozenset(new) - described.keys(), left_out)
+    unreadable = frozenset(new) - described.keys()
+    return TopicSnapshot(mirrored, on_target, len(target.brokers()), unreadable, left_out, put_off)
 
 
 def new_topic(action: CreateTopic) -> NewTopic:

@@ -76,6 +76,7 @@ class TopicSnapshot:
 
     `source` holds mirrored topics only, with the configs that a new remote topic takes where it is missing;
     `unreadable` names topics whose configs could not be read. `target_brokers` is the number of live brokers there.
+    `put_off` are missing ones that a later round makes; they are not in `source`.
     """
 
     source: Mapping[str, Topic]
@@ -83,6 +84,17 @@ class TopicSnapshot:
     target_brokers: int
     unreadable: frozenset[str] = frozenset()
     left_out: tuple[str, ...] = ()
+    put_off: tuple[str, ...] = ()
+
+
+def beyond(topics: Mapping[str, Topic], new: Sequence[str], partitions_max: int) -> tuple[str, ...]:
+    """The end of `new` that goes beyond so many partitions; the first is never in it."""
+    total = 0
+    for at, name in enumerate(new):
+        total += topics[name].partitions
+        if at and total > partitions_max:
+            return tuple(new[at:])
+    return ()
 
 
 def plan_topics(seen: TopicSnapshot, rules: TopicRules) -> Plan:

@@ -62,6 +62,15 @@ def test_a_round_that_mostly_waits_is_soon_followed_by_the_next() -> None:
     job._thread.join(5)
 
 
+def test_a_job_with_work_left_over_begins_at_once() -> None:
+    begun = threading.Event()
+    job = Job("a->b topics", 600.0, begun.set, look_seconds=600.0, at_once=True)
+    job.start()
+    assert begun.wait(5)
+    job.stop()
+    job._thread.join(5)
+
+
 def a_flow() -> FlowConfig:
     lines = ["clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1", "A->B.enabled = true"]
     (flow,) = parse_config(parse_properties("\n".join(lines).encode(), "mm2"), (), ()).flows

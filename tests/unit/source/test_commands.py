@@ -25,6 +25,7 @@ from sparkmirror.source.commands import (
     decode_command,
     encode_command,
     ends_epoch,
+    in_parts,
 )
 from sparkmirror.source.plan import Assigned
 
@@ -143,3 +144,15 @@ def test_of_each_process_the_last_share_is_kept_by_a_compacted_topic() -> None:
     first, second = (Share("run", "p1", number, frozenset(), "m") for number in (1, 2))
     assert command_key(first) == command_key(second)
     assert len({command_key(one) for one in (first, Share("run", "p2", 1, frozenset(), "m"), Stop("run", "p1"))}) == 3
+
+
+def test_orders_for_very_many_partitions_come_in_parts_that_follow_each_other() -> None:
+    add = tuple(Assigned(TopicPartition("orders", number), 0) for number in range(1001))
+    release = tuple(TopicPartition("old", number) for number in range(501))
+    whole = [Assign("r", 7, 0, add, release, {"orders": 1001}), Assign("r", 7, 1, topics={"orders": 1001})]
+    parts = in_parts(whole)
+    assert [(part.task, part.generation) for part in parts] == [(0, 7), (0, 8), (0, 9), (1, 7)]
+    assert tuple(item for part in parts for item in part.add) == add
+    assert tuple(where for part in parts for where in part.release) == release
+    assert [bool(part.topics) for part in parts] == [True, False, False, True]
+    assert len({command_key(part) for part in parts}) == 4

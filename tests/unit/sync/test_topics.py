@@ -7,7 +7,7 @@ import pytest
 
 from sparkmirror.model import Topic
 from sparkmirror.sync.change import Change, Plan, describe_change, render_plan
-from sparkmirror.sync.topics import AddPartitions, CreateTopic, TopicRules, TopicSnapshot, plan_topics
+from sparkmirror.sync.topics import AddPartitions, CreateTopic, TopicRules, TopicSnapshot, beyond, plan_topics
 
 RULES = TopicRules(is_mirrored=lambda name: True, remote_name=lambda name: f"A.{name}")
 
@@ -40,6 +40,16 @@ def snapshot(source: list[Topic], target: list[Topic] | None = None, brokers: in
 )
 def test_plan(source: list[Topic], target: list[Topic], expected: tuple[Change, ...]) -> None:
     assert plan_topics(snapshot(source, target), RULES) == Plan(expected)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "later"),
+    [((100, 100, 50), ""), ((100, 100, 51, 1), "cd"), ((900, 1), "b"), ((900,), ""), ((), "")],
+    ids=["all at once", "the last ones later", "one large topic alone", "never none", "nothing"],
+)
+def test_of_very_many_new_topics_some_are_made_later(sizes: tuple[int, ...], later: str) -> None:
+    topics = {name: topic(name, size) for name, size in zip("abcd", sizes, strict=False)}
+    assert "".join(beyond(topics, sorted(topics), 250)) == later
 
 
 def test_a_new_topic_takes_the_settings_it_is_given() -> None:
