@@ -27,6 +27,7 @@ class Job:
 
     `far` is `source` or `target` where that side is reached over the long link.
     `settings` are lines for SparkMirror alone. `tasks` is `tasks.max`; 0 stands for what the contestant has elsewhere.
+    With several `flows` each has a source alias and a topic of its own, all to one target: `numbered` names them.
     """
 
     source: KafkaCluster
@@ -38,6 +39,14 @@ class Job:
     far: str = ""
     settings: tuple[tuple[str, str], ...] = ()
     tasks: int = 0
+    flows: int = 1
+
+    @property
+    def numbered(self) -> tuple[tuple[str, str], ...]:
+        """Source alias and topic of each flow."""
+        if self.flows == 1:
+            return ((self.alias, self.topic),)
+        return tuple((f"{self.alias}-{number}", f"{self.topic}-{number}") for number in range(self.flows))
 
     @property
     def target_topic(self) -> str:
@@ -62,18 +71,19 @@ def render_properties(values: Mapping[str, object]) -> str:
 
 
 def common_properties(job: Job) -> dict[str, object]:
-    """What both mirrors are told: two clusters, one flow, one topic."""
-    values: dict[str, object] = {"clusters": f"{job.alias}, t"}
-    for side, alias, cluster in (("source", job.alias, job.source), ("target", "t", job.target)):
+    """What both mirrors are told: two clusters, one flow, one topic; or several flows from one source, as of many."""
+    values: dict[str, object] = {"clusters": ", ".join([*(alias for alias, _ in job.numbered), "t"])}
+    sources = [("source", alias, job.source) for alias, _ in job.numbered]
+    for side, alias, cluster in (*sources, ("target", "t", job.target)):
         near = cluster.bootstrap_servers_tls if job.tls else cluster.bootstrap_servers
         values[f"{alias}.bootstrap.servers"] = cluster.bootstrap_servers_far if job.far == side else near
         if job.tls:
             values[f"{alias}.security.protocol"] = "SSL"
             values[f"{alias}.ssl.truststore.type"] = "PEM"
             values[f"{alias}.ssl.truststore.location"] = cluster.ca_file
+    for alias, topic in job.numbered:
+        values |= {f"{alias}->t.enabled": "true", f"{alias}->t.topics": topic}
     return values | {
-        f"{job.alias}->t.enabled": "true",
-        "topics": job.topic,
         "replication.factor": job.replication_factor,
         "offset.storage.replication.factor": job.replication_factor,
     }
@@ -84,7 +94,7 @@ def mirror_maker_properties(job: Job, extra: Mapping[str, object]) -> dict[str, 
     return {
         **common_properties(job),
         "tasks.max": job.tasks or MIRROR_MAKER_TASKS,
-        f"t->{job.alias}.enabled": "false",
+        **{f"t->{alias}.enabled": "false" for alias, _ in job.numbered},
         "emit.heartbeats.enabled": "false",
         "emit.checkpoints.enabled": "false",
         "emit.offset-syncs.enabled": "false",

@@ -11,10 +11,12 @@ from bench.contestants import Contestant, Job
 from bench.loading import create_topic
 from bench.process_tree import own_cpu_seconds, pss_bytes, spent_between
 from bench.running import Mirror
+from sparkmirror.config.flows import load_config
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.model import TopicPartition
+from sparkmirror.sync.flow import sync_flow
 from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -54,6 +56,8 @@ class Crowd:
     new_topic_seconds: float
     idle_cores: float
     idle_bytes: int
+    sync_seconds: float | None = None
+    """Of SparkMirror: one round of topics, settings and ACLs over connections of its own, beside the running mirror."""
 
 
 def create_crowd(cluster: KafkaCluster, size: Size) -> None:
@@ -90,7 +94,9 @@ def measure_crowd(contestant: Contestant, job: Job, size: Size, directory: Path,
                 cpu, at = own_cpu_seconds(mirror.pid), time.monotonic()
                 time.sleep(size.idle_seconds)
                 idle = spent_between(cpu, own_cpu_seconds(mirror.pid)) / (time.monotonic() - at)
-                return Crowd(size, first, whole, again, new, idle, pss_bytes(mirror.pid))
+                memory = pss_bytes(mirror.pid)
+                sync = _sync_seconds(Path(command[-1])) if Path(command[0]).name == "sparkmirror" else None
+                return Crowd(size, first, whole, again, new, idle, memory, sync)
     finally:
         delete_traces(job.target, job.alias)
 
@@ -102,6 +108,13 @@ def _new_topic_seconds(admin: Admin, job: Job, mirror: Mirror) -> float:
     _produce(job.source, [name], 1)
     began = time.monotonic()
     return _wait(admin, [TopicPartition(f"{job.alias}.{name}", 0)], 1, mirror) - began
+
+
+def _sync_seconds(file: Path) -> float:
+    (flow,) = load_config(file).flows
+    began = time.monotonic()
+    sync_flow(flow)
+    return time.monotonic() - began
 
 
 def _names(size: Size) -> list[str]:

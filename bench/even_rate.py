@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -25,12 +27,21 @@ _BURSTS_A_SECOND = 50
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How the same load is laid out: `records_per_second` over `partitions`, by `tasks`."""
+    """How the same load is laid out: `records_per_second` over `partitions`, by `tasks`.
+
+    With several `flows` in one process each has a topic with so many partitions, so many tasks, and its share of the
+    records.
+    """
 
     partitions: int
     tasks: int
     records_per_second: int = 5000
     seconds: float = 15.0
+    flows: int = 1
+
+    def __str__(self) -> str:
+        several = f"{self.flows} flows of " if self.flows > 1 else ""
+        return f"{several}{self.partitions} partitions, {self.tasks} tasks"
 
     def quick(self) -> "Shape":
         return replace(self, seconds=3.0)
@@ -39,12 +50,16 @@ class Shape:
 SHAPES = (
     *(Shape(partitions, 2) for partitions in (1, 8, 64, 1024)),
     *(Shape(64, tasks) for tasks in (1, 4, 16, 64)),
+    Shape(8, 1, flows=10),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """`cores` of the mirror's whole process tree while `records_per_second` came through; memory at the end."""
+    """`cores` of the mirror's whole process tree while `records_per_second` came through; memory at the end.
+
+    `start_seconds` is to the first record of the last flow to begin.
+    """
 
     shape: Shape
     records_per_second: float
@@ -55,19 +70,26 @@ class Spent:
 
 def measure_even_rate(contestant: Contestant, job: Job, shape: Shape, directory: Path, guard: Guard) -> Spent:
     """Start, warm up, measure. Raises SparkMirrorError when records do not come through."""
-    create_topic(job.source, job.topic, partitions=shape.partitions)
-    command = contestant.prepare(replace(job, tasks=shape.tasks), directory)
-    writer = RatedWriter(job.source.bootstrap_servers, job.topic, shape)
-    ends = EndOffsets(job.target.bootstrap_servers, job.target_topic, shape.partitions)
+    job = replace(job, tasks=shape.tasks, flows=shape.flows)
+    for _, topic in job.numbered:
+        create_topic(job.source, topic, partitions=shape.partitions)
+    command = contestant.prepare(job, directory)
+    writer = RatedWriter(job.source.bootstrap_servers, [topic for _, topic in job.numbered], shape)
+    copies = [f"{alias}.{topic}" for alias, topic in job.numbered]
     try:
-        with ends, Mirror(command, directory / f"{job.alias}.log", guard) as mirror, writer:
-            ends.wait(1, mirror.check, seconds_max=START_SECONDS_MAX, stall_seconds_max=START_SECONDS_MAX)
+        with (
+            _ends(job, copies, shape) as ends,
+            Mirror(command, directory / f"{job.alias}.log", guard) as mirror,
+            writer,
+        ):
+            for end in ends:
+                end.wait(1, mirror.check, seconds_max=START_SECONDS_MAX, stall_seconds_max=START_SECONDS_MAX)
             start_seconds = time.monotonic() - mirror.started_at
             time.sleep(shape.seconds)
-            cpu, at, before = own_cpu_seconds(mirror.pid), time.monotonic(), ends.total()
+            cpu, at, before = own_cpu_seconds(mirror.pid), time.monotonic(), _total(ends)
             time.sleep(shape.seconds)
             spent, took = spent_between(cpu, own_cpu_seconds(mirror.pid)), time.monotonic() - at
-            came = ends.total() - before
+            came = _total(ends) - before
             mirror.check()
             if came < 0.9 * shape.records_per_second * took:
                 raise SparkMirrorError(
@@ -75,16 +97,28 @@ def measure_even_rate(contestant: Contestant, job: Job, shape: Shape, directory:
                 )
             return Spent(shape, came / took, spent / took, pss_bytes(mirror.pid), start_seconds)
     finally:
-        delete_topics(job.source, lambda name: name == job.topic)
+        delete_topics(job.source, lambda name: name in {topic for _, topic in job.numbered})
+        delete_topics(job.target, lambda name: name in copies)
         delete_traces(job.target, job.alias)
+
+
+@contextmanager
+def _ends(job: Job, topics: Sequence[str], shape: Shape) -> Iterator[list[EndOffsets]]:
+    with ExitStack() as opened:
+        servers = job.target.bootstrap_servers
+        yield [opened.enter_context(EndOffsets(servers, topic, shape.partitions)) for topic in topics]
+
+
+def _total(ends: Sequence[EndOffsets]) -> int:
+    return sum(end.total() for end in ends)
 
 
 class RatedWriter:
     """Writes while the block runs, in bursts, partition by partition in turn."""
 
-    def __init__(self, servers: str, topic: str, shape: Shape) -> None:
+    def __init__(self, servers: str, topics: Sequence[str], shape: Shape) -> None:
         self._producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "log_level": 0})
-        self._topic = topic
+        self._places = [(topic, number) for number in range(shape.partitions) for topic in topics]
         self._shape = shape
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._write, name="even-rate", daemon=True)
@@ -106,7 +140,6 @@ class RatedWriter:
             if self._done.wait(max(0.0, started + burst / _BURSTS_A_SECOND - time.monotonic())):
                 return
             for number in range(burst * size, burst * size + size):
-                self._producer.produce(
-                    self._topic, values[number % len(values)], partition=number % self._shape.partitions
-                )
+                topic, partition = self._places[number % len(self._places)]
+                self._producer.produce(topic, values[number % len(values)], partition=partition)
             self._producer.poll(0)

@@ -181,8 +181,7 @@ class Benchmark:
                 job = self._job(contestant, None, f"bench-shape-{self.runs}")
                 outcome = self._try(partial(measure_even_rate, contestant, job, wanted, self.directory, self.guard))
                 self.shapes.append(ShapeRow(contestant.title, wanted, outcome))
-                self.plan.say(f"{wanted.partitions} partitions, {wanted.tasks} tasks, {contestant.title}: "
-                              f"{describe_spent(outcome)}")  # fmt: skip
+                self.plan.say(f"{wanted}, {contestant.title}: {describe_spent(outcome)}")
 
     def _run_crowd(self) -> None:
         size = QUICK_CROWD if self.plan.quick else CrowdSize()
@@ -271,6 +270,7 @@ def describe_crowd(outcome: Crowd | str) -> str:
         f"first record {outcome.first_seconds:.1f} s, all {outcome.all_seconds:.1f} s, second start "
         f"{outcome.again_seconds:.1f} s, new topic {outcome.new_topic_seconds:.1f} s, idle "
         f"{outcome.idle_cores * 100:.1f} % of a core, {outcome.idle_bytes / 1e6:,.0f} MB"
+        + (f", a sync round {outcome.sync_seconds:.1f} s" if outcome.sync_seconds is not None else "")
     )
 
 

@@ -22,7 +22,7 @@ EXACTLY_ONCE_P99_MS_MAX = 250.0
 """The default commit interval and 50 ms; the probe reads what is committed."""
 START_SECONDS_MAX = 8.0
 IDLE_CORES_MAX = 0.03
-CROWD_MAX = {"start_seconds": 20.0, "idle_cores": 0.05, "bytes": 1.2e9, "new_topic_seconds": 5.0}
+CROWD_MAX = {"start_seconds": 20.0, "idle_cores": 0.05, "bytes": 1.2e9, "new_topic_seconds": 5.0, "sync_seconds": 10.0}
 """What is asked with 1,000 topics of 10 partitions."""
 
 
@@ -170,6 +170,8 @@ def _judge_crowd(results: Results) -> Iterable[Verdict]:
         yield _at_most(f"{many}: idle, cores", crowd.idle_cores, CROWD_MAX["idle_cores"])
         yield _at_most(f"{many}: memory, GB", crowd.idle_bytes / 1e9, CROWD_MAX["bytes"] / 1e9)
         yield _at_most(f"{many}: a new topic, seconds", crowd.new_topic_seconds, CROWD_MAX["new_topic_seconds"])
+        if crowd.sync_seconds is not None:
+            yield _at_most(f"{many}: a round of all syncs, seconds", crowd.sync_seconds, CROWD_MAX["sync_seconds"])
 
 
 def _at_least(subject: str, value: float, bound: float) -> Verdict:
@@ -280,15 +282,16 @@ def render_crowds(rows: Sequence[CrowdRow]) -> str:
     if not rows:
         return ""
     head = ["Very many partitions", "topics", "partitions", "first record s", "all records s", "second start s",
-            "new topic s", "idle % of a core", "PSS MB"]  # fmt: skip
+            "new topic s", "idle % of a core", "PSS MB", "sync round s"]  # fmt: skip
     return render_table(head, [_crowd_cells(row) for row in rows])
 
 
 def _crowd_cells(row: CrowdRow) -> list[str]:
     crowd = row.outcome
     if isinstance(crowd, str):
-        return [row.title, "failed", *[""] * 7]
+        return [row.title, "failed", *[""] * 8]
     seconds = (crowd.first_seconds, crowd.all_seconds, crowd.again_seconds, crowd.new_topic_seconds)
+    sync = "" if crowd.sync_seconds is None else f"{crowd.sync_seconds:.1f}"
     return [
         row.title,
         f"{crowd.size.topics:,}",
@@ -296,6 +299,7 @@ def _crowd_cells(row: CrowdRow) -> list[str]:
         *(f"{number:.1f}" for number in seconds),
         f"{crowd.idle_cores * 100:.1f}",
         f"{crowd.idle_bytes / 1e6:,.0f}",
+        sync,
     ]
 
 
@@ -303,13 +307,14 @@ def render_shapes(rows: Sequence[ShapeRow]) -> str:
     """The same rate over more and more partitions and tasks."""
     if not rows:
         return ""
-    head = ["Even rate", "partitions", "tasks", "records/s", "% of a core", "PSS MB", "start s"]
+    head = ["Even rate", "flows", "partitions", "tasks", "records/s", "% of a core", "PSS MB", "start s"]
     return render_table(head, [_shape_cells(row) for row in rows])
 
 
 def _shape_cells(row: ShapeRow) -> list[str]:
     spent = row.outcome
-    shape = [row.title, f"{row.shape.partitions:,}", str(row.shape.tasks)]
+    flows = row.shape.flows
+    shape = [row.title, str(flows), f"{flows * row.shape.partitions:,}", str(flows * row.shape.tasks)]
     if isinstance(spent, str):
         return [*shape, "failed", *[""] * 3]
     return [*shape, f"{spent.records_per_second:,.0f}", f"{spent.cores * 100:.0f}", f"{spent.bytes / 1e6:,.0f}",
@@ -327,7 +332,7 @@ def _render_failures(results: Results) -> str:
     copies = [((row.title, row.workload.name, row.variant), row.outcome) for row in results.copies]
     flows: list[tuple[tuple[str, ...], object]] = [((row.title, "running flow"), row.outcome) for row in results.steady]
     flows += [((row.title, "very many partitions"), row.outcome) for row in results.crowds]
-    flows += [((row.title, f"{row.shape.partitions} partitions"), row.outcome) for row in results.shapes]
+    flows += [((row.title, str(row.shape)), row.outcome) for row in results.shapes]
     flows += [(("sparkmirror verify", row.workload.name), row.outcome) for row in results.verified]
     every = [(", ".join(filter(None, names)), outcome) for names, outcome in (*copies, *flows)]
     failures = [f"{subject} failed:\n\n```\n{text}\n```" for subject, text in every if isinstance(text, str)]

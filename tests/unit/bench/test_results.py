@@ -1,8 +1,11 @@
 """Ratios, goals and tables from measurements."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from bench.contestants import Job, common_properties, render_properties
 from bench.copying import Copy
 from bench.crowd import Crowd, Size
 from bench.even_rate import Shape, Spent
@@ -25,6 +28,10 @@ from bench.results import (
 from bench.steady import Steady
 from bench.verifying import Verified
 from bench.workloads import WORKLOADS
+
+from sparkmirror.config.flows import parse_config
+from sparkmirror.config.properties import parse_properties
+from sparkmirror.testing.kafka import KafkaCluster
 
 A = WORKLOADS["a"]
 
@@ -146,24 +153,36 @@ def test_over_a_long_link_the_rate_is_judged_against_both_mirrors_and_a_plain_so
 
 
 def test_very_many_partitions_are_judged_for_our_own_mirror_alone() -> None:
-    ours = Crowd(Size(), 25.0, 60.0, 9.0, 4.0, 0.04, 1_300_000_000)
-    theirs = replace(ours, first_seconds=99.0)
+    ours = Crowd(Size(), 25.0, 60.0, 9.0, 4.0, 0.04, 1_300_000_000, 8.0)
+    theirs = replace(ours, first_seconds=99.0, sync_seconds=None)
     found = Results((), (), {}, crowds=(CrowdRow(DEFAULT, "MM2", theirs), CrowdRow(SPARK, "us", ours)))
     assert verdicts(found) == {
         "1,000 topics: first record, seconds from start": ("25", False),
         "1,000 topics: idle, cores": ("0.04", True),
         "1,000 topics: memory, GB": ("1.3", False),
         "1,000 topics: a new topic, seconds": ("4", True),
+        "1,000 topics: a round of all syncs, seconds": ("8", True),
     }
-    assert "| us | 1,000 | 10,000 | 25.0 | 60.0 | 9.0 | 4.0 | 4.0 | 1,300 |" in render_results(found)
+    assert "| us | 1,000 | 10,000 | 25.0 | 60.0 | 9.0 | 4.0 | 4.0 | 1,300 | 8.0 |" in render_results(found)
+    assert "| MM2 | 1,000 | 10,000 | 99.0 | 60.0 | 9.0 | 4.0 | 4.0 | 1,300 |  |" in render_results(found)
 
 
 def test_an_even_rate_shows_what_each_layout_costs() -> None:
     rows = (
         ShapeRow("us", Shape(8, 2), Spent(Shape(8, 2), 5000.0, 0.25, 900_000_000, 6.0)),
-        ShapeRow("MM2", Shape(8, 2), "it did not start"),
+        ShapeRow("MM2", Shape(8, 1, flows=10), "it did not start"),
     )
     text = render_results(Results((), (), {}, shapes=rows))
-    assert "| us | 8 | 2 | 5,000 | 25 | 900 | 6.0 |" in text
-    assert "| MM2 | 8 | 2 | failed |  |  |  |" in text
-    assert "it did not start" in text
+    assert "| us | 1 | 8 | 2 | 5,000 | 25 | 900 | 6.0 |" in text
+    assert "| MM2 | 10 | 80 | 10 | failed |  |  |  |" in text
+    assert "MM2, 10 flows of 8 partitions, 1 tasks failed:\n\n```\nit did not start" in text
+
+
+def test_ten_flows_of_a_process_have_a_source_and_a_topic_each() -> None:
+    cluster = cast(KafkaCluster, SimpleNamespace(bootstrap_servers="a:1", bootstrap_servers_tls="", size=1))
+    job = Job(cluster, cluster, "spark-3", "shape", flows=10)
+    text = render_properties(common_properties(job))
+    (_, *flows) = parse_config(parse_properties(text.encode(), "mm2"), (), ()).flows
+    assert [str(flow.name) for flow in flows] == [f"spark-3-{number}->t" for number in range(1, 10)]
+    assert all(flow.should_replicate(f"shape-{number}") for number, flow in enumerate(flows, 1))
+    assert not flows[0].should_replicate("shape-2")
