@@ -1,6 +1,10 @@
-"""ACLs of topics on one cluster: describe, create, delete (KIP-140, KIP-290). Called by `sync.acl_job`."""
+"""ACLs of topics on one cluster: describe, create, delete (KIP-140, KIP-290).
 
-from collections.abc import Sequence
+Called by `sync.acl_job`, and by `sync.failover_run`, which waits until all brokers go by a change.
+"""
+
+import time
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,15 +27,16 @@ _TOPIC = 2
 _ANY = 1
 _SECURITY_DISABLED = 54
 _BINDINGS_PER_REQUEST = 500
+_PAUSE_SECONDS = 0.05
 
 
-def describe_acls(admin: Admin) -> set[AclBinding] | None:
-    """All bindings of topics, whatever their pattern; None where the cluster has no authorizer.
+def describe_acls(admin: Admin, node_id: int | None = None) -> set[AclBinding] | None:
+    """All bindings of topics, whatever their pattern, that one broker knows; None where it has no authorizer.
 
     Raises AuthorizationFailed without the permission Describe on the cluster.
     """
     doing = "reading ACLs"
-    answer = admin.connection.ask(_describe_request, doing)
+    answer = admin.connection.ask(_describe_request, doing, node_id)
     if answer.error_code == _SECURITY_DISABLED:
         return None
     if answer.error_code != NO_ERROR:
@@ -69,6 +74,28 @@ def delete_acls(admin: Admin, bindings: Sequence[AclBinding]) -> dict[AclBinding
         for binding, result in zip(some, answer.filter_results, strict=True):
             outcome[binding] = _outcome(admin, result, f"removing the ACL {binding}")
     return outcome
+
+
+def await_acls(admin: Admin, there: Collection[AclBinding] = (), gone: Collection[AclBinding] = ()) -> None:
+    """Returns when every live broker goes by a change: each learns of it by itself, and until then by what was before.
+
+    Raises SparkMirrorError naming who does not within `request.timeout.ms`.
+    """
+    ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
+    brokers = set(admin.brokers())
+    while behind := sorted(node_id for node_id in brokers if not _knows(admin, node_id, there, gone)):
+        late = time.monotonic() + _PAUSE_SECONDS > ends_at
+        if late or admin.connection.wait(_PAUSE_SECONDS):
+            raise SparkMirrorError(
+                f"Cluster {admin.alias}: brokers {', '.join(map(str, behind))} do not go by the changed ACLs yet.",
+                "Run it again: what is done already is not done twice.",
+            )
+        brokers = set(behind) & set(admin.brokers())
+
+
+def _knows(admin: Admin, node_id: int, there: Collection[AclBinding], gone: Collection[AclBinding]) -> bool:
+    known = describe_acls(admin, node_id) or set()
+    return known >= set(there) and not known & set(gone)
 
 
 _OPERATIONS = frozenset(int(operation) for operation in ACLOperation if operation > _ANY)

@@ -38,17 +38,26 @@ def transactional_id(connector: Connector, task: int) -> str:
 def used_tasks(admin: Admin, connector: Connector) -> set[int]:
     """Tasks whose transactional id the coordinators know: MirrorMaker's, and our own of earlier runs (KIP-664).
 
-    Only those that our principal may describe. Raises ClusterUnreachable when a broker does not answer.
+    Only those that our principal may describe. A coordinator that has just started loads them first, and is waited for:
+    what it does not name would not be fenced. Raises ClusterUnreachable when a broker does not answer, RequestRefused
+    when one does not come to know them within `request.timeout.ms`.
     """
     prefix = transactional_id(connector, 0)[:-1]
-    found: set[int] = set()
-    for node_id in admin.brokers():
-        doing = "listing transactional ids"
+    names = [name for node_id in admin.brokers() for name in _transactional_ids(admin, node_id)]
+    numbers = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+    return {int(number) for number in numbers if number.isdecimal()}
+
+
+def _transactional_ids(admin: Admin, node_id: int) -> list[str]:
+    doing = "listing transactional ids"
+    ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
+    while True:
         answer = admin.connection.ask(_list_request, doing, node_id)
-        names = [state.transactional_id for state in answer.transaction_states]
-        numbers = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-        found |= {int(number) for number in numbers if number.isdecimal()}
-    return found
+        if answer.error_code == NO_ERROR:
+            return [state.transactional_id for state in answer.transaction_states]
+        late = time.monotonic() + _PAUSE_SECONDS > ends_at
+        if answer.error_code not in _PASSING or late or admin.connection.wait(_PAUSE_SECONDS):
+            raise refusal(answer.error_code, admin.alias, doing)
 
 
 def _list_request() -> Any:

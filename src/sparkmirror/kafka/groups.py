@@ -38,9 +38,17 @@ class GroupIsActive(ClusterError):
 
 
 def has_members(admin: Admin, group: str) -> bool:
-    """Whether the group has live members. Raises ClusterError."""
-    found = list_groups(admin).get(group)
-    return found is not None and found.is_active
+    """Whether the group has live members; a coordinator that has just started and loads them is waited for.
+
+    Raises ClusterError.
+    """
+    for node_id in admin.brokers():
+        answer = _listed(admin, node_id, admin.connection.settings.request_timeout_seconds)
+        if answer.error_code != NO_ERROR:
+            raise refusal(answer.error_code, admin.alias, "listing groups")
+        if any(one.is_active for one in _listings(answer) if one.name == group):
+            return True
+    return False
 
 
 def list_members(admin: Admin, group: str) -> list[str]:
@@ -76,17 +84,33 @@ def find_coordinator(admin: Admin, group: str) -> int:
 
 
 def list_groups(admin: Admin) -> dict[str, GroupListing]:
-    """All groups of the cluster, as their coordinators have them now. Raises ClusterError."""
+    """All groups of the cluster, as their coordinators have them now; those of one that is loading may be missing.
+
+    Raises ClusterError.
+    """
     groups: dict[str, GroupListing] = {}
     for node_id in admin.brokers():
-        answer = admin.connection.ask(lambda: ListGroupsRequest(max_version=5), "listing groups", node_id)
+        answer = _listed(admin, node_id, _PATIENCE_SECONDS)
         if answer.error_code not in _PASSING | {NO_ERROR}:
             raise refusal(answer.error_code, admin.alias, "listing groups")
-        for group in answer.groups:
-            groups[group.group_id] = GroupListing(
-                group.group_id, group.protocol_type or "", group.group_state or "", group.group_type or ""
-            )
+        groups |= {one.name: one for one in _listings(answer)}
     return groups
+
+
+def _listed(admin: Admin, node_id: int, patience_seconds: float) -> Any:
+    """A broker's answer, which may have an error code; a passing one only when patience is at its end."""
+    ends_at = time.monotonic() + patience_seconds
+    while True:
+        answer = admin.connection.ask(lambda: ListGroupsRequest(max_version=5), "listing groups", node_id)
+        late = time.monotonic() + _PAUSE_SECONDS > ends_at
+        if answer.error_code not in _PASSING or late or admin.connection.wait(_PAUSE_SECONDS):
+            return answer
+
+
+def _listings(answer: Any) -> Iterator[GroupListing]:
+    for group in answer.groups:
+        kind, state = group.group_type or "", group.group_state or ""
+        yield GroupListing(group.group_id, group.protocol_type or "", state, kind)
 
 
 def read_group_offsets(admin: Admin, group: str) -> GroupOffsets:

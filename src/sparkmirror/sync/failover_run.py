@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls
+from sparkmirror.kafka.acls import await_acls, create_acls, delete_acls, describe_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
@@ -26,7 +26,7 @@ _SHOWN_MAX = 5
 
 
 class Fence:
-    """Denies everybody to write to the mirrored topics of the source, by ACL."""
+    """Denies everybody to write to the mirrored topics of the source, by ACL; done when no broker takes records."""
 
     name = "fence"
 
@@ -48,11 +48,13 @@ class Fence:
     def apply(self, note: Note) -> str:
         bindings = _bindings(note)
         _raise_first(create_acls(self._source, bindings))
+        await_acls(self._source, there=bindings)
         return f"nobody but super users may write to {len(bindings)} topics of {self._source.alias}"
 
     def undo(self, note: Note) -> str:
         bindings = _bindings(note)
         _raise_first(delete_acls(self._source, bindings))
+        await_acls(self._source, gone=bindings)
         return f"{len(bindings)} topics of {self._source.alias} may be written to as before"
 
 
@@ -73,11 +75,13 @@ class Unfence:
     def apply(self, note: Note) -> str:
         bindings = _bindings(note)
         _raise_first(delete_acls(self._source, bindings))
+        await_acls(self._source, gone=bindings)
         return f"{len(bindings)} topics of {self._source.alias} were fenced and may be written to again"
 
     def undo(self, note: Note) -> str:
         bindings = _bindings(note)
         _raise_first(create_acls(self._source, bindings))
+        await_acls(self._source, there=bindings)
         return f"{len(bindings)} topics of {self._source.alias} are fenced again"
 
 

@@ -1,0 +1,104 @@
+"""Brokers that have just started, or hear of a change later than others: they are asked again."""
+
+from collections.abc import Callable, Collection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.acls import await_acls
+from sparkmirror.kafka.answers import AclBinding
+from sparkmirror.kafka.errors import RequestRefused
+from sparkmirror.kafka.fencing import transactional_id, used_tasks
+from sparkmirror.kafka.groups import has_members, list_groups
+from sparkmirror.model import Connector
+
+LOADING, NOT_COORDINATOR = 14, 16
+OURS = Connector.of_dedicated_mode("A")
+DENIAL = AclBinding("orders", "LITERAL", "User:*", "*", "WRITE", "DENY")
+
+
+class Brokers:
+    """Two brokers: the second gives `early` answers first, one after the other, and the right one after that."""
+
+    alias = "A"
+
+    def __init__(self, right: Any, early: Collection[Any], patience_seconds: float = 60.0) -> None:
+        self.connection = self
+        self.settings = SimpleNamespace(request_timeout_seconds=patience_seconds)
+        self._right, self._early = right, list(early)
+        self.pauses = 0
+
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        return {1: ("a", 9092), 2: ("b", 9092)}
+
+    def wait(self, _seconds: float) -> bool:
+        self.pauses += 1
+        return False
+
+    def ask(self, _make: Callable[[], Any], _doing: str, node_id: int) -> Any:
+        return self._early.pop(0) if node_id == 2 and self._early else self._right
+
+
+def transactions(code: int, *tasks: int) -> Any:
+    states = [SimpleNamespace(transactional_id=transactional_id(OURS, task)) for task in tasks]
+    return SimpleNamespace(error_code=code, transaction_states=states)
+
+
+def groups(code: int, *names: str) -> Any:
+    listed = [
+        SimpleNamespace(group_id=name, protocol_type="connect", group_state="Stable", group_type="classic")
+        for name in names
+    ]
+    return SimpleNamespace(error_code=code, groups=listed)
+
+
+def acls(*bindings: AclBinding) -> Any:
+    found = [
+        SimpleNamespace(
+            resource_name=one.topic,
+            pattern_type=3,
+            acls=[SimpleNamespace(principal=one.principal, host=one.host, operation=4, permission_type=2)],
+        )
+        for one in bindings
+    ]
+    return SimpleNamespace(error_code=0, error_message="", resources=found)
+
+
+def test_tasks_that_a_starting_coordinator_does_not_name_yet_are_fenced_too() -> None:
+    brokers = Brokers(transactions(0, 3, 7), [transactions(LOADING), transactions(NOT_COORDINATOR)])
+    assert used_tasks(brokers, OURS) == {3, 7}  # type: ignore[arg-type]
+    assert brokers.pauses == 2
+
+
+def test_a_coordinator_that_never_loads_is_named_instead_of_leaving_a_task_unfenced() -> None:
+    brokers = Brokers(transactions(LOADING), [], patience_seconds=0.0)
+    with pytest.raises(RequestRefused, match="listing transactional ids failed with COORDINATOR_LOAD_IN_PROGRESS"):
+        used_tasks(brokers, OURS)  # type: ignore[arg-type]
+
+
+def test_a_group_whose_coordinator_is_loading_is_not_taken_for_empty() -> None:
+    loading = [groups(LOADING)]
+    brokers = Brokers(groups(0), [*loading, groups(0, "A-mm2")])
+    assert has_members(brokers, "A-mm2")  # type: ignore[arg-type]
+    assert brokers.pauses == 1
+    assert not has_members(Brokers(groups(0), loading), "A-mm2")  # type: ignore[arg-type]
+    with pytest.raises(RequestRefused, match="COORDINATOR_LOAD_IN_PROGRESS"):
+        has_members(Brokers(groups(LOADING), [], patience_seconds=0.0), "A-mm2")  # type: ignore[arg-type]
+
+
+def test_a_round_over_all_groups_waits_a_moment_for_those_that_are_loading() -> None:
+    found = list_groups(Brokers(groups(0, "other"), [groups(LOADING), groups(0, "billing")]))  # type: ignore[arg-type]
+    assert sorted(found) == ["billing", "other"]
+
+
+def test_a_change_of_acls_is_waited_for_on_every_broker() -> None:
+    brokers = Brokers(acls(DENIAL), [acls(), acls()])
+    await_acls(brokers, there=[DENIAL])  # type: ignore[arg-type]
+    assert brokers.pauses == 2
+    brokers = Brokers(acls(), [acls(DENIAL)])
+    await_acls(brokers, gone=[DENIAL])  # type: ignore[arg-type]
+    assert brokers.pauses == 1
+    with pytest.raises(SparkMirrorError, match="Cluster A: brokers 1, 2 do not go by the changed ACLs yet"):
+        await_acls(Brokers(acls(), [], patience_seconds=0.0), there=[DENIAL])  # type: ignore[arg-type]
