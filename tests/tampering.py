@@ -52,7 +52,7 @@ def replace_topic(client: Client, topic: str, partitions: int) -> None:
     for done in admin.delete_topics([topic]).values():
         done.result(_VANISH_SECONDS_MAX)
     give_up_at = time.monotonic() + _VANISH_SECONDS_MAX
-    while topic in admin.list_topics(timeout=5).topics:
+    while topic in admin.list_topics(timeout=_VANISH_SECONDS_MAX).topics:
         assert time.monotonic() < give_up_at, f"{topic} is still there"
         time.sleep(0.05)
     make_topics(client, {topic: partitions})

@@ -1,9 +1,10 @@
 """One flow between two clusters without a mirror: the offset map is written by hand, the jobs are those of a run."""
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from tests.oracle import Client
+from tests.oracle import DEADLINE_SECONDS_LEAST, Client
 from tests.scenarios.data import make_topics, numbered, write
 
 from sparkmirror.config.flows import FlowConfig, MirrorConfig, parse_config
@@ -21,6 +22,9 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.sync.offset_job import OffsetJob
 
+_EVERY_PARTITION = 20
+"""So many names lie on all of that topic's three partitions."""
+
 
 class Story:
     """One flow between the shared clusters, with names of its own, and what the test does on either side."""
@@ -31,7 +35,7 @@ class Story:
         self.source_client, self.target_client = source, target
         self.source: Admin = open_admin(self.flow.source, "test")
         self.target: Admin = open_admin(self.flow.target, "test")
-        self.source_groups, self.target_groups = GroupOffsetsClient(self.source), GroupOffsetsClient(self.target)
+        self.source_groups, self.target_groups = (_groups(admin) for admin in (self.source, self.target))
         self.topics = ledger_topics(alias)
         ensure_ledger_topics(self.target, self.topics)
         self.job = OffsetJob(self.flow)
@@ -53,7 +57,17 @@ class Story:
             found.append(*span)
         self._numbers += 1
         key = encode_key(self.flow.name.source, partition, ChunkName(1, 1, self._numbers))
-        publish(self.flow.target, self.topics.offset_map, [(key, encode_chunk(found.as_chunk()))])
+        publish(
+            self.flow.target, self.topics.offset_map, [(key, encode_chunk(found.as_chunk()))], DEADLINE_SECONDS_LEAST
+        )
+
+    def work_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Rounds of the job, as in a run: what was written a moment ago may come with the next."""
+        deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
+        self.job()
+        while not condition():
+            assert time.monotonic() < deadline, f"not in {DEADLINE_SECONDS_LEAST:g} s: {what}"
+            self.job()
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         assert self.source_groups.commit(group, offsets) == {}
@@ -67,8 +81,16 @@ class Story:
         with open_tail(
             self.flow.target, "test", [TopicPartition(f"{self.flow.name.source}.checkpoints.internal", 0)]
         ) as tail:
-            found = [Checkpoint.parse(record.key, record.value) for record in tail.read_to_end(10)]
+            found = [Checkpoint.parse(record.key, record.value) for record in tail.read_to_end()]
         return [checkpoint for checkpoint in found if checkpoint.group == group]
+
+
+def _groups(admin: Admin) -> GroupOffsetsClient:
+    """A new cluster's first group takes a moment, until the topic of all groups' offsets is there: it is asked for."""
+    groups = GroupOffsetsClient(admin, DEADLINE_SECONDS_LEAST)
+    _, failed = groups.committed(f"nobody-{number}" for number in range(_EVERY_PARTITION))
+    assert failed == {}
+    return groups
 
 
 def _config(source: Client, target: Client, alias: str, lines: tuple[str, ...]) -> MirrorConfig:

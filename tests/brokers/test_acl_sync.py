@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.brokers.grants import await_acls, grant, revoke
 
 from sparkmirror.config.flows import parse_config
 from sparkmirror.config.properties import parse_properties
-from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls
+from sparkmirror.kafka.acls import create_acls, describe_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import LITERAL, PREFIXED, AclBinding, NewTopic
 from sparkmirror.kafka.clients import open_admin
@@ -50,10 +51,6 @@ def target(both: tuple[Cluster, Cluster]) -> Iterator[Admin]:
         yield opened
 
 
-def grant(admin: Admin, *bindings: AclBinding) -> None:
-    assert set(create_acls(admin, bindings).values()) == {None}
-
-
 def test_acls_follow_and_only_what_the_mirror_granted_is_revoked(
     both: tuple[Cluster, Cluster], source: Admin, target: Admin
 ) -> None:
@@ -73,17 +70,17 @@ def test_acls_follow_and_only_what_the_mirror_granted_is_revoked(
         prefixed._replace(topic="A.ord", operation="READ"),
         denied._replace(topic="A.orders"),
     }
-    assert describe_acls(target) == copies | {by_hand}
+    await_acls(target, lambda there: there == copies | {by_hand})
     assert job(revoke=True).plan() == Plan(), "an applied plan leaves nothing to plan"
 
-    assert delete_acls(source, [READ]) == {READ: None}
+    revoke(source, READ)
     assert job(revoke=False).plan() == Plan()
     later = job(revoke=True)
     assert [change.sentence for change in later.plan().changes] == [
         "revoke the ACL ALLOW READ on topic A.orders for User:alice"
     ]
     assert sync_once(later).failures == ()
-    assert describe_acls(target) == copies - {READ._replace(topic="A.orders")} | {by_hand}
+    await_acls(target, lambda there: there == copies - {READ._replace(topic="A.orders")} | {by_hand})
     assert job(revoke=True).plan() == Plan()
 
 

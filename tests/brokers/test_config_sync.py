@@ -1,9 +1,11 @@
 """The settings job between two real clusters."""
 
+import time
 from dataclasses import replace
 from uuid import uuid4
 
 import pytest
+from tests.oracle import DEADLINE_SECONDS_LEAST
 
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
@@ -30,7 +32,17 @@ def rules(prefix: str) -> TopicRules:
 
 
 def alter(admin: Admin, topic: str, settings: Settings) -> None:
+    wanted = {**overrides(admin, topic), **settings}
     assert alter_topics(admin, {topic: settings}) == []
+    await_overrides(admin, topic, {key: value for key, value in wanted.items() if value is not None})
+
+
+def await_overrides(admin: Admin, topic: str, wanted: dict[str, str]) -> None:
+    """Brokers know of a change a moment after the controller has answered."""
+    deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
+    while (found := overrides(admin, topic)) != wanted:
+        assert time.monotonic() < deadline, f"{topic} has {found}, not {wanted}"
+        time.sleep(0.02)
 
 
 def overrides(admin: Admin, topic: str) -> dict[str, str | None]:
@@ -54,7 +66,7 @@ def test_remote_topics_follow_their_source(source: Admin, target: Admin, prefix:
     )
     assert sync_once(job).failures == ()
     kept = {"min.insync.replicas": "1", "retention.bytes": "5"}
-    assert overrides(target, f"A.{orders}") == {"segment.bytes": "2097152", **kept}
+    await_overrides(target, f"A.{orders}", {"segment.bytes": "2097152", **kept})
     assert job.plan() == Plan(), "an applied plan leaves nothing to plan"
 
 
@@ -67,7 +79,7 @@ def test_defaults_of_the_source_are_pinned_when_asked(
     assert source.create_topics([NewTopic(orders, 1, 1)]) == {orders: None}
     assert target.create_topics([NewTopic(f"A.{orders}", 1, 1, {"retention.bytes": "9"})]) == {f"A.{orders}": None}
     assert sync_once(ConfigSync(source, target, from_source)).failures == ()
-    assert overrides(target, f"A.{orders}") == {"retention.bytes": "-1"}
+    await_overrides(target, f"A.{orders}", {"retention.bytes": "-1"})
 
 
 def test_a_value_that_the_target_refuses_does_not_spoil_the_others(target: Admin, prefix: str) -> None:
@@ -76,8 +88,8 @@ def test_a_value_that_the_target_refuses_does_not_spoil_the_others(target: Admin
     wrong = {"retention.ms": "many", "segment.bytes": "2097152"}
     (failure,) = alter_topics(target, {good: {"retention.ms": "60000"}, bad: wrong, f"{prefix}gone": {}})
     assert f"Cluster B: changing retention.ms of topic {bad} failed with INVALID_CONFIG" in str(failure)
-    assert overrides(target, good) == {"retention.ms": "60000"}
-    assert overrides(target, bad) == {"segment.bytes": "2097152"}
+    await_overrides(target, good, {"retention.ms": "60000"})
+    await_overrides(target, bad, {"segment.bytes": "2097152"})
 
 
 def test_a_topic_that_is_gone_is_told_and_does_not_spoil_the_others(target: Admin, prefix: str) -> None:
@@ -85,4 +97,4 @@ def test_a_topic_that_is_gone_is_told_and_does_not_spoil_the_others(target: Admi
     assert target.create_topics([NewTopic(there, 1, 1)]) == {there: None}
     (failure,) = alter_topics(target, {gone: {"retention.ms": "1"}, there: {"retention.ms": "60000"}})
     assert f"changing retention.ms of topic {gone} failed with UNKNOWN_TOPIC_OR_PARTITION" in str(failure)
-    assert overrides(target, there) == {"retention.ms": "60000"}
+    await_overrides(target, there, {"retention.ms": "60000"})

@@ -1,8 +1,10 @@
 """The demo's two Kafka clients, on a real broker: what one of them sends, both read alike."""
 
+import time
 from collections.abc import Callable, Sequence
 
 import pytest
+from tests.oracle import DEADLINE_SECONDS_LEAST
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.testing.demo_clients import Client, Received
@@ -76,8 +78,7 @@ def test_a_reader_takes_partitions_on_the_way_from_the_offset_it_is_told(
 
 def take(poll: Callable[[float], Sequence[Received]], count: int) -> list[Received]:
     records: list[Received] = []
-    for _ in range(100):
-        if len(records) >= count:
-            break
+    deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
+    while len(records) < count and time.monotonic() < deadline:
         records += poll(0.1)
     return records

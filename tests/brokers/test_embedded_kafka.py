@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -25,7 +26,7 @@ VALUES = [f"value-{n}".encode() for n in range(50)]
 
 def create_topic(client: Client, topic: str, replicas: int = 1) -> None:
     admin = AdminClient(dict(client))
-    admin.create_topics([NewTopic(topic, 1, replicas)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 1, replicas)])[topic].result(DEADLINE_SECONDS_LEAST)
 
 
 def produce(client: Client, topic: str, values: Iterable[bytes]) -> None:
@@ -33,7 +34,7 @@ def produce(client: Client, topic: str, values: Iterable[bytes]) -> None:
     failures: list[object] = []
     for value in values:
         producer.produce(topic, value, on_delivery=lambda error, _: failures.append(error) if error else None)
-    assert producer.flush(30) == 0
+    assert producer.flush(DEADLINE_SECONDS_LEAST) == 0
     assert failures == []
 
 
@@ -41,7 +42,7 @@ def consume(client: Client, topic: str, count: int) -> list[bytes | None]:
     consumer = Consumer({**client, "group.id": f"readers-of-{topic}", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     values: list[bytes | None] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
     while len(values) < count and time.monotonic() < deadline:
         values += [message.value() for message in consumer.consume(count, timeout=1) if not message.error()]
     consumer.close()
@@ -52,6 +53,18 @@ def assert_round_trip(client: Client, topic: str) -> None:
     create_topic(client, topic)
     produce(client, topic, VALUES)
     assert consume(client, topic, len(VALUES)) == VALUES
+
+
+def leader_of(client: Client, topic: str) -> int:
+    """Of the topic's one partition; some brokers tell of a new topic later than others."""
+    admin = AdminClient(dict(client))
+
+    def partitions() -> Mapping[int, Any]:
+        found = admin.list_topics(topic, timeout=DEADLINE_SECONDS_LEAST).topics[topic].partitions
+        return {number: one for number, one in found.items() if one.leader > 0}
+
+    wait_until(lambda: bool(partitions()), f"{topic} has a leader")
+    return int(partitions()[0].leader)
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -74,7 +87,7 @@ def test_records_go_in_and_come_out_in_order(source_cluster: KafkaCluster, uniqu
 
 def test_two_clusters_are_strangers(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> None:
     described = [
-        AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=10)
+        AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=DEADLINE_SECONDS_LEAST)
         for cluster in (source_cluster, target_cluster)
     ]
     assert [metadata.cluster_id for metadata in described] == [source_cluster.cluster_id, target_cluster.cluster_id]
@@ -103,9 +116,9 @@ def test_three_brokers_carry_on_without_one(unique: Callable[[str], str]) -> Non
     topic = unique("orders")
     with KafkaCluster(brokers=3, broker_config={2: {"broker.rack": "b"}}) as cluster:
         client = {"bootstrap.servers": cluster.bootstrap_servers}
-        assert sorted(AdminClient(client).list_topics(timeout=10).brokers) == [1, 2, 3]
+        assert sorted(AdminClient(client).list_topics(timeout=DEADLINE_SECONDS_LEAST).brokers) == [1, 2, 3]
         create_topic(client, topic, replicas=3)
-        leader = AdminClient(client).list_topics(topic, timeout=10).topics[topic].partitions[0].leader
+        leader = leader_of(client, topic)
 
         produce(client, topic, VALUES[:25])
         cluster.broker(leader).stop()
@@ -124,7 +137,7 @@ def test_a_paused_broker_answers_nothing_until_it_is_resumed() -> None:
             cluster.wait_ready(wait_seconds=0.1)
         cluster.broker(1).resume()
         cluster.wait_ready()
-        assert list(client.list_topics(timeout=10).brokers) == [1]
+        assert list(client.list_topics(timeout=DEADLINE_SECONDS_LEAST).brokers) == [1]
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
@@ -216,5 +229,5 @@ def test_mirror_makers_jars_run() -> None:
     program = JavaProgram(
         "MirrorMaker 2", "org.apache.kafka.connect.mirror.MirrorMaker", class_path(MIRROR_MAKER), ["--help"]
     )
-    done = subprocess.run(program.command(), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(program.command(), capture_output=True, text=True, timeout=120, check=False)
     assert "mm2.properties" in done.stdout + done.stderr

@@ -120,7 +120,7 @@ class _member:
         self._consumer.subscribe([topic])
 
     def __enter__(self) -> None:
-        ends_at = time.monotonic() + 20
+        ends_at = time.monotonic() + 60
         while (message := self._consumer.poll(0.1)) is None or message.error():
             assert time.monotonic() < ends_at, "the member got nothing"
 

@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests import examples
+from tests.brokers.grants import grant
 from tests.brokers.offset_story import Story, told
 from tests.oracle import Client
 from tests.scenarios.data import Note, make_topics, numbered, write
 from tests.scenarios.mirror import COMMAND
 
 from sparkmirror.cli.main import main
-from sparkmirror.kafka.acls import create_acls
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.group_answers import Committed
-from sparkmirror.kafka.groups import commit_group_offsets, read_group_offsets
+from sparkmirror.kafka.groups import commit_group_offsets
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect
 from sparkmirror.model import TopicPartition
@@ -37,6 +37,8 @@ from sparkmirror.testing.kafka import KafkaCluster
 
 ORDERS = [TopicPartition("orders", number) for number in range(2)]
 PASSWORD = "never-shown"
+CLOCK_SECONDS_MAX = 10.0
+"""One clock, but half of a round trip to a busy broker counts."""
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -75,7 +77,6 @@ def story(clusters: Clusters) -> Iterator[Story]:
             story.map(where, (0, 100, 0), (101, 49, 100))
             key, value = connect.encode_key(story.flow.connector, where), connect.encode_value(150)
             publish(story.flow.target, story.flow.offset_storage_topic, [(key, value)])
-        read_group_offsets(story.target, "billing")  # a new cluster's first group takes a moment
         commit_group_offsets(story.source, "billing", {ORDERS[0]: Committed(121), ORDERS[1]: Committed(150)})
         commit_group_offsets(story.source, "late", {ORDERS[0]: Committed(1)})
         story.job()
@@ -216,7 +217,7 @@ def test_doctor_finds_all_well_and_says_what_it_measured(verb: Verb) -> None:
     said = {(one["where"], one["what"]): one["said"] for one in found}
     for alias in ("east", "backup"):
         assert said[alias, "release"] == "Kafka 4.3"
-        assert float(said[alias, "clock"].split(" is ")[1].split(" s ")[0]) < 1.0
+        assert float(said[alias, "clock"].split(" is ")[1].split(" s ")[0]) < CLOCK_SECONDS_MAX
     assert "free on the fullest, broker 1" in said["backup", "disk"]
     assert said["backup", "creating topics"] == "1 can be created"
 
@@ -229,7 +230,7 @@ def test_doctor_names_what_a_login_may_not_do(
     orders = AclBinding("east.orders", "LITERAL", "User:mirror", "*", "WRITE", "ALLOW")
     granted = [internal, internal._replace(operation="WRITE"), orders]
     granted += [one._replace(operation="DESCRIBE") for one in (orders._replace(topic="east.bills"), orders)]
-    assert set(create_acls(story.target, granted).values()) == {None}
+    grant(story.target, *granted)
     lines = [line for line in story.config.text.splitlines() if not line.startswith("backup.bootstrap.servers")]
     file.write_text("\n".join([*lines, _login(clusters.restricted)]))
     assert main(["doctor", str(file)]) == 1

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.oracle import DEADLINE_SECONDS_LEAST
+from tests.scenarios.data import FLUSH_SECONDS_MAX, ORDER_SECONDS_MAX, await_leaders
 
 _TICK_SECONDS = 0.02
 SOON_BACK = {"reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 2000}
@@ -31,14 +32,18 @@ def wait_until(condition: Callable[[], Any], what: str, seconds: float = DEADLIN
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int = 1, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, replicas, config=config)])[topic].result(30)
+    client = {"bootstrap.servers": bootstrap}
+    admin = AdminClient(client)
+    admin.create_topics([NewTopic(topic, partitions, replicas, config=config)])[topic].result(ORDER_SECONDS_MAX)
+    await_leaders(client, {topic: partitions})
 
 
 def end_offsets(bootstrap: str, topic: str, partitions: int) -> list[int]:
     """High watermarks; 0 where the topic does not exist yet. A broker that has just started is asked again."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends", "log_level": 0})
-    deadline = time.monotonic() + 20
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "ends", "isolation.level": "read_uncommitted", "log_level": 0}
+    )
+    deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
     try:
         while True:
             try:
@@ -137,7 +142,7 @@ class NumberedWriter:
             self._failures.append(str(error))
 
     def _flush(self) -> None:
-        assert self._producer.flush(30) == 0, "the source did not take all records"
+        assert self._producer.flush(FLUSH_SECONDS_MAX) == 0, "the source did not take all records"
         assert self._failures == []
 
 
@@ -166,8 +171,9 @@ class Arrival:
             assert before == count - 1, f"partition {partition}: ends with record {before} instead of {count - 1}"
 
 
-def read_arrival(bootstrap: str, topic: str, partitions: int, seconds: float = 60.0) -> Arrival:
-    """All of a topic, up to its end as of now."""
+def read_arrival(bootstrap: str, topic: str, partitions: int, seconds: float = 120.0) -> Arrival:
+    """All that a topic holds now; a transaction whose end is on its way is waited for."""
+    ends = end_offsets(bootstrap, topic, partitions)
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "oracle", "enable.partition.eof": True, "log_level": 0}
     )
@@ -179,8 +185,10 @@ def read_arrival(bootstrap: str, topic: str, partitions: int, seconds: float = 6
         while len(finished) < partitions:
             assert time.monotonic() < deadline, f"{topic} could not be read to its end within {seconds:g} s"
             for message in consumer.consume(10_000, timeout=0.5):
-                if message.error():
-                    finished.add(message.partition())
+                if problem := message.error():
+                    is_end = problem.code() == KafkaError._PARTITION_EOF
+                    if is_end and message.offset() >= ends[message.partition()]:
+                        finished.add(message.partition())
                 else:
                     arrival.numbers[message.partition()].append(int(message.value()[:11]))
     finally:

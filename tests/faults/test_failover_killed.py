@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
+from tests.brokers.grants import grant
 from tests.brokers.offset_story import Story, told
 from tests.faults.numbered import wait_until
 
-from sparkmirror.kafka.acls import create_acls, describe_acls
+from sparkmirror.kafka.acls import describe_acls
 from sparkmirror.kafka.answers import LITERAL, AclBinding
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
@@ -103,7 +104,7 @@ class _Shop:
 
     def __init__(self, cluster: KafkaCluster, story: Story, topic: str) -> None:
         allowed = AclBinding(topic, LITERAL, "User:shop", "*", "ALL", "ALLOW")
-        assert create_acls(story.source, [allowed]) == {allowed: None}
+        grant(story.source, allowed)
         self._topic = topic
         mechanism, user, password = SHOP
         self._client = {
@@ -112,7 +113,7 @@ class _Shop:
             "sasl.mechanism": mechanism,
             "sasl.username": user,
             "sasl.password": password,
-            "message.timeout.ms": 10_000,
+            "message.timeout.ms": 60_000,
         }
 
     def sells(self) -> str:
@@ -123,7 +124,7 @@ class _Shop:
             producer.produce(self._topic, b"sold", on_delivery=lambda error, _: error and refused.append(error))
         except KafkaException as problem:
             refused.append(problem.args[0])
-        assert producer.flush(20) == 0
+        assert producer.flush(90) == 0
         return str(refused[0].name()) if refused else ""
 
 
@@ -137,7 +138,7 @@ class _Runs:
     def _run(self, place: str, arguments: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
         wanted = ["failover", "run", str(self._file), "--fence", *arguments]
         program = [sys.executable, str(PROGRAM), *place.split(), *wanted]
-        return subprocess.run(program, capture_output=True, text=True, timeout=60)
+        return subprocess.run(program, capture_output=True, text=True, timeout=120)
 
     def dies(self, place: str, *arguments: str) -> None:
         done = self._run(place, arguments)

@@ -1,5 +1,6 @@
 """Topics and records for the scenarios, written with librdkafka."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -7,7 +8,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from tests.oracle import Client
 
-FLUSH_SECONDS_MAX = 30.0
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.model import Cluster, TopicPartition
+
+FLUSH_SECONDS_MAX = 120.0
+ORDER_SECONDS_MAX = 90.0
+"""For what a broker is told to do: topics, settings, ACLs."""
 
 
 class Note(NamedTuple):
@@ -21,18 +27,33 @@ class Note(NamedTuple):
 
 
 def make_topics(client: Client, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
-    """Create topics with so many partitions each, replicated as far as the cluster's default says."""
+    """Create topics with so many partitions each, replicated as far as the cluster's default says; they are led."""
     admin = AdminClient(dict(client))
     fresh = [NewTopic(name, partitions, -1, config=dict(config or {})) for name, partitions in topics.items()]
     for done in admin.create_topics(fresh).values():
-        done.result(FLUSH_SECONDS_MAX)
+        done.result(ORDER_SECONDS_MAX)
+    await_leaders(client, topics)
+
+
+def await_leaders(client: Client, topics: Mapping[str, int]) -> None:
+    """Until the leaders of so many partitions of each topic answer for them.
+
+    The controller has made a topic a moment before brokers tell of it, and these tell of it before they lead it.
+    """
+    wanted = {TopicPartition(name, at) for name, count in topics.items() for at in range(count)}
+    deadline = time.monotonic() + ORDER_SECONDS_MAX
+    with open_admin(Cluster("fresh", client), "test") as admin:
+        while missing := wanted - admin.latest_offsets(wanted).keys():
+            assert time.monotonic() < deadline, f"after {ORDER_SECONDS_MAX:g} s nobody leads {sorted(missing)}"
+            time.sleep(0.02)
 
 
 def grow_topic(client: Client, topic: str, partitions: int) -> None:
     """Add partitions until there are so many."""
     admin = AdminClient(dict(client))
     for done in admin.create_partitions([NewPartitions(topic, partitions)]).values():
-        done.result(FLUSH_SECONDS_MAX)
+        done.result(ORDER_SECONDS_MAX)
+    await_leaders(client, {topic: partitions})
 
 
 def write(client: Client, topic: str, notes: Iterable[Note], **settings: object) -> None:

@@ -21,7 +21,7 @@ from tests.oracle import DEADLINE_SECONDS_LEAST
 COMMAND = Path(sys.executable).with_name("sparkmirror")
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0  # ten are promised for a machine that is not busy otherwise
-_VANISH_SECONDS_MAX = 20.0
+_VANISH_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.05
 _MARK = "SPARKMIRROR_SCENARIO"
 _TELL_STACKS = {"PYTHONFAULTHANDLER": "1"}
@@ -127,6 +127,13 @@ class Mirror:
         """What it has written to stderr so far."""
         return self._errors.read_text(errors="replace")
 
+    @property
+    def last_words(self) -> str:
+        """What a run that failed says at its end: one sentence, whatever other threads have said around it."""
+        said = [line for line in self.errors.splitlines() if line.startswith("sparkmirror: ")]
+        assert said, self.errors
+        return said[-1]
+
     def processes(self) -> list[psutil.Process]:
         """All living processes of this run, also those that lost their parent."""
         return [process for process in psutil.process_iter() if _mark_of(process) == self._mark]
@@ -172,6 +179,7 @@ class Mirror:
         self._child.wait()
 
     def _wait(self, since: float, seconds_max: float) -> Ended:
+        seconds_max = max(seconds_max, DEADLINE_SECONDS_LEAST)
         try:
             status = self._child.wait(seconds_max)
         except subprocess.TimeoutExpired:

@@ -1,6 +1,7 @@
 """What a flow's tasks report on the status topic, as any other process may read it."""
 
 from tests.oracle import Client
+from tests.scenarios.mirror import START_SECONDS_MAX
 
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.topics import ledger_topics
@@ -18,6 +19,6 @@ def board_of(target: Client, alias: str) -> StatusBoard:
     topic = TopicPartition(ledger_topics(alias).status, 0)
     board = StatusBoard(alias)
     with open_tail(Cluster("backup", dict(target)), "test", [topic]) as tail:
-        for record in tail.read_to_end():
+        for record in tail.read_to_end(START_SECONDS_MAX):  # a flow that starts has yet to make it
             board.take(record.key, record.value, record.timestamp_ms)
     return board

@@ -19,7 +19,8 @@ while read -r verb pid; do
 done
 for each in $pids; do kill -KILL "$each" 2>/dev/null; done
 [ -z "$pids" ] || sleep 0.5
-rm -rf "$1"
+tries=0
+until rm -rf "$1" || [ "$tries" -ge 20 ]; do tries=$((tries + 1)); sleep 0.5; done
 """
 
 

@@ -1,5 +1,6 @@
 """One Java program under a test's control: a broker, or MirrorMaker 2. Called by `kafka`, parity tests and bench."""
 
+import os
 import signal
 import subprocess
 import time
@@ -90,8 +91,11 @@ class JavaProcess:
             ) from None
 
     def pause(self) -> None:
-        """SIGSTOP: the process keeps its connections and answers nothing."""
-        self._started().send_signal(signal.SIGSTOP)
+        """SIGSTOP: the process keeps its connections and answers nothing; returns when it stands."""
+        child = self._started()
+        child.send_signal(signal.SIGSTOP)
+        if self.running:
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """SIGCONT: the end of a pause."""
