@@ -38,12 +38,12 @@ def test_workers_that_come_at_once_wait_for_the_first(tmp_path: Path) -> None:
         (scratch / "jar").write_text("whole")
 
     def work() -> None:
-        all_here.wait(10)
+        all_here.wait(60)
         assert (publish_once(tmp_path / "jars", fill) / "jar").read_text() == "whole"
 
     workers = [threading.Thread(target=work) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(10)
+        worker.join(60)
     assert len(fillings) == 1

@@ -21,7 +21,7 @@ class Waiting:
     @classmethod
     def run(cls, _: object, __: object, stop: StopRequest, scratch: Path) -> int:
         assert scratch.is_dir()
-        assert cls.ends_by_itself or stop.wait(5.0), "nobody told it to stop"
+        assert cls.ends_by_itself or stop.wait(60.0), "nobody told it to stop"
         return 0
 
 

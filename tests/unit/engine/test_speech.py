@@ -173,7 +173,7 @@ def test_a_job_says_that_it_works_again(capsys: pytest.CaptureFixture[str]) -> N
 
     job = Job("A->B offsets", 0.01, work, look_seconds=0.01)
     job.start()
-    job._thread.join(10)
+    job._thread.join(60)
     told = [json.loads(line) for line in said(capsys)]
     assert [(one["event"], one["flow"], one["message"]) for one in told] == [
         ("job-failed", "A->B", "A->B offsets: B is away"),

@@ -25,7 +25,7 @@ print("all rounds ended")
 
 
 def test_a_signal_handler_may_ask_to_stop_at_any_moment_of_a_wait() -> None:
-    done = subprocess.run([sys.executable, "-c", ROUNDS], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", ROUNDS], capture_output=True, text=True, timeout=240)
     assert done.stdout == "all rounds ended\n", done.stderr
 
 
@@ -35,8 +35,8 @@ def test_a_wait_ends_with_the_request_and_with_its_time() -> None:
     asker = threading.Timer(0.01, stop.set)
     asker.start()
     began = time.monotonic()
-    assert stop.wait(30)
-    assert time.monotonic() - began < 20
+    assert stop.wait(120)
+    assert time.monotonic() - began < 60
     asker.join()
     stop.close()
 

@@ -7,7 +7,7 @@ import pytest
 
 from sparkmirror.kafka.background import Background
 
-SECONDS_MAX = 10.0
+SECONDS_MAX = 60.0
 
 
 def test_work_is_done_once_per_key_and_its_outcome_collected_on_the_callers_thread() -> None:

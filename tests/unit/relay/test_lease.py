@@ -278,7 +278,7 @@ def test_memory_is_gone_when_both_sides_have_closed_it() -> None:
     peer = RingPeer(ring.address)
     peer.close()
     ring.close()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before, "what other tests left may go at any time"
     assert "sparkmirror-ring" not in Path("/proc/self/maps").read_text()
 
 

@@ -31,7 +31,7 @@ Sockets = tuple[Link, socket.socket]
 @pytest.fixture
 def sockets() -> Iterator[Sockets]:
     ours, brokers = socket.socketpair()
-    brokers.settimeout(10)
+    brokers.settimeout(60)
     yield Link(ours, "broker:9092", {wire.FETCH: (4, VERSION)}, "sparkmirror"), brokers
     ours.close()
     brokers.close()

@@ -22,7 +22,7 @@ Topic = ProduceResponse.TopicProduceResponse
 @pytest.fixture
 def pair() -> Iterator[tuple[ProduceConnection, socket.socket]]:
     ours, brokers = socket.socketpair()
-    brokers.settimeout(10)
+    brokers.settimeout(60)
     link = Link(ours, "broker:9092", {wire.PRODUCE: (9, VERSION)}, "sparkmirror")
     connection = ProduceConnection(link, request_seconds_max=5.0)
     yield connection, brokers

@@ -53,7 +53,7 @@ class Room:
 
     def connect(self) -> None:
         ours, self.broker = socket.socketpair()
-        self.broker.settimeout(5)
+        self.broker.settimeout(60)
         link = Link(ours, "broker:9092", VERSIONS, "sparkmirror", features={"transaction.version": self.level})
         self.coordinator.take(Outcome(KEY, link, None))
 

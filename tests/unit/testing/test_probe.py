@@ -28,8 +28,8 @@ def ask(answer: Callable[[socket.socket], None]) -> tuple[frozenset[int], bytes]
 
         thread = threading.Thread(target=serve)
         thread.start()
-        ids = alive_brokers(server.getsockname()[1], wait_seconds=5)
-        thread.join(10)
+        ids = alive_brokers(server.getsockname()[1], wait_seconds=60)
+        thread.join(60)
     return ids, requests[0]
 
 

@@ -35,7 +35,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         def launch(script: str) -> JavaProcess:
             process = JavaProcess(ShellProgram("The script", script, ""), directory / "log", guard)
             process.launch()
-            process.wait_until(lambda: process.log_tail() != "", "wrote", wait_seconds=10)
+            process.wait_until(lambda: process.log_tail() != "", "wrote", wait_seconds=60)
             return process
 
         yield launch
@@ -43,7 +43,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def await_status(process: JavaProcess, status: str) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while psutil.Process(process.pid).status() != status:
         assert time.monotonic() < deadline, f"the process is not {status}"
         time.sleep(0.01)
@@ -51,7 +51,7 @@ def await_status(process: JavaProcess, status: str) -> None:
 
 def test_stop_is_a_clean_end(start: Start) -> None:
     process = start("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done")
-    process.stop(wait_seconds=10)
+    process.stop(wait_seconds=60)
     assert process.exit_status == 0
     assert process.log_tail(lines=1) == "bye"
 
@@ -71,7 +71,7 @@ def test_a_paused_process_can_be_resumed_stopped_and_killed(start: Start) -> Non
     process.resume()
     await_status(process, psutil.STATUS_SLEEPING)
     process.pause()
-    process.stop(wait_seconds=10)
+    process.stop(wait_seconds=60)
     assert process.exit_status == -signal.SIGTERM
     process.launch()
     process.pause()
@@ -91,14 +91,14 @@ def test_the_log_goes_on_over_restarts(start: Start) -> None:
     process = start("echo once; exec sleep 60")
     process.kill()
     process.launch()
-    process.wait_until(lambda: process.log_tail() == "once\nonce", "wrote again", wait_seconds=10)
+    process.wait_until(lambda: process.log_tail() == "once\nonce", "wrote again", wait_seconds=60)
     process.kill()
 
 
 def test_waiting_ends_when_the_process_does(start: Start) -> None:
     process = start("echo up; echo 'cannot bind' >&2; exit 3")
     with pytest.raises(SparkMirrorError, match="ended with status 3 before it served") as caught:
-        process.wait_until(lambda: False, "served", wait_seconds=10)
+        process.wait_until(lambda: False, "served", wait_seconds=60)
     assert "cannot bind" in str(caught.value)
     process.kill()
 
@@ -121,8 +121,8 @@ def test_closing_the_guard_kills_what_is_watched_and_nothing_else(tmp_path: Path
         guard.watch(process.pid)
     guard.forget(forgotten.pid)
     guard.close()
-    assert watched.wait(10) == -signal.SIGKILL
+    assert watched.wait(60) == -signal.SIGKILL
     assert forgotten.poll() is None
     assert not directory.exists()
     forgotten.kill()
-    forgotten.wait(10)
+    forgotten.wait(60)

@@ -21,9 +21,9 @@ def dial() -> Iterator[Dial]:
         def dial(link: LongLink) -> tuple[LinkProxy, socket.socket, socket.socket]:
             listener = cleanup.enter_context(socket.create_server(("127.0.0.1", 0)))
             proxy = cleanup.enter_context(LinkProxy(link, [listener.getsockname()[1]]))
-            client = cleanup.enter_context(socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=5))
+            client = cleanup.enter_context(socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=60))
             server, _ = listener.accept()
-            server.settimeout(5)
+            server.settimeout(60)
             return proxy, client, cleanup.enter_context(server)
 
         yield dial
@@ -60,7 +60,7 @@ def test_bytes_come_out_as_they_went_in_and_an_end_is_passed_on(dial: Dial) -> N
     data = bytes(range(256)) * 4000
     sender = send_aside(client, data)
     assert receive_all(server, len(data)) == data
-    sender.join(5)
+    sender.join(60)
     client.shutdown(socket.SHUT_WR)
     assert server.recv(1) == b"", "the end of what the client sends"
     server.sendall(b"still heard")
@@ -73,7 +73,7 @@ def test_no_more_than_the_window_passes_in_a_round_trip(dial: Dial) -> None:
     sender = send_aside(client, bytes(200_000))
     receive_all(server, 200_000)
     assert time.monotonic() - started >= 3.5 * 0.02, "four windows: three round trips and a half"
-    sender.join(5)
+    sender.join(60)
 
 
 def test_bandwidth_is_shared_by_all_connections(dial: Dial) -> None:
@@ -82,7 +82,7 @@ def test_bandwidth_is_shared_by_all_connections(dial: Dial) -> None:
     sender = send_aside(client, bytes(100_000))
     receive_all(server, 100_000)
     assert time.monotonic() - started >= 0.04
-    sender.join(5)
+    sender.join(60)
 
 
 def test_a_cut_resets_and_refuses_until_it_is_healed(dial: Dial) -> None:
@@ -91,9 +91,9 @@ def test_a_cut_resets_and_refuses_until_it_is_healed(dial: Dial) -> None:
     with pytest.raises(ConnectionResetError):
         client.recv(1)
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=5)
+        socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=60)
     proxy.heal()
-    socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=5).close()
+    socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=60).close()
 
 
 def test_a_black_hole_swallows_nothing_it_only_waits(dial: Dial) -> None:
@@ -103,13 +103,13 @@ def test_a_black_hole_swallows_nothing_it_only_waits(dial: Dial) -> None:
     server.settimeout(0.03)
     with pytest.raises(TimeoutError):
         server.recv(1)
-    with socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=5) as other:
+    with socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=60) as other:
         other.settimeout(0.03)
         with pytest.raises(TimeoutError):
             other.recv(1)
     proxy.heal()
-    socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=5).close()
-    server.settimeout(5)
+    socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=60).close()
+    server.settimeout(60)
     assert server.recv(100) == b"late"
 
 
@@ -123,16 +123,16 @@ def test_of_a_half_open_connection_only_the_server_knows(dial: Dial) -> None:
     with pytest.raises(TimeoutError):
         client.recv(1)
     proxy.heal()
-    client.settimeout(5)
+    client.settimeout(60)
     with pytest.raises(ConnectionResetError):
         client.recv(1)
 
 
 def test_a_server_that_is_away_resets_its_clients() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with LinkProxy(LongLink(0.0), [port]) as proxy, pytest.raises(ConnectionResetError):
-        socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=5).recv(1)
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        with LinkProxy(LongLink(0.0), [unheard.getsockname()[1]]) as proxy, pytest.raises(ConnectionResetError):
+            socket.create_connection(("127.0.0.1", proxy.ports[0]), timeout=60).recv(1)
 
 
 def test_the_delay_may_change_while_connections_are_open(dial: Dial) -> None:

@@ -41,7 +41,7 @@ class Served:
 
     def ask(self, path: str, method: str = "GET", body: str = "", **headers: str) -> Answer:
         """Header names with `_` for `-`."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.address.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.address.port, timeout=60)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, body or None, named)

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 
 import pytest
 from tests.unit.web.conftest import TOKEN, Served
@@ -136,10 +137,13 @@ def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
 
 
 def test_closing_leaves_no_thread_and_no_port() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     server = PageServer(StatusSettings(Address("127.0.0.1", 0)), Health(), {}).start()
     port = server.address.port
     server.close()
-    assert threading.active_count() == before
+    deadline = time.monotonic() + 60
+    while set(threading.enumerate()) - before:
+        assert time.monotonic() < deadline, "the server's thread is still there"
+        time.sleep(0.01)
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port), 5)
+        socket.create_connection(("127.0.0.1", port), 60)
