@@ -5,9 +5,11 @@ right exactly if its numbers rise by one from 0 to the last, save where they ste
 """
 
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +22,8 @@ from tests.scenarios.data import FLUSH_SECONDS_MAX, ORDER_SECONDS_MAX, await_lea
 _TICK_SECONDS = 0.02
 SOON_BACK = {"reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 2000}
 """For librdkafka. With its own settings a consumer was seen to stand still for minutes after its broker was back."""
+
+PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
 def wait_until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_SECONDS_LEAST) -> None:
@@ -64,21 +68,16 @@ def _watermarks(consumer: Consumer, topic: str, partitions: int) -> list[int]:
 class NumberedWriter:
     """Produces numbered records to all partitions in turn, on a thread, at about `per_second`, until the block ends.
 
-    `produced[partition]` counts them; the source has them for certain once `stop` or `write` came back.
+    `produced[partition]` counts them; the source has them for certain once `stop` or `write` came back. A client that
+    stood still for `patience_seconds` while its broker answered others is replaced, and `reopened` counts that: the
+    next one goes on where the source's log ends, for a record's number is its offset there.
     """
 
     def __init__(
         self, bootstrap: str, topic: str, partitions: int, *, per_second: int = 1000, record_bytes: int = 200
     ) -> None:
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "log_level": 0,
-                **SOON_BACK,
-            }
-        )
+        self._bootstrap = bootstrap
+        self._producer = self._open()
         self._topic = topic
         self.per_second = per_second
         self._filler = b"." * max(record_bytes - 12, 0)
@@ -86,6 +85,20 @@ class NumberedWriter:
         self._thread = threading.Thread(target=self._run, name="numbered-writer", daemon=True)
         self._failures: list[str] = []
         self.produced = [0] * partitions
+        self._moved_at = math.inf
+        self.patience_seconds = math.inf
+        self.reopened = 0
+
+    def _open(self) -> Producer:
+        return Producer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "log_level": 0,
+                **SOON_BACK,
+            }
+        )
 
     def write(self, count: int) -> None:
         """`count` records to each partition, as fast as possible, on the caller's thread; returns once all are in."""
@@ -122,6 +135,28 @@ class NumberedWriter:
             due = already + int((time.monotonic() - started) * self.per_second / len(self.produced))
             for _ in range(due - self.produced[0]):
                 self._produce_to_all()
+            self._reopen_if_stuck()
+
+    def _reopen_if_stuck(self) -> None:
+        if not len(self._producer):
+            self._moved_at = time.monotonic()
+        if time.monotonic() - self._moved_at < self.patience_seconds:
+            return
+        with suppress(KafkaException):  # the broker is away: that is no fault of the client
+            end_offsets(self._bootstrap, self._topic, len(self.produced))
+            self._producer.purge()
+            self._producer = self._open()
+            self.produced = self._ends_at_rest()
+            self._moved_at = time.monotonic()
+            self.reopened += 1
+
+    def _ends_at_rest(self) -> list[int]:
+        """When what the client before had sent has either come or never will."""
+        before: list[int] = []
+        while before != (ends := end_offsets(self._bootstrap, self._topic, len(self.produced))):
+            before = ends
+            time.sleep(1.0)
+        return before
 
     def _produce_to_all(self) -> None:
         for partition, number in enumerate(self.produced):
@@ -138,7 +173,8 @@ class NumberedWriter:
                 self._producer.poll(0.05)
 
     def _delivered(self, error: Any, _: Any) -> None:
-        if error is not None:
+        self._moved_at = time.monotonic()
+        if error is not None and error.code() not in PURGED:
             self._failures.append(str(error))
 
     def _flush(self) -> None:

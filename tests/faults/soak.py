@@ -36,6 +36,8 @@ from sparkmirror.testing.kafka import KafkaCluster
 PER_SECOND = 400
 CHURN_RECORDS = 200
 SETTLE_SECONDS_MAX = 150.0
+WRITER_SECONDS_MAX = 30.0
+"""librdkafka's idempotent producer was seen to send nothing for minutes after its broker was back."""
 GROWTH_BYTES_MAX = 48 << 20
 """Per role, from the median of the first third of samples to that of the last: heaps of Python and the JVM breathe."""
 SAMPLES_MIN = 6
@@ -106,7 +108,9 @@ class Soak:
             self._directory, source.bootstrap_servers, target.bootstrap_servers, alias, f"numbers-{alias.lower()}"
         )
         create_topic(story.source, story.topic, PARTITIONS)
-        return Direction(story, source, target, story.writer(per_second=PER_SECOND))
+        writer = story.writer(per_second=PER_SECOND)
+        writer.patience_seconds = WRITER_SECONDS_MAX
+        return Direction(story, source, target, writer)
 
     def _text(self) -> str:
         a, b = (direction.story.source for direction in self.directions)
@@ -244,6 +248,10 @@ class Soak:
                 ) from None
             if times := direction.witness.reopened - reopened:
                 self._tell(f"   {direction.story.alias}: the witness was opened anew {times} times")
+            if direction.writer.reopened:
+                self._tell(
+                    f"   {direction.story.alias}: the writer was opened anew {direction.writer.reopened} times so far"
+                )
 
     # How it was.
 
