@@ -84,6 +84,16 @@ class Story:
             run, lambda at: min(at) > 0 and max(writer.produced) - min(at) <= near, "the ledger follows", seconds
         )
 
+    def wait_until_passed(self, run: Run, produced: Sequence[int], seconds: float = 240.0) -> None:
+        """Until the ledger has passed what was produced by now, in every partition."""
+        before = list(produced)
+        self._wait_for_ledger(
+            run,
+            lambda at: all(now > then for now, then in zip(at, before, strict=True)),
+            f"the ledger passes {before}",
+            seconds,
+        )
+
     def wait_for_all(self, run: Run, writer: NumberedWriter, seconds: float = 240.0) -> None:
         """No more is written; until the ledger says that all of it is mirrored."""
         writer.stop()

@@ -12,10 +12,17 @@ from tests.faults.numbered import create_topic
 from tests.faults.pretended_kubernetes import PretendedKubernetes
 from tests.faults.standalone import LOCAL, Standalone
 from tests.faults.story import Story
+from tests.faults.tree import Run
 
 PARTITIONS = 6
 SECONDS_MAX = 240.0
 DRIVER = {**os.environ, **LOCAL}
+
+
+def slots_of(run: Run) -> int:
+    """How many the mirror has said last that it has for four tasks."""
+    said = re.findall(r" (\d) slots? for 4 tasks", run.errors)
+    return int(said[-1]) if said else 0
 
 
 @pytest.fixture
@@ -61,21 +68,22 @@ def test_executors_and_workers_that_are_lost_and_added_in_mid_copy_lose_nothing(
             spark.add_worker()
         lines = ["tasks.max = 4", support]
         with wide.run(f"--master={spark.url}", *arguments, verb=verb, lines=lines, environment=DRIVER) as run:
-            run.wait_until(lambda: " 3 slots for 4 tasks" in run.errors, "executors come", SECONDS_MAX)
+            run.wait_until(lambda: slots_of(run) == 3, "executors come", SECONDS_MAX)
             writer = wide.writer(per_second=200)
             writer.start()
-            wide.wait_until_close(run, writer, SECONDS_MAX)
+            wide.wait_until_passed(run, writer.produced, SECONDS_MAX)
 
             (executor,) = spark.workers[0].executors()
             executor.kill()
-            wide.wait_until_close(run, writer, SECONDS_MAX)
+            wide.wait_until_passed(run, writer.produced, SECONDS_MAX)
 
             spark.workers[1].kill()
-            run.wait_until(lambda: " 2 slots for 4 tasks" in run.errors, "the lost worker is missed", SECONDS_MAX)
-            wide.wait_until_close(run, writer, SECONDS_MAX)
+            run.wait_until(lambda: slots_of(run) == 2, "the lost worker is missed", SECONDS_MAX)
+            wide.wait_until_passed(run, writer.produced, SECONDS_MAX)
 
             spark.add_worker(cores=2)
-            run.wait_until(lambda: " 4 slots for 4 tasks" in run.errors, "the new worker is used", SECONDS_MAX)
+            run.wait_until(lambda: slots_of(run) == 4, "the new worker is used", SECONDS_MAX)
+            wide.wait_until_passed(run, writer.produced, SECONDS_MAX)
             wide.wait_for_all(run, writer, SECONDS_MAX)
     arrival = wide.arrival()
     arrival.assert_complete(writer.produced)
