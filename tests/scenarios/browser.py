@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 PICTURES = Path(__file__).parents[2] / "build" / "pictures"
 """Where screenshots are kept, for people to look at."""
+SECONDS_MAX = 60.0
+"""For what is to show; a deadline ends what hangs."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 LOOKS = {
     "light": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"},
@@ -25,6 +27,7 @@ def chromium() -> Iterator[Browser]:
     programs = [found for name in _NAMES if (found := shutil.which(name))]
     if not programs:
         pytest.skip("no Chromium on this machine: `apt-get install chromium`")
+    expect.set_options(timeout=SECONDS_MAX * 1000)
     with sync_playwright() as player:
         # As root, in a container, Chromium has no sandbox of its own.
         plain = ["--no-sandbox"] if os.getuid() == 0 else []
@@ -37,7 +40,9 @@ def chromium() -> Iterator[Browser]:
 
 def open_page(browser: Browser, url: str, look: str, complaints: list[str]) -> Page:
     """A page of its own session; what its scripts complain about is added to `complaints`."""
-    page = browser.new_context(**LOOKS[look]).new_page()
+    context = browser.new_context(**LOOKS[look])
+    context.set_default_timeout(SECONDS_MAX * 1000)
+    page = context.new_page()
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda problem: complaints.append(str(problem)))
     page.goto(url)

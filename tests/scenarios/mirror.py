@@ -129,10 +129,11 @@ class Mirror:
 
     @property
     def last_words(self) -> str:
-        """What a run that failed says at its end: one sentence, whatever other threads have said around it."""
-        said = [line for line in self.errors.splitlines() if line.startswith("sparkmirror: ")]
+        """What a run that failed says at its end, and what other threads may say behind it."""
+        lines = self.errors.splitlines()
+        said = [number for number, line in enumerate(lines) if line.startswith("sparkmirror: ")]
         assert said, self.errors
-        return said[-1]
+        return "\n".join(lines[said[-1] :])
 
     def processes(self) -> list[psutil.Process]:
         """All living processes of this run, also those that lost their parent."""

@@ -24,7 +24,7 @@ def lay_logs(cluster: KafkaCluster, logs: Mapping[str, bytes]) -> None:
     (broker,) = cluster.brokers
     directories = {name: broker.data_directory / name for name in logs}
     made = [directory / "partition.metadata" for directory in directories.values()]
-    broker.wait_until(lambda: all(file.exists() for file in made), "made the topics' directories", 20)
+    broker.wait_until(lambda: all(file.exists() for file in made), "made the topics' directories", 60)
     broker.kill()
     for name, log in logs.items():
         directory = directories[name]

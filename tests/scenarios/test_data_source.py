@@ -15,7 +15,7 @@ from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import flow_file
 
 READER = Path(__file__).with_name("reading_program.py")
-SECONDS_MAX = 150
+SECONDS_MAX = 240
 
 
 def run_program(program: Path, *arguments: str | Path) -> str:

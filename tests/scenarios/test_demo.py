@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+from tests.oracle import DEADLINE_SECONDS_LEAST
 
 DEMO = "import sys; from sparkmirror.cli.main import main; sys.exit(main())"
 SECONDS_MAX = 200
@@ -38,8 +39,12 @@ class Demo:
     def has_ended(self) -> bool:
         return self.process.poll() is not None
 
+    def wait_until_empty(self, directory: Path) -> None:
+        """Guards remove what is left of clusters a moment after the processes have ended."""
+        self.wait(lambda: not list(directory.iterdir()), f"{directory} is empty")
+
     def survivors(self) -> list[psutil.Process]:
-        return list(psutil.wait_procs(list(self.family), timeout=5)[1])
+        return list(psutil.wait_procs(list(self.family), timeout=DEADLINE_SECONDS_LEAST)[1])
 
 
 @contextmanager
@@ -74,7 +79,7 @@ def test_the_demo_finds_both_clusters_equal_and_leaves_nothing_behind(tmp_path: 
     assert "records in 5 topics." in shown.output
     assert len(shown.family) > 2, "two brokers and a mirror should have been seen"
     assert survivors == []
-    assert list((tmp_path / "tmp").iterdir()) == []
+    shown.wait_until_empty(tmp_path / "tmp")
 
 
 def test_a_demo_that_is_terminated_takes_its_brokers_and_its_mirror_along(tmp_path: Path) -> None:
@@ -86,4 +91,4 @@ def test_a_demo_that_is_terminated_takes_its_brokers_and_its_mirror_along(tmp_pa
 
     assert shown.process.returncode == 130, shown.output
     assert survivors == []
-    assert list((tmp_path / "tmp").iterdir()) == []
+    shown.wait_until_empty(tmp_path / "tmp")

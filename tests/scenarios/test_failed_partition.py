@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests import examples
 from tests.oracle import Client, assert_same, count_records, read_topic
-from tests.scenarios.data import Note, make_topics, numbered, write
+from tests.scenarios.data import ORDER_SECONDS_MAX, Note, make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror, flow_file
 
 from sparkmirror.cli.main import main
@@ -86,7 +86,7 @@ def check_log(said: list[dict[str, Any]], names: dict[str, str]) -> None:
 
 
 def has_only_failed(states: dict[str, tuple[str, int]], failed: str) -> bool:
-    state, lag = states.pop(failed)
+    state, lag = states.pop(failed, ("", 0))
     return state == "FAILED" and lag > 50 and set(states.values()) == {("RUNNING", 0)}
 
 
@@ -95,4 +95,4 @@ def raise_limit(client: Client, topic: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient(dict(client))
     for done in admin.incremental_alter_configs([resource]).values():
-        done.result(30)
+        done.result(ORDER_SECONDS_MAX)

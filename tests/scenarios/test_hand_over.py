@@ -31,10 +31,13 @@ def test_two_busy_partitions_part_and_idle_ones_are_evened_out_while_all_go_on(
         write(source, topic, numbered(0, 500))
     lines = ["tasks.max = 2", "refresh.topics.interval.seconds = 1", "balance.interval.seconds = 1"]
     mirror = start_mirror(flow_file(source, target, alias=alias, topics=rf"{story}\\..*", lines=lines))
-    mirror.wait_until(lambda: len(owners(target, alias)) == 4, "all four topics have an owner")
-    before = owners(target, alias)
-    assert sorted(before.values()) == [0, 0, 1, 1]
+    before: dict[str, int] = {}
 
+    def are_even() -> bool:
+        before.update(owners(target, alias))
+        return sorted(before.values()) == [0, 0, 1, 1]
+
+    mirror.wait_until(are_even, "each task has two of the four topics")
     busy = [topic for topic in topics if before[topic] == 0]
     calm = [topic for topic in topics if before[topic] == 1]
     numbers = count(500, 500)
@@ -47,7 +50,8 @@ def test_two_busy_partitions_part_and_idle_ones_are_evened_out_while_all_go_on(
         return {now[topic] for topic in busy} == {0, 1}
 
     mirror.wait_until(busy_ones_part, "one of the busy topics moves to the other task")
-    assert "partitions move to tasks that have less to do: 1 from task 0 to task 1" in mirror.errors
+    moved = "partitions move to tasks that have less to do: 1 from task 0 to task 1"
+    mirror.wait_until(lambda: moved in mirror.errors, "the move is told")
     admin = AdminClient(dict(source))
     for deletion in admin.delete_topics(calm).values():
         deletion.result()

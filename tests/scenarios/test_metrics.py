@@ -27,7 +27,7 @@ SOURCE_METRIC = "kafka_connect_mirror_mirrorsourceconnector_record_count"
 
 
 def get(port: int, path: str) -> str:
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("GET", path)
         answer = connection.getresponse()
         body = answer.read().decode()
@@ -68,7 +68,7 @@ def prometheus(directory: Path, mirror_port: int) -> Iterator[int]:
             yield port
         finally:
             child.terminate()
-            child.wait(20)
+            child.wait(60)
             log.close()
 
 
@@ -99,7 +99,7 @@ def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
         write(source, topic, numbered(300, 400, partitions=2))
         mirror.wait_until(lambda: scraped(server, records) == [400.0], "and those written since", 30)
         assert scraped(server, f"sparkmirror_flow_up{flow}") == [1.0]
-        assert scraped(server, f"sparkmirror_lag_records{flow}") == [0.0]
+        mirror.wait_until(lambda: scraped(server, f"sparkmirror_lag_records{flow}") == [0.0], "nothing waits")
         arrived = f"sparkmirror_canary_arrived_total{flow} > 2"
         mirror.wait_until(lambda: scraped(server, arrived), "probes have arrived", 60)
         assert scraped(server, f"sparkmirror_canary_lost_total{flow}") == [0.0]
@@ -109,7 +109,7 @@ def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
         assert 0 < mean < 30
         for side in ("source", "target"):
             (skew,) = scraped(server, f"sparkmirror_canary_{side}_clock_skew_seconds{flow}")
-            assert abs(skew) < 2, "one machine has one clock"
+            assert abs(skew) < 10, "one machine has one clock, but half of a round trip counts"
         groups = json.loads(get(server, "/api/v1/rules"))["data"]["groups"]
         assert [rule["health"] for group in groups for rule in group["rules"] if rule["health"] != "ok"] == []
     board = board_of(target, alias)

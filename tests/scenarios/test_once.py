@@ -79,7 +79,7 @@ def where_librdkafka_puts(target: Client, keys: set[bytes], alias: str) -> dict[
     producer = Producer({**target, "partitioner": "murmur2"})
     for key in keys:
         producer.produce(scratch, b"", key, on_delivery=lambda _, sent: chosen.update({sent.key(): sent.partition()}))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return chosen
 
 
@@ -89,10 +89,15 @@ def test_a_dry_run_prints_the_plan_and_changes_nothing(
     story, alias = unique("dry"), unique("east")
     make_topics(source, {story: 2}, {"cleanup.policy": "compact"})
     write(source, story, numbered(0, 10))
-    before = list_topics(source), list_topics(target)
+    before = topics_of_users(source), topics_of_users(target)
     ended = start_mirror(flow_file(source, target, alias=alias, topics=story), "--dry-run").finish()
     assert (ended.status, ended.errors) == (0, "")
     created = f"create {alias}.{story} for {story}: 2 partitions, replication factor 1, cleanup.policy=compact"
     assert created in ended.output
     assert f"mirror {story} to {alias}.{story}, 2 partitions" in ended.output
-    assert (list_topics(source), list_topics(target)) == before
+    assert (topics_of_users(source), topics_of_users(target)) == before
+
+
+def topics_of_users(client: Client) -> set[str]:
+    """Without Kafka's own, which brokers create when they are first asked for a group."""
+    return {name for name in list_topics(client) if not name.startswith("__")}

@@ -28,7 +28,7 @@ def test_records_after_mirrormakers_position_arrive_though_it_lies_inside_a_batc
     make_topics(source, dict.fromkeys(topics, 1))
     notes = [Note(f"value {at}".encode(), f"key {at}".encode(), timestamp_ms=10**12 + at) for at in range(RECORDS)]
     for codec, topic in zip(CODECS, topics, strict=True):
-        write(source, topic, notes, compression_type=codec, linger_ms=5_000)
+        write(source, topic, notes, compression_type=codec, linger_ms=120_000)
         assert records_in_first_batch(source_cluster, topic) == RECORDS, "the test needs all of it in one batch"
     pretend_that_mirrormaker_ran(target, alias, topics)
 
@@ -53,4 +53,4 @@ def pretend_that_mirrormaker_ran(target: Client, alias: str, topics: list[str]) 
     for topic in topics:
         key = f'["MirrorSourceConnector",{{"cluster":"{alias}","partition":0,"topic":"{topic}"}}]'
         producer.produce(offsets, f'{{"offset":{LAST_MIRRORED_OFFSET}}}'.encode(), key.encode())
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0

@@ -13,7 +13,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from tests.oracle import Client, assert_same, count_records, read_topic
-from tests.scenarios.data import make_topics, numbered, write
+from tests.scenarios.data import ORDER_SECONDS_MAX, make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror, flow_file
 from tests.stores import key_store, trust_store
 
@@ -76,7 +76,7 @@ def grant(client: Client, resource: ResourceType, name: str, *operations: AclOpe
     bindings = [AclBinding(resource, name, pattern, f"User:{USER}", "*", operation, allow) for operation in operations]
     admin = AdminClient(dict(client))
     for done in admin.create_acls(bindings).values():
-        done.result(10)
+        done.result(ORDER_SECONDS_MAX)
 
 
 def grant_what_a_source_needs(client: Client, topics: str) -> None:

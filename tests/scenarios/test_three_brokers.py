@@ -1,6 +1,7 @@
 """Clusters of three: brokers die and come back in the middle of a copy, on both sides."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count, islice
@@ -16,7 +17,7 @@ from sparkmirror.testing.kafka import Broker, KafkaCluster
 PARTITIONS = 6
 RECORDS_PER_SECOND = 500
 STEP_RECORDS = 1_000
-STEP_SECONDS_MAX = 60.0
+STEP_SECONDS_MAX = 120.0
 
 
 def test_killed_brokers_on_both_sides_cost_no_record_and_no_order(
@@ -51,8 +52,14 @@ def test_killed_brokers_on_both_sides_cost_no_record_and_no_order(
 
 
 def leader_of_first_partition(cluster: KafkaCluster, client: Client, topic: str) -> Broker:
-    described = AdminClient(dict(client)).list_topics(topic, timeout=10)
-    return cluster.broker(described.topics[topic].partitions[0].leader)
+    """Some broker may tell of a new topic, or of a new leader, later than others."""
+    admin, leader = AdminClient(dict(client)), -1
+    deadline = time.monotonic() + STEP_SECONDS_MAX
+    while leader < 0:
+        assert time.monotonic() < deadline, f"{topic} has no leader"
+        found = admin.list_topics(topic, timeout=STEP_SECONDS_MAX).topics[topic].partitions
+        leader = found[0].leader if found else -1
+    return cluster.broker(leader)
 
 
 @contextmanager
@@ -75,4 +82,4 @@ def steady_writer(client: Client, topic: str) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-        assert producer.flush(60) == 0
+        assert producer.flush(STEP_SECONDS_MAX) == 0

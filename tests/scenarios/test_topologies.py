@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from tests.oracle import Client, assert_same, count_records, list_topics, read_topic
-from tests.scenarios.data import Note, make_topics, numbered, write
+from tests.scenarios.data import ORDER_SECONDS_MAX, Note, make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror
 
 from sparkmirror.testing.kafka import KafkaCluster
@@ -147,11 +147,11 @@ def change_setting(client: Client, topic: str, key: str, value: str) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[change])
     admin = AdminClient(dict(client))
     for done in admin.incremental_alter_configs([resource]).values():
-        done.result(10)
+        done.result(ORDER_SECONDS_MAX)
 
 
 def setting(client: Client, topic: str, key: str) -> str:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     admin = AdminClient(dict(client))
     (described,) = admin.describe_configs([resource]).values()
-    return str(described.result(10)[key].value)
+    return str(described.result(ORDER_SECONDS_MAX)[key].value)

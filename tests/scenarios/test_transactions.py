@@ -18,16 +18,16 @@ MINUTE_MS = 60_000
 def write_transactions(source: Client, topic: str, transactional_id: str) -> None:
     """Six transactions of 50 records over two partitions, every other one aborted."""
     producer = Producer({**source, "transactional.id": transactional_id})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for number in range(6):
         producer.begin_transaction()
         for record in range(50):
             producer.produce(topic, f"{number}-{record}".encode(), partition=record % 2)
-        producer.flush(30)
+        producer.flush(60)
         if number % 2:
-            producer.abort_transaction(30)
+            producer.abort_transaction(60)
         else:
-            producer.commit_transaction(30)
+            producer.commit_transaction(60)
 
 
 def values(client: Client, topic: str) -> dict[int, list[bytes | None]]:
@@ -86,13 +86,15 @@ def test_a_mirror_begins_at_a_time_inside_a_batch_and_waits_for_open_transaction
     topic, alias = unique("recent"), unique("timed")
     make_topics(source, {topic: 1})
     now_ms = int(time.time() * 1000)
-    ages = [Note(b"%d minutes old" % age, timestamp_ms=now_ms - age * MINUTE_MS) for age in range(120, 0, -1)]
-    write(source, topic, ages, linger_ms=500, compression_type="lz4")  # one batch
-    producer = Producer({**source, "transactional.id": unique("writer")})
-    producer.init_transactions(30)
+    # None is so near to an hour that it matters when the mirror comes to look.
+    minutes = [*range(120, 65, -1), *range(50, 0, -1)]
+    ages = [Note(b"%d minutes old" % age, timestamp_ms=now_ms - age * MINUTE_MS) for age in minutes]
+    write(source, topic, ages, linger_ms=120_000, compression_type="lz4")  # one batch
+    producer = Producer({**source, "transactional.id": unique("writer"), "transaction.timeout.ms": 600_000})
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, b"inside", partition=0)
-    producer.flush(30)
+    producer.flush(60)
     write(source, topic, [Note(b"behind")])
 
     lines = [
@@ -101,9 +103,9 @@ def test_a_mirror_begins_at_a_time_inside_a_batch_and_waits_for_open_transaction
     ]
     mirror = start_mirror(flow_file(source, target, alias=alias, topics=topic, lines=lines))
     remote = f"{alias}.{topic}"
-    mirror.wait_until(lambda: count_records(target, remote) >= 59, "what is younger than an hour is mirrored")
-    recent = [note.value for note in ages[-59:]]
+    mirror.wait_until(lambda: count_records(target, remote) >= 50, "what is younger than an hour is mirrored")
+    recent = [note.value for note in ages[-50:]]
     assert values(target, remote) == {0: recent}, "nothing older, and nothing from behind the open transaction's begin"
-    producer.commit_transaction(30)
-    mirror.wait_until(lambda: count_records(target, remote) >= 61, "once it is committed, all is mirrored")
+    producer.commit_transaction(60)
+    mirror.wait_until(lambda: count_records(target, remote) >= 52, "once it is committed, all is mirrored")
     assert values(target, remote) == {0: [*recent, b"inside", b"behind"]}
