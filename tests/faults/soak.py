@@ -26,7 +26,7 @@ from tests.faults.numbered import NumberedWriter, create_topic, end_offsets
 from tests.faults.story import PARTITIONS, Story
 from tests.faults.tree import RING, Run, is_gone, open_rings
 from tests.faults.witness import Witness
-from tests.oracle import count_records
+from tests.oracle import count_records, read_topic
 from tests.scenarios.data import numbered, write
 from tests.scenarios.mirror import COMMAND
 from tests.scenarios.status import board_of
@@ -136,12 +136,15 @@ class Soak:
 
     # What happens.
 
-    def go(self, minutes: float) -> None:
-        """Live through it, then let all arrive. Fails on a lost record, and when a flow does not come back."""
+    def go(self, minutes: float, actions_min: int = 0) -> None:
+        """Live through it, then let all arrive. Fails on a lost record, and when a flow does not come back.
+
+        A slow machine takes longer, until at least `actions_min` things have happened.
+        """
         ends_at = time.monotonic() + minutes * 60
         order = self._actions()
         self._sample()
-        while time.monotonic() < ends_at:
+        while time.monotonic() < ends_at or self.did.total() < actions_min:
             name, act = next(order)
             self.did[name] += 1
             self._tell(f"{self.did.total()}. {name}")
@@ -182,7 +185,7 @@ class Soak:
             write(client, topic, numbered(0, CHURN_RECORDS))
             remote = f"{direction.story.alias}.{topic}"
             there = {"bootstrap.servers": direction.story.target}
-            self._until(lambda there=there, remote=remote: _count(there, remote) == CHURN_RECORDS, f"{remote} is whole")
+            self._until(lambda there=there, remote=remote: _is_whole(there, remote), f"{remote} is whole")
             for old in direction.churned:
                 _delete(direction.story.source, old)
                 _delete(direction.story.target, f"{direction.story.alias}.{old}")
@@ -320,11 +323,16 @@ def _role(run: Run, process: psutil.Process) -> str:
     return "JVM" if process.name() == "java" else "another Python process"
 
 
-def _count(client: dict[str, str], topic: str) -> int:
+def _is_whole(client: dict[str, str], topic: str) -> bool:
+    """Every record is there. At least once: a task that begins anew at this moment repeats some."""
     try:
-        return count_records(client, topic)
+        if count_records(client, topic) < CHURN_RECORDS:
+            return False
+        return {seen.value for seen in read_topic(client, topic)[0]} == {
+            note.value for note in numbered(0, CHURN_RECORDS)
+        }
     except KafkaException:
-        return 0
+        return False
 
 
 def _is_well(story: Story) -> bool:
@@ -341,7 +349,7 @@ def _told_of(story: Story) -> set[str]:
 def _delete(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for done in admin.delete_topics([topic]).values():
-        done.result(30)
+        done.result(60)
 
 
 def main() -> int:

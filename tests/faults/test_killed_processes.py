@@ -35,8 +35,8 @@ def test_killed_workers_are_replaced_and_a_killed_driver_or_jvm_by_a_new_run(sto
 
 def _kill_a_worker(story: Story, run: Run, end: int) -> None:
     """Its task begins anew within the run; the other task goes on."""
+    run.wait_until(lambda: len(list(run.rings())) == 2, "a ring for each task")
     rings = list(run.rings())
-    assert len(rings) == 2, "a ring for each task"
     victim = rings[0][end]
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: is_gone(victim), "the worker is dead", 5)
@@ -58,5 +58,5 @@ def _kill_the_jvm(run: Run) -> None:
     run.jvm().kill()
     ended = run.finish(20)
     assert ended.status == 1
-    assert "Spark's JVM has ended" in ended.errors.splitlines()[-2], ended.errors
+    assert "Spark's JVM has ended" in run.last_words, ended.errors
     wait_until(lambda: not run.processes(), "nothing is left of the run", 15)

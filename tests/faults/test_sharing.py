@@ -19,7 +19,7 @@ def test_processes_share_a_flow_and_go_on_for_one_that_is_stopped_or_killed(stor
         story.wait_until_close(second, writer)
         with story.run() as third:
             wait_until_shared(second, third)
-            story.wait_for_flow(third)
+            story.wait_until_close(third, writer)
             second.kill()
             wait_until(lambda: tasks_of(third) == {0, 1}, "the third goes on for the one that was killed", 8)
             story.wait_for_all(third, writer)

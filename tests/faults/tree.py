@@ -143,6 +143,8 @@ def _writer_of(pid: int, descriptor: int) -> int:
     try:
         with mmap.mmap(memory, mmap.PAGESIZE, prot=mmap.PROT_READ) as page:
             magic, writer = struct.unpack("QQ", page[:16])
+    except ValueError:  # a ring that is being made has no size yet
+        return 0
     finally:
         os.close(memory)
     return int(writer) if magic == _RING_MAGIC else 0
