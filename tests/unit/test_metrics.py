@@ -125,6 +125,15 @@ def test_lag_states_latencies_and_pauses() -> None:
     assert value_of(found, "sparkmirror_job_up", job_name="topics") == 0
 
 
+def test_gaps_and_what_is_gone_in_them_are_counted() -> None:
+    board = flow_board()
+    told_of = {"run": "r", "epoch": 1, "records": 100, "gaps": 2, "lost_records": 70}
+    assert board.take(b'["task", "A", 0]', json.dumps(told_of).encode(), NOW_MS)
+    found = told(expose([sight(board)]))
+    assert value_of(found, "sparkmirror_gaps_total") == 2
+    assert value_of(found, "sparkmirror_lost_records_total") == 70
+
+
 def test_a_flow_that_was_killed_is_down_and_its_windows_are_empty() -> None:
     found = told(expose([sight(flow_board(age_ms=90_000))]))
     assert value_of(found, "sparkmirror_flow_up") == 0

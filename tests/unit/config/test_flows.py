@@ -34,6 +34,13 @@ def names(config: MirrorConfig) -> list[str]:
     return [str(flow.name) for flow in config.flows]
 
 
+def test_preparing_for_exactly_once_is_accepted_and_changes_nothing() -> None:
+    """Predecessors are fenced in any case, so there is nothing to prepare."""
+    config = parse(SMALLEST + "B.exactly.once.source.support = preparing\n")
+    (flow,) = config.flows
+    assert (flow.exactly_once_source_support, flow.is_exactly_once, config.warnings) == ("preparing", False, ())
+
+
 def test_the_smallest_file_gives_one_flow_with_the_documented_defaults() -> None:
     config = parse(SMALLEST)
     (flow,) = config.flows
