@@ -67,9 +67,11 @@ def test_a_topic_that_refuses_large_records_fails_alone_and_heals_when_its_limit
     raise_limit(target, f"{alias}.{large}")
     mirror.wait_until(lambda: count_records(target, f"{alias}.{large}") >= 102, "the partition heals", HEAL_SECONDS_MAX)
     mirror.wait_until(lambda: told("partition-running"), "that it heals is told", 30)
+    well = dict.fromkeys([f"{large}-0", *healthy], ("RUNNING", 0))
+    mirror.wait_until(lambda: states() == well, "status tells it")
     mirror.stop()
     check_log(told("any"), {story: "shop", alias: "east"})
-    assert states() == dict.fromkeys([f"{large}-0", *healthy], ("RUNNING", 0)), "status needs no running mirror"
+    assert states() == well, "status needs no running mirror"
     for topic in (large, small):
         assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)
 
