@@ -12,7 +12,7 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.guard import Guard
 
 STOP_SECONDS_MAX = 30.0
-LAST_SECONDS_MAX = 10.0
+LAST_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.05
 _SHOWN_CHARACTERS = 160
 _RUN = "import sys; from sparkmirror.cli.main import main; sys.exit(main())"
