@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 _COST_SHARE = 0.02
 _PAUSE_SECONDS_MAX = 60.0
 _CHANGES_TOLD_MAX = 5
+_BROKER_SECONDS_A_TOPIC = 0.001
 
 
 def pause_seconds(
@@ -153,9 +154,13 @@ class _Paced:
         began, began_cpu = time.monotonic(), time.thread_time()
         self.last = run_round(self.sync)
         ended = time.monotonic()
-        cpu_seconds = time.thread_time() - began_cpu
+        cpu_seconds = max(time.thread_time() - began_cpu, self._others_seconds())
         self.due_at = ended + pause_seconds(cpu_seconds, ended - began, self.seconds_max, self.look_seconds)
         return self.last
+
+    def _others_seconds(self) -> float:
+        """CPU time of the brokers, which tell the settings of all topics each time."""
+        return self.sync.compared * _BROKER_SECONDS_A_TOPIC if isinstance(self.sync, ConfigSync) else 0.0
 
 
 class FlowSync:

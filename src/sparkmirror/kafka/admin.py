@@ -21,7 +21,7 @@ from sparkmirror.kafka.answers import EARLIEST, LATEST, NO_LEADER, ConfigEntry, 
 from sparkmirror.kafka.connection import ClusterConnection
 from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, is_retriable, refusal
 from sparkmirror.kafka.portions import portions
-from sparkmirror.kafka.raw_answer import RawRequest
+from sparkmirror.kafka.raw_answer import RawAnswer, RawRequest, SettingsAnswer
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Topic, TopicPartition
 
 _TOPIC = 2
@@ -111,12 +111,12 @@ class Admin:
         self, topics: Iterable[str], keys: Sequence[str] | None = None
     ) -> dict[str, dict[str, ConfigEntry]]:
         """Settings per topic with their sources (all, or those of `keys`); topics that cannot be read are left out."""
-        answers: dict[str, dict[str, ConfigEntry]] = {}
-        for names in portions(sorted(set(topics)), _TOPICS_PER_REQUEST):
-            for result in self._describe(names, keys).results:
-                if result.error_code == NO_ERROR:
-                    answers[result.resource_name] = {entry.name: _config_entry(entry) for entry in result.configs}
-        return answers
+        return self.ask_configs(topics, keys).read()
+
+    def ask_configs(self, topics: Iterable[str], keys: Sequence[str] | None = None) -> SettingsAnswer:
+        """What `describe_configs` tells, to be read only where it is not what it was."""
+        wanted = portions(sorted(set(topics)), _TOPICS_PER_REQUEST)
+        return SettingsAnswer([self._describe(names, keys) for names in wanted])
 
     def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Explicitly set values per topic (`ConfigEntry.is_explicit`); topics that cannot be read are left out."""
@@ -131,7 +131,7 @@ class Admin:
         Raises RequestRefused if there is no such topic or setting, AuthorizationFailed if it is not ours to see.
         """
         doing = f"reading {key} of topic {topic}"
-        for result in self._describe([topic], [key]).results:
+        for result in self._describe([topic], [key]).decode().results:
             if result.error_code != NO_ERROR:
                 raise refusal(result.error_code, self.alias, doing, result.error_message)
             for entry in result.configs:
@@ -288,13 +288,15 @@ class Admin:
     def _metadata(self, names: list[str], *, create: bool = False) -> Any:
         return self.connection.ask(lambda: _metadata_request(names, create), "reading the cluster's metadata")
 
-    def _describe(self, topics: Sequence[str], keys: Sequence[str] | None) -> Any:
+    def _describe(self, topics: Sequence[str], keys: Sequence[str] | None) -> RawAnswer:
         def request() -> Any:
             resource = DescribeConfigsRequest.DescribeConfigsResource
             resources = [resource(resource_type=_TOPIC, resource_name=name, configuration_keys=keys) for name in topics]
-            return DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
+            asked = DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
+            return RawRequest(asked)
 
-        return self.connection.ask(request, "reading topic settings")
+        answer: RawAnswer = self.connection.ask(request, "reading topic settings")
+        return answer
 
     def _order(self, make_request: Any, results: str, doing: str) -> Any:
         """Asks the controller, which only clusters with ZooKeeper care about, again if it has just moved."""
@@ -348,10 +350,6 @@ def _by_partitions(topics: Sequence[NewTopic], partitions_max: int) -> Iterator[
         count += max(topic.partitions, 1)
     if some:
         yield some
-
-
-def _config_entry(entry: Any) -> ConfigEntry:
-    return ConfigEntry(entry.value, entry.config_source, bool(entry.read_only), bool(entry.is_sensitive))
 
 
 def _create_topics_request(topics: Sequence[NewTopic], validate_only: bool) -> Any:

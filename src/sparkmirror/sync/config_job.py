@@ -4,9 +4,11 @@ Run by the engine at start and again and again; the plan itself is `sync.configs
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.raw_answer import SettingsAnswer
 from sparkmirror.kafka.topic_settings import alter_topics
 from sparkmirror.sync.change import Plan
 from sparkmirror.sync.configs import ResetConfig, SetConfig, SettingsPair, plan_configs
@@ -17,14 +19,24 @@ class ConfigSync:
     """The settings job of one flow, a `Sync`. The admins belong to the caller."""
 
     description = "copying topic settings"
+    compared = 0
+    """How many pairs of topics the brokers were asked about last."""
 
     def __init__(self, source: Admin, target: Admin, rules: TopicRules) -> None:
         self._source = source
         self._target = target
         self._rules = rules
+        self._seen: tuple[object, ...] = ()
+        self._planned = Plan()
 
     def plan(self) -> Plan:
-        return plan_configs(observe_settings(self._source, self._target, self._rules), self._rules.configs)
+        """What is as it was is not compared again: the settings of a thousand topics are 70,000."""
+        answers = ask_settings(self._source, self._target, self._rules)
+        self.compared = len(answers.remote)
+        seen = (answers.remote, answers.source.digest, answers.target.digest)
+        if seen != self._seen or not self._rules.are_fixed:
+            self._planned, self._seen = plan_configs(answers.read(), self._rules.configs), seen
+        return self._planned
 
     def apply(self, plan: Plan) -> Sequence[str]:
         settings: dict[str, dict[str, str | None]] = defaultdict(dict)
@@ -36,18 +48,34 @@ class ConfigSync:
         return [str(failure) for failure in alter_topics(self._target, settings)]
 
 
+@dataclass(frozen=True, slots=True)
+class SettingsAnswers:
+    """What both clusters told of mirrored topics; `remote` has their names by those of their remote topics."""
+
+    remote: Mapping[str, str]
+    source: SettingsAnswer
+    target: SettingsAnswer
+
+    def read(self) -> list[SettingsPair]:
+        """Pair by pair; topics that cannot be read are left out."""
+        upstream, downstream = self.source.read(), self.target.read()
+        return [
+            SettingsPair(there, name, upstream[name], downstream[there])
+            for there, name in self.remote.items()
+            if name in upstream and there in downstream
+        ]
+
+
 def observe_settings(source: Admin, target: Admin, rules: TopicRules) -> list[SettingsPair]:
     """The settings of all mirrored topics that have a remote topic; topics that cannot be read are left out."""
+    return ask_settings(source, target, rules).read()
+
+
+def ask_settings(source: Admin, target: Admin, rules: TopicRules) -> SettingsAnswers:
+    """The same, not read yet. Raises ClusterError."""
     on_target = target.list_topics().keys()
     remote: dict[str, str] = {}
     for name, topic in sorted(source.list_topics().items()):
         if not topic.internal and rules.is_mirrored(name) and (there := rules.remote_name(name)) in on_target:
             remote.setdefault(there, name)
-    if not remote:
-        return []
-    upstream, downstream = source.describe_configs(remote.values()), target.describe_configs(remote)
-    return [
-        SettingsPair(there, name, upstream[name], downstream[there])
-        for there, name in remote.items()
-        if name in upstream and there in downstream
-    ]
+    return SettingsAnswers(remote, source.ask_configs(remote.values()), target.ask_configs(remote))

@@ -35,6 +35,7 @@ def topic_rules(flow: FlowConfig) -> TopicRules:
         is_left_out=lambda topic: (
             flow.topics.exclude == TOPICS_EXCLUDE.default and is_left_out(topic, flow.topics, flow.policy)
         ),
+        are_fixed=not flow.has_own_classes and flow.sync.own_configs is None,
     )
 
 

@@ -36,11 +36,17 @@ class TopicSync:
         self._new_partitions_max = new_partitions_max
         self.put_off: Sequence[str] = ()
         """Source topics that the last plan has left to a later round."""
+        self._looked: tuple[object, ...] = ()
+        self._planned = Plan()
 
     def plan(self) -> Plan:
-        seen = observe_topics(self._source, self._target, self._rules, self._new_partitions_max)
-        self.put_off = seen.put_off
-        return plan_topics(seen, self._rules)
+        """Nothing is thought over again that was in step, and is as it was."""
+        looked = (self._target.list_topics(), self._source.list_topics())
+        if looked != self._looked or self._planned.changes or not self._rules.are_fixed:
+            seen = observe_topics(self._source, self._target, self._rules, self._new_partitions_max)
+            self.put_off = seen.put_off
+            self._planned, self._looked = plan_topics(seen, self._rules), looked
+        return self._planned
 
     def apply(self, plan: Plan) -> Sequence[str]:
         """A topic that somebody else created in between is no failure; the next round looks at its partitions."""

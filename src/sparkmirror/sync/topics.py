@@ -59,7 +59,8 @@ class TopicRules:
 
     `remote_name` is the flow's naming; `is_mirrored` decides by source topic name; `configs` are the rules of settings;
     `replication_factor` of -1 leaves it to the target's brokers. With `by_broker` the target's brokers create topics by
-    themselves, and nothing grows.
+    themselves, and nothing grows. `are_fixed` where the rules will say tomorrow what they say today: a user's classes
+    may not.
     """
 
     is_mirrored: Callable[[str], bool]
@@ -68,6 +69,7 @@ class TopicRules:
     replication_factor: int = DEFAULT_REPLICATION_FACTOR
     by_broker: bool = False
     is_left_out: Callable[[str], bool] = field(default=lambda _: False)
+    are_fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,16 @@ def test_new_topics_do_not_wait_for_the_settings_of_a_thousand(monkeypatch: pyte
     assert desk.rounds.count(ConfigSync) == 2
 
 
+def test_brokers_are_asked_for_the_settings_of_a_thousand_topics_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the answers cost us counts, and what they cost the brokers: a millisecond a topic."""
+    desk = Desk(monkeypatch, {TopicSync: 0.01, ConfigSync: 0.01})
+    sync, desk.syncs[1].compared = FlowSync(a_flow()), 1000
+    for _ in range(48):
+        sync()
+        desk.now += sync.look_seconds
+    assert desk.rounds.count(ConfigSync) == 3
+
+
 def test_what_a_sync_has_warned_of_is_not_said_again_because_it_paused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
