@@ -16,11 +16,12 @@ from sparkmirror.relay.lease import RingPeer
 from sparkmirror.relay.schema import ORDERED_PAUSE, ORDERED_RESUME, ORDERED_RETRY
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.limits import TargetLimits
-from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.packing import Packing
 from sparkmirror.target.parcel import Parcel, free_nothing
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress
+from sparkmirror.target.standing import State
 from sparkmirror.target.tally import Tally
 
 log = logging.getLogger(__name__)

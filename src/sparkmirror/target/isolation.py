@@ -12,7 +12,8 @@ from typing import Final
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.relay.lease import RingPeer
 from sparkmirror.target.intake import Intake
-from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.standing import State
 from sparkmirror.target.tally import Tally
 
 _RETRY_SECONDS: Final = 5.0

@@ -10,6 +10,8 @@ from math import inf
 class Linger:
     """What waits of one target partition, by its bytes. With 0 seconds nothing is held back."""
 
+    __slots__ = ("_batch_bytes", "_bytes", "_ends_at", "_is_told", "_seconds")
+
     def __init__(self, seconds: float, batch_bytes: int) -> None:
         self._seconds = seconds
         self._batch_bytes = batch_bytes

@@ -8,7 +8,6 @@ meanwhile. Offsets are source offsets, always the next one.
 
 import time
 from collections import deque
-from enum import Enum
 from typing import Any, Final
 
 from sparkmirror.batch.choice import IN_FLIGHT_MAX, Traffic
@@ -21,24 +20,25 @@ from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.linger import Linger
 from sparkmirror.target.packing import AS_THEY_ARE, Packing
 from sparkmirror.target.parcel import Batch, Parcel, free_nothing
-from sparkmirror.target.standing import Standing
+from sparkmirror.target.standing import Standing, State
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 _ROUND_TRIP_GROWTH: Final = 1.02
 """How fast the shortest acknowledgement is forgotten, a batch."""
 
 
-class State(Enum):
-    """FLOWING: in order. REWINDING: what arrives is dropped until the reader comes again with `position`.
-    FAILED: as rewinding, and paused at the reader until the retry time."""
-
-    FLOWING = "flowing"
-    REWINDING = "rewinding"
-    FAILED = "failed"
-
-
 class Outbox(Standing):
-    """One target partition. `position` is accepted from the reader up to there, `acknowledged` by the target."""
+    """One target partition. `position` is accepted from the reader up to there, `acknowledged` by the target.
+
+    A task may have thousands, most of them idle: hence the slots, and lists where deques would take 760 bytes each.
+    """
+
+    __slots__ = (
+        "_draining", "_identity", "_in_flight", "_packing", "_queue", "_recovering", "_resend",
+        "_round_trip_seconds", "_sequence", "_target", "awaits_limits", "committed", "extent", "failures",
+        "has_open_gap", "is_far", "is_held", "is_ledger", "leader_epoch", "limits", "linger", "lost_reason",
+        "position", "progressed_at", "reason", "rests", "retry_at", "route", "slot", "state",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class Outbox(Standing):
         self._round_trip_seconds = 0.0
         self.is_far = True
         self._queue: deque[Parcel] = deque()
-        self._in_flight: deque[Batch] = deque()
-        self._resend: deque[Batch] = deque()
+        self._in_flight: list[Batch] = []
+        self._resend: list[Batch] = []
         self._recovering = False
         self._identity = (-1, -1)
         self._sequence = 0
@@ -184,7 +184,7 @@ class Outbox(Standing):
         if self._resend:
             if self._resend[0].is_refused:
                 self._refit(producer_id, producer_epoch, transactional)
-            again = self._resend.popleft()
+            again = self._resend.pop(0)
             again.waiting = True
             again.sent_at = time.monotonic()
             self._recovering = bool(self._resend)
@@ -234,10 +234,10 @@ class Outbox(Standing):
             if batch is not refused:
                 header = parse_header(batch.data, 0)
                 stamp(batch.data, 0, header, producer_id, producer_epoch, batch.sequence, transactional)
-        self._resend.popleft()
+        self._resend.pop(0)
         self._in_flight.remove(refused)
-        self._resend.extendleft(reversed(fresh))
-        self._in_flight.extendleft(reversed(fresh))
+        self._resend[:0] = fresh
+        self._in_flight[:0] = fresh
 
     def _traffic(self) -> Traffic:
         round_trip_seconds = self._round_trip_seconds if self.is_far else 0.0
@@ -287,7 +287,7 @@ class Outbox(Standing):
         batch.acknowledged = True
         moved: list[Batch] = []
         while self._in_flight and self._in_flight[0].acknowledged:
-            done = self._in_flight.popleft()
+            done = self._in_flight.pop(0)
             moved.append(done)
             self.acknowledged = done.next_offset
             self.leader_epoch = done.leader_epoch
@@ -368,7 +368,7 @@ class Outbox(Standing):
             self._sequence = head.sequence
         self.position = self.acknowledged
         while self._in_flight:
-            self._in_flight.popleft().parcel.settle()
+            self._in_flight.pop(0).parcel.settle()
         self._drop_queue()
         self._resend.clear()
         self._recovering = self._draining = self.awaits_limits = False

@@ -36,13 +36,14 @@ from sparkmirror.target.intake import CONTINUE_ALWAYS, Intake
 from sparkmirror.target.isolation import Isolation
 from sparkmirror.target.landing import Landing
 from sparkmirror.target.limits import TargetLimits
-from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.packing import PASS_OR_MERGE, Packing
 from sparkmirror.target.parcel import Batch
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.reports import Report, Reports
 from sparkmirror.target.routing import Routing
+from sparkmirror.target.standing import State
 from sparkmirror.target.tally import Tally
 from sparkmirror.target.transaction import ExactlyOnce, Hooks, TransactionOptions
 

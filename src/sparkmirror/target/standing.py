@@ -4,11 +4,24 @@ A task may have thousands of partitions, few of which move in a second: those th
 `target.progress` looks at them alone.
 """
 
+from enum import Enum
+
 from sparkmirror.model import TopicPartition
+
+
+class State(Enum):
+    """FLOWING: in order. REWINDING: what arrives is dropped until the reader comes again with `position`.
+    FAILED: as rewinding, and paused at the reader until the retry time."""
+
+    FLOWING = "flowing"
+    REWINDING = "rewinding"
+    FAILED = "failed"
 
 
 class Standing:
     """One source partition; all before `acknowledged` is on the target."""
+
+    __slots__ = ("_acknowledged", "_moved", "source")
 
     def __init__(self, source: TopicPartition, moved: dict[TopicPartition, None] | None = None) -> None:
         self.source = source

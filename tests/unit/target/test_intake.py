@@ -15,9 +15,10 @@ from sparkmirror.source.plan import Assigned
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.limits import TargetLimits
-from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.packing import AS_THEY_ARE
 from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.standing import State
 from sparkmirror.target.tally import Tally
 
 WHERE = TopicPartition("orders", 3)

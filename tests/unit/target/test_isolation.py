@@ -12,11 +12,12 @@ from sparkmirror.relay.lease import RingAddress
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.isolation import Isolation
 from sparkmirror.target.limits import TargetLimits
-from sparkmirror.target.outbox import Outbox, State
+from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.packing import AS_THEY_ARE
 from sparkmirror.target.parcel import Parcel
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
+from sparkmirror.target.standing import State
 from sparkmirror.target.tally import Tally
 
 

@@ -6,8 +6,9 @@ from sparkmirror.batch.header import ATTRIBUTES_AT, parse_header
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
 from sparkmirror.model import TopicPartition
-from sparkmirror.target.outbox import IN_FLIGHT_MAX, Outbox, State
+from sparkmirror.target.outbox import IN_FLIGHT_MAX, Outbox
 from sparkmirror.target.parcel import Batch, Parcel
+from sparkmirror.target.standing import State
 
 WHERE = TopicPartition("orders", 0)
 

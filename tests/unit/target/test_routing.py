@@ -12,11 +12,12 @@ from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.intake import Intake
 from sparkmirror.target.limits import TargetLimits
-from sparkmirror.target.outbox import Batch, Outbox, State
+from sparkmirror.target.outbox import Batch, Outbox
 from sparkmirror.target.packing import AS_THEY_ARE
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.routing import Routing
+from sparkmirror.target.standing import State
 from sparkmirror.target.tally import Tally
 
 SOURCE = TopicPartition("orders", 0)
