@@ -27,11 +27,11 @@ RECORDS = 300
 MORE = 50
 _UNTOLD = "no broker answered"
 _NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT)
-KINDS = ("whole", "deleted", "held", "anew", "cut", "gone", "gone-held", "last")
+KINDS = ("whole", "deleted", "held", "anew", "anew-short", "cut", "gone", "gone-held", "last")
 
 
 def test_what_is_lost_on_either_side_is_recorded_and_held_where_the_file_says(story: Story) -> None:
-    """Of eight topics five lose records while nobody looks, on one side or the other, and two more in mid-run."""
+    """Of nine topics six lose records while nobody looks, on one side or the other, and two more in mid-run."""
     names = {kind: f"{story.topic}-{kind}" for kind in KINDS}
     story = Story(story.directory, story.source, story.target, story.alias, f"{story.topic}-.*")
     for name in names.values():
@@ -45,6 +45,7 @@ def test_what_is_lost_on_either_side_is_recorded_and_held_where_the_file_says(st
     with story.run(lines=[f"on.data.loss.topics = {rules}"]) as run:
         _wait_for_ends(story, run, {names["whole"]: 2 * RECORDS, names["gone"]: RECORDS, names["last"]: RECORDS})
         _wait_for_ends(story, run, {names["cut"]: 2 * RECORDS, names["anew"]: 2 * RECORDS + MORE})
+        _wait_for_ends(story, run, {names["anew-short"]: RECORDS + MORE})
         delete_topic(story.target, f"{story.alias}.{names['whole']}")
         _write(story, names["whole"], MORE)
         _wait_for_ends(story, run, {names["whole"]: MORE})
@@ -81,9 +82,10 @@ def _lose_while_nobody_looks(story: Story, names: dict[str, str]) -> None:
         _write(story, names[kind])
     for kind in ("deleted", "held"):
         _delete_records(story.source, names[kind], below=RECORDS + 100)
-    delete_topic(story.source, names["anew"])
-    create_topic(story.source, names["anew"], PARTITIONS)
-    _write(story, names["anew"], RECORDS + MORE)
+    for kind, records in (("anew", RECORDS + MORE), ("anew-short", MORE)):
+        delete_topic(story.source, names[kind])
+        create_topic(story.source, names[kind], PARTITIONS)
+        _write(story, names[kind], records)
     _delete_records(story.target, f"{story.alias}.{names['cut']}", below=200)
     for kind in ("gone", "gone-held"):
         delete_topic(story.target, f"{story.alias}.{names[kind]}")
@@ -96,6 +98,7 @@ def _assert_gaps_told(story: Story, names: dict[str, str]) -> None:
             (names["deleted"], "retention", RECORDS, RECORDS + 100, 100, "went on"),
             (names["held"], "retention", RECORDS, RECORDS + 100, 100, "partition paused"),
             (names["anew"], "recreated", RECORDS, 0, 0, "went on"),
+            (names["anew-short"], "recreated", RECORDS, 0, 0, "went on"),
             (names["gone"], "target deleted", RECORDS, 0, RECORDS, "went on"),
             (names["gone-held"], "target deleted", RECORDS, 0, RECORDS, "partition paused"),
             (names["whole"], "target deleted", 2 * RECORDS, 0, 2 * RECORDS, "went on"),
@@ -108,6 +111,7 @@ def _assert_gaps_told(story: Story, names: dict[str, str]) -> None:
         "deleted": 2 * RECORDS - 100,
         "held": RECORDS,
         "anew": 2 * RECORDS + MORE,
+        "anew-short": RECORDS + MORE,
         "cut": 2 * RECORDS - 200,
         "gone": RECORDS,
         "gone-held": 0,
