@@ -11,10 +11,10 @@ from statistics import median
 
 from bench.brokers import bench_cluster, delete_traces
 from bench.contestants import CONTESTANTS, Job
-from bench.copying import measure_copy
+from bench.copying import Copy, measure_copy
 from bench.loading import create_topic, load
 from bench.results import SPARK
-from bench.workloads import WARM_UP, Workload
+from bench.workloads import Workload
 from sparkmirror.testing.guard import Guard
 
 TASKS = 2
@@ -29,30 +29,31 @@ def main() -> None:
     parser.add_argument("--idle", type=int, default=999, help="idle partitions (default: 999)")
     args = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="sparkmirror-bench-"))
+    alone, crowded = "alone", f"with {args.idle} idle ones"
+    topics = {alone: _HOT.name, crowded: f"{_HOT.name}, {_IDLE_TOPIC}"}
+    found: dict[str, list[float]] = {alone: [], crowded: []}
     with Guard(directory) as guard, bench_cluster("source") as source, bench_cluster("target") as target:
         create_topic(source, _IDLE_TOPIC, partitions=args.idle)
         _, records = load(source, _HOT.name, _HOT)
-        load(source, WARM_UP.name, WARM_UP)
-        contestant = CONTESTANTS[SPARK]
-        warm_up = Job(source, target, "w", WARM_UP.name)
-        measure_copy(contestant, warm_up, WARM_UP, directory, guard)
-        delete_traces(target, warm_up.alias)
-        found: dict[str, list[float]] = {"alone": [], f"with {args.idle} idle ones": []}
+
+        def copy(alias: str, layout: str) -> Copy:
+            own = ((f"{alias}->t.topics", topics[layout]),)
+            job = Job(source, target, alias, _HOT.name, settings=own, tasks=TASKS)
+            taken = measure_copy(CONTESTANTS[SPARK], job, _HOT, directory, guard)
+            delete_traces(target, alias)
+            return taken
+
+        copy("warm", alone)  # the brokers' code has to be compiled
         for number in range(args.rounds):
-            for layout, rates in found.items():
-                alias = f"{'solo' if layout == 'alone' else 'crowd'}{number}"
-                topics = _HOT.name if layout == "alone" else f"{_HOT.name}, {_IDLE_TOPIC}"
-                own = ((f"{alias}->t.topics", topics),)
-                job = Job(source, target, alias, _HOT.name, settings=own, tasks=TASKS)
-                copy = measure_copy(contestant, job, _HOT, directory, guard)
-                delete_traces(target, alias)
-                rates.append(copy.records_per_second)
-                print(f"{layout}: {copy.records_per_second:,.0f} records/s, {copy.cpu_seconds:.1f} s CPU", flush=True)
+            layouts = list(found) if number % 2 else list(reversed(found))
+            for layout in layouts:
+                taken = copy(f"{'solo' if layout == alone else 'crowd'}{number}", layout)
+                found[layout].append(taken.records_per_second)
+                print(f"{layout}: {taken.records_per_second:,.0f} records/s, {taken.cpu_seconds:.1f} s CPU", flush=True)
     print(f"\n| {records:,} records of 1 KB in one partition | records/s, median | least | most |\n|---|---|---|---|")
     for layout, rates in found.items():
         print(f"| {layout} | {median(rates):,.0f} | {min(rates):,.0f} | {max(rates):,.0f} |")
-    alone, crowded = (median(rates) for rates in found.values())
-    print(f"\n{crowded / alone:.1%} of its rate alone.")
+    print(f"\n{median(found[crowded]) / median(found[alone]):.1%} of its rate alone.")
 
 
 if __name__ == "__main__":
