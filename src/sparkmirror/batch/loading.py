@@ -3,6 +3,7 @@
 Asked by the reader and the sender, whose loops must not stand still for so long.
 """
 
+import gc
 import sys
 import time
 from threading import Thread
@@ -54,7 +55,14 @@ def kernels_loaded() -> bool:
 
 
 def _load() -> None:
+    """Garbage is not collected meanwhile, nor ever looked for in what numba made of itself: with a hundred thousand
+    objects more a full round holds the interpreter, and so the loop, for 50 ms.
+    """
+    gc.disable()
     try:
         from sparkmirror.batch import kernels  # noqa: F401
     except Exception:
         return  # The first use imports them again and raises this where it can be told.
+    finally:
+        gc.freeze()
+        gc.enable()
