@@ -1,6 +1,7 @@
 """Measures a mirror of very many partitions: start, memory, idling, what is new. Called by `bench.plan`."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,8 +79,13 @@ def delete_crowd(cluster: KafkaCluster) -> None:
     delete_topics(cluster, lambda name: name.startswith(PREFIX))
 
 
-def measure_crowd(contestant: Contestant, job: Job, size: Size, directory: Path, guard: Guard) -> Crowd:
-    """Two starts over a crowd that is there; `job.topic` is a pattern of it. Raises SparkMirrorError."""
+def measure_crowd(
+    contestant: Contestant, job: Job, size: Size, directory: Path, guard: Guard, say: Callable[[str], None]
+) -> Crowd:
+    """Two starts over a crowd that is there; `job.topic` is a pattern of it. `say` is told how it goes, for minutes.
+
+    Raises SparkMirrorError.
+    """
     command = contestant.prepare(job, directory)
     log_file = directory / f"{job.alias}.log"
     every = [TopicPartition(f"{job.alias}.{name}", n) for name in _names(size) for n in range(size.partitions)]
@@ -88,12 +94,15 @@ def measure_crowd(contestant: Contestant, job: Job, size: Size, directory: Path,
             with Mirror(command, log_file, guard) as mirror:
                 some = every[:: max(len(every) // _SAMPLE_PARTITIONS, 1)]
                 first = _wait(admin, some, 1, mirror) - mirror.started_at
+                say(f"first record after {first:.1f} s")
                 _wait(admin, some, len(some), mirror)
                 whole = _wait(admin, every, len(every), mirror) - mirror.started_at
+                say(f"all records after {whole:.1f} s")
             _produce(job.source, _names(size)[:1], 1)
             with Mirror(command, log_file, guard) as mirror:
                 again = _wait(admin, every[: size.partitions], size.partitions + 1, mirror) - mirror.started_at
                 new = _new_topic_seconds(admin, job, mirror)
+                say(f"second start {again:.1f} s, a new topic {new:.1f} s")
                 time.sleep(size.settle_seconds)
                 cpu, at = own_cpu_seconds(mirror.pid), time.monotonic()
                 time.sleep(size.idle_seconds)

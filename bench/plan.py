@@ -189,7 +189,9 @@ class Benchmark:
         try:
             for contestant in self.plan.chosen(DEFAULT, SPARK):
                 job = self._job(contestant, None, f"{PREFIX}.*")
-                outcome = self._try(partial(measure_crowd, contestant, job, size, self.directory, self.guard))
+                outcome = self._try(
+                    partial(measure_crowd, contestant, job, size, self.directory, self.guard, self.plan.say)
+                )
                 self.crowds.append(CrowdRow(contestant.name, contestant.title, outcome))
                 self.plan.say(f"{size.topics} topics, {contestant.title}: {describe_crowd(outcome)}")
         finally:
