@@ -15,8 +15,10 @@ def test_a_running_mirror_finds_what_is_new_and_a_restart_repeats_and_loses_noth
     source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
 ) -> None:
     story, alias = unique("live"), unique("east")
-    orders, late, grown = f"{story}.orders", f"{story}.late", f"{story}.grown"
-    make_topics(source, {orders: 3, grown: 1})
+    orders, late, grown, many = (f"{story}.{name}" for name in ("orders", "late", "grown", "many"))
+    # More partitions than are made before the query starts: `many` and `orders` come while it runs.
+    make_topics(source, {orders: 3, grown: 1, many: 251})
+    write(source, many, numbered(0, 251, partitions=251))
     write(source, orders, numbered(0, 300, partitions=3))
     write(source, grown, numbered(0, 10))
     text = flow_file(source, target, alias=alias, topics=rf"{story}\\..*", lines=["tasks.max = 2"])
@@ -26,6 +28,8 @@ def test_a_running_mirror_finds_what_is_new_and_a_restart_repeats_and_loses_noth
 
     mirror = start_mirror(text)
     mirror.wait_until(lambda: arrived({orders: 300, grown: 10}), "the first records arrive")
+    mirror.wait_until(lambda: arrived({many: 251}), "those of very many partitions", ARRIVAL_SECONDS_MAX)
+    assert f"create {alias}.{many} for {many}" in mirror.errors, "it was not made while the flow ran"
     write(source, orders, numbered(300, 600, partitions=3))
     mirror.wait_until(lambda: arrived({orders: 600}), "records written meanwhile arrive", 5)
     make_topics(source, {late: 2})
@@ -41,7 +45,7 @@ def test_a_running_mirror_finds_what_is_new_and_a_restart_repeats_and_loses_noth
     again = start_mirror(text)
     again.wait_until(lambda: arrived({orders: 700, late: 60}), "the rest arrives after the restart")
     again.stop()
-    for topic in (orders, late, grown):
+    for topic in (orders, late, grown, many):
         assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)
 
 

@@ -29,7 +29,8 @@ def run_with(config: MirrorConfig, options: RunOptions, stop: StopRequest, scrat
     from sparkmirror.engine.spark import launch_context
 
     tasks = sum(flow.tasks_max for flow in config.flows)
-    launch = Launch(partial(launch_context, tasks, scratch, options.cluster, debug=options.debug))
+    is_lean = all(flow.lease_ring_bytes and not flow.transforms.steps for flow in config.flows)
+    launch = Launch(partial(launch_context, tasks, scratch, options.cluster, is_lean=is_lean, debug=options.debug))
 
     from sparkmirror.engine.run import MirrorRun
 
