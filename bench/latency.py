@@ -3,6 +3,7 @@
 Producer and consumer are librdkafka's, in this process, so both read one clock.
 """
 
+import os
 import struct
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from bench.machine import idle_core_seconds
 from bench.workloads import PARTITIONS
 from sparkmirror.errors import SparkMirrorError
 
@@ -23,13 +25,19 @@ _DRAIN_SECONDS_MAX = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Percentiles in milliseconds over `records` records, sent at `per_second`."""
+    """Percentiles in milliseconds over `records` records, sent at `per_second`.
+
+    `p99_by_second_ms` tells whether a tail is periodic, `machine_idle` (0 … 1, over all cores) whether the machine was
+    simply busy.
+    """
 
     per_second: int
     records: int
     p50_ms: float
     p99_ms: float
     p999_ms: float
+    p99_by_second_ms: tuple[float, ...]
+    machine_idle: float
 
 
 def percentile(ordered: Sequence[float], part: float) -> float:
@@ -38,12 +46,15 @@ def percentile(ordered: Sequence[float], part: float) -> float:
     return ordered[rank - 1]
 
 
-def summarise(per_second: int, milliseconds: Sequence[float]) -> Latency:
-    """Raises SparkMirrorError when there is nothing to summarise."""
+def summarise(per_second: int, milliseconds: Sequence[float], machine_idle: float) -> Latency:
+    """`milliseconds` in the order of arrival. Raises SparkMirrorError when there is nothing to summarise."""
     if not milliseconds:
         raise SparkMirrorError(f"No record came through while {per_second} a second were sent.")
     ordered = sorted(milliseconds)
-    return Latency(per_second, len(ordered), *(percentile(ordered, part) for part in (0.5, 0.99, 0.999)))
+    p50, p99, p999 = (percentile(ordered, part) for part in (0.5, 0.99, 0.999))
+    seconds = (milliseconds[at : at + per_second] for at in range(0, len(milliseconds), per_second))
+    p99_by_second = tuple(percentile(sorted(second), 0.99) for second in seconds)
+    return Latency(per_second, len(ordered), p50, p99, p999, p99_by_second, machine_idle)
 
 
 class Probe:
@@ -72,6 +83,7 @@ class Probe:
 
     def measure(self, per_second: int, seconds: float) -> Latency:
         """Send for `seconds`, receive all of it. Raises SparkMirrorError when less than 99 % comes through."""
+        idle, began = idle_core_seconds(), time.monotonic()
         sender = threading.Thread(target=self._send, args=(per_second, seconds), name="bench-send")
         sender.start()
         try:
@@ -80,7 +92,8 @@ class Probe:
             sender.join()
         if len(found) < 0.99 * per_second * seconds:
             raise SparkMirrorError(f"Of {per_second * seconds:.0f} records only {len(found)} came through.")
-        return summarise(per_second, found)
+        core_seconds = (time.monotonic() - began) * (os.cpu_count() or 1)
+        return summarise(per_second, found, (idle_core_seconds() - idle) / core_seconds)
 
     def _assign(self, topic: str) -> None:
         found = [TopicPartition(topic, index) for index in range(PARTITIONS)]

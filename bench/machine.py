@@ -25,6 +25,12 @@ def describe_run(load_before: float) -> list[str]:
     ]
 
 
+def idle_core_seconds() -> float:
+    """How long the machine's cores have had nothing to do, added up since it was started (proc(5): idle and iowait)."""
+    _, _, _, _, idle, waiting, *_ = Path("/proc/stat").read_text().split(maxsplit=7)
+    return (int(idle) + int(waiting)) / os.sysconf("SC_CLK_TCK")
+
+
 def today() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 

@@ -262,7 +262,11 @@ def describe_steady(outcome: Steady | str) -> str:
 
 
 def describe_latency(latency: Latency) -> str:
-    return f"at {latency.per_second:,}/s p50 {latency.p50_ms:.1f} ms, p99 {latency.p99_ms:.1f} ms"
+    by_second = " ".join(f"{ms:.0f}" for ms in latency.p99_by_second_ms)
+    return (
+        f"at {latency.per_second:,}/s p50 {latency.p50_ms:.1f} ms, p99 {latency.p99_ms:.1f} ms (by second {by_second}; "
+        f"machine {latency.machine_idle:.0%} idle)"
+    )
 
 
 def describe_crowd(outcome: Crowd | str) -> str:

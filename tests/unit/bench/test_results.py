@@ -45,7 +45,7 @@ def row(contestant: str, outcome: Copy | str) -> CopyRow:
 
 
 def steady(p50_ms: float, p99_ms: float, idle_cores: float = 0.01) -> Steady:
-    latencies = tuple(Latency(rate, 20 * rate, p50_ms, p99_ms, 2 * p99_ms) for rate in (50, 1000))
+    latencies = tuple(Latency(rate, 20 * rate, p50_ms, p99_ms, 2 * p99_ms, (), 0.5) for rate in (50, 1000))
     return Steady(6.0, latencies, idle_cores, 500_000_000)
 
 
