@@ -59,7 +59,7 @@ def _print_rates(stage: "Stage", records: int) -> None:
 
 def _print_standstills(stage: "Stage") -> None:
     print("| what happens | longest standstill of a partition |\n|---|---|")
-    for what, seconds in measure_standstills(stage).items():
+    for what, seconds in (measure_standstills(stage) | measure_standing_by(stage)).items():
         print(f"| {what} | {seconds:.2f} s |", flush=True)
 
 
@@ -81,6 +81,14 @@ class Process:
         if not said:
             return set(range(TASKS)) if "RUNNING" in text else set()
         return {int(task) for task in said[-1].split(", ")} if said[-1] != "none" else set()
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether its query is there, and it has no task."""
+        return "RUNNING" in self._errors.read_text() and not self.tasks
+
+    def stop(self) -> None:
+        self._child.terminate()
 
     def kill(self) -> None:
         self._child.kill()
@@ -234,6 +242,26 @@ def measure_standstills(stage: Stage) -> dict[str, float]:
             _wait(lambda: len(first.tasks) == TASKS, "one is left")
             time.sleep(_CALM_SECONDS)
             found["one is killed, another runs on its machine"] = watch.reset()
+    return found
+
+
+def measure_standing_by(stage: Stage) -> dict[str, float]:
+    """With one task, as is the default: one process works, and another waits."""
+    file = stage.flow("single", "tasks.max=1")
+    found: dict[str, float] = {}
+    with Trickle(stage.source, "single"), ExitStack() as running, Watch(Ends(stage.target, "A.single")) as watch:
+        works = running.enter_context(Process(file))
+        _wait(lambda: watch.least > 0, "records arrive")
+        for what in ("stopped", "killed"):
+            waits = running.enter_context(Process(file))
+            _wait(lambda one=waits: one.stands_by, "another stands by")  # type: ignore[misc]
+            time.sleep(_CALM_SECONDS)
+            watch.reset()
+            works.stop() if what == "stopped" else works.kill()
+            _wait(lambda one=waits: bool(one.tasks), "it goes on")  # type: ignore[misc]
+            time.sleep(_CALM_SECONDS)
+            found[f"the one that runs the only task is {what}, another stands by"] = watch.reset()
+            works = waits
     return found
 
 

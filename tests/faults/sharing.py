@@ -2,7 +2,13 @@
 
 import re
 
+from tests.faults.story import Story
 from tests.faults.tree import Run
+
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.source.commands import Share, decode_command
 
 _RUNS = re.compile(r"this process runs tasks ([\d, ]+|none) of \d+")
 
@@ -20,3 +26,11 @@ def wait_until_shared(one: Run, other: Run) -> None:
         "each process runs one of two tasks",
         60,
     )
+
+
+def last_share(story: Story) -> Share:
+    """What the last process that was given tasks was told."""
+    commands = TopicPartition(ledger_topics(story.alias).commands, 0)
+    with open_tail(Cluster("backup", {"bootstrap.servers": story.target}), "test", [commands]) as tail:
+        said = [decode_command(record.value) for record in tail.read_to_end()]
+    return [one for one in said if isinstance(one, Share) and one.tasks][-1]

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from tests.faults.numbered import wait_until
-from tests.faults.sharing import tasks_of, wait_until_shared
+from tests.faults.sharing import last_share, tasks_of, wait_until_shared
 from tests.faults.story import REPEATED_MAX, Story
 
 SESSION_SECONDS = 10
@@ -22,6 +22,8 @@ def test_processes_share_a_flow_and_go_on_for_one_that_is_stopped_or_killed(stor
             story.wait_until_close(third, writer)
             second.kill()
             wait_until(lambda: tasks_of(third) == {0, 1}, "the third goes on for the one that was killed", 8)
+            wait_until(lambda: last_share(story).tasks == {0, 1}, "its planner is told", 60)
+            assert last_share(story).at_once, "its own task goes on meanwhile"
             story.wait_for_all(third, writer)
             third.stop(30)
     arrival = story.arrival()

@@ -13,11 +13,13 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from os import getpid
 from uuid import uuid4
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.engine.part import Part
+from sparkmirror.engine.predecessors import Predecessors
 from sparkmirror.engine.same_machine import is_dead_neighbour, own_mark
 from sparkmirror.engine.shares import (
     Card,
@@ -36,10 +38,10 @@ from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id, used_tasks
 from sparkmirror.kafka.membership import Membership, MembershipLost, Peer
 from sparkmirror.kafka.publish import Publisher
-from sparkmirror.kafka.tail import TopicTail
+from sparkmirror.kafka.tail import TailRecord, TopicTail
 from sparkmirror.ledger.topics import SHARING_GROUP, ledger_topics
 from sparkmirror.model import Connector, FlowName, TopicPartition
-from sparkmirror.source.commands import Began, command_record, decode_command
+from sparkmirror.source.commands import Began, Share, command_record, decode_command
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +50,8 @@ _SHARED_BEAT_SECONDS = 0.2
 """Where others run some of the tasks: they may leave theirs at any time, which stand still until this one knows."""
 _FENCED_AT_ONCE = 16
 _HEAR_SECONDS = 0.05
-_NEIGHBOURS_SECONDS = 2.0
+_NEIGHBOURS_SECONDS = 0.2
+_CATCH_UP_SECONDS_MAX = 10.0
 _LEAVE_SECONDS_MAX = 3.0
 
 
@@ -76,6 +79,8 @@ class Crew:
         self._beat_at = 0.0
         self._told = ""
         self._refused: SparkMirrorError | None = None
+        self._predecessors = Predecessors()
+        self._have_ended = False
         self.is_alone = False
         self._thread = threading.Thread(target=self._run, name=f"crew {self._target.alias}", daemon=True)
 
@@ -109,8 +114,9 @@ class Crew:
             self._parts[str(flow)].engage(run, process)
         self._wake.set()
 
-    def leave(self) -> None:
-        """After all queries have ended: what this process ran is free for others at once."""
+    def leave(self, *, have_ended: bool = False) -> None:
+        """What this process ran is free for others at once; `have_ended` says that nothing of it still runs."""
+        self._have_ended = have_ended
         self._stopping.set()
         self._wake.set()
         self._thread.join(_LEAVE_SECONDS_MAX)
@@ -133,10 +139,19 @@ class Crew:
                 self._recover(problem)
             self._wake.wait(_HEAR_SECONDS if self._is_awaited() else self._beat_seconds())
             self._wake.clear()
-        with suppress(SparkMirrorError):
-            if self._membership is not None:
+        if self._membership is not None:
+            with suppress(SparkMirrorError):
+                self._take_leave(self._membership)
+            with suppress(SparkMirrorError):
                 self._membership.leave()
         self._open.close()
+
+    def _take_leave(self, membership: Membership) -> None:
+        for part in self._parts.values() if self._have_ended else ():
+            with self._lock:
+                share = part.farewell(membership.member_id)
+            if share is not None:
+                self._publish(part.flow, share)
 
     def _turn(self) -> None:
         membership = self._connect()
@@ -203,10 +218,10 @@ class Crew:
         self._looked_at = time.monotonic()
         if self._peers is None or not membership.member_id:
             self._peers = membership.peers()
-        for peer in self._peers:
-            if is_dead_neighbour(peer.client_id):
-                log.info("%s: %s is no more; its tasks are free", self._target.alias, peer.client_id)
-                membership.leave(peer.member_id)
+        for peer in [one for one in self._peers if is_dead_neighbour(one.client_id)]:
+            log.info("%s: %s is no more; its tasks are free", self._target.alias, peer.client_id)
+            membership.leave(peer.member_id)
+            self._peers.remove(peer)
 
     def _join(self, membership: Membership) -> None:
         with self._lock:
@@ -251,28 +266,44 @@ class Crew:
         for part in self._parts.values():
             with self._lock:
                 share = part.next_share(membership.member_id)
+                added = part.added(share) if share is not None else frozenset()
             if share is not None:
-                if self._publisher is None:
-                    self._publisher = self._open.enter_context(Publisher(self._target, "commands", 5.0))
-                self._publisher.write(_commands(part.flow), [command_record(share)])
+                if added:
+                    self._take_in(self._follow().read_to_end(_CATCH_UP_SECONDS_MAX))
+                    is_free = self._predecessors.have_ended(_commands(part.flow), share, added)
+                    share = replace(share, at_once=is_free)
+                self._publish(part.flow, share)
                 with self._lock:
                     part.told(share)
+
+    def _publish(self, flow: FlowConfig, share: Share) -> None:
+        if self._publisher is None:
+            self._publisher = self._open.enter_context(Publisher(self._target, "commands", 5.0))
+        self._publisher.write(_commands(flow), [command_record(share)])
 
     def _hear(self) -> None:
         """Planners that have begun to keep to their share; what they have let go of is free for others."""
         if not self._is_awaited():
             return
+        self._take_in(self._follow().poll(_HEAR_SECONDS))
+        if self._due:
+            self._wake.set()
+
+    def _follow(self) -> TopicTail:
         if self._tail is None:
             topics = [TopicPartition(_commands(part.flow), 0) for part in self._parts.values()]
             self._tail = self._open.enter_context(open_tail(self._target, "crew", topics))
-        for record in self._tail.poll(_HEAR_SECONDS):
+        return self._tail
+
+    def _take_in(self, records: Sequence[TailRecord]) -> None:
+        for record in records:
             command = decode_command(record.value)
-            if isinstance(command, Began):
+            if isinstance(command, Share):
+                self._predecessors.note(record.partition.topic, command)
+            elif isinstance(command, Began):
                 with self._lock:
                     for part in self._parts.values():
                         self._due |= part.hear(command)
-        if self._due:
-            self._wake.set()
 
     def _is_awaited(self) -> bool:
         with self._lock:

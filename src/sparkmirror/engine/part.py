@@ -79,6 +79,18 @@ class Part:
         self._running |= tasks
         return Share(self._run, self._process, self._number, tasks, member)
 
+    def farewell(self, member: str) -> Share | None:
+        """What the others are to know when all that ran here has ended."""
+        if not self._process:
+            return None
+        self._number += 1
+        return Share(self._run, self._process, self._number, frozenset(), member)
+
+    def added(self, share: Share) -> frozenset[int]:
+        """What the share has beside all that runs by the one before; nothing if it lacks some, or nothing runs."""
+        before = self._told.tasks if self._told is not None else frozenset()
+        return share.tasks - before if before and before <= share.tasks else frozenset()
+
     def told(self, share: Share) -> None:
         """The share is on the command topic."""
         if share.process == self._process:

@@ -220,8 +220,9 @@ class MirrorRun:
         give_up_at = time.monotonic() + _STOP_SECONDS_MAX
         while time.monotonic() < give_up_at and not all(running.is_quiet for running in active):
             time.sleep(0.05)
+        have_ended = all(running.is_quiet for running in active)
         for crew in self._crews.values():  # before Spark has ended: others may go on at once
-            crew.leave()
+            crew.leave(have_ended=have_ended)
         enders = [threading.Thread(target=running.end, daemon=True) for running in self._flows]
         for ender in enders:
             ender.start()

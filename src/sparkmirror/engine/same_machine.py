@@ -9,7 +9,8 @@ from hashlib import sha256
 from os import getpid, kill
 from pathlib import Path
 
-_MARK = re.compile(r"-share-([0-9a-f]{8})-(\d+)-(\d+)$")
+_MARK = re.compile(r"-share-([0-9a-f]{8})-(\d+)-(\d+)(?:-[0-9a-f-]{36})?$")
+"""Ends a client id, or the member id that a broker makes of it."""
 _ENDED = ("Z", "X")
 _START_FIELD = 18
 """`starttime` of proc(5), the 22nd of all, counted from behind the state."""
@@ -20,9 +21,12 @@ def own_mark() -> str:
     return f"share-{_machine()}-{getpid()}-{_started(getpid())}"
 
 
-def is_dead_neighbour(client_id: str) -> bool:
-    """Whether the client was a process of this machine and is no more. Nothing is said of other machines'."""
-    found = _MARK.search(client_id)
+def is_dead_neighbour(name: str) -> bool:
+    """Whether a client, by its client or member id, was a process of this machine and is no more.
+
+    Nothing is said of other machines'.
+    """
+    found = _MARK.search(name)
     if found is None or found[1] != _machine():
         return False
     started = _started(int(found[2]))

@@ -49,7 +49,8 @@ class Share:
     """One process of the run takes `tasks` and no others, from its next epoch on, which begins at once.
 
     `number` grows with each share of the process; the greatest counts. It holds while `member` is in the group of
-    processes: who was put out of it must not take anything.
+    processes: who was put out of it must not take anything. `at_once`: whoever ran what is added to it has ended, so
+    that the tasks that run take it on, inside their epoch.
     """
 
     run: str
@@ -57,6 +58,7 @@ class Share:
     number: int
     tasks: frozenset[int]
     member: str
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,10 @@ def encode_command(command: Command) -> bytes:
     if isinstance(command, Began):
         return json.dumps({"kind": "began", **asdict(command)}).encode()
     if isinstance(command, Share):
-        return json.dumps({"kind": "share", **asdict(command), "tasks": sorted(command.tasks)}).encode()
+        fields = asdict(command) | {"tasks": sorted(command.tasks)}
+        if not fields["at_once"]:
+            del fields["at_once"]
+        return json.dumps({"kind": "share", **fields}).encode()
     if isinstance(command, Slots):
         return json.dumps({"kind": "slots", **asdict(command)}).encode()
     if isinstance(command, Throttle):
@@ -228,6 +233,17 @@ def ends_epoch(command: Command, share: Share | None) -> bool:
     return False
 
 
+def is_growth(share: Share, before: Share | None) -> bool:
+    """Whether a process that works by the share `before` goes on with all that, and takes more at once.
+
+    Not when one between them was missed: it may have taken some away.
+    """
+    if not share.at_once or before is None or not before.tasks < share.tasks or not before.tasks:
+        return False
+    follows = (before.process, before.member, before.number + 1)
+    return (share.process, share.member, share.number) == follows
+
+
 def is_order_for(plan: TaskPlan, order: Assign) -> bool:
     """Whether the task has that still to obey: a plan that was made anew has orders of before in it."""
     return order.task == plan.task and order.generation > plan.generation
@@ -245,7 +261,8 @@ def decode_command(value: bytes | None) -> Command | None:
             return Stop(fields["run"], fields.get("process", ""))
         if fields["kind"] == "share":
             tasks = frozenset(int(task) for task in fields["tasks"])
-            return Share(fields["run"], fields["process"], int(fields["number"]), tasks, fields["member"])
+            at_once = fields.get("at_once") is True
+            return Share(fields["run"], fields["process"], int(fields["number"]), tasks, fields["member"], at_once)
         if fields["kind"] == "began":
             return Began(fields["run"], fields["process"], int(fields["number"]))
         if fields["kind"] == "slots":

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.kafka.clients import open_tail
-from sparkmirror.kafka.tail import TailRecord, TopicTail
+from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS, TailRecord, TopicTail
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.rates import RateLimit, lay_over
@@ -26,6 +26,7 @@ class OrderBook:
         self._where = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).commands, 0)
         self._open = ExitStack()
         self._tail: TopicTail | None = None
+        self._ear: TopicTail | None = None
         self._throttles: dict[str, int | None] = {}
         self._orders: dict[Pause | Resume, None] = {}
         self.is_stopped = False
@@ -51,10 +52,20 @@ class OrderBook:
         """Takes in what comes within the time, if anything. Raises ClusterError."""
         self._fold(self._follow().poll(seconds_max))
 
+    def hear(self, seconds_max: float) -> None:
+        """As `wait`, again and again, over a connection of its own. Raises ClusterError.
+
+        A broker that has nothing new holds its answer back, and on that connection a `read` would wait for it.
+        """
+        if self._ear is None:
+            tail = open_tail(self._flow.target, "orders-heard", [self._where], FOLLOWING_WAIT_SECONDS)
+            self._ear = self._open.enter_context(tail)
+        self._fold(self._ear.poll(seconds_max))
+
     def close(self) -> None:
-        """Ends the connection; what was taken in stays."""
+        """Ends the connections; what was taken in stays."""
         self._open.close()
-        self._tail = None
+        self._tail = self._ear = None
 
     def _follow(self) -> TopicTail:
         if self._tail is None:

@@ -2,8 +2,9 @@
 
 At the start of each epoch: fence predecessors, read the ledger, list the source's partitions, assign them
 (`source.plan`). During the epoch a thread looks for new topics and partitions and hands them out by commands, and
-moves partitions between tasks: released by the one, visible in the ledger, then given to the other. It shares nothing
-with the program that started the query but options and Kafka. Owned by `source.stream`.
+moves partitions between tasks: released by the one, visible in the ledger, then given to the other. It also hands out
+what another process has left (`source.duty`). It shares nothing with the program that started the query but options
+and Kafka. Owned by `source.stream`.
 """
 
 import logging
@@ -17,19 +18,19 @@ from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.membership import list_peers
-from sparkmirror.kafka.publish import publish
+from sparkmirror.kafka.publish import Publisher, publish
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
-from sparkmirror.ledger.topics import SHARING_GROUP, LedgerTopics, ledger_topics
+from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
 from sparkmirror.model import Position, Topic, TopicPartition
 from sparkmirror.source.balance import after_moves
 from sparkmirror.source.catalogue import Catalogue, Withheld, partitions_of
-from sparkmirror.source.commands import Assign, Began, Share, command_record, in_parts
+from sparkmirror.source.commands import Assign, Command, command_record, in_parts
+from sparkmirror.source.duty import Duty, is_member
 from sparkmirror.source.fence import stop_if_replaced, take_identity, take_over
 from sparkmirror.source.hand_over import HandOvers, by_new_task
 from sparkmirror.source.order_book import OrderBook
-from sparkmirror.source.plan import Assigned, Assignment, TaskPlan, home_task, plan_assignment, plan_moves
+from sparkmirror.source.plan import Assigned, Assignment, TaskPlan, plan_assignment, plan_moves
 from sparkmirror.source.renewal import follow_orders, read_orders
 from sparkmirror.source.starts import first_offsets, start_at
 from sparkmirror.source.target_log import look_at_target
@@ -38,6 +39,7 @@ from sparkmirror.status.records import encode_key
 log = logging.getLogger(__name__)
 
 _LEDGER_POLL_SECONDS = 0.2
+_HEAR_SECONDS = 0.2
 _RELEASE_SECONDS_MAX = 10.0
 
 
@@ -48,16 +50,15 @@ class Planner:
         """`process` is one of those that share the flow, and works as far as it has a share; without, it takes all."""
         self._flow = flow
         self._run = run
-        self._process = process
         self._book = OrderBook(flow, run, process)
-        self._tasks: frozenset[int] = frozenset()
-        self._began = 0
+        self._duty = Duty(flow, run, process, self._book, self._tell)
         self._once = once
         self._topics: LedgerTopics = ledger_topics(flow.name.source, flow.offset_storage_topic)
         self._open = ExitStack()
         self._source: Admin | None = None
         self._target: Admin | None = None
         self._ledger: LedgerReader | None = None
+        self._publisher: Publisher | None = None
         self._ends: Mapping[TopicPartition, int] | None = None
         self._assignment: Assignment = {}
         self._generation = 0
@@ -84,20 +85,19 @@ class Planner:
         if commands_from:
             self._book.read()
         stop_if_replaced(self._flow, self._run, ledger, self._generation)
-        self._take_share(target)
-        identities = take_over(self._flow, target, ledger, self._tasks)
-        self._tell_began()
+        self._duty.take(target)
+        identities = take_over(self._flow, target, ledger, self._duty.tasks)
+        self._duty.tell_began()
         positions = ledger.read_through(target)
         wanted = self._catalogue.read(source)
-        partitions = self._own(wanted)
+        partitions = self._duty.own(wanted)
         if self._once:
             partitions = [tp for tp in partitions if tp in self.ends()]
-        tasks = sorted(self._tasks)[: max(min(len(partitions), self._slots()), 1)]
-        self._forget("task", [(task,) for task in sorted(self._assignment.keys() & self._tasks - set(tasks))])
+        tasks = sorted(self._duty.tasks)[: max(min(len(partitions), self._duty.slots), 1)]
+        self._forget("task", [(task,) for task in sorted(self._assignment.keys() & self._duty.tasks - set(tasks))])
         partitions = self._ready(partitions, target)
         self._assignment = plan_assignment(partitions, tasks, self._assignment, {})
-        used = (record.generation for record in ledger.view.records.values())
-        self._generation = max(self._generation, *used, 0) + 1
+        self._generation = self._last_generation(ledger) + 1
         assigned = {item.partition: item for item in self._assigned(source, partitions, wanted, positions)}
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
         self._catalogue.changed_counts(wanted)
@@ -107,7 +107,7 @@ class Planner:
                 run=self._run,
                 epoch=epoch if self._book.share is None else self._generation,  # counted by all processes
                 generation=self._generation,
-                seconds=0.0 if self._once else self._epoch_seconds(),
+                seconds=0.0 if self._once else self._duty.epoch_seconds,
                 assigned=tuple(assigned[tp] for tp in sorted(members) if tp in assigned),
                 producer_id=identities[task].producer_id,
                 producer_epoch=identities[task].epoch,
@@ -124,7 +124,7 @@ class Planner:
         ]
         self._put_back(partitions, assigned)
         self._handed_out = wanted
-        if plans and not self._once and (self._flow.refresh_topics_enabled or self._balances):
+        if plans and not self._once and (self._flow.refresh_topics_enabled or self._balances or self._duty.can_grow):
             self._start_watching()
         return plans
 
@@ -138,56 +138,17 @@ class Planner:
 
     def has_work(self) -> bool:
         """Whether there is any task for this process, by what `is_stopped` has read."""
-        if not self._process:
-            return True
-        share = self._book.share
-        return share is not None and bool(share.tasks) and self._is_member(self._clients()[1], share)
+        return self._duty.has_work(self._clients()[1])
 
     @property
     def is_told_to_wait(self) -> bool:
         """Whether others run all tasks, and this process still does not say that it is there to take some."""
-        share = self._book.share
-        return share is not None and not share.tasks and not self._book.is_stopped
+        return self._duty.is_told_to_wait
 
     def rest(self, seconds_max: float) -> None:
         """Nothing runs here, and the others may know; returns when there may be work, not much after `seconds_max`."""
-        if self._process and not self._book.is_stopped:
-            self._tasks = frozenset()
-            self._tell_began()
+        self._duty.rest()
         self._book.wait(seconds_max)
-
-    def _take_share(self, target: Admin) -> None:
-        everything, share = frozenset(range(self._flow.tasks_max)), self._book.share
-        if not self._process:
-            self._tasks = everything
-        elif share is None or not self._is_member(target, share):
-            self._tasks = frozenset()
-        else:
-            self._tasks = share.tasks & everything
-
-    def _slots(self) -> int:
-        slots = self._book.slots
-        return self._flow.tasks_max if slots is None else slots.tasks
-
-    def _epoch_seconds(self) -> float:
-        slots = self._book.slots
-        return float(self._flow.epoch_seconds if slots is None or not slots.turn_seconds else slots.turn_seconds)
-
-    def _is_member(self, target: Admin, share: Share) -> bool:
-        """Whoever was put out of the group while it slept must fence nobody: its tasks are others' now."""
-        return any(peer.member_id == share.member for peer in list_peers(target, SHARING_GROUP))
-
-    def _tell_began(self) -> None:
-        """What this process ran beyond its share has ended, and is fenced as far as it keeps to its tasks."""
-        share = self._book.share
-        if share is not None and share.number > self._began:
-            began = Began(self._run, self._process, share.number)
-            publish(self._flow.target, self._topics.commands, [command_record(began)])
-            self._began = share.number
-
-    def _own(self, topics: Mapping[str, Topic]) -> list[TopicPartition]:
-        """The partitions that are this process's to mirror."""
-        return [tp for tp in partitions_of(topics) if home_task(tp, self._flow.tasks_max) in self._tasks]
 
     def ends(self) -> Mapping[TopicPartition, int]:
         """Where a bounded run ends: the source's end offsets, fixed at the first call."""
@@ -215,7 +176,7 @@ class Planner:
         """The plan for a repeated attempt of a task: a new producer epoch, and positions as the ledger has them now."""
         source, target, ledger = self._clients()
         stop_if_replaced(self._flow, self._run, ledger, plan.generation)
-        if plan.share is not None and not self._is_member(target, plan.share):
+        if plan.share is not None and not is_member(target, plan.share):
             raise FencedError(f"{self._flow.name}: the group of processes has gone on without this one")
         identity = take_identity(self._flow, target, plan.task)
         positions = ledger.read_through(target)
@@ -262,7 +223,7 @@ class Planner:
         self._book.close()
         self._hand_overs.close()
         self._open = ExitStack()
-        self._source = self._target = self._ledger = None
+        self._source = self._target = self._ledger = self._publisher = None
 
     def _ready(self, partitions: list[TopicPartition], target: Admin) -> list[TopicPartition]:
         """Without those that are new and are not to be handed out yet."""
@@ -310,17 +271,49 @@ class Planner:
         self._hand_overs.forget()
 
     def _watch(self) -> None:
-        while not self._stopping.wait(self._flow.look_seconds):
+        look_at = time.monotonic() + self._flow.look_seconds
+        while not self._stopping.wait(0.0 if self._duty.can_grow else max(look_at - time.monotonic(), 0.0)):
             try:
-                if self._flow.refresh_topics_enabled:
-                    self.refresh()
-                self._complete_moves(0.0)
-                if self._balances and time.monotonic() >= self._balance_at:
-                    self._balance_at = time.monotonic() + self._flow.balance_interval_seconds
-                    self.balance()
+                if self._duty.can_grow:
+                    self._tell()  # nothing: connects
+                    self._book.hear(_HEAR_SECONDS)
+                    self.grow()
+                if time.monotonic() >= look_at:
+                    self._look()
+                    look_at = time.monotonic() + self._flow.look_seconds
             except SparkMirrorError as problem:
                 log.warning("%s: looking for new topics and loads failed: %s", self._flow.name, problem)
                 self._forget_clients()
+                self._stopping.wait(self._flow.look_seconds)
+
+    def _look(self) -> None:
+        if self._flow.refresh_topics_enabled:
+            self.refresh()
+        self._complete_moves(0.0)
+        if self._balances and time.monotonic() >= self._balance_at:
+            self._balance_at = time.monotonic() + self._flow.balance_interval_seconds
+            self.balance()
+
+    def grow(self) -> None:
+        """Has what another process left mirrored by the tasks that run: theirs go on meanwhile.
+
+        Whoever ran it is fenced first, as at the beginning of an epoch. Raises SparkMirrorError, and is tried again.
+        """
+        _, target, ledger = self._clients()
+        if more := self._duty.growth(target):
+            stop_if_replaced(self._flow, self._run, ledger, self._generation)
+            take_over(self._flow, target, ledger, more)
+            self._generation = self._last_generation(ledger)  # a greater one tells whose offset map is newer
+            before, self._duty.tasks = self._duty.tasks, self._duty.tasks | more
+            self._handed_out = None
+            try:
+                self.refresh()
+            except SparkMirrorError:
+                self._duty.tasks = before
+                raise
+
+    def _last_generation(self, ledger: LedgerReader) -> int:
+        return max(self._generation, *(record.generation for record in ledger.view.records.values()), 0)
 
     @property
     def _balances(self) -> bool:
@@ -332,7 +325,7 @@ class Planner:
         wanted = self._catalogue.read(source)
         if wanted is self._handed_out and not self._gone and not self._withheld:
             return
-        partitions = self._ready(self._own(wanted), target)
+        partitions = self._ready(self._duty.own(wanted), target)
         after = plan_assignment(partitions, self._assignment.keys(), self._assignment, self._hand_overs.rates)
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_through(target) if fresh else {}
@@ -396,4 +389,10 @@ class Planner:
     def _publish(self, commands: list[Assign]) -> None:
         parts = in_parts(commands)
         self._generation = max(part.generation for part in parts)
-        publish(self._flow.target, self._topics.commands, [command_record(part) for part in parts])
+        self._tell(*parts)
+
+    def _tell(self, *commands: Command) -> None:
+        """Over a connection that stays: to make it takes as long as all else by which tasks change hands."""
+        if self._publisher is None:
+            self._publisher = self._open.enter_context(Publisher(self._flow.target, "commands", 5.0))
+        self._publisher.write(self._topics.commands, [command_record(command) for command in commands])

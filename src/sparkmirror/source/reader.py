@@ -26,8 +26,9 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.relay.schema import RELEASE, Row, close, propose_targets
 from sparkmirror.source.command_tail import DIAL_KEY, CommandTail
-from sparkmirror.source.commands import Assign, Command, Pause, Resume, Retry, ends_epoch, is_order_for
+from sparkmirror.source.commands import Assign, Command, Pause, Resume, Retry, is_order_for
 from sparkmirror.source.commands import Throttle as RateOrder
+from sparkmirror.source.epoch_end import EpochEnd
 from sparkmirror.source.fetch import FetchConnection, FetchLimits
 from sparkmirror.source.harvest import BACKOFF_SECONDS, Harvest
 from sparkmirror.source.lanes import Lane, Lanes
@@ -94,10 +95,10 @@ class TaskReader:
         self._throttle = Throttle(plan.limits, plan.topics)
         self._orders = Orders(plan.orders)
         self._turned_at = time.monotonic()
-        self._stopped = False
         self._peer_gone = False
         self._peer_descriptor = -1
         self._started = time.monotonic()
+        self._end = EpochEnd(plan, self._started)
         self._commands: CommandTail | None = None
         if options.commands is not None:
             settings, topic = options.commands
@@ -118,11 +119,9 @@ class TaskReader:
             self._turn()
 
     def _finished(self) -> bool:
-        if self._stopped or self._peer_gone or self._ring.peer_failed:
+        if self._peer_gone or self._ring.peer_failed or self._end.has_come(time.monotonic()):
             return True
-        if self._plan.seconds:
-            return time.monotonic() - self._started >= self._plan.seconds
-        return self._partitions.all_done()
+        return not self._plan.seconds and self._partitions.all_done()
 
     # One turn of the loop: outcomes and orders first, then requests, then whatever the sockets bring.
 
@@ -352,9 +351,8 @@ class TaskReader:
     def _obey(self, command: Command) -> None:
         if command.run != self._plan.run:
             return
-        if ends_epoch(command, self._plan.share):
-            self._stopped = True
-        elif isinstance(command, RateOrder):
+        self._end.hear(command, time.monotonic())
+        if isinstance(command, RateOrder):
             self._throttle.order(command.pattern, command.bytes_per_second)
         elif isinstance(command, Pause | Resume | Retry):
             self._harvest.rows += self._orders.take(command, self._partitions)

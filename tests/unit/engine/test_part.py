@@ -129,3 +129,28 @@ def test_a_process_is_ready_when_its_query_has_said_so_and_the_group_is_to_know(
     assert one.is_awaited and share.tasks == frozenset()
     assert one.hear(Began("run", "p", share.number)), "others may give it tasks now"
     assert one.stake().is_ready and not one.is_awaited
+
+
+def test_tasks_that_are_added_to_all_that_the_planner_was_told_may_be_taken_at_once() -> None:
+    one = part()
+    one.take(granted(0, 1))
+    one.engage("run", "p")
+    first = one.next_share("m")
+    assert first is not None and one.added(first) == frozenset(), "no task runs yet that could take them"
+    one.told(first)
+    one.take(granted(0, 1, 3))
+    grown = one.next_share("m")
+    assert grown is not None and one.added(grown) == {3}
+    one.told(grown)
+    one.take(granted(0, 2, 3))
+    moved = one.next_share("m")
+    assert moved is not None and one.added(moved) == frozenset(), "1 has to end first"
+
+
+def test_who_ends_tells_the_others_that_it_runs_nothing() -> None:
+    one = part()
+    assert one.farewell("m") is None, "nothing has begun"
+    one.take(granted(0, 1))
+    one.engage("run", "p")
+    number = told(one).number
+    assert one.farewell("m") == Share("run", "p", number + 1, frozenset(), "m")

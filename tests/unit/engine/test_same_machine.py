@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from uuid import uuid4
 
 from sparkmirror.engine.same_machine import is_dead_neighbour, own_mark
 
@@ -13,6 +14,8 @@ def test_only_a_process_of_this_machine_that_is_gone_counts_as_dead() -> None:
     ended.wait()
     assert not is_dead_neighbour(mine), "it lives"
     assert is_dead_neighbour(f"{head}-{machine}-{ended.pid}-1700000000000")
+    assert is_dead_neighbour(f"{head}-{machine}-{ended.pid}-1700000000000-{uuid4()}"), "by its member id"
+    assert not is_dead_neighbour(f"{mine}-{uuid4()}")
     assert is_dead_neighbour(mine[:-1] + ("0" if mine[-1] != "0" else "1")), "its number went to another process"
     assert not is_dead_neighbour(f"{head}-00000000-{ended.pid}-1700000000000"), "of another machine"
     assert not is_dead_neighbour("sparkmirror-heartbeats")

@@ -1,6 +1,7 @@
 """Commands survive the topic; what is not one of ours is left alone."""
 
 import json
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -26,6 +27,7 @@ from sparkmirror.source.commands import (
     encode_command,
     ends_epoch,
     in_parts,
+    is_growth,
 )
 from sparkmirror.source.plan import Assigned
 
@@ -38,7 +40,9 @@ throttles = st.builds(Throttle, st.text(max_size=10), st.text(max_size=10), st.n
 selections = st.builds(Selection, st.text(max_size=10), st.none() | st.integers(0, 1 << 20))
 orders = st.one_of(*(st.builds(kind, st.text(max_size=10), selections, offsets) for kind in (Pause, Resume, Retry)))
 task_sets = st.frozensets(st.integers(0, 99), max_size=4)
-shares = st.builds(Share, st.text(max_size=10), st.text(max_size=10), offsets, task_sets, st.text(max_size=10))
+shares = st.builds(
+    Share, st.text(max_size=10), st.text(max_size=10), offsets, task_sets, st.text(max_size=10), st.booleans()
+)
 commands = (
     st.builds(Stop, st.text(max_size=10), st.text(max_size=10))
     | shares
@@ -138,6 +142,20 @@ def test_an_epoch_ends_for_what_is_new_to_its_process_and_for_nothing_of_another
     assert ends_epoch(Slots("run", "", 2), None), "it shares with nobody"
     assert ends_epoch(Stop("run"), None)
     assert not ends_epoch(Stop("run", "p1"), None), "it shares with nobody"
+
+
+def test_a_share_is_growth_when_it_is_the_next_one_of_the_same_member_and_takes_nothing_away() -> None:
+    before = Share("run", "p1", 3, frozenset({0, 2}), "member")
+    grown = replace(before, number=4, tasks=frozenset({0, 1, 2}), at_once=True)
+    assert is_growth(grown, before)
+    assert not is_growth(replace(grown, at_once=False), before), "somebody may only sleep"
+    assert not is_growth(replace(grown, number=5), before), "one between them may have taken some away"
+    assert not is_growth(replace(grown, member="anew"), before)
+    assert not is_growth(replace(grown, process="p2"), before)
+    for tasks in ({0, 1}, {0, 2}, {0}, set()):
+        assert not is_growth(replace(grown, tasks=frozenset(tasks)), before)
+    assert not is_growth(grown, replace(before, tasks=frozenset())), "nothing runs that could take it"
+    assert not is_growth(grown, None)
 
 
 def test_of_each_process_the_last_share_is_kept_by_a_compacted_topic() -> None:
