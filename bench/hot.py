@@ -15,6 +15,7 @@ from bench.copying import Copy, measure_copy
 from bench.loading import create_topic, load
 from bench.results import SPARK
 from bench.workloads import Workload
+from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.guard import Guard
 
 TASKS = 2
@@ -38,9 +39,14 @@ def main() -> None:
 
         def copy(alias: str, layout: str) -> Copy:
             own = ((f"{alias}->t.topics", topics[layout]),)
+            if layout == crowded:  # else they would be made while the hot one is copied, and mirrored after it
+                create_topic(target, f"{alias}.{_IDLE_TOPIC}", partitions=args.idle)
             job = Job(source, target, alias, _HOT.name, settings=own, tasks=TASKS)
             taken = measure_copy(CONTESTANTS[SPARK], job, _HOT, directory, guard)
             delete_traces(target, alias)
+            mirrored = f" {1 if layout == alone else 1 + args.idle} partitions"
+            if mirrored not in (directory / f"{alias}.log").read_text():
+                raise SparkMirrorError(f"The mirror never had{mirrored}.")
             return taken
 
         copy("warm", alone)  # the brokers' code has to be compiled
