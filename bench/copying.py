@@ -51,9 +51,12 @@ def measure_copy(contestant: Contestant, job: Job, workload: Workload, directory
     with ends, Mirror(command, log_file, guard) as mirror, PeakMemory(mirror.pid) as memory:
         early = ends.wait(1, mirror.check, seconds_max=START_SECONDS_MAX, stall_seconds_max=START_SECONDS_MAX)
         first_at, cpu_first = time.monotonic(), mirror.cpu_seconds()
-        found = ends.wait(
-            workload.records, mirror.check, seconds_max=COPY_SECONDS_MAX, stall_seconds_max=STALL_SECONDS_MAX
-        )
+        try:
+            found = ends.wait(
+                workload.records, mirror.check, seconds_max=COPY_SECONDS_MAX, stall_seconds_max=STALL_SECONDS_MAX
+            )
+        except SparkMirrorError as problem:
+            raise SparkMirrorError(f"{problem} The program's output ends:\n{mirror.log_tail()}") from None
         last_at, cpu_last = time.monotonic(), mirror.cpu_seconds()
     if early >= workload.records:
         raise SparkMirrorError("The copy was over before it could be measured: take more records.")

@@ -60,12 +60,13 @@ class Mirror:
         """Raises SparkMirrorError with the log's end when the program has ended by itself."""
         status = self._child.poll()
         if status is not None:
-            raise SparkMirrorError(f"The program ended with status {status}. Its output ends:\n{self._log_tail()}")
+            raise SparkMirrorError(f"The program ended with status {status}. Its output ends:\n{self.log_tail()}")
 
     def _family(self) -> set[tuple[int, int]]:
         return {(process.pid, process.started) for process in process_tree.read_tree(self.pid)}
 
-    def _log_tail(self) -> str:
+    def log_tail(self) -> str:
+        """What it has said last."""
         lines = self._log_file.read_text(errors="replace").splitlines()[-_LOG_LINES:]
         return "\n".join(line[:_LOG_COLUMNS] for line in lines)
 
