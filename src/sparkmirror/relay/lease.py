@@ -26,7 +26,7 @@ RING_BYTES_MIN: Final = 1 << 20
 
 # Word numbers of the control page.
 _W_MAGIC, _W_PEER, _W_ERROR, _W_DONE_TAIL, _W_DONE_HEAD, _W_WAITING, _W_SLOT_CHANGES, _W_INLINE_FREED = range(8)
-_W_THROTTLED, _W_LIMITED = 8, 9
+_W_THROTTLED, _W_LIMITED, _W_TAKEN = 8, 9, 10
 _W_COMPLETIONS: Final = 64
 _W_SLOTS: Final = _W_COMPLETIONS + _COMPLETIONS
 _CONTROL_BYTES: Final = -(-(_W_SLOTS + 2 * _SLOTS) * 8 // _PAGE) * _PAGE
@@ -78,6 +78,7 @@ class Ring:
         self._slot_changes = 0
         self._slot_seen: dict[int, int] = {}
         self._inline_sent = 0
+        self._given = 0
 
     @property
     def address(self) -> RingAddress:
@@ -130,6 +131,16 @@ class Ring:
 
     def note_inline(self, size: int) -> None:
         self._inline_sent += size
+
+    def note_given(self) -> None:
+        """A batch of rows goes to Spark, on its way to the writer."""
+        self._given += 1
+
+    @property
+    def untaken(self) -> int:
+        """How many batches of rows are still on that way; 0 where the writer does not count what it takes."""
+        taken = self._words[_W_TAKEN]
+        return self._given - taken if taken else 0
 
     def note_throttled(self, ms: int) -> None:
         """A source broker asked for a pause (its quota); the writer tells it in the task's status."""
@@ -191,6 +202,7 @@ class PrivateMemory:
     """Stands where a ring may stand, and has no room: responses are then received into memory of the process."""
 
     ring_bytes: Final = 0
+    untaken: Final = 0
 
     def reserve(self, size: int) -> int | None:
         raise AssertionError(f"{size} bytes were asked of memory that has none")
@@ -241,6 +253,10 @@ class RingPeer:
     def limited_ms(self) -> int:
         """How long our own rate limits have held partitions back."""
         return self._words[_W_LIMITED]
+
+    def note_taken(self, batches: int) -> None:
+        """So many batches of the reader's have come through Spark."""
+        self._words[_W_TAKEN] += batches
 
     def give_back(self, lease: int) -> None:
         self._unreported.append(lease)

@@ -26,6 +26,9 @@ _NO_SESSION = -1
 _REST_SECONDS = 0.004
 """After an answer that brought little: what comes meanwhile comes with the next, at the price of one."""
 _LITTLE_BYTES = 64 << 10
+_UNTAKEN_MAX = 1
+"""Batches of rows on their way through Spark, beyond which little answers do not follow."""
+_PATIENCE_SECONDS = 0.1
 _LENGTH = struct.Struct(">i")
 
 PartitionKey = tuple[UUID | str, int]
@@ -107,6 +110,7 @@ class FetchConnection:
         self.starved = False
         self.not_before = 0.0
         self._rests_until = 0.0
+        self._patient_until = 0.0
         self._active_at = 0.0
         self._asked_at = 0.0
         self._ring = ring
@@ -175,6 +179,17 @@ class FetchConnection:
         """When the broker is to be asked again: after a pause that it wants, and a moment after it had little."""
         return max(self.not_before, self._rests_until)
 
+    def rests(self, now: float) -> bool:
+        """Whether the broker is not to be asked yet. Where the machine is behind, so that what came before is still on
+        its way through Spark, another little answer would only queue up behind it, at the price of a large one.
+        """
+        if now < self.asks_at:
+            return True
+        if now < self._patient_until and self._ring.untaken > _UNTAKEN_MAX:
+            self._rests_until = now + _REST_SECONDS
+            return True
+        return False
+
     def is_silent(self, now: float, seconds: float) -> bool:
         """Whether an answer is due and nothing of it came for so long: then the broker is as good as gone."""
         return self.waiting and not self.starved and now - self._active_at > seconds
@@ -235,8 +250,10 @@ class FetchConnection:
         self._body = None
         self._filled = 0
         self._unanswered -= 1
+        self._patient_until = 0.0
         if size < _LITTLE_BYTES:
-            self._rests_until = time.monotonic() + _REST_SECONDS
+            now = time.monotonic()
+            self._rests_until, self._patient_until = now + _REST_SECONDS, now + _PATIENCE_SECONDS
         frame = Frame(body, self._region)
         self._region = None
         return frame

@@ -112,6 +112,7 @@ class TaskReader:
             rows = self._harvest.take_rows()
             now = time.monotonic()
             if rows or now - yielded_at >= _YIELD_SECONDS_MAX:
+                self._ring.note_given()
                 yield close(propose_targets(rows, self._options.propose) if self._options.propose else rows)
                 yielded_at = time.monotonic()
             if self._finished():
@@ -268,7 +269,7 @@ class TaskReader:
     def _ask(self, node: int) -> None:
         connection = self._connections[node]
         now = time.monotonic()
-        if connection.waiting or now < connection.asks_at or not self._has_credit():
+        if connection.waiting or connection.rests(now) or not self._has_credit():
             return
         if now >= connection.link.reauthenticate_at:
             self._drop(node)

@@ -64,13 +64,17 @@ class WritingTask:
         columns = batch.columns[:_COLUMNS]
         payloads = columns.pop(_PAYLOAD)
         found: list[Delivery | Bundle] = []
+        batches = 0
         for at, row in enumerate(zip(*(column.to_pylist() for column in columns), strict=True)):
             if row[0] in (FLUSH, TRAIL):
+                batches += row[0] == FLUSH
                 continue
             if row[0] == PLAN and self._sender is None:
                 self._begin(payloads[at].as_py())
             else:
                 found.append(self._read(row, payloads[at]))
+        if self._peer is not None:
+            self._peer.note_taken(batches)
         if found:
             self._put(*found)
         self._raise_if_failed()

@@ -288,3 +288,15 @@ def test_private_memory_has_no_room_and_says_so() -> None:
     for misuse in (lambda: memory.reserve(1), lambda: memory.slice(0, 1), lambda: memory.lend(0, [])):
         with pytest.raises(AssertionError):
             misuse()
+
+
+def test_the_reader_knows_how_many_batches_are_on_their_way_where_the_writer_counts_them(ring: Ring) -> None:
+    ring.note_given()
+    ring.note_given()
+    assert ring.untaken == 0, "this writer may be one that does not count"
+    peer = RingPeer(ring.address)
+    peer.note_taken(1)
+    assert ring.untaken == 1
+    peer.note_taken(1)
+    assert ring.untaken == 0
+    peer.close()

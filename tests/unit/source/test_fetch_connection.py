@@ -18,7 +18,7 @@ from sparkmirror.kafka.dial import Link
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire import FetchPosition
 from sparkmirror.model import Cluster
-from sparkmirror.relay.lease import RING_BYTES_MIN, Ring
+from sparkmirror.relay.lease import RING_BYTES_MIN, Ring, RingPeer
 from sparkmirror.source.command_tail import CommandTail
 from sparkmirror.source.commands import Command, Stop, encode_command
 from sparkmirror.source.fetch import FetchConnection, FetchLimits, Frame
@@ -215,3 +215,31 @@ def test_a_broker_that_had_little_rests_a_moment_and_one_that_had_much_is_asked_
     ask(much, 0)
     receive_all(much, brokers, answer(bytes(100_000)))
     assert much.asks_at == 0.0
+
+
+def test_a_broker_that_had_little_is_not_asked_while_what_came_before_is_on_its_way_to_the_writer(
+    sockets: Sockets, ring: Ring
+) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    writer = RingPeer(ring.address)
+    ring.note_given()
+    writer.note_taken(1)
+    ask(connection, 0)
+    receive_all(connection, brokers, answer(bytes(100)))
+    rested = connection.asks_at
+    assert not connection.rests(rested)
+    ring.note_given()
+    assert not connection.rests(rested), "one on its way is the rule"
+    ring.note_given()
+    assert connection.rests(rested)
+    assert rested < connection.asks_at < rested + 0.02, "it is looked at again soon"
+    assert connection.rests(rested), "and not before"
+    writer.note_taken(1)
+    assert not connection.rests(connection.asks_at)
+    ring.note_given()
+    assert not connection.rests(rested + 0.2), "whatever holds the writer up, the source is asked in the end"
+    ask(connection, 5)
+    receive_all(connection, brokers, answer(bytes(100_000)))
+    assert not connection.rests(connection.asks_at), "one that had much is asked at once"
+    writer.close()
