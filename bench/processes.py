@@ -59,8 +59,9 @@ def _print_rates(stage: "Stage", records: int) -> None:
 
 def _print_standstills(stage: "Stage") -> None:
     print("| what happens | longest standstill of a partition |\n|---|---|")
-    for what, seconds in (measure_standstills(stage) | measure_standing_by(stage)).items():
-        print(f"| {what} | {seconds:.2f} s |", flush=True)
+    for measure in (measure_standstills, measure_standing_by):
+        for what, seconds in measure(stage).items():
+            print(f"| {what} | {seconds:.2f} s |", flush=True)
 
 
 class Process:
