@@ -25,6 +25,7 @@ from sparkmirror.engine.stop_request import StopRequest
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.fencing import rouse_coordinator
 from sparkmirror.kafka.groups import has_members, list_members
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
@@ -145,6 +146,7 @@ class MirrorRun:
                 offsets_partitions=flow.offset_storage_partitions,
             ):
                 log.warning("%s: %s", flow.name, sentence)
+            rouse_coordinator(target, flow.connector)
 
     def _prepare(self, running: RunningFlow) -> int | None:
         """Topics of one flow; the number of records that a bounded run will copy."""

@@ -35,6 +35,13 @@ def transactional_id(connector: Connector, task: int) -> str:
     return f"{connector.group}-{connector.name}-{task}"
 
 
+def rouse_coordinator(admin: Admin, connector: Connector) -> None:
+    """Asks who coordinates transactions, and does not wait for that: a cluster that was never asked creates a topic
+    then, which later would wait behind all other new topics. Raises ClusterUnreachable.
+    """
+    _find_coordinator(admin, transactional_id(connector, 0), "looking for the coordinator of transactions")
+
+
 def used_tasks(admin: Admin, connector: Connector) -> set[int]:
     """Tasks whose transactional id the coordinators know: MirrorMaker's, and our own of earlier runs (KIP-664).
 

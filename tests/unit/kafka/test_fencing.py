@@ -1,6 +1,9 @@
 """Transactional ids are MirrorMaker's."""
 
-from sparkmirror.kafka.fencing import transactional_id
+from types import SimpleNamespace
+from typing import Any
+
+from sparkmirror.kafka.fencing import rouse_coordinator, transactional_id
 from sparkmirror.model import Connector
 
 
@@ -9,3 +12,17 @@ def test_ids_are_those_a_live_mirrormaker_lists() -> None:
         "A-mm2-MirrorSourceConnector-0",
         "A-mm2-MirrorSourceConnector-12",
     ]
+
+
+def test_a_cluster_is_asked_once_for_its_coordinator_and_not_waited_for() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def ask(make_request: Any, _doing: str) -> Any:
+        request = make_request()
+        asked.append((request.key, request.key_type))
+        not_there_yet = SimpleNamespace(node_id=-1, error_code=15, error_message=None)
+        return SimpleNamespace(coordinators=[not_there_yet])
+
+    admin: Any = SimpleNamespace(connection=SimpleNamespace(ask=ask))
+    rouse_coordinator(admin, Connector.of_dedicated_mode("A"))
+    assert asked == [("A-mm2-MirrorSourceConnector-0", 1)]
