@@ -83,6 +83,8 @@ def common_properties(job: Job) -> dict[str, object]:
             values[f"{alias}.ssl.truststore.location"] = cluster.ca_file
     for alias, topic in job.numbered:
         values |= {f"{alias}->t.enabled": "true", f"{alias}->t.topics": topic}
+    if job.flows > 1:  # each of a hundred pairs of clusters would have them, mirrored or not
+        values["emit.heartbeats.enabled"] = "false"
     return values | {
         "replication.factor": job.replication_factor,
         "offset.storage.replication.factor": job.replication_factor,
