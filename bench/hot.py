@@ -44,9 +44,10 @@ def main() -> None:
             job = Job(source, target, alias, _HOT.name, settings=own, tasks=TASKS)
             taken = measure_copy(CONTESTANTS[SPARK], job, _HOT, directory, guard)
             delete_traces(target, alias)
-            mirrored = f" {1 if layout == alone else 1 + args.idle} partitions"
-            if mirrored not in (directory / f"{alias}.log").read_text():
-                raise SparkMirrorError(f"The mirror never had{mirrored}.")
+            mirrored = f" {1 if layout == alone else 1 + args.idle:,} partitions"
+            said = (directory / f"{alias}.log").read_text()
+            if mirrored not in said:
+                raise SparkMirrorError(f"The mirror never had{mirrored}. It said:\n{said[-2000:]}")
             return taken
 
         copy("warm", alone)  # the brokers' code has to be compiled
