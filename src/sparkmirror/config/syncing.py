@@ -12,7 +12,7 @@ from sparkmirror.policy.own import OwnConfigs, load_configs
 
 LOOK_SECONDS = 5.0
 """How often to look for changes where that is cheap."""
-TOPICS_LOOK_SECONDS = 2.5
+TOPICS_LOOK_SECONDS = 2.0
 """For new topics: their first record is to be on the target within five seconds."""
 
 
