@@ -20,8 +20,8 @@ CPU_SECONDS_PER_BATCH = 35e-6
 MERGED_BATCH_SECONDS = 7.5e-6
 MERGED_BYTES_MAX = 2000
 """Batches below are made one in their hundreds, by compiled loops."""
-IDLE_CORES = 0.05
-IDLE_CORES_PER_PARTITION = 3e-6
+IDLE_CORES = 0.035
+IDLE_CORES_PER_PARTITION = 0.5e-6
 TASK_BYTES_PER_SECOND = 200e6
 """Two tasks were seen to move 491 MB/s beside both clusters' brokers on two cores."""
 LINK_SHARE = 0.9
@@ -70,7 +70,8 @@ def size(load: Load) -> Need:
     wanted = max(ceil(rate / TASK_BYTES_PER_SECOND), ceil(rate / (through * connections)), 1)
     tasks = min(wanted, max(load.partitions, 1))
     memory = PROCESS_BYTES + tasks * (TASK_BYTES + 2 * RING_BYTES) + load.partitions * PARTITION_BYTES
-    return Need(_idle_cores(load) + cpu_seconds(load, load.megabytes_per_second), memory, tasks, through / 1e6)
+    cores = idle_cores(load.partitions) + cpu_seconds(load, load.megabytes_per_second)
+    return Need(cores, memory, tasks, through / 1e6)
 
 
 def cpu_seconds(load: Load, megabytes: float) -> float:
@@ -87,8 +88,9 @@ def idle_memory(tasks: int, partitions: int) -> float:
     return PROCESS_BYTES + tasks * TASK_BYTES + partitions * PARTITION_BYTES
 
 
-def _idle_cores(load: Load) -> float:
-    return IDLE_CORES + load.partitions * IDLE_CORES_PER_PARTITION
+def idle_cores(partitions: int) -> float:
+    """What a mirror takes through which nothing goes."""
+    return IDLE_CORES + partitions * IDLE_CORES_PER_PARTITION
 
 
 def _connection_rate(load: Load) -> float:
