@@ -51,7 +51,7 @@ def test_the_smallest_file_gives_one_flow_with_the_documented_defaults() -> None
     assert flow.remote_topic("orders") == "A.orders"
     assert flow.topics.exclude == (r".*[\-\.]internal", r".*\.replica", "__.*")
     assert (flow.tasks_max, flow.replication_factor) == (1, 2)
-    assert (flow.refresh_topics_interval_seconds, flow.look_seconds, flow.offset_flush_interval_ms) == (600, 2.5, 1000)
+    assert (flow.refresh_topics_interval_seconds, flow.look_seconds, flow.offset_flush_interval_ms) == (600, 2.0, 1000)
     assert (flow.offset_storage_topic, flow.offset_storage_partitions) == ("mm2-offsets.A.internal", 25)
     assert (flow.epoch_seconds, flow.lease_ring_bytes, flow.connections_per_broker) == (600, 33554432, 2)
     assert (flow.on_data_loss.action, flow.exactly_once_source_support) == ("continue", "disabled")
