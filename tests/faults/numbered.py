@@ -20,6 +20,7 @@ from tests.oracle import DEADLINE_SECONDS_LEAST
 from tests.scenarios.data import FLUSH_SECONDS_MAX, ORDER_SECONDS_MAX, await_leaders
 
 _TICK_SECONDS = 0.02
+_REST_SECONDS = 1.0
 SOON_BACK = {"reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 2000}
 """For librdkafka. With its own settings a consumer was seen to stand still for minutes after its broker was back."""
 
@@ -155,7 +156,7 @@ class NumberedWriter:
         before: list[int] = []
         while before != (ends := end_offsets(self._bootstrap, self._topic, len(self.produced))):
             before = ends
-            time.sleep(1.0)
+            self._stopping.wait(_REST_SECONDS)
         return before
 
     def _produce_to_all(self) -> None:

@@ -20,6 +20,7 @@ from kafka.protocol.admin import (
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
+from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.errors import NO_ERROR, refusal
 from sparkmirror.kafka.portions import portions
 
@@ -84,8 +85,7 @@ def await_acls(admin: Admin, there: Collection[AclBinding] = (), gone: Collectio
     ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
     brokers = set(admin.brokers())
     while behind := sorted(node_id for node_id in brokers if not _knows(admin, node_id, there, gone)):
-        late = time.monotonic() + _PAUSE_SECONDS > ends_at
-        if late or admin.connection.wait(_PAUSE_SECONDS):
+        if not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise SparkMirrorError(
                 f"Cluster {admin.alias}: brokers {', '.join(map(str, behind))} do not go by the changed ACLs yet.",
                 "Run it again: what is done already is not done twice.",

@@ -28,7 +28,7 @@ _TOPIC = 2
 _LEADER_NOT_AVAILABLE = 5
 _TOPICS_PER_REQUEST = 500
 _PARTITIONS_PER_REQUEST = 5_000
-_NEW_PARTITIONS_PER_REQUEST = 250
+NEW_PARTITIONS_PER_REQUEST = 250
 """A broker makes the logs of what one request creates in one go, 2 ms each (measured), and nothing else meanwhile."""
 _LISTS_MAX = 4
 _ORDER_TIMEOUT_MS = 30_000
@@ -146,7 +146,7 @@ class Admin:
         ones show in the metadata, or for 5 s: brokers learn of them a moment later.
         """
         outcome: dict[str, SparkMirrorError | None] = {}
-        for some in _by_partitions(topics, _NEW_PARTITIONS_PER_REQUEST):
+        for some in _by_partitions(topics, NEW_PARTITIONS_PER_REQUEST):
             outcome |= self._create_topics(some, validate_only=False)
             self._wait_for({topic.name: 1 for topic in some if outcome.get(topic.name) is None})
         return outcome

@@ -152,6 +152,11 @@ class ClusterConnection:
             self.client.close()
 
 
+def waits_within(connection: ClusterConnection, seconds: float, ends_at: float) -> bool:
+    """Pauses, and says whether to ask once more: not if the pause would last beyond `ends_at`, nor after a `close`."""
+    return time.monotonic() + seconds <= ends_at and not connection.wait(seconds)
+
+
 def fail_fast_client(arguments: dict[str, Any]) -> Any:
     """A network client for kafka-python's `kafka_client` option, with `FailFastManager` inside."""
     net = NetworkSelector(**arguments)

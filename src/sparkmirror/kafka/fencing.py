@@ -13,6 +13,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.errors import NO_ERROR, refusal
 from sparkmirror.model import Connector
 
@@ -62,8 +63,7 @@ def _transactional_ids(admin: Admin, node_id: int) -> list[str]:
         answer = admin.connection.ask(_list_request, doing, node_id)
         if answer.error_code == NO_ERROR:
             return [state.transactional_id for state in answer.transaction_states]
-        late = time.monotonic() + _PAUSE_SECONDS > ends_at
-        if answer.error_code not in _PASSING or late or admin.connection.wait(_PAUSE_SECONDS):
+        if answer.error_code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise refusal(answer.error_code, admin.alias, doing)
 
 
@@ -101,8 +101,7 @@ def _init(admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: 
             if code == NO_ERROR:
                 return ProducerIdentity(answer.producer_id, answer.producer_epoch)
             coordinator = None if code in _MOVED else coordinator
-        late = time.monotonic() + _PAUSE_SECONDS > ends_at
-        if code not in _PASSING or late or admin.connection.wait(_PAUSE_SECONDS):
+        if code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise refusal(code, admin.alias, doing, detail)
 
 

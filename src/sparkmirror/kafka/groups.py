@@ -17,6 +17,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.errors import NO_ERROR, refusal
 from sparkmirror.kafka.group_answers import Committed, GroupListing, GroupOffsets
 from sparkmirror.kafka.portions import portions
@@ -102,8 +103,7 @@ def _listed(admin: Admin, node_id: int, patience_seconds: float) -> Any:
     ends_at = time.monotonic() + patience_seconds
     while True:
         answer = admin.connection.ask(lambda: ListGroupsRequest(max_version=5), "listing groups", node_id)
-        late = time.monotonic() + _PAUSE_SECONDS > ends_at
-        if answer.error_code not in _PASSING or late or admin.connection.wait(_PAUSE_SECONDS):
+        if answer.error_code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             return answer
 
 
@@ -209,7 +209,7 @@ class GroupOffsetsClient:
     def _attempts(self) -> Iterator[None]:
         ends_at = time.monotonic() + self._patience_seconds
         yield
-        while time.monotonic() + _PAUSE_SECONDS <= ends_at and not self._admin.connection.wait(_PAUSE_SECONDS):
+        while waits_within(self._admin.connection, _PAUSE_SECONDS, ends_at):
             yield
 
     def _refusals(

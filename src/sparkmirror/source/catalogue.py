@@ -8,10 +8,9 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
 from sparkmirror.model import Topic, TopicPartition
 
-_AT_ONCE_MAX: Final = 250
 _PATIENCE_SECONDS: Final = 30.0
 _UNKNOWN_START_SECONDS: Final = 30.0
 
@@ -75,7 +74,7 @@ class Withheld:
         """Those of `fresh`, which no task has, that are not to be handed out now. Raises ClusterError."""
         now = time.monotonic()
         self._unknown_until = {where: at for where, at in self._unknown_until.items() if at > now}
-        if not self._flow.refresh_topics_enabled or len(fresh) <= _AT_ONCE_MAX:
+        if not self._flow.refresh_topics_enabled or len(fresh) <= NEW_PARTITIONS_PER_REQUEST:
             self._without_topic, self._fewest = set(), float("inf")
         else:
             on_target = target.list_topics()
@@ -90,7 +89,7 @@ class Withheld:
         if count < self._fewest:
             self._patient_until = now + _PATIENCE_SECONDS
         self._fewest = min(count, self._fewest)
-        if count <= _AT_ONCE_MAX or now >= self._patient_until:
+        if count <= NEW_PARTITIONS_PER_REQUEST or now >= self._patient_until:
             self._without_topic = set()
 
     def rest(self, unknown: Collection[TopicPartition]) -> None:

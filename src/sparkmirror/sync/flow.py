@@ -9,7 +9,7 @@ from sparkmirror.config.flows import FlowConfig
 from sparkmirror.config.keys import TOPICS_EXCLUDE
 from sparkmirror.config.syncing import SyncSettings
 from sparkmirror.errors import AuthorizationFailed
-from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.policy.filters import NameFilter, is_left_out
@@ -20,8 +20,6 @@ from sparkmirror.sync.config_job import ConfigSync
 from sparkmirror.sync.configs import ConfigRules
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import TopicRules
-
-_FIRST_PARTITIONS_MAX = 250
 
 
 def topic_rules(flow: FlowConfig) -> TopicRules:
@@ -98,7 +96,7 @@ def begin_flow(flow: FlowConfig) -> tuple[Round, bool]:
     but the first. Settings and ACLs are the jobs' too. Raises ClusterError if a cluster does not answer.
     """
     with open_admin(flow.source, "sync") as source, open_admin(flow.target, "sync") as target:
-        partitions_max = _FIRST_PARTITIONS_MAX if flow.refresh_topics_enabled else None
+        partitions_max = NEW_PARTITIONS_PER_REQUEST if flow.refresh_topics_enabled else None
         sync = TopicSync(source, target, topic_rules(flow), partitions_max)
         return run_round(sync), bool(sync.put_off)
 
