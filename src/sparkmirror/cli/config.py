@@ -60,14 +60,14 @@ def execute_check(args: argparse.Namespace) -> int:
     listed = [{"line": item.line, "key": item.key, "message": item.args[0], "hint": item.hint} for item in errors]
     found = {"file": config.file, "errors": listed, "warnings": config.warnings, "flows": flows}
     told = [*(f"error: {error}" for error in errors), *(f"warning: {text}" for text in config.warnings)]
-    show(args, found, lambda: [*told, _verdict(config, len(errors), flows)])
+    show(args, found, lambda: [*told, _verdict(config, len(errors))])
     return ConfigError.exit_status if errors else 0
 
 
-def _verdict(config: "MirrorConfig", errors: int, flows: Sequence[str]) -> str:
+def _verdict(config: "MirrorConfig", errors: int) -> str:
     if errors:
         return f"{config.file} cannot be used: {errors} {'error' if errors == 1 else 'errors'}"
-    return f"{config.file} can be used; it mirrors {', '.join(flows)}"
+    return f"{config.file} can be used; {config.purpose}"
 
 
 def execute_convert(args: argparse.Namespace) -> int:

@@ -48,15 +48,11 @@ def _examine(args: argparse.Namespace) -> "list[Finding]":
     ]
     if found:
         return found
-    chosen: MirrorConfig = parse_config(properties, args.clusters, args.flow)
+    chosen: MirrorConfig = parse_config(properties, args.clusters, args.flow, heartbeats_suffice=True)
     found += [Finding(Level.WARN, file, "file", warning) for warning in chosen.warnings]
-    found.append(Finding(Level.OK, file, "file", f"it can be used; it mirrors {_names(config)}"))
+    found.append(Finding(Level.OK, file, "file", f"it can be used; {config.purpose}"))
     with working("looking at this machine"):
         found += check_machine(chosen.flows)
     with working("asking the clusters"):
         found += check_clusters(chosen.flows)
     return found
-
-
-def _names(config: "MirrorConfig") -> str:
-    return ", ".join(str(flow.name) for flow in config.flows)

@@ -56,11 +56,11 @@ def read_input(args: argparse.Namespace) -> "Properties":
     return read_mirror_file(args.file, args.secrets_dir)
 
 
-def parse_file(args: argparse.Namespace) -> "MirrorConfig":
-    """The file, understood. Raises ConfigError."""
+def parse_file(args: argparse.Namespace, *, heartbeats_suffice: bool = False) -> "MirrorConfig":
+    """The file, understood. Raises ConfigError, also without any flow unless `heartbeats_suffice`."""
     from sparkmirror.config.flows import parse_config
 
-    return parse_config(read_input(args), args.clusters, args.flow)
+    return parse_config(read_input(args), args.clusters, args.flow, heartbeats_suffice=heartbeats_suffice)
 
 
 def read_file(args: argparse.Namespace) -> "MirrorConfig":

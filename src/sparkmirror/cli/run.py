@@ -45,9 +45,9 @@ def execute(args: argparse.Namespace) -> int:
     """Reads the file and hands over. Raises ConfigError and what the engine raises."""
     if args.dry_run:
         return plan.execute(args)
-    config = parse_file(args)
-    cluster = plan_for(config, args.master, args.conf) if args.master or args.conf else None
-    return mirror(config, args, cluster)
+    config = parse_file(args, heartbeats_suffice=not args.once)
+    on_cluster = config.flows and (args.master or args.conf)
+    return mirror(config, args, plan_for(config, args.master, args.conf) if on_cluster else None)
 
 
 def mirror(config: "MirrorConfig", args: argparse.Namespace, cluster: "SparkCluster | None") -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from sparkmirror.config import client_keys, keys
 from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_consumer, read_producer, read_ring_bytes
 from sparkmirror.config.files import read_mirror_file
+from sparkmirror.config.flow_choice import choose_flows, note_no_flow, refuse_loops, refuse_shared_connectors
 from sparkmirror.config.key import Scope
 from sparkmirror.config.offsets import HeartbeatSettings, OffsetSettings, read_heartbeats, read_offsets
 from sparkmirror.config.pairs import beating_pairs, enabled_pairs
@@ -34,7 +35,6 @@ from sparkmirror.config.tidy import tidy
 from sparkmirror.config.transforms import NO_TRANSFORMS, Transforms, read_transforms
 from sparkmirror.model import Cluster, Connector, FlowName
 from sparkmirror.policy.filters import TopicFilter
-from sparkmirror.policy.loops import Route, find_loops
 from sparkmirror.policy.loss import LossPolicy
 from sparkmirror.policy.naming import (
     DefaultReplicationPolicy,
@@ -135,6 +135,13 @@ class MirrorConfig:
     status: StatusSettings = field(default_factory=StatusSettings)
     lines: Properties = field(default=Properties("", {}), repr=False)
 
+    @property
+    def purpose(self) -> str:
+        """What a process of the file does, as the end of a sentence about it."""
+        if self.flows:
+            return f"it mirrors {', '.join(str(flow.name) for flow in self.flows)}"
+        return f"it writes only the heartbeats of {', '.join(str(beat.flow) for beat in self.heartbeats)}"
+
 
 def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
     """The file at `path`, with only the flows into `targets` and only those named in `flows` (`A->B`), where given.
@@ -144,15 +151,27 @@ def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[s
     return parse_config(read_mirror_file(path), targets, flows)
 
 
-def parse_config(properties: Properties, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
-    """As `load_config`, from properties."""
-    config, problems = examine(properties, targets, flows)
+def parse_config(
+    properties: Properties,
+    targets: Sequence[str] = (),
+    flows: Sequence[str] = (),
+    *,
+    heartbeats_suffice: bool = False,
+) -> MirrorConfig:
+    """As `load_config`, from properties. A configuration without any flow is an error, unless `heartbeats_suffice` and
+    some pair of clusters has heartbeats to write.
+    """
+    config, problems = examine(properties, targets, flows, heartbeats_suffice=heartbeats_suffice)
     problems.raise_if_any()
     return config
 
 
 def examine(
-    properties: Properties, targets: Sequence[str] = (), flows: Sequence[str] = ()
+    properties: Properties,
+    targets: Sequence[str] = (),
+    flows: Sequence[str] = (),
+    *,
+    heartbeats_suffice: bool = True,
 ) -> tuple[MirrorConfig, Problems]:
     """As `parse_config`, raising nothing: with errors, the configuration is what remains beside them."""
     problems = Problems(properties.file)
@@ -163,10 +182,12 @@ def examine(
     recognise(properties, aliases, problems)
     clusters = {alias: _read_cluster(properties, alias, problems) for alias in aliases}
     enabled = tuple(_read_flow(properties, name, problems) for name in enabled_pairs(properties, aliases, problems))
-    _refuse_loops(properties, enabled, problems)
-    _refuse_shared_connectors(properties, enabled, problems)
-    chosen = _choose(enabled, aliases, targets, flows, problems)
+    refuse_loops(properties, enabled, problems)
+    refuse_shared_connectors(properties, enabled, problems)
+    chosen = choose_flows(enabled, aliases, targets, flows, problems)
     heartbeats = _read_heartbeats(properties, clusters, targets, flows, problems)
+    if not chosen and len(aliases) > 1:
+        note_no_flow(properties, aliases, enabled, heartbeats if heartbeats_suffice else (), problems)
     text = write_properties(properties)
     status = read_status(properties, problems)
     warnings = problems.warnings()
@@ -331,54 +352,3 @@ def _read_topics(flow: Reader, name: FlowName) -> TopicFilter:
 def _own_properties(flow: Reader, name: FlowName) -> dict[str, str]:
     """What a class of the user's is configured with: what MirrorMaker's connectors get."""
     return flow.values() | {"source.cluster.alias": name.source, "target.cluster.alias": name.target}
-
-
-def _refuse_loops(properties: Properties, flows: Sequence[FlowConfig], problems: Problems) -> None:
-    """Invariant 8."""
-    for loop in find_loops([Route(flow.name, flow.policy, flow.topics) for flow in flows]):
-        path = ", ".join(map(str, loop))
-        problems.error(
-            f"the flows {path} would copy the same topics round and round: IdentityReplicationPolicy keeps their names",
-            "give the flows `topics` lists that share nothing, or use DefaultReplicationPolicy",
-            connector_properties(properties, loop[0]).get(keys.POLICY_CLASS.name),
-        )
-
-
-def _refuse_shared_connectors(properties: Properties, flows: Sequence[FlowConfig], problems: Problems) -> None:
-    """Their tasks would have the same transactional ids, and fence each other for ever."""
-    first: dict[tuple[str, str, str], FlowName] = {}
-    for flow in flows:
-        target, group = flow.name.target, flow.connector.group
-        other = first.setdefault((target, group, flow.connector.name), flow.name)
-        if other != flow.name:
-            entry = properties.get(f"{target}.group.id") or properties.get(f"{flow.name}.progress.connector")
-            problems.error(
-                f"{other} and {flow.name} would both be the connector `{flow.connector.name}` of the group `{group}` "
-                f"on {target}, and fence each other",
-                f"leave `{target}.group.id` out, or give each flow a `progress.connector` of its own",
-                entry,
-            )
-
-
-def _choose(
-    flows: Sequence[FlowConfig],
-    aliases: Sequence[str],
-    targets: Sequence[str],
-    names: Sequence[str],
-    problems: Problems,
-) -> tuple[FlowConfig, ...]:
-    enabled = [str(flow.name) for flow in flows]
-    for target in targets:
-        if target not in aliases:
-            problems.error(f"`--clusters {target}`: `clusters` does not list it", f"known are {', '.join(aliases)}")
-    for name in names:
-        if name not in enabled:
-            problems.error(f"`--flow {name}`: there is no such enabled flow", f"enabled are {', '.join(enabled)}")
-    chosen = tuple(
-        flow
-        for flow in flows
-        if (not targets or flow.name.target in targets) and (not names or str(flow.name) in names)
-    )
-    if enabled and not chosen and not problems.errors:
-        problems.error("no enabled flow is left by `--clusters` and `--flow`", f"enabled are {', '.join(enabled)}")
-    return chosen

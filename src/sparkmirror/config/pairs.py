@@ -11,15 +11,11 @@ from sparkmirror.model import FlowName
 
 
 def enabled_pairs(properties: Properties, aliases: Sequence[str], problems: Problems) -> list[FlowName]:
-    """The flows of the file; notes when there is none."""
+    """The flows of the file; notes a file with a single cluster."""
     pairs = [FlowName(source, target) for source, target in permutations(aliases, 2)]
-    enabled = [pair for pair in pairs if _is_enabled(properties, pair, problems)]
     if len(aliases) == 1:
         problems.error("`clusters` lists one cluster; a mirror needs two", entry=properties.get("clusters"))
-    elif pairs and not enabled:
-        hint = f"add the line `{pairs[0]}.enabled = true`"
-        problems.error("no flow is enabled, so there is nothing to mirror", hint, properties.get("clusters"))
-    return enabled
+    return [pair for pair in pairs if _is_enabled(properties, pair, problems)]
 
 
 def beating_pairs(properties: Properties, aliases: Sequence[str]) -> Iterator[FlowName]:

@@ -232,30 +232,31 @@ class FlowSync:
 
 def offset_jobs(flow: FlowConfig, heartbeats: Sequence[HeartbeatSettings], latency: CheckpointLatency) -> list[Job]:
     """Checkpoints, group offsets and offset syncs of the flow; heartbeats of the pairs of clusters given."""
-    offsets = [(flow, OffsetJob(flow, latency))] if flow.offsets.emit_checkpoints or flow.offsets.emit_syncs else []
-    beats = [(settings, HeartbeatJob(settings)) for settings in heartbeats]
+    if not (flow.offsets.emit_checkpoints or flow.offsets.emit_syncs):
+        return heartbeat_jobs(heartbeats)
+    offsets = OffsetJob(flow, latency)
+    job = Job(
+        f"{flow.name} offsets",
+        offsets.seconds_max,
+        offsets,
+        look_seconds=OFFSETS_LOOK_SECONDS,
+        cost_share=0.5,
+        close=offsets.close,
+    )
+    return [job, *heartbeat_jobs(heartbeats)]
+
+
+def heartbeat_jobs(heartbeats: Sequence[HeartbeatSettings]) -> list[Job]:
+    """One for each pair of clusters."""
     return [
-        *(
-            Job(
-                f"{flow.name} offsets",
-                job.seconds_max,
-                job,
-                look_seconds=OFFSETS_LOOK_SECONDS,
-                cost_share=0.5,
-                close=job.close,
-            )
-            for flow, job in offsets
-        ),
-        *(
-            Job(
-                f"{settings.flow} heartbeats",
-                settings.interval_seconds,
-                job,
-                look_seconds=settings.interval_seconds,
-                close=job.close,
-            )
-            for settings, job in beats
-        ),
+        Job(
+            f"{settings.flow} heartbeats",
+            settings.interval_seconds,
+            beat,
+            look_seconds=settings.interval_seconds,
+            close=beat.close,
+        )
+        for settings, beat in ((settings, HeartbeatJob(settings)) for settings in heartbeats)
     ]
 
 

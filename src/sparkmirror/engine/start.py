@@ -25,7 +25,11 @@ def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
 
 
 def run_with(config: MirrorConfig, options: RunOptions, stop: StopRequest, scratch: Path) -> int:
-    """As `run_mirror`, until `stop`; `scratch` is for Spark's own files."""
+    """As `run_mirror`, until `stop`; `scratch` is for Spark's own files. Without a flow only heartbeats are written."""
+    if not config.flows:
+        from sparkmirror.engine.heartbeat_run import write_heartbeats
+
+        return write_heartbeats(config, stop)
     from sparkmirror.engine.spark import launch_context
 
     tasks = sum(flow.tasks_max for flow in config.flows)

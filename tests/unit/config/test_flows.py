@@ -140,6 +140,30 @@ def test_the_command_line_keeps_some_flows(targets: tuple[str, ...], flows: tupl
 
 
 @pytest.mark.parametrize(
+    ("text", "targets", "beating"),
+    [
+        (BASE, (), ["A->B", "B->A"]),
+        (BASE + "A->B.enabled = true\n", ("A",), ["B->A"]),
+        (BASE + "B->A.emit.heartbeats.enabled = false\n", (), ["A->B"]),
+    ],
+)
+def test_a_process_may_have_heartbeats_to_write_only(text: str, targets: tuple[str, ...], beating: list[str]) -> None:
+    properties = parse_properties(text.encode(), "mm2")
+    with pytest.raises(ConfigError, match=r"no flow is enabled|no enabled flow is left"):
+        parse_config(properties, targets)
+    config = parse_config(properties, targets, heartbeats_suffice=True)
+    assert not config.flows
+    assert [str(beat.flow) for beat in config.heartbeats] == beating
+    assert f"only the heartbeats of {', '.join(beating)} are written" in config.warnings[-1]
+
+
+def test_neither_a_flow_nor_heartbeats_is_an_error() -> None:
+    properties = parse_properties((BASE + "emit.heartbeats.enabled = false\n").encode(), "mm2")
+    with pytest.raises(ConfigError, match="there is nothing to mirror"):
+        parse_config(properties, heartbeats_suffice=True)
+
+
+@pytest.mark.parametrize(
     ("targets", "flows", "message"),
     [
         (("C",), (), "`clusters` does not list it"),
