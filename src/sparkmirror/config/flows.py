@@ -252,6 +252,8 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
     layers = flow_layers(properties, name)
     _check(layers, problems)
     _warn_of_uncommitted_source(name, layers, problems)
+    transforms = read_transforms(layers.connector, problems)
+    _refuse_unsafe_transactions(name, layers, transforms, problems)
     flow, storage = Reader(layers.connector, problems), Reader(layers.worker, problems)
     own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or storage.read(keys.OFFSET_STORAGE_TOPIC)
     source = Cluster(name.source, common_values(layers.consumer))
@@ -293,7 +295,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         progress_group_commit_interval_ms=flow.read(keys.PROGRESS_GROUP_COMMIT_INTERVAL),
         consumer=read_consumer(Reader(layers.consumer, problems)),
         producer=read_producer(Reader(layers.producer, problems)),
-        transforms=_read_transforms(layers, name, problems),
+        transforms=transforms,
     )
 
 
@@ -321,12 +323,18 @@ def _warn_of_uncommitted_source(name: FlowName, layers: FlowLayers, problems: Pr
         )
 
 
-def _read_transforms(layers: FlowLayers, name: FlowName, problems: Problems) -> Transforms:
-    transforms = read_transforms(layers.connector, problems)
-    if transforms.steps and Reader(layers.worker, problems).read(keys.EXACTLY_ONCE) == "enabled":
-        message = f"{name}: transforms and `{keys.EXACTLY_ONCE.name} = enabled` do not go together yet"
-        problems.error(message, "turn one of them off for this flow", layers.worker.get(keys.EXACTLY_ONCE.name))
-    return transforms
+def _refuse_unsafe_transactions(name: FlowName, layers: FlowLayers, transforms: Transforms, problems: Problems) -> None:
+    """Where the records of a partition go to several, a transaction could commit a position before all its data."""
+    if Reader(layers.worker, problems).read(keys.EXACTLY_ONCE) != "enabled":
+        return
+    entry, spreading = layers.worker.get(keys.EXACTLY_ONCE.name), []
+    if transforms.steps:
+        spreading.append("transforms")
+    if Reader(layers.connector, problems).read(keys.PARTITIONING) == "key":
+        spreading.append(f"`{keys.PARTITIONING.name} = key`")
+    for what in spreading:
+        message = f"{name}: {what} and `{keys.EXACTLY_ONCE.name} = enabled` do not go together yet"
+        problems.error(message, "turn one of them off for this flow", entry)
 
 
 def _read_policy(flow: Reader, name: FlowName) -> ReplicationPolicy:

@@ -136,6 +136,10 @@ def test_a_predicate_limits_any_transformation() -> None:
             "transforms.where = true\nB.exactly.once.source.support = enabled\n",
             "A->B: transforms and `exactly.once.source.support = enabled` do not go together yet",
         ),
+        (
+            "partitioning = key\nB.exactly.once.source.support = enabled\n",
+            "A->B: `partitioning = key` and `exactly.once.source.support = enabled` do not go together yet",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(text: str, message: str) -> None:
