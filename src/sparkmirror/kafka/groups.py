@@ -29,8 +29,8 @@ _GROUPS_PER_REQUEST = 200
 _PATIENCE_SECONDS = 0.4
 _PAUSE_SECONDS = 0.1
 UNKNOWN_MEMBER_ID = 25
-# 14 COORDINATOR_LOAD_IN_PROGRESS, 15 COORDINATOR_NOT_AVAILABLE, 16 NOT_COORDINATOR
-_PASSING = frozenset({14, 15, 16})
+PASSING = frozenset({14, 15, 16})
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: ask again in a moment."""
 _NO_GROUP = frozenset({69})  # GROUP_ID_NOT_FOUND: nothing committed
 
 
@@ -80,7 +80,7 @@ def find_coordinator(admin: Admin, group: str) -> int:
         if home.error_code == NO_ERROR:
             return int(home.node_id)
         late = time.monotonic() > ends_at
-        if home.error_code not in _PASSING or late or admin.connection.wait(_PAUSE_SECONDS):
+        if home.error_code not in PASSING or late or admin.connection.wait(_PAUSE_SECONDS):
             raise refusal(home.error_code, admin.alias, doing, home.error_message)
 
 
@@ -92,7 +92,7 @@ def list_groups(admin: Admin) -> dict[str, GroupListing]:
     groups: dict[str, GroupListing] = {}
     for node_id in admin.brokers():
         answer = _listed(admin, node_id, _PATIENCE_SECONDS)
-        if answer.error_code not in _PASSING | {NO_ERROR}:
+        if answer.error_code not in PASSING | {NO_ERROR}:
             raise refusal(answer.error_code, admin.alias, "listing groups")
         groups |= {one.name: one for one in _listings(answer)}
     return groups
@@ -103,7 +103,7 @@ def _listed(admin: Admin, node_id: int, patience_seconds: float) -> Any:
     ends_at = time.monotonic() + patience_seconds
     while True:
         answer = admin.connection.ask(lambda: ListGroupsRequest(max_version=5), "listing groups", node_id)
-        if answer.error_code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+        if answer.error_code not in PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             return answer
 
 
@@ -169,7 +169,7 @@ class GroupOffsetsClient:
             again: list[str] = []
             for node_id, some in self._by_coordinator(waiting):
                 for group, code, offsets in self._fetch(node_id, some):
-                    if code in _PASSING:
+                    if code in PASSING:
                         self._coordinators.pop(group, None)
                         again.append(group)
                     elif code in _NO_GROUP or code == NO_ERROR:
@@ -200,9 +200,9 @@ class GroupOffsetsClient:
                 partial(_commit_request, group, offsets), doing, self._coordinators[group]
             )
             codes = dict(_codes(answer))
-            if not set(codes.values()) & _PASSING:
+            if not set(codes.values()) & PASSING:
                 return self._refusals(group, codes, doing)
-            code = next(iter(set(codes.values()) & _PASSING))
+            code = next(iter(set(codes.values()) & PASSING))
             self._coordinators.pop(group, None)
         raise refusal(code, self._admin.alias, doing)
 
@@ -232,7 +232,7 @@ class GroupOffsetsClient:
                 name = getattr(found, "key", None) or group
                 if found.error_code == NO_ERROR:
                     self._coordinators[name] = found.node_id
-                elif found.error_code not in _PASSING:
+                elif found.error_code not in PASSING:
                     doing = f"looking for the coordinator of group {name}"
                     failed[name] = refusal(found.error_code, self._admin.alias, doing, found.error_message)
         return failed

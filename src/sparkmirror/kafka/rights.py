@@ -3,7 +3,8 @@
 Called by `sync.cluster_checks` and `sync.group_checks`. Without an authorizer everything is allowed, and said to be.
 """
 
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,9 @@ from kafka.protocol.admin import ACLOperation, DescribeClusterRequest, DescribeG
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.errors import NO_ERROR
-from sparkmirror.kafka.groups import find_coordinator, find_coordinators
+from sparkmirror.kafka.connection import waits_within
+from sparkmirror.kafka.errors import NO_ERROR, refusal
+from sparkmirror.kafka.groups import PASSING, find_coordinator, find_coordinators
 from sparkmirror.kafka.portions import portions
 
 Rights = frozenset[str]
@@ -22,6 +24,7 @@ _FIND_COORDINATOR = 10
 _MANY_AT_ONCE = 4
 """From this version of FindCoordinator on (KIP-699)."""
 _GROUPS_PER_REQUEST = 100
+_PAUSE_SECONDS = 0.1
 _GROUP_AUTHORIZATION_FAILED = 30
 _TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 _DESCRIBE_CLUSTER = 60
@@ -49,13 +52,29 @@ def topic_rights(admin: Admin, names: Collection[str]) -> dict[str, Rights]:
 
 
 def group_rights(admin: Admin, groups: Collection[str]) -> dict[str, Rights]:
-    """On groups, whether or not they are there; those that are not ours to see have none. Raises ClusterError."""
+    """On groups, whether or not they are there; those that are not ours to see have none.
+
+    A coordinator that has just started loads its groups first, and is waited for: what it does not tell yet is not
+    refused. Raises ClusterError.
+    """
     found: dict[str, Rights] = {}
-    for node_id, names in _by_coordinator(admin, sorted(groups)).items():
+    waiting = sorted(groups)
+    ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
+    while waiting:
+        told = list(_describe(admin, waiting))
+        found |= {one.group_id: _rights(one.authorized_operations) or frozenset() for one in told}
+        codes = {one.group_id: one.error_code for one in told if one.error_code in PASSING}
+        waiting = sorted(codes)
+        if waiting and not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+            raise refusal(codes[waiting[0]], admin.alias, f"reading permissions on group {waiting[0]}")
+    return found
+
+
+def _describe(admin: Admin, groups: Sequence[str]) -> Iterator[Any]:
+    for node_id, names in _by_coordinator(admin, groups).items():
         for some in portions(names, _GROUPS_PER_REQUEST):
             answer = admin.connection.ask(partial(_groups_request, some), "reading permissions", node_id)
-            found |= {one.group_id: _rights(one.authorized_operations) or frozenset() for one in answer.groups}
-    return found
+            yield from answer.groups
 
 
 def _by_coordinator(admin: Admin, groups: Sequence[str]) -> dict[int, list[str]]:
@@ -92,8 +111,8 @@ def _groups_request(groups: Sequence[str]) -> Any:
     return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=True, min_version=3, max_version=5)
 
 
-def _rights(bits: Collection[int]) -> Rights | None:
-    """A bit for each operation's code; the sign alone means that nobody said."""
-    if _SIGN in bits:
+def _rights(bits: Collection[int] | None) -> Rights | None:
+    """A bit for each operation's code. None where nobody said: kafka-python turns the sign alone into None."""
+    if bits is None or _SIGN in bits:
         return None
     return frozenset(str(operation.name) for operation in ACLOperation if int(operation) in bits)

@@ -12,9 +12,11 @@ from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import transactional_id, used_tasks
 from sparkmirror.kafka.groups import has_members, list_groups
+from sparkmirror.kafka.rights import group_rights
 from sparkmirror.model import Connector
 
 LOADING, NOT_COORDINATOR = 14, 16
+FIND_COORDINATOR = 10
 OURS = Connector.of_dedicated_mode("A")
 DENIAL = AclBinding("orders", "LITERAL", "User:*", "*", "WRITE", "DENY")
 
@@ -102,3 +104,36 @@ def test_a_change_of_acls_is_waited_for_on_every_broker() -> None:
     assert brokers.pauses == 1
     with pytest.raises(SparkMirrorError, match="Cluster A: brokers 1, 2 do not go by the changed ACLs yet"):
         await_acls(Brokers(acls(), [], patience_seconds=0.0), there=[DENIAL])  # type: ignore[arg-type]
+
+
+class Coordinator(Brokers):
+    """One that coordinates group `billing`; `early` are its first answers about it."""
+
+    def ask(self, make: Callable[[], Any], _doing: str, _node_id: int | None = None) -> Any:
+        if make().API_KEY == FIND_COORDINATOR:
+            home = SimpleNamespace(key="billing", error_code=0, error_message="", node_id=2)
+            return SimpleNamespace(coordinators=[home])
+        return self._early.pop(0) if self._early else self._right
+
+    def api_versions(self, _node_id: int | None = None) -> dict[int, tuple[int, int]]:
+        return {FIND_COORDINATOR: (0, 4)}
+
+
+def described(code: int, bits: Collection[int] | None) -> Any:
+    """kafka-python gives None for the value that means "nobody said", which comes with every error."""
+    one = SimpleNamespace(group_id="billing", error_code=code, authorized_operations=bits)
+    return SimpleNamespace(groups=[one])
+
+
+def test_rights_on_a_group_whose_coordinator_is_loading_are_waited_for_and_not_taken_for_refused() -> None:
+    brokers = Coordinator(described(0, {3, 8}), [described(LOADING, None), described(NOT_COORDINATOR, None)])
+    assert group_rights(brokers, ["billing"]) == {"billing": {"READ", "DESCRIBE"}}  # type: ignore[arg-type]
+    assert brokers.pauses == 2
+    brokers = Coordinator(described(LOADING, None), [], patience_seconds=0.0)
+    with pytest.raises(RequestRefused, match="permissions on group billing failed with COORDINATOR_LOAD_IN_PROGRESS"):
+        group_rights(brokers, ["billing"])  # type: ignore[arg-type]
+
+
+def test_a_group_that_may_not_be_seen_has_no_rights() -> None:
+    brokers = Coordinator(described(30, None), [])
+    assert group_rights(brokers, ["billing"]) == {"billing": frozenset()}  # type: ignore[arg-type]
