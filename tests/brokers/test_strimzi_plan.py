@@ -53,7 +53,7 @@ def test_a_resource_plans_what_the_properties_plan(
     topic = unique("strimzi")
     servers = {"source": source_cluster.bootstrap_servers, "target": target_cluster.bootstrap_servers, "topic": topic}
     with open_admin(Cluster("a", {"bootstrap.servers": servers["source"]}), "test") as admin:
-        admin.create_topics([NewTopic(topic, 5, 1), NewTopic(f"{topic}.internal", 1, 1)])
+        admin.create_topics([NewTopic(topic, 5, 1), NewTopic(f"{topic}.replica", 1, 1)])
 
     def plan(name: str, text: str) -> object:
         (tmp_path / name).write_text(text.format(**servers))
@@ -66,5 +66,5 @@ def test_a_resource_plans_what_the_properties_plan(
     assert (flow["tasks"], flow["topics"][0]["remote_topic"]) == (3, f"a.{topic}")
     assert flow["changes"][0]["sentence"].startswith(f"create a.{topic} for {topic}: 5 partitions")
     assert flow["warnings"] == [
-        f"{topic}.internal: not mirrored, as the default of `topics.exclude` says; set it to change that."
+        f"{topic}.replica: not mirrored, as the default of `topics.exclude` says; set it to change that."
     ]

@@ -53,13 +53,20 @@ def execute_check(args: argparse.Namespace) -> int:
     """Prints errors and warnings; 2 with errors. Raises ConfigError when the file cannot be read at all."""
     from sparkmirror.cli.file import read_input
     from sparkmirror.config.flows import examine
+    from sparkmirror.config.older_defaults import notes_on
 
     config, problems = examine(read_input(args))
+    notes = list(notes_on(config.flows))
     errors = sorted(problems.errors, key=lambda error: error.line)
     flows = [str(flow.name) for flow in config.flows]
     listed = [{"line": item.line, "key": item.key, "message": item.args[0], "hint": item.hint} for item in errors]
-    found = {"file": config.file, "errors": listed, "warnings": config.warnings, "flows": flows}
-    told = [*(f"error: {error}" for error in errors), *(f"warning: {text}" for text in config.warnings)]
+    found = {"file": config.file, "errors": listed, "warnings": config.warnings, "notes": notes}
+    found["flows"] = flows
+    told = [
+        *(f"error: {error}" for error in errors),
+        *(f"warning: {text}" for text in config.warnings),
+        *(f"note: {text}" for text in notes),
+    ]
     show(args, found, lambda: [*told, _verdict(config, len(errors))])
     return ConfigError.exit_status if errors else 0
 

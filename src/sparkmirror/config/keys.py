@@ -66,9 +66,9 @@ TOPICS_EXCLUDE = Key(
     "topics.exclude",
     Scope.FLOW,
     types.PATTERNS,
-    (r".*[\-\.]internal", r".*\.replica", "__.*"),
+    (r"mm2.*\.internal", r".*\.replica", "__.*"),
     "Topics to leave out, whatever `topics` says.",
-    r"documents this default; releases from 4.0 use `mm2.*\.internal, .*\.replica, __.*`",
+    r"same from 4.0 on; its documentation has `.*[\-\.]internal, .*\.replica, __.*`, the default up to 3.9",
 )
 TASKS_MAX = Key(
     "tasks.max", Scope.FLOW, types.whole(1), 1, "Spark tasks of the flow: how many partitions move at a time."

@@ -49,7 +49,7 @@ def test_the_smallest_file_gives_one_flow_with_the_documented_defaults() -> None
     assert flow.target.bootstrap_servers == "b:1"
     assert flow.policy == DefaultReplicationPolicy()
     assert flow.remote_topic("orders") == "A.orders"
-    assert flow.topics.exclude == (r".*[\-\.]internal", r".*\.replica", "__.*")
+    assert flow.topics.exclude == (r"mm2.*\.internal", r".*\.replica", "__.*")
     assert (flow.tasks_max, flow.replication_factor) == (1, 2)
     assert (flow.refresh_topics_interval_seconds, flow.look_seconds, flow.offset_flush_interval_ms) == (600, 2.0, 1000)
     assert (flow.offset_storage_topic, flow.offset_storage_partitions) == ("mm2-offsets.A.internal", 25)

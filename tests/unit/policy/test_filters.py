@@ -6,11 +6,12 @@ import pytest
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import FlowName
-from sparkmirror.policy.filters import NameFilter, TopicFilter, compile_names, is_left_out
+from sparkmirror.policy.filters import LeftOut, NameFilter, TopicFilter, compile_names, is_left_out
 from sparkmirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 A_TO_B = FlowName("A", "B")
 DOCUMENTED_EXCLUDE = (r".*[\-\.]internal", r".*\.replica", "__.*")
+DEFAULT_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
 
 
 @pytest.mark.parametrize(
@@ -116,3 +117,33 @@ def test_topics_of_users_that_only_the_exclude_list_keeps_back_are_told_apart(to
     topics = TopicFilter(exclude=DOCUMENTED_EXCLUDE)
     assert is_left_out(topic, topics, DefaultReplicationPolicy()) is left_out
     assert not is_left_out(topic, TopicFilter(("x",), DOCUMENTED_EXCLUDE), DefaultReplicationPolicy())
+
+
+@pytest.mark.parametrize("separator", [".", "-", "_"])
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "mm2-offsets.A.internal",
+        "mm2-sparkmirror-positions.A.internal",
+        "mm2-offset-syncs.C.internal",
+        "mm2-offset-syncs-C-internal",
+        "mm2-offset-syncs_C_internal",
+        "C.checkpoints.internal",
+        "C-checkpoints-internal",
+        "C_checkpoints_internal",
+    ],
+)
+def test_no_mirrors_internal_topics_are_copied_whatever_its_separator(separator: str, topic: str) -> None:
+    """With the default of `topics.exclude`, and where a file has a list of its own."""
+    policy = DefaultReplicationPolicy(separator)
+    for exclude in (DEFAULT_EXCLUDE, ("audit",)):
+        assert not TopicFilter(exclude=exclude).should_replicate(topic, policy, A_TO_B)
+    found = TopicFilter(exclude=DEFAULT_EXCLUDE).why_not(topic, policy, A_TO_B)
+    assert found is not None and found[0] is LeftOut.INTERNAL
+
+
+@pytest.mark.parametrize("topic", ["orders.internal", "orders-internal", "checkpoints.internal"])
+def test_topics_that_only_the_older_default_left_out_are_mirrored(topic: str) -> None:
+    policy = DefaultReplicationPolicy()
+    assert TopicFilter(exclude=DEFAULT_EXCLUDE).should_replicate(topic, policy, A_TO_B)
+    assert not TopicFilter(exclude=DOCUMENTED_EXCLUDE).should_replicate(topic, policy, A_TO_B)
