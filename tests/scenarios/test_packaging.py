@@ -58,6 +58,8 @@ def test_what_the_wheel_installs_works_without_the_repository(wheel: Path, tmp_p
 
     assert json.loads(run("version", "--format", "json"))["sparkmirror"] == __version__
     assert "two Kafka brokers" in run("demo", "--help")
+    for script in ("connect-mirror-maker.sh", "kafka-mirror-maker.sh"):
+        assert (tmp_path / "env/bin" / script).is_file()
     where = [python, "-c", "import sparkmirror; print(sparkmirror.__file__)"]
     said = subprocess.run(where, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout
     assert str(home) in said, "the installed one, not the repository's"

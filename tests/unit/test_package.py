@@ -45,3 +45,10 @@ def test_the_commands_exist(project: dict[str, Any]) -> None:
     for target in project["project"]["scripts"].values():
         module, _, name = target.partition(":")
         assert callable(getattr(__import__(module, fromlist=[name]), name))
+
+
+@pytest.mark.parametrize("name", ["connect-mirror-maker", "kafka-mirror-maker"])
+def test_the_commands_have_the_names_of_kafkas_documentation_too(project: dict[str, Any], name: str) -> None:
+    """Kafka's documentation starts them as shell scripts, `connect-mirror-maker.sh FILE`."""
+    scripts = project["project"]["scripts"]
+    assert scripts[f"{name}.sh"] == scripts[name]
