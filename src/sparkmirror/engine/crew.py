@@ -35,7 +35,7 @@ from sparkmirror.engine.shares import (
 from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
-from sparkmirror.kafka.fencing import init_producer_ids, transactional_id, used_tasks
+from sparkmirror.kafka.fencing import NoTransactionCoordinator, init_producer_ids, transactional_id, used_tasks
 from sparkmirror.kafka.membership import Membership, MembershipLost, Peer
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TailRecord, TopicTail
@@ -252,7 +252,7 @@ class Crew:
         """What nobody runs: a process that sleeps, or lost the group, cannot write with these ids any more."""
         assert self._admin is not None
         connector = Connector(stake.flow.partition("->")[0], stake.group, stake.connector)
-        with suppress(AuthorizationFailed):  # the planner says so
+        with suppress(AuthorizationFailed, NoTransactionCoordinator):  # the planner says so, or `sync.fencing_job`
             tasks = (used_tasks(self._admin, connector) | set(range(stake.tasks))) - held
             with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:  # all before the group takes its leader for dead
                 for _ in pool.map(lambda task: self._fence_task(connector, task), sorted(tasks)):

@@ -13,6 +13,8 @@ from sparkmirror.engine.running_flow import RunningFlow
 from sparkmirror.model import FlowName
 from sparkmirror.sync.canary_job import CanaryJob
 from sparkmirror.sync.change import Round
+from sparkmirror.sync.fencing_job import LOOK_SECONDS as FENCING_LOOK_SECONDS
+from sparkmirror.sync.fencing_job import FencingJob
 from sparkmirror.sync.source_group_job import SourceGroup
 
 _CANARY_SECONDS = 0.1
@@ -27,7 +29,12 @@ class Lead:
         self._heartbeats = {flow.name: _heartbeats_of(config, flow) for flow in config.flows}
         self._told: dict[FlowName, Round] = {}
         self._urgent: set[FlowName] = set()
+        self._unfenced: set[FlowName] = set()
         self._jobs: dict[FlowName, list[Job]] = {}
+
+    def note_unfenced(self, flow: FlowConfig) -> None:
+        """The flow's target can have no coordinator of transactions now."""
+        self._unfenced.add(flow.name)
 
     def note(self, flow: FlowConfig, first: Round, *, are_more: bool) -> None:
         """The flow's first round, which a person has heard of, and whether topics are still to be made."""
@@ -77,6 +84,9 @@ class Lead:
             canary = CanaryJob(flow)
             name = f"{flow.name} canary"
             jobs.append(Job(name, interval, canary, look_seconds=_CANARY_SECONDS, cost_share=1e6, close=canary.close))
+        if flow.name in self._unfenced:
+            fencing = FencingJob(flow, lambda: running.run)
+            jobs.append(Job(f"{flow.name} fencing", FENCING_LOOK_SECONDS, fencing, at_once=True))
         jobs += offset_jobs(flow, self._heartbeats[flow.name], running.checkpoints)
         for job in jobs:
             job.report = running.reporter.tell_job

@@ -33,6 +33,7 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.loss import ENDS_THE_MIRROR
 from sparkmirror.status.records import FlowState
+from sparkmirror.sync.fencing_job import refuse_exactly_once
 from sparkmirror.sync.flow import begin_flow, sync_flow
 from sparkmirror.sync.source_group_job import SourceGroup
 from sparkmirror.target.repartition import NO_TOPIC
@@ -146,7 +147,9 @@ class MirrorRun:
                 offsets_partitions=flow.offset_storage_partitions,
             ):
                 log.warning("%s: %s", flow.name, sentence)
-            rouse_coordinator(target, flow.connector)
+            if why := rouse_coordinator(target, flow.connector):
+                refuse_exactly_once(flow, why)
+                self._lead.note_unfenced(flow)
 
     def _prepare(self, running: RunningFlow) -> int | None:
         """Topics of one flow; the number of records that a bounded run will copy."""

@@ -25,6 +25,7 @@ NO_ERROR = 0
 UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_CONTROLLER = 41
 TOPIC_ALREADY_EXISTS = 36
+INVALID_REPLICATION_FACTOR = 38
 _AUTHORIZATION = {29: "topic", 30: "group", 31: "cluster", 53: "transactional id", 65: "delegation token"}
 _AUTHENTICATION = frozenset({33, 34, 58})
 _FENCED = frozenset({47, 90})
@@ -181,7 +182,7 @@ _LOGIN = (
 )
 _SASL_HINT = "Check {alias}.sasl.jaas.config and {alias}.sasl.mechanism."
 _HINTS = {
-    38: "The cluster has fewer live brokers than the replication factor asks for.",
+    INVALID_REPLICATION_FACTOR: "The cluster has fewer live brokers than the replication factor asks for.",
     44: "The cluster has a topic policy; see its create.topic.policy.class.name.",
     50: "Raise transaction.max.timeout.ms of the brokers or lower transaction.timeout.ms.",
     89: "The brokers limit how fast topics may be created; it is tried again in the next round.",

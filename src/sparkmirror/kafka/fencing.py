@@ -12,16 +12,25 @@ from kafka.protocol.admin.transactions import ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
+from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.errors import NO_ERROR, refusal
+from sparkmirror.kafka.transaction_state import REPLICATION_SETTING, why_no_coordinator
 from sparkmirror.model import Connector
+
+COORDINATOR_HINT = f"Add brokers, or set {REPLICATION_SETTING} to at most their number."
 
 _TRANSACTION = 1
 # 14 COORDINATOR_LOAD_IN_PROGRESS, 15 COORDINATOR_NOT_AVAILABLE, 16 NOT_COORDINATOR, 51 CONCURRENT_TRANSACTIONS
 _PASSING = frozenset({14, 15, 16, 51})
 _MOVED = frozenset({15, 16})
+_NOT_AVAILABLE = 15
 _PAUSE_SECONDS = 0.05
+
+
+class NoTransactionCoordinator(ClusterError):
+    """The brokers say that no coordinator of transactions can exist on their cluster: nothing can be fenced there."""
 
 
 class ProducerIdentity(NamedTuple):
@@ -36,11 +45,14 @@ def transactional_id(connector: Connector, task: int) -> str:
     return f"{connector.group}-{connector.name}-{task}"
 
 
-def rouse_coordinator(admin: Admin, connector: Connector) -> None:
+def rouse_coordinator(admin: Admin, connector: Connector) -> str:
     """Asks who coordinates transactions, and does not wait for that: a cluster that was never asked creates a topic
-    then, which later would wait behind all other new topics. Raises ClusterUnreachable.
+    then, which later would wait behind all other new topics.
+
+    Returns why no coordinator can exist, as `why_no_coordinator`; empty otherwise. Raises ClusterUnreachable.
     """
-    _find_coordinator(admin, transactional_id(connector, 0), "looking for the coordinator of transactions")
+    code, _, _ = _find_coordinator(admin, transactional_id(connector, 0), "looking for the coordinator of transactions")
+    return why_no_coordinator(admin) if code == _NOT_AVAILABLE else ""
 
 
 def used_tasks(admin: Admin, connector: Connector) -> set[int]:
@@ -81,7 +93,8 @@ def init_producer_ids(
     """A fresh identity per transactional id; older holders of the id are fenced and their transactions aborted.
 
     None asks for a plain idempotent identity. `timeout_ms` is the transaction time-out the brokers will enforce.
-    Raises AuthorizationFailed without TransactionalId access (fall back to None), FencedError if another instance did
+    Raises AuthorizationFailed without TransactionalId access, NoTransactionCoordinator where the brokers say that none
+    can exist (in both cases fall back to None), FencedError if another instance did
     the same at this moment, and RequestRefused with the last reason when `wait_seconds_max` is over.
     """
     ends_at = time.monotonic() + wait_seconds_max
@@ -91,10 +104,15 @@ def init_producer_ids(
 def _init(admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: float) -> ProducerIdentity:
     doing = f"taking over the transactional id {transactional_id}" if transactional_id else "asking for a producer id"
     coordinator: int | None = None
+    is_examined = False
     while True:
         code, detail = NO_ERROR, ""
         if transactional_id is not None and coordinator is None:
             code, detail, coordinator = _find_coordinator(admin, transactional_id, doing)
+            if code == _NOT_AVAILABLE and not is_examined:
+                is_examined = True
+                if why := why_no_coordinator(admin):
+                    raise NoTransactionCoordinator(f"No transactions: {why}.", COORDINATOR_HINT)
         if code == NO_ERROR:
             answer = admin.connection.ask(lambda: _request(transactional_id, timeout_ms), doing, coordinator)
             code = answer.error_code

@@ -6,7 +6,13 @@ from collections.abc import Collection
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import AuthorizationFailed, FencedError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids, transactional_id, used_tasks
+from sparkmirror.kafka.fencing import (
+    NoTransactionCoordinator,
+    ProducerIdentity,
+    init_producer_ids,
+    transactional_id,
+    used_tasks,
+)
 from sparkmirror.ledger.reader import LedgerReader
 
 log = logging.getLogger(__name__)
@@ -39,7 +45,9 @@ def take_over(
 
 
 def take_identity(flow: FlowConfig, target: Admin, task: int) -> ProducerIdentity:
-    """A task's producer id and epoch; a plain one, which fences nobody, where the target refuses transactional ids."""
+    """A task's producer id and epoch; a plain one, which fences nobody, where the target refuses transactional ids or
+    says that it can have no coordinator for them (`sync.fencing_job` tells that).
+    """
     wanted = transactional_id(flow.connector, task)
     try:
         return init_producer_ids(target, [wanted], flow.producer.transaction_timeout_ms)[wanted]
@@ -47,4 +55,7 @@ def take_identity(flow: FlowConfig, target: Admin, task: int) -> ProducerIdentit
         if flow.is_exactly_once:
             raise
         log.warning("%s: %s A plain producer id is used; predecessors are not fenced.", flow.name, refused)
-        return init_producer_ids(target, [None])[None]
+    except NoTransactionCoordinator:
+        if flow.is_exactly_once:
+            raise
+    return init_producer_ids(target, [None])[None]

@@ -11,7 +11,7 @@ from sparkmirror.errors import AuthorizationFailed, ClusterError, SparkMirrorErr
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.fencing import transactional_id
+from sparkmirror.kafka.fencing import COORDINATOR_HINT, rouse_coordinator, transactional_id
 from sparkmirror.kafka.groups import has_members
 from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk, ask_brokers, broker_disks, clock_ahead_seconds
 from sparkmirror.kafka.rights import cluster_rights, may_see_transactional_id, topic_rights
@@ -121,6 +121,7 @@ def check_flow(flow: FlowConfig) -> Iterator[Finding]:
             yield from _check_other_mirror(flow, target)
             yield from _check_topics(flow, source, target)
             yield _check_transactional_id(flow, target)
+            yield from _check_coordinator(flow, target)
             yield from check_groups(flow, source, target)
     except SparkMirrorError as problem:
         yield Finding(Level.FAIL, str(flow.name), "looking", str(problem.args[0]), problem.hint)
@@ -196,3 +197,11 @@ def _check_transactional_id(flow: FlowConfig, target: Admin) -> Finding:
     level = Level.FAIL if flow.is_exactly_once else Level.WARN
     said = f"fencing: transactional ids {prefix}* may not be used"
     return Finding(level, flow.name.target, "permissions", said, "grant Write and Describe on them, as a prefix")
+
+
+def _check_coordinator(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
+    """As above: without a coordinator of transactions."""
+    if why := rouse_coordinator(target, flow.connector):
+        level = Level.FAIL if flow.is_exactly_once else Level.WARN
+        lost = "exactly-once is refused" if flow.is_exactly_once else "predecessors are not fenced"
+        yield Finding(level, flow.name.target, "transactions", f"{lost}: {why}", COORDINATOR_HINT)

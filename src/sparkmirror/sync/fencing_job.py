@@ -1,0 +1,44 @@
+"""A flow into a cluster that can have no coordinator of transactions: told in the flow's status, ended when it can.
+
+Such a flow runs at least once with plain producer ids, which fence nobody. Run by `engine.jobs`' `Job`.
+"""
+
+import time
+from collections.abc import Callable
+
+from sparkmirror.config.flows import FlowConfig
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.fencing import COORDINATOR_HINT, NoTransactionCoordinator, rouse_coordinator
+from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.source.commands import Restart, command_record
+
+LOOK_SECONDS = 10.0
+
+
+class FencingJob:
+    """Fails as long as no coordinator can exist; then has the tasks of `run` begin again, which fences predecessors."""
+
+    def __init__(self, flow: FlowConfig, run: Callable[[], str]) -> None:
+        self._flow = flow
+        self._run = run
+        self._is_unfenced = True
+
+    def __call__(self) -> None:
+        """One look. Raises NoTransactionCoordinator, and ClusterError if the target does not answer."""
+        if not self._is_unfenced:
+            return
+        flow = self._flow
+        with open_admin(flow.target, "fencing") as target:
+            if why := rouse_coordinator(target, flow.connector):
+                raise NoTransactionCoordinator(f"Predecessors are not fenced: {why}.", COORDINATOR_HINT)
+        commands = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
+        publish(flow.target, commands, [command_record(Restart(self._run(), time.time_ns() // 1_000_000))])
+        self._is_unfenced = False
+
+
+def refuse_exactly_once(flow: FlowConfig, why: str) -> None:
+    """Raises SparkMirrorError where the flow needs the coordinator of transactions that cannot be, because of `why`."""
+    if flow.is_exactly_once and why:
+        raise SparkMirrorError(f"{flow.name}: exactly-once needs transactions, and {why}.", COORDINATOR_HINT)
