@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test faults soak compatibility manifests lint demo bench lock clean
+.PHONY: help setup test faults pairs soak compatibility manifests lint demo bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,7 +35,10 @@ test: $(READY) ## ruff, mypy and all tests; two workers, each with its own broke
 	exit $$status
 
 faults: $(READY) ## the tests that take too long for `make test`; ARGS="-k name" for some of them
-	$(BIN)/python -m pytest -m long --timeout 1800 $(ARGS)
+	$(BIN)/python -m pytest -m "long and not pairs" --timeout 1800 $(ARGS)
+
+pairs: $(READY) ## the fault matrix with a second event while each fault lasts; ARGS="-k 'at-least-once-1 and recreated'"
+	$(BIN)/python -m pytest -m pairs --timeout 1800 tests/faults/test_pairs.py $(ARGS)
 
 soak: $(READY) ## two flows against each other for an hour of broken things; ARGS="--minutes 5"
 	$(BIN)/python -m tests.faults.soak $(ARGS)

@@ -1,6 +1,7 @@
 """The faults of the matrix, each with a name and what it does to a scene, healing included."""
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -30,12 +31,20 @@ SHORT_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Breakage:
-    """A fault. `strike` returns when it is healed; `deliveries` and `brokers_min` say where it can be."""
+    """A fault. `strike` returns when it is healed; `deliveries` and `brokers_min` say where it can be.
+
+    While the fault lasts, `strike` calls `hold` or `meanwhile` of the scene: there a second event may happen.
+    """
 
     name: str
     strike: Callable[[Scene], None]
     deliveries: tuple[str, ...] = (AT_LEAST_ONCE, EXACTLY_ONCE)
     brokers_min: int = 1
+
+    @property
+    def key(self) -> str:
+        """The name as one word, for `-k`."""
+        return re.sub(r"\W+", "-", self.name)
 
 
 def _worker(scene: Scene, *, is_writer: bool) -> psutil.Process:
@@ -48,11 +57,12 @@ def _kill_worker(scene: Scene, *, is_writer: bool) -> None:
     victim = _worker(scene, is_writer=is_writer)
     victim.kill()
     scene.wait_until(lambda: is_gone(victim.pid), "it is gone")
+    scene.meanwhile(SHORT_SECONDS)
 
 
 def _pause(scene: Scene, victim: psutil.Process) -> None:
     victim.suspend()
-    scene.wait(HOLD_SECONDS)
+    scene.hold(HOLD_SECONDS)
     with suppress(psutil.NoSuchProcess):
         victim.resume()
 
@@ -67,14 +77,14 @@ def _pick(scene: Scene, cluster: KafkaCluster) -> Broker:
 
 def _bounce(scene: Scene, broker: Broker) -> None:
     broker.kill()
-    scene.wait(SHORT_SECONDS)
+    scene.hold(SHORT_SECONDS)
     broker.start()
 
 
 def _pause_broker(scene: Scene, broker: Broker) -> None:
     broker.pause()
     try:
-        scene.wait(HOLD_SECONDS)
+        scene.hold(HOLD_SECONDS)
     finally:
         broker.resume()
 
@@ -83,7 +93,7 @@ def _fill_disk(scene: Scene, broker: Broker) -> None:
     """No file of the broker grows beyond 64 KiB any more, as on a full disk; with its one log directory it ends."""
     resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
     scene.wait_until(lambda: not broker.running, "it ends", 60)
-    scene.wait(SHORT_SECONDS)
+    scene.hold(SHORT_SECONDS)
     broker.start()
 
 
@@ -114,7 +124,7 @@ def _link(verb: str, seconds: float) -> Callable[[Scene, bool], None]:
         proxy = (scene.target if is_target else scene.source).proxy
         getattr(proxy, verb)()
         try:
-            scene.wait(seconds)
+            scene.hold(seconds)
         finally:
             proxy.heal()
 
@@ -126,7 +136,7 @@ def _latency(round_trip_seconds: float) -> Callable[[Scene, bool], None]:
         proxy = (scene.target if is_target else scene.source).proxy
         proxy.delay(round_trip_seconds)
         try:
-            scene.wait(2 * HOLD_SECONDS)
+            scene.hold(2 * HOLD_SECONDS)
         finally:
             proxy.delay(0.0)
 
@@ -137,13 +147,13 @@ def _throttle(bytes_per_second: int) -> Callable[[Scene], None]:
     def strike(scene: Scene) -> None:
         client = {"bootstrap.servers": scene.story.target.split(",")[0]}
         with quota(client, f"{scene.story.alias}-writer", "producer_byte_rate", bytes_per_second):
-            scene.wait(2 * HOLD_SECONDS)
+            scene.hold(2 * HOLD_SECONDS)
 
     return strike
 
 
 def _end_by_signal(scene: Scene, number: signal.Signals, victim: Callable[[Scene], int]) -> None:
-    scene.restart_after(lambda: os.kill(victim(scene), number))
+    scene.restart_after(lambda: os.kill(victim(scene), number), HOLD_SECONDS)
 
 
 def _kill_at(name: str) -> Callable[[Scene], None]:
@@ -153,6 +163,7 @@ def _kill_at(name: str) -> Callable[[Scene], None]:
         aside.write_text(str(scene.dice.randint(1, 20)))
         aside.rename(armed)
         scene.wait_until(lambda: not armed.exists(), f"a worker dies at {name}", 60)
+        scene.meanwhile(SHORT_SECONDS)
 
     return strike
 
@@ -166,7 +177,9 @@ def _without_shared_memory(scene: Scene) -> None:
     scene.run.stop(30)
     scene.run.close()
     scene.start_run(before_start=limit_files)
-    scene.catch_up()
+    scene.settle()
+    scene.meanwhile(SHORT_SECONDS)
+    scene.settle()
     assert max(scene.run.ring_sizes()) <= 700 << 10
     scene.run.stop(30)
     scene.run.close()
@@ -179,15 +192,15 @@ def _full_disk(scene: Scene) -> None:
         scene.run.stop(30)
         scene.run.close()
         scene.start_run({"TMPDIR": str(disk)})
-        scene.catch_up()
+        scene.settle()
         filler = disk / "filler"
         with suppress(OSError), filler.open("wb", buffering=0) as file:
             while file.write(bytes(1 << 12)):
                 pass
         _restart_tasks(scene)
-        scene.wait(HOLD_SECONDS)
+        scene.hold(HOLD_SECONDS)
         filler.unlink()
-        scene.catch_up()
+        scene.settle()
         scene.run.stop(30)
         scene.run.close()
         scene.start_run()
@@ -226,13 +239,13 @@ def _step_clock(hours: int) -> Callable[[Scene], None]:
         scene.run.stop(30)
         scene.run.close()
         scene.start_run(clock.environment)
-        scene.catch_up()
+        scene.settle()
         clock.step(hours * 3600)
-        scene.wait(HOLD_SECONDS)
-        scene.catch_up()
+        scene.hold(HOLD_SECONDS)
+        scene.settle()
         clock.step(0)
         scene.wait(SHORT_SECONDS)
-        scene.catch_up()
+        scene.settle()
         scene.run.stop(30)
         scene.run.close()
         scene.start_run()

@@ -24,6 +24,9 @@ _REST_SECONDS = 1.0
 SOON_BACK = {"reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 2000}
 """For librdkafka. With its own settings a consumer was seen to stand still for minutes after its broker was back."""
 
+LOG_NUMBERS_MAX = 10**8
+"""Where a topic is deleted and made again, the records of its log n, from 0 on, are numbered from n times this on."""
+
 PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
@@ -71,17 +74,26 @@ class NumberedWriter:
 
     `produced[partition]` counts them; the source has them for certain once `stop` or `write` came back. A client that
     stood still for `patience_seconds` while its broker answered others is replaced, and `reopened` counts that: the
-    next one goes on where the source's log ends, for a record's number is its offset there.
+    next one goes on where the source's log ends, for a record's number is its offset there. `log` counts how often the
+    topic was made again.
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, *, per_second: int = 1000, record_bytes: int = 200
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        *,
+        per_second: int = 1000,
+        record_bytes: int = 200,
+        log: int = 0,
     ) -> None:
         self._bootstrap = bootstrap
         self._producer = self._open()
         self._topic = topic
         self.per_second = per_second
         self._filler = b"." * max(record_bytes - 12, 0)
+        self.log = log
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="numbered-writer", daemon=True)
         self._failures: list[str] = []
@@ -161,7 +173,7 @@ class NumberedWriter:
 
     def _produce_to_all(self) -> None:
         for partition, number in enumerate(self.produced):
-            self._produce(partition, b"%011d " % number + self._filler)
+            self._produce(partition, b"%011d " % (self.log * LOG_NUMBERS_MAX + number) + self._filler)
             self.produced[partition] += 1
 
     def _produce(self, partition: int, value: bytes) -> None:

@@ -1,7 +1,7 @@
 """What the fault matrix found: rows, kept in a JSON file over several runs, and the page that shows them."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 _DELIVERIES = ("at least once", "exactly once")
@@ -22,6 +22,12 @@ seeds of the dice that chose brokers, workers and passages.
 - **map behind**: how far before its record a source offset translates, at most.
 
 Kill points are places of the protocol at which a worker ends itself by SIGKILL (`sparkmirror.testing.kill_points`).
+
+The sections "While it lasts" are pairs, written by `make pairs`: while the fault was in force, or within two seconds
+after what does not last, a second event happened. With a second process that shares the flow, that process had to take
+the tasks over from the one that was struck, which woke after that. Where the source topic was deleted and made again,
+all records of the new topic must have arrived, and the gap ledger must say at which offset the mirror left the one
+before: what had arrived of it ends there. In all other pairs no gap may be reported.
 """
 
 
@@ -40,6 +46,29 @@ class Result:
     """-1 where it was not measured."""
     problem: str = ""
     was_possible: bool = True
+    second: str = ""
+    """The event that happened while the fault lasted; empty for the fault alone."""
+
+    @property
+    def cell(self) -> tuple[str, str, int, int, str]:
+        """What was struck, and with which dice."""
+        return self.fault, self.delivery, self.brokers, self.seed, self.second
+
+    def that_measured(self, caught_up: float, repeats: int, map_behind: int, silence: float) -> "Result":
+        """Times in seconds."""
+        return replace(
+            self,
+            caught_up_seconds=round(caught_up, 1),
+            repeats=repeats,
+            map_behind=map_behind,
+            silence_seconds=round(silence, 1),
+        )
+
+    def that_failed(self, problem: str) -> "Result":
+        return replace(self, problem=problem)
+
+    def that_was_impossible(self, reason: str) -> "Result":
+        return replace(self, problem=reason, was_possible=False)
 
 
 class Results:
@@ -52,13 +81,16 @@ class Results:
     def add(self, result: Result) -> None:
         """Into the file as it is now: another run may have added to it meanwhile."""
         rows, found = self._read()
-        cell = (result.fault, result.delivery, result.brokers, result.seed)
-        rows = [row for row in rows if (row.fault, row.delivery, row.brokers, row.seed) != cell]
+        rows = [row for row in rows if row.cell != result.cell]
         rows.append(result)
-        rows.sort(key=lambda row: (row.delivery, row.brokers, row.fault, row.seed))
+        rows.sort(key=lambda row: (row.second, row.delivery, row.brokers, row.fault, row.seed))
         stored = {"found": found, "results": [asdict(row) for row in rows]}
         self._file.write_text(json.dumps(stored, indent=1) + "\n")
         self._page.write_text(render(rows, found))
+
+    def is_well(self, wanted: Result) -> bool:
+        """Whether the same cell was struck before, and nothing was wrong."""
+        return any(row.cell == wanted.cell and not row.problem for row in self._read()[0])
 
     def _read(self) -> tuple[list[Result], dict[str, str]]:
         return read_results(self._file) if self._file.exists() else ([], {})
@@ -73,22 +105,30 @@ def read_results(file: Path) -> tuple[list[Result], dict[str, str]]:
 def render(rows: list[Result], remarks: dict[str, str]) -> str:
     """The page. `remarks` tells what was found and mended, by fault."""
     lines = [_INTRODUCTION]
+    for second in sorted({row.second for row in rows}):
+        if second:
+            lines += [f"## While it lasts: {second}", ""]
+        lines += _modes([row for row in rows if row.second == second], "###" if second else "##")
+    if remarks:
+        lines += ["## Found and mended", "", *(f"- **{where}**: {what}" for where, what in remarks.items()), ""]
+    return "\n".join(lines)
+
+
+def _modes(rows: list[Result], level: str) -> list[str]:
+    lines = []
     for delivery in _DELIVERIES:
         for brokers in sorted({row.brokers for row in rows if row.delivery == delivery}):
-            lines += [f"## {delivery.capitalize()}, {brokers} broker{'s' if brokers > 1 else ''} on each side", ""]
+            of_mode = [row for row in rows if (row.delivery, row.brokers) == (delivery, brokers)]
+            lines += [f"{level} {delivery.capitalize()}, {brokers} broker{'s' if brokers > 1 else ''} on each side", ""]
             lines += [
                 "| fault | runs | seeds | silence | caught up | repeated | map behind | failures |",
                 "|---|---|---|---|---|---|---|---|",
             ]
-            faults = dict.fromkeys(row.fault for row in rows if (row.delivery, row.brokers) == (delivery, brokers))
-            for fault in sorted(faults):
-                lines.append(
-                    _row([row for row in rows if (row.fault, row.delivery, row.brokers) == (fault, delivery, brokers)])
-                )
+            lines += [
+                _row([row for row in of_mode if row.fault == fault]) for fault in sorted({row.fault for row in of_mode})
+            ]
             lines.append("")
-    if remarks:
-        lines += ["## Found and mended", "", *(f"- **{where}**: {what}" for where, what in remarks.items()), ""]
-    return "\n".join(lines)
+    return lines
 
 
 def _row(rows: list[Result]) -> str:

@@ -22,10 +22,15 @@ def tasks_of(run: Run) -> set[int]:
 def wait_until_shared(one: Run, other: Run) -> None:
     """Until each runs one of two tasks."""
     other.wait_until(
-        lambda: len(tasks_of(one)) == len(tasks_of(other)) == 1 and tasks_of(one) != tasks_of(other),
+        lambda: are_shared(one, other),
         "each process runs one of two tasks",
         60,
     )
+
+
+def are_shared(one: Run, other: Run) -> bool:
+    """Whether each has last said that it runs one of two tasks."""
+    return len(tasks_of(one)) == len(tasks_of(other)) == 1 and tasks_of(one) != tasks_of(other)
 
 
 def last_share(story: Story) -> Share:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from tests.faults.numbered import Arrival, NumberedWriter, end_offsets, read_arrival
 from tests.faults.tree import Run
@@ -55,11 +56,11 @@ class Story:
         return Run(self.directory, text, arguments, verb=verb, environment=environment, before_start=before_start)
 
     def writer(
-        self, *, per_second: int = PER_SECOND, record_bytes: int = 200, first: Sequence[int] = ()
+        self, *, per_second: int = PER_SECOND, record_bytes: int = 200, first: Sequence[int] = (), log: int = 0
     ) -> NumberedWriter:
-        """Its records are numbered from `first` on, by partition."""
+        """Its records are numbered from `first` on, by partition; `log` counts how often the topic was made again."""
         writer = NumberedWriter(
-            self.source, self.topic, self.partitions, per_second=per_second, record_bytes=record_bytes
+            self.source, self.topic, self.partitions, per_second=per_second, record_bytes=record_bytes, log=log
         )
         writer.produced = list(first) or writer.produced
         return writer
@@ -99,6 +100,19 @@ class Story:
         writer.stop()
         produced = writer.produced
         self._wait_for_ledger(run, lambda at: at == produced, f"the ledger reaches {produced}", seconds)
+
+    def wait_until_on_log(self, run: Run, topic_id: UUID, seconds: float = 240.0) -> None:
+        """Until all positions of the ledger are in the source's log of that topic id."""
+        places = [TopicPartition(self.topic, number) for number in range(self.partitions)]
+        with self.ledger() as ledger:
+            ledger.read_to_end()
+
+            def look() -> bool:
+                ledger.poll(0.2)
+                found = [ledger.view.positions.get(place) for place in places]
+                return all(position is not None and position.topic_id == topic_id for position in found)
+
+            run.wait_until(look, f"the ledger's positions carry the topic id {topic_id}", seconds)
 
     def _wait_for_ledger(self, run: Run, is_met: Callable[[list[int]], bool], what: str, seconds: float) -> None:
         run.wait_until(self.target_has_ledger, "the ledger's topics exist", seconds)

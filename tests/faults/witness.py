@@ -4,16 +4,18 @@ As `numbered.Arrival`, but over one consumer for as long as a flow lives, so tha
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from confluent_kafka import Consumer, TopicPartition
-from tests.faults.numbered import SOON_BACK, end_offsets
+from tests.faults.numbered import LOG_NUMBERS_MAX, SOON_BACK, end_offsets
 from tests.faults.story import PARTITIONS, Story
 
 from sparkmirror import model
 from sparkmirror.kafka.clients import open_tail
+from sparkmirror.ledger.gaps import Gap, list_gaps
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.topics import ledger_topics
 
@@ -22,10 +24,14 @@ REOPEN_SECONDS = 20.0
 
 @dataclass(slots=True)
 class Log:
-    """One target partition: for each number where its record lies, first and last."""
+    """What a target partition has of one source log: for each number where its record lies, first and last.
 
-    first: list[int]
-    last: list[int]
+    `number` counts the source's logs: how often its topic was deleted and made again.
+    """
+
+    number: int = 0
+    first: list[int] = field(default_factory=list)
+    last: list[int] = field(default_factory=list)
     before: int = -1
     repeats: int = 0
 
@@ -45,13 +51,15 @@ class Witness:
     """A read_committed consumer of the remote topic, from its beginning on.
 
     `silence_seconds` is the longest that it read and nothing came; set it to 0 to measure anew. `reopened` counts how
-    often it went on with a new consumer.
+    often it went on with a new consumer. `logs` are those of the source's present log, by partition, `former` those of
+    logs before it, which may end early: the gap ledger must say so, see `assert_told`.
     """
 
     def __init__(self, story: Story, bootstrap: str) -> None:
         self._story = story
         self._bootstrap = bootstrap
-        self.logs = [Log([], []) for _ in range(PARTITIONS)]
+        self.logs = [Log() for _ in range(PARTITIONS)]
+        self.former: list[list[Log]] = [[] for _ in range(PARTITIONS)]
         self._following = [0] * PARTITIONS
         self._silent_seconds = 0.0
         self.silence_seconds = 0.0
@@ -84,7 +92,7 @@ class Witness:
 
     @property
     def repeats(self) -> int:
-        return sum(log.repeats for log in self.logs)
+        return sum(log.repeats for logs in (self.logs, *self.former) for log in logs)
 
     def read(self, seconds: float = 0.1) -> None:
         """What has come. Fails on a gap."""
@@ -96,29 +104,40 @@ class Witness:
         for message in messages:
             self._take(message)
 
-    def read_until(self, produced: Sequence[int], seconds: float) -> float:
-        """Until so many records of each partition are there; how long that took."""
+    def read_until(
+        self, produced: Sequence[int], seconds: float, *, log: int = 0, meanwhile: Callable[[], None] | None = None
+    ) -> float:
+        """Until so many records of each partition of the source's log are there; how long that took."""
         began = time.monotonic()
-        while any(len(log.first) < count for log, count in zip(self.logs, produced, strict=True)):
-            here = [len(log.first) for log in self.logs]
+        while any(self._count(number, log) < count for number, count in enumerate(produced)):
+            here = [self._count(number, log) for number in range(PARTITIONS)]
             assert time.monotonic() < began + seconds, (
                 f"after {seconds:g} s {here} of {list(produced)} have arrived; the witness is at {self._following}, "
                 f"the partitions end at {end_offsets(self._bootstrap, self._story.remote_topic, PARTITIONS)}"
             )
             self.read()
+            if meanwhile is not None:
+                meanwhile()
         return time.monotonic() - began
 
-    def assert_mapped(self) -> int:
+    def _count(self, partition: int, log: int) -> int:
+        """Records of the source's log that have arrived."""
+        at = self.logs[partition]
+        return len(at.first) if at.number == log else 0
+
+    def assert_mapped(self, since: Sequence[int] = ()) -> int:
         """Each source offset translates to no later than its record; gives how far before it, at most.
 
-        The writer's source has no other records: a record's number is its source offset.
+        The writer's source has no other records: a record's number is its source offset in the present log. Of each
+        partition those from offset `since` on are looked at.
         """
         furthest = 0
         view = self._map()
         for number, log in enumerate(self.logs):
             found = view.map_of(model.TopicPartition(self._story.topic, number))
             assert found is not None, f"partition {number} has no offset map"
-            for offset, (first, last) in enumerate(zip(log.first, log.last, strict=True)):
+            begin = since[number] if since else 0
+            for offset, (first, last) in enumerate(zip(log.first[begin:], log.last[begin:], strict=True), begin):
                 translated = found.translate(offset)
                 if translated is not None:
                     assert translated.offset <= last, f"{offset} translates to {translated.offset}, beyond {last}"
@@ -133,9 +152,41 @@ class Witness:
                 view.take(record.key, record.value)
         return view
 
+    def gaps(self) -> list[Gap]:
+        """What the flow's gap ledger holds."""
+        topic = ledger_topics(self._story.alias).gaps
+        with open_tail(self._story.cluster(), "witness", [model.TopicPartition(topic, 0)]) as tail:
+            records = [(record.key, record.value) for record in tail.read_to_end(30.0)]
+        return list_gaps(self._story.alias, records)
+
+    def assert_told(self, gaps: Sequence[Gap], topic_id: UUID, *, behind_max: int) -> None:
+        """The gaps say where mirroring left the source's log before, and that it began the log of `topic_id`.
+
+        What had arrived may be ahead of what the flow knew, by `behind_max` records; never the other way round: then
+        records lack that no gap tells of.
+        """
+        assert all(gap.topic_id == topic_id for gap in gaps), f"gaps of other logs than {topic_id}: {gaps}"
+        for number, logs in enumerate(self.former):
+            arrived = len(logs[-1].first) if logs else 0
+            told = [gap for gap in gaps if gap.partition.partition == number]
+            assert told, f"partition {number}: no gap tells that its source log ended at {arrived} or later"
+            for gap in told:
+                assert gap.resumed == 0, f"partition {number}: of the new log what is before {gap.resumed} lacks"
+                assert arrived - behind_max <= gap.expected <= arrived, (
+                    f"partition {number}: {arrived} records of the log before have arrived, the gap begins at "
+                    f"{gap.expected}"
+                )
+
     def _take(self, message: Any) -> None:
-        self.logs[message.partition()].take(int(message.value()[:11]), message.offset())
-        self._following[message.partition()] = message.offset() + 1
+        partition = message.partition()
+        number, record = divmod(int(message.value()[:11]), LOG_NUMBERS_MAX)
+        log = self.logs[partition]
+        assert number >= log.number, f"record {record} of the source's log {number} follows one of log {log.number}"
+        if number > log.number:
+            self.former[partition].append(log)
+            log = self.logs[partition] = Log(number)
+        log.take(record, message.offset())
+        self._following[partition] = message.offset() + 1
 
     def close(self) -> None:
         self._consumer.close()
