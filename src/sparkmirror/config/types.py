@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from sparkmirror.config.token_strength import token_problem
 from sparkmirror.errors import ConfigError
 from sparkmirror.policy.filters import compile_names
 from sparkmirror.policy.loss import LossRule, parse_rules
@@ -178,6 +179,8 @@ def _address(text: str) -> Address:
 def _token(text: str) -> str:
     if len(text.strip()) < _TOKEN_LENGTH_MIN or not re.fullmatch("[!-~]+", text.strip()):
         raise ValueError(f"must be of at least {_TOKEN_LENGTH_MIN} letters, digits or signs of ASCII, without blanks")
+    if problem := token_problem(text.strip()):
+        raise ValueError(f"{problem}; `openssl rand -hex 24` makes a good one")
     return text.strip()
 
 

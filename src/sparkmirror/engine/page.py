@@ -1,11 +1,15 @@
-"""What a running mirror serves on `status.listen`: wiring of `sparkmirror.web`. Called by `engine.run`."""
+"""What a running mirror serves on `status.listen` and `status.probes.listen`: wiring of `sparkmirror.web`.
+
+Called by `engine.run`.
+"""
 
 import logging
 import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,23 +29,46 @@ _READINESS_SECONDS = 5.0
 
 
 class Page:
-    """Nothing is imported or opened where the file says no `status.listen`. A context manager."""
+    """Nothing is imported or opened where the file names no place to listen. A context manager."""
 
     def __init__(self, config: MirrorConfig, health: Health) -> None:
-        """Raises EnvironmentProblem where it cannot listen."""
-        self._open = _OpenPage(config, health) if config.status.listen else None
+        """Raises EnvironmentProblem where it cannot listen, ConfigError for a certificate of no use."""
+        self._closing = ExitStack()
+        self._open: _OpenPage | None = None
+        with ExitStack() as closing:
+            if config.status.probes_listen:
+                closing.callback(_open_probes(config, health))
+            if config.status.listen:
+                self._open = _OpenPage(config, health)
+                closing.callback(self._open.close)
+            self._closing = closing.pop_all()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._open is not None:
-            self._open.close()
+        self._closing.close()
 
     def watch(self, flows: Sequence[RunningFlow]) -> None:
         """Shows these flows from here on; their internal topics are there."""
         if self._open is not None:
             self._open.watch(flows)
+
+
+def _open_probes(config: MirrorConfig, health: Health) -> Callable[[], None]:
+    """Probes on a port of their own; gives what closes it."""
+    from sparkmirror.web.keeper import PageKeeper
+    from sparkmirror.web.server import ProbesServer
+
+    keeper = PageKeeper(lambda: ProbesServer(config.status, health))
+    job = _often("probes address", keeper)
+    job.start()
+
+    def close() -> None:
+        job.stop()
+        keeper.close()
+
+    return close
 
 
 class _OpenPage:

@@ -69,7 +69,7 @@ def client_settings(cluster: Cluster, role: str) -> ClientSettings:
         bootstrap_servers=_bootstrap_servers(cluster),
         client_id=f"{prefix}-{role}",
         security_protocol=protocol,
-        tls=_tls(client) if protocol.endswith("SSL") else None,
+        tls=tls_settings(client) if protocol.endswith("SSL") else None,
         sasl=sasl_settings(client) if protocol.startswith("SASL") else None,
         request_timeout_seconds=_seconds(client, "request.timeout.ms", 30_000),
         idle_seconds_max=_seconds(client, "connections.max.idle.ms", 540_000),
@@ -105,7 +105,8 @@ def _seconds(client: Mapping[str, str], key: str, default_ms: int) -> float:
     return int(text) / 1000
 
 
-def _tls(client: Mapping[str, str]) -> TlsSettings:
+def tls_settings(client: Mapping[str, str]) -> TlsSettings:
+    """What the `ssl.*` properties of `client` say. Raises ConfigError."""
     versions, ciphers = _tls_versions(client), cipher_suites(client)
     if ciphers is not None:
         served = {"TLSv1.2": ciphers.before_1_3, "TLSv1.3": ciphers.of_1_3}

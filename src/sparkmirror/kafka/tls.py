@@ -41,14 +41,24 @@ class TlsSettings:
 
     def context(self) -> ssl.SSLContext:
         """A new client context. Raises ConfigError naming the property whose store cannot be used."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context = self._bare(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.check_hostname
+        self._load_trust(context)
+        self._load_key(context)
+        return context
+
+    def server_context(self) -> ssl.SSLContext:
+        """A new context for those who connect to us. Raises ConfigError as `context` does."""
+        context = self._bare(ssl.PROTOCOL_TLS_SERVER)
+        self._load_key(context)
+        return context
+
+    def _bare(self, kind: int) -> ssl.SSLContext:
+        context = ssl.SSLContext(kind)
         context.minimum_version = min(_VERSIONS[version] for version in self.versions)
         context.maximum_version = max(_VERSIONS[version] for version in self.versions)
         if self.ciphers:
             context.set_ciphers(":".join(self.ciphers))
-        self._load_trust(context)
-        self._load_key(context)
         return context
 
     def key_problem(self) -> str:

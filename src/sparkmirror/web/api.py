@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -19,12 +20,15 @@ from starlette.routing import BaseRoute, Route
 
 from sparkmirror.web.orders import Order, parse_order
 from sparkmirror.web.picture import Picture
+from sparkmirror.web.threads import run_slowly
 
 _TICK_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2
 _ORDER_BYTES_MAX: Final = 16 << 10
 _CURVES_MAX: Final = 500
 _ROWS_MAX: Final = 1000
+_DIGITS_MAX: Final = 18
+_ORDER_SECONDS_MAX: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +60,20 @@ def make_routes(desk: Desk, is_closing: Callable[[], bool]) -> list[BaseRoute]:
         return StreamingResponse(_stream(desk.picture, life, since, is_closing), headers=headers)
 
     def lags(request: Request) -> Response:
-        numbers = [int(one) for one in request.query_params.get("n", "").split(",") if one.isdecimal()]
-        return JSONResponse(desk.curves(_flow(request, desk), numbers[:_CURVES_MAX]))
+        numbers = [_number("n", one) for one in request.query_params.get("n", "").split(",")[:_CURVES_MAX] if one]
+        return JSONResponse(desk.curves(_flow(request, desk), numbers))
 
     def config(_: Request) -> Response:
         return JSONResponse(desk.configuration())
 
-    def readiness(request: Request) -> Response:
-        return JSONResponse(desk.readiness(_flow(request, desk)))
+    async def readiness(request: Request) -> Response:
+        return JSONResponse(await run_slowly(partial(desk.readiness, _flow(request, desk))))
 
     async def orders(request: Request) -> Response:
         order = await _read_order(request)
         if order.flow not in desk.flows:
             raise HTTPException(HTTPStatus.NOT_FOUND, f"There is no flow {order.flow}")
-        await run_in_threadpool(desk.order, order)
+        await run_slowly(partial(desk.order, order))
         return JSONResponse({"ordered": order.action}, HTTPStatus.ACCEPTED)
 
     return [
@@ -84,8 +88,14 @@ def make_routes(desk: Desk, is_closing: Callable[[], bool]) -> list[BaseRoute]:
 
 def _place(request: Request) -> tuple[str, int]:
     """Where a viewer stands: the process it has heard of, and up to which version."""
-    since = request.query_params.get("since", "0")
-    return request.query_params.get("life", ""), int(since) if since.isdecimal() and len(since) < 19 else 0
+    return request.query_params.get("life", ""), _number("since", request.query_params.get("since", "0"))
+
+
+def _number(name: str, text: str) -> int:
+    """What a query says. Raises HTTPException for what is no number that we could have given."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"`{name}` is a whole number of at most {_DIGITS_MAX} digits")
+    return int(text)
 
 
 def _flow(request: Request, desk: Desk) -> str:
@@ -96,16 +106,25 @@ def _flow(request: Request, desk: Desk) -> str:
 
 
 async def _read_order(request: Request) -> Order:
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _ORDER_BYTES_MAX:
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "That is too long for an order")
+    try:
+        body = await asyncio.wait_for(_read_body(request), _ORDER_SECONDS_MAX)
+    except TimeoutError:
+        sentence = f"The order did not come within {_ORDER_SECONDS_MAX:.0f} s"
+        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, sentence) from None
     try:
         return parse_order(json.loads(body))
     except (ValueError, RecursionError) as problem:
         sentence = "That is not JSON" if isinstance(problem, json.JSONDecodeError) else str(problem).removesuffix(".")
         raise HTTPException(HTTPStatus.BAD_REQUEST, sentence) from None
+
+
+async def _read_body(request: Request) -> bytes:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _ORDER_BYTES_MAX:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "That is too long for an order")
+    return bytes(body)
 
 
 def _told(picture: Picture, life: str, since: int) -> str:

@@ -1,6 +1,6 @@
 """The routes of the status page. Made by `web.server`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,8 @@ from sparkmirror.config.status import StatusSettings
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.web.guard import Guard, refuse
 from sparkmirror.web.health import Health
+from sparkmirror.web.threads import run_slowly
+from sparkmirror.web.turnstile import PROBES, Turnstile
 
 Document = Callable[[], tuple[bytes, str]]
 """Makes the body of an answer and its content type, on a thread of its own; may raise SparkMirrorError."""
@@ -30,35 +32,44 @@ def make_app(
     """`documents` are further paths to read, such as `/metrics`; `further` are those of `web.api`."""
     routes: list[BaseRoute] = [
         Route("/", _page),
-        Route("/healthz", _healthz(health)),
-        Route("/readyz", _readyz(health)),
+        *_probes(health),
         *(Route(path, _document(make)) for path, make in documents.items()),
         *further,
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     handlers = {HTTPException: _refused, SparkMirrorError: _failed}
-    return Starlette(routes=routes, middleware=[Middleware(Guard, settings=settings)], exception_handlers=handlers)
+    middleware = [Middleware(Guard, settings=settings), Middleware(Turnstile, settings=settings)]
+    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+
+
+def make_probes_app(health: Health) -> Starlette:
+    """For a port of their own: `/healthz` and `/readyz` and nothing else, to whoever reaches it."""
+    return Starlette(routes=_probes(health), exception_handlers={HTTPException: _refused})
 
 
 async def _page(_: Request) -> Response:
     return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
 
 
-def _healthz(health: Health) -> Callable[[Request], Response]:
-    return lambda _: _say(health.problem())
+def _probes(health: Health) -> list[Route]:
+    """Answered on the server's loop: no thread that others keep busy is needed for them."""
 
+    async def healthz(_: Request) -> Response:
+        return _say(health.problem())
 
-def _readyz(health: Health) -> Callable[[Request], Response]:
-    return lambda _: _say(health.problem() or health.waiting())
+    async def readyz(_: Request) -> Response:
+        return _say(health.problem() or health.waiting())
+
+    return [Route(path, answer) for path, answer in zip(PROBES, (healthz, readyz), strict=True)]
 
 
 def _say(problem: str) -> Response:
     return PlainTextResponse(f"{problem or 'ok'}\n", HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK)
 
 
-def _document(make: Document) -> Callable[[Request], Response]:
-    def answer(_: Request) -> Response:
-        body, content_type = make()
+def _document(make: Document) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_: Request) -> Response:
+        body, content_type = await run_slowly(make)
         return Response(body, headers={"Content-Type": content_type})
 
     return answer

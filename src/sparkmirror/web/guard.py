@@ -1,13 +1,15 @@
 """Who may ask what of the status page: judged before any route, and the headers that every answer carries.
 
 On loopback everybody on this machine may look; what changes something takes the token. On any other address nothing is
-shown without the token but the page's own files and `/healthz`. The token travels in the `Authorization` header, which
-a browser never adds by itself: a foreign page cannot use it. On loopback the `Host` header must be a name of loopback,
-so that a foreign page cannot reach this one by pointing its own name here. Used by `web.app`.
+shown without the token, or without the one that only shows, but the page's own files and the probes. A token travels
+in the `Authorization` header, which a browser never adds by itself: a foreign page cannot use it. On loopback the
+`Host` header must be a name of loopback, so that a foreign page cannot reach this one by pointing its own name here.
+Used by `web.app`.
 """
 
 import hmac
 import logging
+from collections.abc import Sequence
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -75,26 +77,46 @@ class Guard:
         if self._settings.is_loopback and not _is_local(headers.get("host", "")):
             hint = "Open it by localhost or 127.0.0.1."
             return refuse(HTTPStatus.MISDIRECTED_REQUEST, "This address is not known by that name.", hint)
-        changes = method not in _READING
-        if changes and not _same_origin(headers):
-            return refuse(HTTPStatus.FORBIDDEN, "Another site's page may not give orders here.")
-        is_open = path in _OPEN_PATHS or path.startswith(_OPEN_BELOW)
-        if changes or not (is_open or self._settings.is_loopback):
-            return self._check_token(headers)
-        return None
+        if method not in _READING:
+            return self._judge_order(headers)
+        is_open = path in _OPEN_PATHS or path.startswith(_OPEN_BELOW) or self._settings.is_loopback
+        tokens = (self._settings.token, self._settings.read_only_token)
+        return None if is_open or _has_one_of(tokens, headers) else self._ask_for_token(headers)
 
-    def _check_token(self, headers: Headers) -> JSONResponse | None:
+    def _judge_order(self, headers: Headers) -> JSONResponse | None:
+        try:
+            is_ours = _same_origin(headers)
+        except ValueError:
+            return refuse(HTTPStatus.BAD_REQUEST, "The `Origin` of this request is no address.")
+        if not is_ours:
+            return refuse(HTTPStatus.FORBIDDEN, "Another site's page may not give orders here.")
         if not self._settings.token:
             hint = "Set `status.token` in the mirror's file to give orders here, or use `sparkmirror pause`."
             return refuse(HTTPStatus.FORBIDDEN, "The mirror's file has no `status.token`, so nothing is changed.", hint)
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        is_right = hmac.compare_digest(given.strip().encode(), self._settings.token.encode())
-        if scheme.lower() == "bearer" and is_right:
+        if _has_one_of((self._settings.token,), headers):
             return None
-        sentence = "This needs the token." if not given else "That is not the token."
+        if _has_one_of((self._settings.read_only_token,), headers):
+            hint = "Orders take `status.token` of the mirror's file."
+            return refuse(HTTPStatus.FORBIDDEN, "This token only shows.", hint)
+        return self._ask_for_token(headers)
+
+    def _ask_for_token(self, headers: Headers) -> JSONResponse:
+        sentence = "That is not the token." if _given(headers) else "This needs the token."
         answer = refuse(HTTPStatus.UNAUTHORIZED, sentence, "It is `status.token` of the mirror's file.")
         answer.headers["WWW-Authenticate"] = "Bearer"
         return answer
+
+
+def _given(headers: Headers) -> str:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""
+
+
+def _has_one_of(tokens: Sequence[str], headers: Headers) -> bool:
+    """Each is compared, and in constant time, so that the time says nothing of them."""
+    given = _given(headers).encode()
+    found = [hmac.compare_digest(given, token.encode()) for token in tokens if token]
+    return any(found)
 
 
 def refuse(status: HTTPStatus, sentence: str, hint: str = "") -> JSONResponse:
@@ -112,7 +134,7 @@ def _is_local(host: str) -> bool:
 
 
 def _same_origin(headers: Headers) -> bool:
-    """What no browser sends is another program's, which can say what it likes."""
+    """What no browser sends is another program's, which can say what it likes. Raises ValueError for no address."""
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")

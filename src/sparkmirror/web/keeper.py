@@ -1,5 +1,5 @@
-"""Serves the page as soon as its address is free: of several processes with one file on one machine one serves, and
-another goes on when that ends. Owned by `engine.page`.
+"""Serves the page, or the probes, as soon as the address is free: of several processes with one file on one machine
+one serves, and another goes on when that ends. Owned by `engine.page`.
 """
 
 import logging
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from sparkmirror.web.server import AddressTaken, PageServer
+from sparkmirror.web.server import AddressTaken, HttpServer
 
 log = logging.getLogger(__name__)
 
@@ -15,11 +15,11 @@ log = logging.getLogger(__name__)
 class PageKeeper:
     """`make` opens a server. Calling the keeper tries again; a mirror does not end because its page has no place."""
 
-    def __init__(self, make: Callable[[], PageServer]) -> None:
-        """Raises EnvironmentProblem where nobody could ever listen."""
+    def __init__(self, make: Callable[[], HttpServer]) -> None:
+        """Raises EnvironmentProblem where nobody could ever listen, ConfigError for a certificate of no use."""
         self._make = make
         self._lock = threading.Lock()
-        self._server: PageServer | None = None
+        self._server: HttpServer | None = None
         self._is_closed = False
         try:
             self._serve()

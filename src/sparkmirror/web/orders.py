@@ -14,6 +14,7 @@ from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.source.commands import ALL_TOPICS, Command, Pause, Resume, Retry, Selection, command_record
 
+_PARTITION_MAX: Final = 2**31 - 1
 _KINDS: Final[Mapping[str, Callable[[str, Selection, int], Command]]] = {
     "pause": Pause,
     "resume": Resume,
@@ -43,7 +44,7 @@ def parse_order(told: Any) -> Order:
     topic, partition = told.get("topic"), told.get("partition")
     if not isinstance(told.get("flow"), str) or not isinstance(topic, str | None) or topic == "":
         raise ValueError("An order names its `flow`, and at most a `topic`, in words.")
-    is_number = isinstance(partition, int) and not isinstance(partition, bool)
+    is_number = isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition <= _PARTITION_MAX
     if partition is not None and not (is_number and topic is not None):
         raise ValueError("The `partition` of an order is a number, of the `topic` that it names.")
     return Order(told["action"], told["flow"], topic, partition)

@@ -12,9 +12,9 @@ from sparkmirror.config.status import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.web.app import Document
 from sparkmirror.web.health import Health
-from sparkmirror.web.server import PageServer
+from sparkmirror.web.server import HttpServer, PageServer
 
-TOKEN = "0123456789abcdef"
+TOKEN, READ_ONLY_TOKEN = "k7mWq2ZxP9sTb4Vd", "n3LfR8yHc6JgXe1U"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Answer:
 class Served:
     """A server and what it was made of."""
 
-    server: PageServer
+    server: HttpServer
     health: Health
     documents: dict[str, Document] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ def documents() -> dict[str, Document]:
 @pytest.fixture(scope="module")
 def local(documents: dict[str, Document]) -> Iterator[Served]:
     """On loopback with a token."""
-    yield from serve(StatusSettings(Address("127.0.0.1", 0), TOKEN), documents)
+    yield from serve(StatusSettings(Address("127.0.0.1", 0), TOKEN, read_only_token=READ_ONLY_TOKEN), documents)
 
 
 @pytest.fixture(scope="module")
@@ -82,4 +82,4 @@ def public(documents: dict[str, Document]) -> Iterator[Served]:
     class Everywhere(StatusSettings):
         is_loopback = property(lambda self: False)
 
-    yield from serve(Everywhere(Address("127.0.0.1", 0), TOKEN), documents)
+    yield from serve(Everywhere(Address("127.0.0.1", 0), TOKEN, read_only_token=READ_ONLY_TOKEN), documents)

@@ -38,4 +38,4 @@ def test_the_page_goes_on_in_another_process_when_the_first_ends(caplog: pytest.
 
 def test_an_address_that_is_not_this_machines_ends_the_start() -> None:
     with pytest.raises(EnvironmentProblem, match=r"cannot listen at 192\.0\.2\.1:1"):
-        PageKeeper(lambda: PageServer(StatusSettings(Address("192.0.2.1", 1), "0123456789abcdef"), Health()))
+        PageKeeper(lambda: PageServer(StatusSettings(Address("192.0.2.1", 1), "k7mWq2ZxP9sTb4Vd"), Health()))

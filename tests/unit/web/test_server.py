@@ -5,16 +5,16 @@ import threading
 import time
 
 import pytest
-from tests.unit.web.conftest import TOKEN, Served
+from tests.unit.web.conftest import READ_ONLY_TOKEN, TOKEN, Served
 
 from sparkmirror.config.status import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.errors import ClusterUnreachable, EnvironmentProblem
 from sparkmirror.web.app import Document
 from sparkmirror.web.health import Health
-from sparkmirror.web.server import PageServer
+from sparkmirror.web.server import PageServer, ProbesServer
 
-BEARER = f"Bearer {TOKEN}"
+BEARER, READER = f"Bearer {TOKEN}", f"Bearer {READ_ONLY_TOKEN}"
 
 
 def fail() -> tuple[bytes, str]:
@@ -107,6 +107,37 @@ def test_beyond_loopback_nothing_is_shown_without_the_token(public: Served) -> N
     assert public.ask("/metrics", Authorization=BEARER).status == 200
     assert public.ask("/").status == public.ask("/healthz").status == 200
     assert public.ask("/metrics", Authorization=BEARER, Host="mirror.example").status == 200
+
+
+def test_the_token_that_only_shows_gives_no_orders(public: Served, local: Served) -> None:
+    assert public.ask("/metrics", Authorization=READER).status == 200
+    for served in (public, local):
+        refused = served.ask("/metrics", "POST", Authorization=READER)
+        assert (refused.status, refused.json()["error"]) == (403, "This token only shows.")
+    assert public.ask("/metrics", Authorization=f"Basic {READ_ONLY_TOKEN}").status == 401
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "http://]"])
+def test_an_origin_that_is_no_address_is_refused_as_the_askers_slip(local: Served, origin: str) -> None:
+    assert local.ask("/metrics", "POST", Authorization=BEARER, Origin=origin).status == 400
+
+
+def test_probes_on_a_port_of_their_own_are_all_there_is(public: Served) -> None:
+    settings = StatusSettings(public.server.address, TOKEN, probes_listen=Address("127.0.0.1", 0))
+    health = Health()
+    with ProbesServer(settings, health).start() as server:
+        probes = Served(server, health)
+        assert (probes.ask("/healthz").status, probes.ask("/readyz").text) == (200, "the mirror is starting\n")
+        for path in ("/", "/metrics", "/static/main.js", "/api/state"):
+            assert probes.ask(path, Authorization=BEARER).status == 404
+        assert probes.ask("/healthz", "POST", Authorization=BEARER).status == 405
+        health.beat()
+        assert probes.ask("/readyz").status == 200
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = Address("127.0.0.1", other.getsockname()[1])
+        with pytest.raises(EnvironmentProblem, match="The probes' port cannot listen") as problem:
+            ProbesServer(StatusSettings(probes_listen=taken), health)
+    assert "status.probes.listen" in problem.value.hint
 
 
 def test_health_is_the_run_loops_and_readiness_the_flows() -> None:

@@ -1,0 +1,107 @@
+"""Who is connected to a port and who must go: pure. `web.door` tells it who comes, asks, and goes.
+
+A connection *waits* until the header of a request is there, and again when it was answered. Whoever waits may be put
+out: after five seconds, or for a newcomer when there are too many. The longest wait goes first, of the peer that has
+the most of them: a probe, whose header comes with it, never is that one.
+"""
+
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Final
+
+HEADER_SECONDS_MAX: Final = 5.0
+WAITING_MAX: Final = 256
+_NEWCOMERS_MIN: Final = 16
+"""So many of a peer may wait however many are being answered: who has just come is read before it goes for others."""
+_NETWORK_BITS: Final = 64
+
+
+@dataclass(slots=True, eq=False)
+class Arrival:
+    """One connection of `peer`; `since` is when its wait began, in seconds of the loop's clock."""
+
+    peer: str
+    since: float
+
+
+@dataclass(slots=True)
+class _Peer:
+    """The waiting ones in the order in which their waits began."""
+
+    waiting: dict[Arrival, None] = field(default_factory=dict)
+    asking: int = 0
+
+
+class Arrivals:
+    """The connections of one port. A peer has `per_peer_max`, those that wait and those that are being answered, or
+    a few more that wait."""
+
+    def __init__(self, per_peer_max: int, waiting_max: int = WAITING_MAX) -> None:
+        self._per_peer_max = per_peer_max
+        self._waiting_max = waiting_max
+        self._peers: dict[str, _Peer] = {}
+        self._waiting: dict[Arrival, None] = {}
+
+    def __len__(self) -> int:
+        return sum(len(peer.waiting) + peer.asking for peer in self._peers.values())
+
+    def enter(self, arrival: Arrival) -> Arrival | None:
+        """It waits from now on. Who must go for it; None for nobody."""
+        peer = self._peers.setdefault(arrival.peer, _Peer())
+        is_full = len(peer.waiting) >= max(self._per_peer_max - peer.asking, _NEWCOMERS_MIN)
+        going = next(iter(peer.waiting)) if is_full else None
+        if going is None and len(self._waiting) >= self._waiting_max:
+            going = self.first_to_go()
+        self._wait(arrival, peer)
+        return going
+
+    def first_to_go(self) -> Arrival | None:
+        """The longest wait of the peer that has the most; None when nobody waits."""
+        most = max(self._peers.values(), key=lambda peer: len(peer.waiting), default=None)
+        return next(iter(most.waiting), None) if most else None
+
+    def ask(self, arrival: Arrival) -> None:
+        """The header of a request is there."""
+        peer = self._peers.get(arrival.peer)
+        if peer is not None and arrival in peer.waiting:
+            del peer.waiting[arrival], self._waiting[arrival]
+            peer.asking += 1
+
+    def answered(self, arrival: Arrival, now: float) -> None:
+        """It waits again."""
+        peer = self._peers.get(arrival.peer)
+        if peer is not None and arrival not in peer.waiting and peer.asking:
+            peer.asking -= 1
+            arrival.since = now
+            self._wait(arrival, peer)
+
+    def leave(self, arrival: Arrival) -> None:
+        """The connection is closed, or about to be. Called once."""
+        peer = self._peers[arrival.peer]
+        if arrival in peer.waiting:
+            del peer.waiting[arrival], self._waiting[arrival]
+        else:
+            peer.asking -= 1
+        if not peer.waiting and not peer.asking:
+            del self._peers[arrival.peer]
+
+    def late(self, now: float) -> list[Arrival]:
+        """Those who have waited too long."""
+        return [one for one in self._waiting if now - one.since >= HEADER_SECONDS_MAX]
+
+    def _wait(self, arrival: Arrival, peer: _Peer) -> None:
+        peer.waiting[arrival] = self._waiting[arrival] = None
+
+
+def peer_of(host: str) -> str:
+    """Whom a cap counts as one: an address of IPv4, a network of 64 bits of IPv6, for a host has all of its addresses.
+
+    What is no address stands for itself.
+    """
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    return str(address.ipv4_mapped or ip_network((address, _NETWORK_BITS), strict=False))

@@ -1,0 +1,26 @@
+"""On which threads the page's answers are made: few, so that neither the page nor the mirror beside it waits for them.
+
+What asks a cluster may take as long as that does, so it has threads of its own. Used by `web.app` and `web.api`.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import anyio
+from anyio.to_thread import current_default_thread_limiter, run_sync
+
+T = TypeVar("T")
+
+_QUICK_MAX: Final = 4
+_SLOW_MAX: Final = 4
+_SLOW: Final = anyio.CapacityLimiter(_SLOW_MAX)
+
+
+def limit_threads() -> None:
+    """For what is quick, once on the loop: files, states, lists, all that starlette runs on a thread."""
+    current_default_thread_limiter().total_tokens = _QUICK_MAX
+
+
+async def run_slowly(make: Callable[[], T]) -> T:
+    """`make` on a thread, where it may wait for a cluster. Raises what it raises."""
+    return await run_sync(make, limiter=_SLOW)
