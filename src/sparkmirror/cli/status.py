@@ -62,7 +62,8 @@ def _look(flow: "FlowConfig", chosen: "Selection") -> "FlowPage":
     if not board.run:
         return FlowPage(flow.name, at_ms, board, ())
     offsets = {where: offset for where, offset in ledger_offsets(flow).items() if chosen.covers(where)}
-    ends, problem = _ends(flow, offsets)
+    unknown = {where for where, told in board.partitions.items() if told.offset is None and chosen.covers(where)}
+    ends, problem = _ends(flow, offsets.keys() | unknown)
     return FlowPage(flow.name, at_ms, board, list_places(board, offsets, ends), problem, list_processes(flow))
 
 

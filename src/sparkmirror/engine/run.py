@@ -244,10 +244,12 @@ class MirrorRun:
             flow = running.flow
             topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
             with LedgerReader(flow.target, topics, flow.connector) as ledger:
-                positions = ledger.read_to_end()
+                positions, unknown = ledger.read_to_end(), ledger.view.problems
             for tp, end in sorted(self._ends[str(flow.name)].items()):
                 offset = positions[tp].offset if tp in positions else 0
-                if end > offset:
+                if tp in unknown:
+                    behind.append(f"{flow.name} {tp}: {unknown[tp]}")
+                elif end > offset:
                     behind.append(f"{flow.name} {tp}: stands at offset {offset} of {end}")
         if behind:
             raise SparkMirrorError("Not everything was copied:\n  " + "\n  ".join(behind), "Run it again to go on.")

@@ -39,6 +39,11 @@ class TailRecord:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
+    @property
+    def place(self) -> str:
+        """Where it lies, for people."""
+        return f"topic {self.partition.topic}, partition {self.partition.partition}, offset {self.offset}"
+
 
 class TopicTail:
     """Records of a fixed set of partitions, each partition in order. A context manager, for one thread."""

@@ -5,14 +5,28 @@ byte-exact: Connect looks them up by bytes, and compaction works by them (`Offse
 `KafkaOffsetBackingStore`). Member order is that of Java's HashMap for these names.
 """
 
-import json
 import re
+from dataclasses import dataclass
+from typing import Annotated
 
-from sparkmirror.errors import ProtocolError
+from msgspec import Meta
+
+from sparkmirror.decoding import Number, TopicName, decode, decode_or_none
 from sparkmirror.model import Connector, TopicPartition
 
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPED = re.compile(r'["\\\x00-\x1f]|[\U00010000-\U0010ffff]')
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    partition: Number
+    topic: TopicName
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    offset: Annotated[int, Meta(ge=-(1 << 63), lt=(1 << 63) - 1)] | None = None
 
 
 def jackson_string(text: str) -> str:
@@ -32,13 +46,11 @@ def decode_key(key: bytes | None, connector: Connector) -> TopicPartition | None
 
     A key that differs in a single byte from what `encode_key` writes is another key to Connect, so it is to us.
     """
-    try:
-        _, members = json.loads(key or b"")
-        found = TopicPartition(members["topic"], members["partition"])
-        exact = encode_key(connector, found) == key
-    except (ValueError, TypeError, KeyError, AttributeError):
+    found = decode_or_none(key, tuple[str, _Members])
+    if found is None:
         return None
-    return found if exact and type(found.partition) is int else None
+    partition = TopicPartition(found[1].topic, found[1].partition)
+    return partition if encode_key(connector, partition) == key else None
 
 
 def encode_value(next_offset: int) -> bytes:
@@ -56,18 +68,10 @@ def decode_value(value: bytes | None) -> int | None:
 
     Raises ProtocolError for what would break MirrorMaker's task, such as an offset that is not a JSON integer.
     """
-    if value is None:
+    stored = None if value is None else decode(value, _Stored | None, "A stored position")  # type: ignore[arg-type]
+    if stored is None or stored.offset is None:
         return None
-    try:
-        stored = json.loads(value)
-    except ValueError:
-        raise ProtocolError(f"A stored position is not JSON: {value[:80]!r}.") from None
-    if stored is None or (isinstance(stored, dict) and stored.get("offset") is None):
-        return None
-    if not isinstance(stored, dict) or type(stored["offset"]) is not int:
-        raise ProtocolError(f"A stored position is not an integer offset: {value[:80]!r}.")
-    offset: int = stored["offset"]
-    return offset + 1 if offset >= -1 else None
+    return stored.offset + 1 if stored.offset >= -1 else None
 
 
 def _escape(character: str) -> str:

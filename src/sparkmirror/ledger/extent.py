@@ -9,6 +9,7 @@ beginning of a log only, which is the target's own business.
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
+from sparkmirror.decoding import Count, TopicName
 from sparkmirror.model import NO_TOPIC_ID
 
 TARGET_DELETED = "target deleted"
@@ -19,9 +20,9 @@ TARGET_CAUSES = frozenset({TARGET_DELETED, TARGET_TRUNCATED})
 class Extent(NamedTuple):
     """A partition of the target: its topic, and the offset behind the last record that is known to be there."""
 
-    topic: str
+    topic: TopicName
     topic_id: UUID
-    end: int
+    end: Count
 
     def as_json(self) -> list[Any]:
         return [self.topic, str(self.topic_id), self.end]

@@ -8,9 +8,20 @@ import json
 from dataclasses import dataclass
 from uuid import UUID
 
-from sparkmirror.errors import ProtocolError
+from sparkmirror.decoding import Name, Number, NumberOrNone, Offset, TopicName, decode, decode_or_none
 from sparkmirror.ledger.extent import Extent
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Position, TopicPartition
+
+_WHAT = "A position record of ours"
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """Who wrote a position: assignment `generation`, `task`, `run`. What fencing needs of a record."""
+
+    generation: Offset
+    task: Number
+    run: Name = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +46,12 @@ def encode_key(source_alias: str, partition: TopicPartition) -> bytes:
 
 
 def decode_key(key: bytes | None) -> tuple[str, TopicPartition] | None:
-    """The flow's source alias and the partition; None for any other key."""
-    try:
-        alias, topic, partition = json.loads(key or b"")
-    except (ValueError, TypeError):
+    """The flow's source alias and the partition; None for any other key, also for one that is spelled otherwise."""
+    found = decode_or_none(key, tuple[str, TopicName, Number])
+    if found is None:
         return None
-    if not (isinstance(alias, str) and isinstance(topic, str) and type(partition) is int):
-        return None
-    return alias, TopicPartition(topic, partition)
+    alias, partition = found[0], TopicPartition(*found[1:])
+    return (alias, partition) if encode_key(alias, partition) == key else None
 
 
 def encode_value(record: PositionRecord) -> bytes:
@@ -62,28 +71,27 @@ def encode_value(record: PositionRecord) -> bytes:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored(Tenure):
+    offset: Offset
+    epoch: NumberOrNone = NO_EPOCH
+    id: UUID = NO_TOPIC_ID
+    released: bool = False
+    target: Extent | None = None
+
+
 def decode_value(value: bytes | None) -> PositionRecord | None:
     """The record, None for a tombstone. Members that a later version may add are ignored. Raises ProtocolError."""
     if value is None:
         return None
-    try:
-        stored = json.loads(value)
-        position = Position(
-            offset=int(stored["offset"]),
-            leader_epoch=int(stored.get("epoch", NO_EPOCH)),
-            topic_id=UUID(stored.get("id", str(NO_TOPIC_ID))),
-        )
-        target = stored.get("target")
-        return PositionRecord(
-            position,
-            int(stored["generation"]),
-            int(stored["task"]),
-            bool(stored.get("released", False)),
-            str(stored.get("run", "")),
-            None if target is None else Extent.from_json(target),
-        )
-    except (ValueError, TypeError, LookupError, AttributeError):
-        raise ProtocolError(f"A position record of ours cannot be read: {value[:120]!r}.") from None
+    stored = decode(value, _Stored, _WHAT)
+    position = Position(stored.offset, stored.epoch, stored.id)
+    return PositionRecord(position, stored.generation, stored.task, stored.released, stored.run, stored.target)
+
+
+def decode_tenure(value: bytes) -> Tenure:
+    """Who wrote a record whose position cannot be read. Raises ProtocolError where that cannot be read either."""
+    return decode(value, Tenure, _WHAT)
 
 
 def authoritative(connect_offset: int | None, ours: PositionRecord | None) -> Position | None:

@@ -67,11 +67,11 @@ class LedgerReader:
 
     def _fold(self, records: Sequence[TailRecord]) -> list[TopicPartition]:
         """Of each key only the last record is looked at: of a long ledger most are overtaken by others."""
-        last = {(record.partition.topic, record.key): record.value for record in records}
+        last = {(record.partition.topic, record.key): record for record in records}
         touched: dict[TopicPartition, None] = {}
-        for (topic, key), value in last.items():
+        for (topic, key), record in last.items():
             take = self.view.take_connect if topic == self._topics.offsets else self.view.take_ours
-            if (partition := take(key, value)) is not None:
+            if (partition := take(key, record.value, record.place)) is not None:
                 touched[partition] = None
         return list(touched)
 

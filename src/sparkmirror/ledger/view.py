@@ -1,19 +1,28 @@
 """What the ledger's records say, folded into positions; pure. Fed by `ledger.reader`."""
 
+from collections.abc import Iterator
+
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger import connect, positions
-from sparkmirror.ledger.positions import PositionRecord, authoritative
+from sparkmirror.ledger.positions import PositionRecord, Tenure, authoritative
 from sparkmirror.model import Connector, Position, TopicPartition
 
 
 class LedgerView:
-    """The last value of each key wins, tombstones delete. Holds one flow's connector and source alias only."""
+    """The last value of each key wins, tombstones delete. Holds one flow's connector and source alias only.
+
+    What cannot be read is unknown, not absent: its partition has no position, and nobody may begin it as a new one.
+    """
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._offsets: dict[TopicPartition, int] = {}
         self.records: dict[TopicPartition, PositionRecord] = {}
-        self.problems: dict[TopicPartition, str] = {}
+        self._tenures: dict[TopicPartition, Tenure] = {}
+        self._unreadable_offsets: dict[TopicPartition, str] = {}
+        self._unreadable_records: dict[TopicPartition, str] = {}
+        self.unknown_tenures: dict[TopicPartition, str] = {}
+        """Records of ours that do not even tell their generation, each as a sentence."""
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
@@ -21,45 +30,77 @@ class LedgerView:
         found = ((partition, self.position(partition)) for partition in self._offsets)
         return {partition: position for partition, position in found if position is not None}
 
+    @property
+    def problems(self) -> dict[TopicPartition, str]:
+        """Partitions whose position is unknown: which record cannot be read, and what to do, in sentences."""
+        return self._unreadable_records | self._unreadable_offsets
+
     def position(self, partition: TopicPartition) -> Position | None:
         """Where one partition goes on; None if nothing is stored or what is stored cannot be read."""
-        if partition in self.problems:
+        if partition in self._unreadable_offsets or partition in self._unreadable_records:
             return None
         return authoritative(self._offsets.get(partition), self.records.get(partition))
 
-    def take_connect(self, key: bytes | None, value: bytes | None) -> TopicPartition | None:
-        """Folds in a record of Connect's offsets topic; returns the partition it is about, if it is this flow's."""
+    def tenures(self) -> Iterator[Tenure]:
+        """Who has written the records of ours that can be read so far; see `unknown_tenures`."""
+        yield from self._tenures.values()
+
+    def take_connect(self, key: bytes | None, value: bytes | None, place: str = "") -> TopicPartition | None:
+        """Folds in a record of Connect's offsets topic; returns the partition it is about, if it is this flow's.
+
+        `place` says where the record lies, for people.
+        """
         partition = connect.decode_key(key, self._connector)
         if partition is not None:
-            self._take_offset(partition, value)
+            self._take_offset(partition, value, place)
         return partition
 
-    def take_ours(self, key: bytes | None, value: bytes | None) -> TopicPartition | None:
-        """Folds in a record of the positions topic; one that cannot be read counts as absent, Connect's still holds."""
+    def take_ours(self, key: bytes | None, value: bytes | None, place: str = "") -> TopicPartition | None:
+        """Folds in a record of the positions topic, as `take_connect` does."""
         match positions.decode_key(key):
             case (self._connector.source_alias, partition):
-                self._take_record(partition, value)
+                self._take_record(partition, value, place)
                 return partition
         return None
 
-    def _take_offset(self, partition: TopicPartition, value: bytes | None) -> None:
-        self.problems.pop(partition, None)
+    def _take_offset(self, partition: TopicPartition, value: bytes | None, place: str) -> None:
+        self._unreadable_offsets.pop(partition, None)
+        self._offsets.pop(partition, None)
         try:
             offset = connect.decode_value(value)
         except ProtocolError as problem:
-            self.problems[partition] = f"{partition}: {problem}"
+            key = connect.encode_key(self._connector, partition).decode()
+            self._unreadable_offsets[partition] = (
+                f"its position is unknown: {_at(place)}{problem} Write the offset of the last mirrored record as "
+                f'{{"offset":N}} under the key {key}, or a tombstone: then it begins by auto.offset.reset.'
+            )
             return
-        if offset is None:
-            self._offsets.pop(partition, None)
-        else:
+        if offset is not None:
             self._offsets[partition] = offset
 
-    def _take_record(self, partition: TopicPartition, value: bytes | None) -> None:
+    def _take_record(self, partition: TopicPartition, value: bytes | None, place: str) -> None:
+        for known in (self.records, self._tenures, self._unreadable_records, self.unknown_tenures):
+            known.pop(partition, None)
         try:
             record = positions.decode_value(value)
-        except ProtocolError:
-            record = None
-        if record is None:
-            self.records.pop(partition, None)
-        else:
+        except ProtocolError as problem:
+            self._note_unreadable(partition, value or b"", f"{_at(place)}{problem}")
+            return
+        if record is not None:
             self.records[partition] = record
+            self._tenures[partition] = Tenure(record.generation, record.task, record.run)
+
+    def _note_unreadable(self, partition: TopicPartition, value: bytes, problem: str) -> None:
+        key = positions.encode_key(self._connector.source_alias, partition).decode()
+        mend = f"Write a tombstone under the key {key}"
+        self._unreadable_records[partition] = (
+            f"its position is unknown: {problem} {mend}: then Connect's offset counts alone."
+        )
+        try:
+            self._tenures[partition] = positions.decode_tenure(value)
+        except ProtocolError:
+            self.unknown_tenures[partition] = f"{problem} Make sure that no other instance runs. {mend}."
+
+
+def _at(place: str) -> str:
+    return f"{place}: " if place else ""

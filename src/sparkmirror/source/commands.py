@@ -302,6 +302,7 @@ def assigned_to_json(assigned: Assigned) -> dict[str, Any]:
         "restarted_from": assigned.restarted_from,
         "extent": None if assigned.extent is None else assigned.extent.as_json(),
         "found": None if assigned.found is None else assigned.found.as_json(),
+        "unknown": assigned.unknown,
     }
 
 
@@ -316,4 +317,5 @@ def assigned_from_json(fields: Mapping[str, Any]) -> Assigned:
         fields["restarted_from"],
         None if extent is None else Extent.from_json(extent),
         None if found is None else Extent.from_json(found),
+        fields.get("unknown", ""),
     )

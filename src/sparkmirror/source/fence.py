@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.errors import AuthorizationFailed, FencedError
+from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.fencing import (
     NoTransactionCoordinator,
@@ -13,6 +13,7 @@ from sparkmirror.kafka.fencing import (
     transactional_id,
     used_tasks,
 )
+from sparkmirror.ledger.positions import Tenure
 from sparkmirror.ledger.reader import LedgerReader
 
 log = logging.getLogger(__name__)
@@ -21,13 +22,24 @@ log = logging.getLogger(__name__)
 def stop_if_replaced(flow: FlowConfig, run: str, ledger: LedgerReader, generation: int) -> None:
     """A run that slept, or whose task failed, must not take the flow back from the run that replaced it.
 
-    Processes that share a flow are of one run: which of them may work, their group says. Raises FencedError.
+    Processes that share a flow are of one run: which of them may work, their group says. Raises FencedError, and what
+    `known_tenures` raises.
     """
     ledger.read_to_end()
-    records = ledger.view.records.values()
+    records = known_tenures(flow, ledger)
     ours = max([generation, *(record.generation for record in records if record.run == run)])
     if ours and any(record.run != run and record.generation >= ours for record in records):
         raise FencedError(f"{flow.name}: a newer instance has taken over, by the ledger's generations")
+
+
+def known_tenures(flow: FlowConfig, ledger: LedgerReader) -> list[Tenure]:
+    """Who has written each of our records, by what was read so far.
+
+    Raises SparkMirrorError where a record does not tell: it may be of a newer instance, and two would plan.
+    """
+    for problem in ledger.view.unknown_tenures.values():
+        raise SparkMirrorError(f"{flow.name}: no epoch begins, because a newer instance may run: {problem}")
+    return list(ledger.view.tenures())
 
 
 def take_over(
@@ -39,7 +51,7 @@ def take_over(
     flow, the holder of a task sees to those beyond whose number it shares; and a task that changes hands is fenced by
     the leader of the group before anybody gets it (`engine.crew`).
     """
-    used = {record.task for record in ledger.view.records.values()} | used_tasks(target, flow.connector)
+    used = {record.task for record in known_tenures(flow, ledger)} | used_tasks(target, flow.connector)
     beyond = {task for task in used if task % flow.tasks_max in tasks}
     return {task: take_identity(flow, target, task) for task in sorted(beyond | set(tasks))}
 

@@ -27,11 +27,13 @@ _ASKED: Final = frozenset(
      "buckets"}
 )  # fmt: skip
 """What decides whether, where and from which offset on a partition is asked for."""
+NO_SLOT: Final = -1
+"""Of a partition without a place on the control page."""
 
 
 @dataclass(slots=True, eq=False)
 class Reading:
-    """One partition being read. `offset` is the next to fetch; `slot` its place on the control page, -1 for none.
+    """One partition being read. `offset` is the next to fetch; `slot` its place on the control page, or NO_SLOT.
 
     `node` is the broker to fetch from (the leader, or a nearer replica), None while it is unknown; `not_before` a
     monotonic time until which it rests after an error. `readable` is the end of what readers may read, as the last
@@ -156,7 +158,7 @@ class Partitions:
         return self._readings.get(partition)
 
     def add(self, assigned: Assigned, node: int | None) -> Reading:
-        slot = -1
+        slot = NO_SLOT
         if len(self._slots) < slot_count():
             slot = len(self._slots)
             self._slots.append(None)

@@ -24,6 +24,7 @@ class Assigned:
 
     `restarted_from` is set when the topic was found recreated: the position that the old log had reached. `extent` is
     how far the target's log must reach, by the ledger; `found` is set when it does not, and says how far it does.
+    `unknown` says why nobody knows where to start: the partition is FAILED, and neither read nor stored.
     """
 
     partition: TopicPartition
@@ -34,6 +35,7 @@ class Assigned:
     restarted_from: int | None = None
     extent: Extent | None = None
     found: Extent | None = None
+    unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True)

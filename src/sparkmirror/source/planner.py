@@ -27,12 +27,12 @@ from sparkmirror.source.balance import after_moves
 from sparkmirror.source.catalogue import Catalogue, Withheld, partitions_of
 from sparkmirror.source.commands import Assign, Command, command_record, in_parts
 from sparkmirror.source.duty import Duty, is_member
-from sparkmirror.source.fence import stop_if_replaced, take_identity, take_over
+from sparkmirror.source.fence import known_tenures, stop_if_replaced, take_identity, take_over
 from sparkmirror.source.hand_over import HandOvers, by_new_task
 from sparkmirror.source.order_book import OrderBook
 from sparkmirror.source.plan import Assigned, Assignment, TaskPlan, plan_assignment, plan_moves
 from sparkmirror.source.renewal import follow_orders, read_orders
-from sparkmirror.source.starts import first_offsets, start_at
+from sparkmirror.source.starts import first_offsets, hold_unknown, start_again, start_at
 from sparkmirror.source.target_log import look_at_target
 from sparkmirror.status.records import encode_key
 
@@ -181,10 +181,8 @@ class Planner:
         identity = take_identity(self._flow, target, plan.task)
         positions = ledger.read_through(target)
         plan = follow_orders(plan, read_orders(self._flow, plan), ledger.view.records)
-        renewed = []
-        for item in plan.assigned:
-            position = positions.get(item.partition)
-            renewed.append(item if position is None else start_at(item.partition, position, item.topic_id, item.end))
+        unknown = ledger.view.problems
+        renewed = [start_again(one, positions.get(one.partition), unknown.get(one.partition)) for one in plan.assigned]
         renewed = look_at_target(target, renewed, ledger.view.records, self._flow.remote_topic)
         return replace(
             plan,
@@ -246,13 +244,15 @@ class Planner:
         topics: Mapping[str, Topic],
         positions: Mapping[TopicPartition, Position],
     ) -> list[Assigned]:
-        """Each partition with its start: the ledger's position, else what `auto.offset.reset` says."""
-        fresh = [tp for tp in partitions if tp not in positions]
+        """Each partition with its start: the ledger's position, which may be unknown, else by `auto.offset.reset`."""
+        _, target, ledger = self._clients()
+        unknown = ledger.view.problems
+        fresh = [tp for tp in partitions if tp not in positions and tp not in unknown]
         starts = first_offsets(self._flow, source, fresh) if fresh else {}
         ends = self.ends() if self._once else {}
         known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
-        _, target, ledger = self._clients()
         items = [start_at(tp, known[tp], topics[tp.topic].topic_id, ends.get(tp)) for tp in partitions if tp in known]
+        items += [hold_unknown(tp, unknown[tp], topics[tp.topic].topic_id) for tp in partitions if tp in unknown]
         return look_at_target(target, items, ledger.view.records, self._flow.remote_topic)
 
     # During the epoch, on a thread of its own.
@@ -313,7 +313,7 @@ class Planner:
                 raise
 
     def _last_generation(self, ledger: LedgerReader) -> int:
-        return max(self._generation, *(record.generation for record in ledger.view.records.values()), 0)
+        return max(self._generation, *(record.generation for record in known_tenures(self._flow, ledger)), 0)
 
     @property
     def _balances(self) -> bool:

@@ -34,7 +34,7 @@ from sparkmirror.source.harvest import BACKOFF_SECONDS, Harvest
 from sparkmirror.source.lanes import Lane, Lanes
 from sparkmirror.source.loss import Loss, judge_out_of_range, judge_recreated
 from sparkmirror.source.orders import Orders
-from sparkmirror.source.partitions import Partitions, Reading, plan_row
+from sparkmirror.source.partitions import NO_SLOT, Partitions, Reading, plan_row
 from sparkmirror.source.plan import Assigned, TaskPlan
 from sparkmirror.source.throttle import Throttle
 
@@ -364,10 +364,11 @@ class TaskReader:
         self._throttle.share_out(self._partitions, time.monotonic())
 
     def _take_on(self, assigned: tuple[Assigned, ...], generation: int) -> None:
-        fresh = [item for item in assigned if self._partitions.get(item.partition) is None]
+        unknown = [(item, NO_SLOT) for item in assigned if item.unknown]
+        fresh = [item for item in assigned if not item.unknown and self._partitions.get(item.partition) is None]
         readings = [self._partitions.add(item, self._leaders.get(item.partition)) for item in fresh]
         slots = [(item, reading.slot) for item, reading in zip(fresh, readings, strict=True)]
-        self._harvest.rows.append(plan_row(self._plan, generation, slots, self._ring.address))
+        self._harvest.rows.append(plan_row(self._plan, generation, [*slots, *unknown], self._ring.address))
         self._harvest.rows += self._orders.apply(readings)
         for item, reading in zip(fresh, readings, strict=True):
             if item.restarted_from is not None:

@@ -24,3 +24,15 @@ def start_at(partition: TopicPartition, position: Position, topic_id: UUID, end:
     if NO_TOPIC_ID not in (position.topic_id, topic_id) and position.topic_id != topic_id:
         return Assigned(partition, 0, topic_id=topic_id, end=end, restarted_from=position.offset)
     return Assigned(partition, position.offset, position.leader_epoch, topic_id, end)
+
+
+def hold_unknown(partition: TopicPartition, problem: str, topic_id: UUID) -> Assigned:
+    """No start: `problem` says why the position is unknown. To begin by `auto.offset.reset` would repeat or skip."""
+    return Assigned(partition, 0, topic_id=topic_id, unknown=problem)
+
+
+def start_again(item: Assigned, position: Position | None, unknown: str | None) -> Assigned:
+    """The start of a task that is tried again: where the ledger is now, which may have become `unknown`."""
+    if unknown is not None:
+        return hold_unknown(item.partition, unknown, item.topic_id)
+    return item if position is None else start_at(item.partition, position, item.topic_id, item.end)

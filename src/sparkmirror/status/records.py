@@ -134,7 +134,8 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
-    """One source partition. `offset` is the next one to mirror, `end` the source's high watermark as last fetched.
+    """One source partition. `offset` is the next one to mirror, None where the ledger's record of it cannot be read;
+    `end` is the source's high watermark as last fetched.
 
     `records` and `bytes` count in the attempt of the task, rates are over the time since the record before. `age_ms` is
     from produce time to fetched, `latency_ms` from produce time to acknowledged.
@@ -150,7 +151,7 @@ class PartitionRecord:
     reason: str = ""
     retry_at_ms: int | None = None
     target_topic: str = ""
-    offset: int = 0
+    offset: int | None = None
     end: int | None = None
     behind_since_ms: int | None = None
     records: int = 0
@@ -167,7 +168,7 @@ class PartitionRecord:
 
     @property
     def lag_records(self) -> int | None:
-        return None if self.end is None else max(self.end - self.offset, 0)
+        return None if self.end is None or self.offset is None else max(self.end - self.offset, 0)
 
     def lag_seconds(self, now_ms: int) -> float:
         """How long ago the oldest record that is not mirrored was produced; at most, for it is that of the last one

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sparkmirror.config.flows import FlowConfig
+from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect
@@ -55,7 +56,10 @@ class StartReverse:
         if not self._source.list_topics([self._topics.positions]):
             return {}
         with LedgerReader(self._cluster, self._topics, self._connector) as ledger:
-            return {where: position.offset for where, position in ledger.read_to_end().items()}
+            found = {where: position.offset for where, position in ledger.read_to_end().items()}
+            for where, problem in ledger.view.problems.items():
+                raise SparkMirrorError(f"The reverse flow's start is not known, {where}: {problem}")
+        return found
 
     def _write(self, moves: list[Mapping[str, Any]], which: str) -> None:
         ensure_ledger_topics(self._source, self._topics, replication_factor=self._replicas)

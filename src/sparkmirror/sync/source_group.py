@@ -5,7 +5,7 @@ the word that a commit carries: ours names the flow. An offset without it was se
 itself or by an operator with Kafka's tools, and the next start begins there. Carried out by `sync.source_group_job`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sparkmirror.kafka.group_answers import Committed
@@ -26,17 +26,21 @@ def mark_of(source_alias: str) -> str:
 
 
 def plan_adoption(
-    group: Mapping[TopicPartition, Committed], ledger: Mapping[TopicPartition, Position], mark: str
+    group: Mapping[TopicPartition, Committed],
+    ledger: Mapping[TopicPartition, Position],
+    mark: str,
+    unknown: Collection[TopicPartition] = (),
 ) -> dict[TopicPartition, int]:
     """The positions that the group's offsets give at a start; all other partitions go on from the ledger.
 
     An offset of ours is older than the ledger, or the ledger was led back with reason (a truncated source): it counts
-    only where the ledger has nothing. An offset of somebody else counts always.
+    only where the ledger has nothing, not where its record is `unknown`. An offset of somebody else counts always.
     """
+    there = {*ledger, *unknown}
     return {
         partition: stored.offset
         for partition, stored in group.items()
-        if (partition not in ledger if stored.metadata == mark else _differs(stored, ledger.get(partition)))
+        if (partition not in there if stored.metadata == mark else _differs(stored, ledger.get(partition)))
     }
 
 

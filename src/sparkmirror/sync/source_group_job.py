@@ -63,7 +63,7 @@ class SourceGroup:
                     "Stop it first; SparkMirror then goes on from its offsets.",
                 )
             group = self._mirrored(source, read_group_offsets(source, self._group))
-            adopted = plan_adoption(group, ledger.read_to_end(), self._mark)
+            adopted = plan_adoption(group, ledger.read_to_end(), self._mark, ledger.view.problems)
             self._store(adopted, target)
             self._commit(source, plan_mark(group, self._mark))
             if adopted:

@@ -54,6 +54,10 @@ class Intake:
     def take_plan(self, plan: PlanRow) -> None:
         for assigned, slot in plan.partitions:
             where = assigned.partition
+            if assigned.unknown:  # without an outbox no position of it is ever stored
+                self._tally.assigned(where)
+                self._tally.failed[where] = assigned.unknown
+                continue
             # A topic made anew starts where the old one stood: a gap row follows and says so.
             start = assigned.offset if assigned.restarted_from is None else assigned.restarted_from
             outbox = self.outboxes.get(where)

@@ -59,12 +59,12 @@ class Reports:
         for where in self._choose(now, final=final):
             meter, outbox = self._tally.meters.get(where), self._outboxes.get(where)
             self._tally.touched.pop(where, None)
-            if meter is None or outbox is None:
+            if meter is None or (outbox is None and where not in self._tally.failed):
                 self._told.pop(where, None)
                 continue
             if meter.measure(now) and not final:
                 self._tally.touched[where] = None
-            offset = outbox.reach[0] if in_transactions else outbox.acknowledged
+            offset = None if outbox is None else outbox.reach[0] if in_transactions else outbox.acknowledged
             value = encode_value(self._describe(plan, where, meter, offset, now_ms))
             key = encode_key("partition", self._source_alias, where.topic, where.partition)
             reports.append(Report(key, value, _Touch(self._tally.touched, where)))
@@ -99,7 +99,7 @@ class Reports:
         return (PartitionState.PAUSED if where in tally.paused else PartitionState.RUNNING), ""
 
     def _describe(
-        self, plan: PlanRow, where: TopicPartition, meter: PartitionMeter, offset: int, now_ms: int
+        self, plan: PlanRow, where: TopicPartition, meter: PartitionMeter, offset: int | None, now_ms: int
     ) -> dict[str, Any]:
         """As `status.records.PartitionRecord` has it."""
         state, reason = self._state(where)
@@ -117,7 +117,7 @@ class Reports:
             "target_topic": meter.target_topic,
             "offset": offset,
             "end": meter.end,
-            "behind_since_ms": None if meter.end is None or offset >= meter.end else meter.behind_since_ms,
+            "behind_since_ms": meter.behind_since_ms if _is_behind(offset, meter.end) else None,
             "records": meter.records,
             "bytes": meter.bytes,
             "records_per_second": meter.records_per_second,
@@ -125,6 +125,10 @@ class Reports:
             "age": meter.age.spread(now_ms),
             "latency": meter.latency.spread(now_ms),
         }
+
+
+def _is_behind(offset: int | None, end: int | None) -> bool:
+    return offset is not None and end is not None and offset < end
 
 
 class _Touch:

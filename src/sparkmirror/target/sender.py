@@ -329,8 +329,8 @@ class Sender:
         self._plan = plan
         self._intake.take_plan(plan)
         for assigned, _ in plan.partitions:
-            outbox = self._intake.outboxes[assigned.partition]
-            if reason := self._landing.expect(outbox, assigned):
+            outbox = self._intake.outboxes.get(assigned.partition)
+            if outbox is not None and (reason := self._landing.expect(outbox, assigned)):
                 self._isolation.hold(outbox, reason)
 
     # Batches out.

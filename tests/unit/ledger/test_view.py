@@ -1,7 +1,9 @@
 """The fold of ledger records into positions."""
 
+import pytest
+
 from sparkmirror.ledger import connect, positions
-from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.positions import PositionRecord, Tenure
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, Position, TopicPartition
 
@@ -59,17 +61,45 @@ def test_an_unreadable_position_is_a_problem_of_its_partition_alone_until_it_is_
     other = TopicPartition("orders", 1)
     view.take_connect(KEY, connect.encode_value(10))
     view.take_connect(connect.encode_key(MM2, other), connect.encode_value(7))
-    view.take_connect(KEY, b'{"offset":"ten"}')
+    view.take_connect(KEY, b'{"offset":"ten"}', "topic offsets, partition 3, offset 12")
     assert view.positions == {other: Position(7)}
-    assert "orders-0" in view.problems[ORDERS]
+    assert view.problems[ORDERS].startswith("its position is unknown: topic offsets, partition 3, offset 12: ")
     view.take_connect(KEY, connect.encode_value(11))
     assert view.positions == {other: Position(7), ORDERS: Position(11)}
     assert view.problems == {}
 
 
-def test_a_damaged_record_of_ours_leaves_connects_in_force() -> None:
+@pytest.mark.parametrize(
+    "value", [b"garbage", b'{"offset":7}', b'{"generation":-1,"task":0,"offset":7}', b"{" * 100_000]
+)
+def test_a_damaged_record_of_ours_leaves_position_and_generation_unknown(value: bytes) -> None:
     view = LedgerView(MM2)
     view.take_connect(KEY, connect.encode_value(10))
     view.take_ours(OUR_KEY, ours(10))
-    view.take_ours(OUR_KEY, b"garbage")
-    assert view.positions == {ORDERS: Position(10)}
+    view.take_ours(OUR_KEY, value, "topic positions, partition 0, offset 9")
+    assert (view.positions, view.records, list(view.tenures())) == ({}, {}, [])
+    assert "topic positions, partition 0, offset 9" in view.problems[ORDERS]
+    assert "topic positions, partition 0, offset 9" in view.unknown_tenures[ORDERS]
+    view.take_connect(KEY, connect.encode_value(11))
+    assert view.positions == {}, "a position of Connect's does not tell what ours said"
+    view.take_ours(OUR_KEY, None)
+    assert view.positions == {ORDERS: Position(11)}
+    assert (view.problems, view.unknown_tenures) == ({}, {})
+
+
+@pytest.mark.parametrize("damage", [b'"offset":-1', b'"offset":9223372036854775807', b'"offset":1,"id":"none"'])
+def test_a_record_of_which_the_writer_can_still_be_read_leaves_its_position_alone_unknown(damage: bytes) -> None:
+    view = LedgerView(MM2)
+    view.take_connect(KEY, connect.encode_value(10))
+    view.take_ours(OUR_KEY, b'{"generation":7,"task":3,"run":"r",' + damage + b"}")
+    assert view.positions == {}
+    assert ORDERS in view.problems
+    assert (list(view.tenures()), view.unknown_tenures) == ([Tenure(7, 3, "r")], {})
+
+
+def test_a_key_that_is_spelled_otherwise_is_another_key() -> None:
+    view = LedgerView(MM2)
+    for key in (b'["A", "orders", 0]', b'["A","orders",0.0]', b'["A","orders",-1]', b"[" * 100_000, b"\xff", None):
+        assert view.take_ours(key, b"garbage") is None
+        assert view.take_connect(key, b"garbage") is None
+    assert view.problems == {}

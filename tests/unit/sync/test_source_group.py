@@ -31,6 +31,11 @@ def test_our_own_commit_counts_where_the_ledger_is_gone() -> None:
     assert adopted(Committed(41, OURS), None) == 41
 
 
+def test_our_own_commit_does_not_stand_in_for_a_position_that_cannot_be_read() -> None:
+    assert plan_adoption({WHERE: Committed(41, OURS)}, {}, OURS, {WHERE}) == {}
+    assert plan_adoption({WHERE: Committed(41)}, {}, OURS, {WHERE}) == {WHERE: 41}, "an operator has said where"
+
+
 def test_an_operator_who_resets_the_group_is_obeyed_in_both_directions() -> None:
     assert adopted(Committed(0), 99) == 0
     assert adopted(Committed(500), 99) == 500

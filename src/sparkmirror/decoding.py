@@ -1,0 +1,66 @@
+"""The one decoder of what is read from topics: types, ranges, lengths, depth and size are checked; pure.
+
+Whoever may write to an internal topic may write anything into it, so nothing is used that does not fit a declared type.
+Members that a type does not have are ignored: two versions of SparkMirror can share a flow. What a record that cannot
+be read means is its reader's to say; none of them may end for it. Used by the readers of all internal topics.
+"""
+
+from functools import cache
+from typing import Annotated, Any, Final, TypeVar, cast
+
+import msgspec
+from msgspec import Meta
+
+from sparkmirror.errors import ProtocolError
+
+_INT64_MAX: Final = (1 << 63) - 1
+_INT32_MAX: Final = (1 << 31) - 1
+BYTES_MAX: Final = 1 << 20
+"""Of a key or a value; what SparkMirror writes is smaller (`target.progress`, `source.commands`)."""
+_SHOWN_BYTES: Final = 120
+
+Offset = Annotated[int, Meta(ge=0, lt=_INT64_MAX)]
+"""Of a record, the next one to mirror; one more is an int64 too."""
+Count = Annotated[int, Meta(ge=0, le=_INT64_MAX)]
+Number = Annotated[int, Meta(ge=0, le=_INT32_MAX)]
+"""Of a partition, a task, an epoch: what Kafka's protocol has as an int32 that is not negative."""
+NumberOrNone = Annotated[int, Meta(ge=-1, le=_INT32_MAX)]
+"""As `Number`, or -1 where there is none."""
+TopicName = Annotated[str, Meta(min_length=1, max_length=249)]
+Name = Annotated[str, Meta(max_length=1024)]
+"""Of a run, a process, a cluster, a host."""
+
+_T = TypeVar("_T")
+
+
+def decode(data: bytes | None, kind: type[_T], what: str) -> _T:
+    """JSON as a `kind`: a dataclass, a tuple, or a collection of those. Raises ProtocolError, which says "`what`"."""
+    if data is None or len(data) > BYTES_MAX:
+        raise unreadable(data, what, "it is empty" if data is None else f"it has {len(data):,} bytes")
+    key: Any = kind
+    try:
+        return cast(_T, _decoder(key).decode(data))
+    except (ValueError, RecursionError) as problem:
+        raise unreadable(data, what, _reason(problem)) from None
+
+
+def decode_or_none(data: bytes | None, kind: type[_T]) -> _T | None:
+    """As `decode`; None for what is none."""
+    try:
+        return decode(data, kind, "")
+    except ProtocolError:
+        return None
+
+
+def unreadable(data: bytes | None, what: str, reason: str) -> ProtocolError:
+    """The error for bytes that are not `what` they should be."""
+    return ProtocolError(f"{what} cannot be read ({reason}): {(data or b'')[:_SHOWN_BYTES]!r}.")
+
+
+@cache
+def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
+    return msgspec.json.Decoder(kind)
+
+
+def _reason(problem: Exception) -> str:
+    return "it is nested too deep" if isinstance(problem, RecursionError) else str(problem)
