@@ -19,7 +19,7 @@ from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.sync.offset_job import OffsetJob
 
 _EVERY_PARTITION = 20
@@ -51,8 +51,11 @@ class Story:
             make_topics(client, {topic: partitions})
             write(client, topic, numbered(0, 300, partitions=partitions))
 
-    def map(self, partition: TopicPartition, *spans: tuple[int, int, int]) -> None:
-        found = OffsetMap(spans[0][0])
+    def map(self, partition: TopicPartition, *spans: tuple[int, int, int], with_id: bool = False) -> None:
+        """`with_id` says of which topic the offsets are, as writers do."""
+        remote = self.flow.remote_topic(partition.topic)
+        topic_id = self.target.list_topics([remote])[remote].topic_id if with_id else NO_TOPIC_ID
+        found = OffsetMap(spans[0][0], topic_id)
         for span in spans:
             found.append(*span)
         self._numbers += 1

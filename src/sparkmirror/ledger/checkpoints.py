@@ -1,19 +1,40 @@
 """Which checkpoints to write, and which group offsets to commit on the target; pure. Asked by `sync.offset_job`.
 
 Rules of `MirrorCheckpointTask` in connect-mirror 4.3, but for group offsets: there, a group that is not empty on the
-target is overwritten without a look; here only what moves a group forward is ever committed (invariant 7).
+target is overwritten without a look; here only what moves a group forward is committed (invariant 7). The exception is
+a log that is no more: what this mirror wrote for it is taken back (`Renewal`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.translate import Translate
+from sparkmirror.ledger.target_logs import TargetLogs, is_stale, settle_known
+from sparkmirror.ledger.translate import Translate, Translated
 from sparkmirror.model import TopicPartition
 
-Checkpoints = dict[tuple[str, TopicPartition], Checkpoint]
+CheckpointKey = tuple[str, TopicPartition]
+"""A group and a partition of the target."""
+Checkpoints = dict[CheckpointKey, Checkpoint]
 """The last checkpoint of each group and target partition."""
+
+
+class Reached(NamedTuple):
+    """Where a group stands on the source, and its raw translation."""
+
+    source: TopicPartition
+    committed: Committed
+    found: Translated
+
+
+class Renewal(NamedTuple):
+    """A checkpoint of a log that is no more, and what takes its place. `end` is that of the log that is there."""
+
+    before: Checkpoint
+    after: Checkpoint
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,25 +45,96 @@ class GroupWrite:
     offsets: GroupOffsets
 
 
+def translate_groups(committed: Mapping[str, GroupOffsets], translate: Translate) -> dict[CheckpointKey, Reached]:
+    """All that can be translated; by group and target partition."""
+    reached: dict[CheckpointKey, Reached] = {}
+    for group, offsets in committed.items():
+        for partition, here in offsets.items():
+            found = translate(partition, here.offset) if here.offset >= 0 else None
+            if found is not None:
+                reached[group, found.partition] = Reached(partition, here, found)
+    return reached
+
+
+def may_move(key: CheckpointKey, one: Reached, last: Mapping[CheckpointKey, Checkpoint]) -> bool:
+    """Whether the log must be looked at: the checkpoint is to be written, or is stale by the map alone."""
+    before = last.get(key)
+    return (
+        before is None
+        or _is_new(before, one.committed.offset, one.found.offset)
+        or (one.found.exact and one.found.offset < before.downstream)
+    )
+
+
 def plan_checkpoints(
-    committed: Mapping[str, GroupOffsets], last: Mapping[tuple[str, TopicPartition], Checkpoint], translate: Translate
+    reached: Mapping[CheckpointKey, Reached],
+    last: Mapping[CheckpointKey, Checkpoint],
+    logs: TargetLogs,
+    stale: Mapping[CheckpointKey, Renewal],
 ) -> list[Checkpoint]:
     """Checkpoints of what moved: forward on the target, or backward on the source (`checkpointsForGroup`).
 
-    A translation that is merely lower than the last one, because less is known than before, is not written.
+    A translation that is merely lower than the last one, because less is known than before, is not written, nor one of
+    a partition that `logs` do not have. What `stale` has is renewed instead.
     """
     plan: list[Checkpoint] = []
-    for group, offsets in committed.items():
-        for partition, committed_here in offsets.items():
-            offset = committed_here.offset
-            translated = translate(partition, offset) if offset >= 0 else None
-            if translated is None:
-                continue
-            found = Checkpoint(group, translated.partition, offset, translated.offset, committed_here.metadata)
-            before = last.get((group, translated.partition))
-            if before is None or offset < before.upstream or translated.offset > before.downstream:
-                plan.append(found)
+    for key, one in reached.items():
+        found = settle_known(one.found, logs)
+        if found is None or key in stale:
+            continue
+        before = last.get(key)
+        if before is None or _is_new(before, one.committed.offset, found.offset):
+            plan.append(Checkpoint(key[0], found.partition, one.committed.offset, found.offset, one.committed.metadata))
     return plan
+
+
+def _is_new(before: Checkpoint, upstream: int, downstream: int) -> bool:
+    return upstream < before.upstream or downstream > before.downstream
+
+
+def plan_renewals(
+    reached: Mapping[CheckpointKey, Reached],
+    last: Mapping[CheckpointKey, Checkpoint],
+    logs: TargetLogs,
+    translate: Translate,
+    source_of: Callable[[TopicPartition], TopicPartition | None],
+) -> dict[CheckpointKey, Renewal]:
+    """What takes the place of checkpoints whose log is no more, where that is lower; the log's beginning where nothing
+    is known. `source_of` names the source's partition of one that no group has reached."""
+    renewals: dict[CheckpointKey, Renewal] = {}
+    for key, before in last.items():
+        log = logs.get(before.partition)
+        if log is None:
+            continue
+        one = reached.get(key)
+        source = source_of(before.partition) if one is None else one.source
+        again = None if source is None else settle_known(translate(source, before.upstream), logs)
+        if not is_stale(before, again, log):
+            continue
+        found = again if one is None else settle_known(one.found, logs)
+        upstream, note = (before.upstream, before.metadata) if one is None else (one.committed[:2])
+        after = Checkpoint(before.group, before.partition, upstream, 0 if found is None else found.offset, note)
+        if after.downstream < before.downstream:
+            renewals[key] = Renewal(before, after, log.end)
+    return renewals
+
+
+def plan_take_back(
+    renewals: Iterable[Renewal], active: frozenset[str], on_target: Mapping[str, GroupOffsets]
+) -> tuple[list[GroupWrite], list[tuple[Renewal, int]]]:
+    """What to commit: the new place, for groups without members that stand at what this mirror committed for the former
+    log and nobody else has since. And who else stands beyond the log's end."""
+    writes: dict[str, dict[TopicPartition, Committed]] = {}
+    left: list[tuple[Renewal, int]] = []
+    for one in renewals:
+        before, after = one.before, one.after
+        stands = on_target.get(before.group, {}).get(before.partition)
+        if before.group not in active and stands == Committed(before.downstream, before.metadata):
+            place = Committed(after.downstream, after.metadata)
+            writes.setdefault(before.group, {})[before.partition] = place
+        elif stands is not None and stands.offset > one.end:
+            left.append((one, stands.offset))
+    return [GroupWrite(group, offsets) for group, offsets in writes.items()], left
 
 
 def plan_group_writes(

@@ -9,10 +9,11 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.offset_map import SEGMENTS_MAX, Chunk, OffsetMap, Segment
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 
 CHUNK_SEGMENTS_MAX: Final = 256
 CHUNKS_MAX: Final = 16
@@ -54,7 +55,7 @@ def decode_key(key: bytes | None) -> tuple[str, TopicPartition, ChunkName] | Non
 
 def encode_chunk(chunk: Chunk) -> bytes:
     """A version byte and variable-length integers, each as the difference to what was to be expected: some 4 bytes a
-    segment."""
+    segment. The 16 bytes of the target's topic id follow where it is known."""
     out = bytearray([_VERSION])
     _put(out, len(chunk.segments))
     first = delta = 0
@@ -65,13 +66,14 @@ def encode_chunk(chunk: Chunk) -> bytes:
         first, delta = segment.first, segment.delta
     _put(out, _fold_sign(chunk.end_source - first))
     _put(out, _fold_sign(chunk.end_target - first - delta))
-    return bytes(out)
+    return bytes(out) + (b"" if chunk.topic_id == NO_TOPIC_ID else chunk.topic_id.bytes)
 
 
 def decode_chunk(value: bytes) -> Chunk:
     """The chunk; raises ProtocolError for bytes that are none."""
     try:
-        numbers = _numbers(value)
+        data = iter(value)
+        numbers = _numbers(data)
         if next(numbers) != _VERSION:
             raise ValueError
         first = delta = 0
@@ -82,7 +84,8 @@ def decode_chunk(value: bytes) -> Chunk:
             delta += _unfold_sign(next(numbers))
             segments.append(Segment(first, first + delta + _unfold_sign(next(numbers)), delta, bool(head & 1)))
         end_source = first + _unfold_sign(next(numbers))
-        chunk = Chunk(tuple(segments), end_source, first + delta + _unfold_sign(next(numbers)))
+        end_target = first + delta + _unfold_sign(next(numbers))
+        chunk = Chunk(tuple(segments), end_source, end_target, _topic_id(bytes(data)))
     except (ValueError, StopIteration):
         raise ProtocolError(f"A piece of an offset map cannot be read: {value[:40]!r}.") from None
     if not chunk.segments:
@@ -167,6 +170,11 @@ def _fold(chunks: dict[ChunkName, Chunk]) -> OffsetMap:
     for name in names:
         whole.extend(chunks[name])
     return whole
+
+
+def _topic_id(rest: bytes) -> UUID:
+    """Raises ValueError for a part of one."""
+    return UUID(bytes=rest[:16]) if rest else NO_TOPIC_ID
 
 
 def _fold_sign(number: int) -> int:

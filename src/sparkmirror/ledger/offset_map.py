@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple
+from uuid import UUID
+
+from sparkmirror.model import NO_TOPIC_ID
 
 SEGMENTS_MAX: Final = 8192
 """Of one partition. Beyond it the older half becomes coarser, two segments at a time."""
@@ -42,20 +45,25 @@ class Translation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a map as it is stored: segments, and how far they reach on either side."""
+    """A piece of a map as it is stored: segments, how far they reach on either side, and the target's topic."""
 
     segments: tuple[Segment, ...]
     end_source: int
     end_target: int
+    topic_id: UUID = NO_TOPIC_ID
 
 
 class OffsetMap:
-    """One partition's map from the offset `begin` on, `begin` being where its first writer started."""
+    """One partition's map from the offset `begin` on, `begin` being where its first writer started.
 
-    def __init__(self, begin: int) -> None:
+    `topic_id` is the target's topic whose offsets these are; NO_TOPIC_ID where nobody knows.
+    """
+
+    def __init__(self, begin: int, topic_id: UUID = NO_TOPIC_ID) -> None:
         self.segments: list[Segment] = []
         self.end_source = begin
         self.end_target = -1
+        self.topic_id = topic_id
 
     # Building.
 
@@ -83,8 +91,15 @@ class OffsetMap:
         self.end_source = max(self.end_source, offset)
 
     def extend(self, chunk: Chunk) -> None:
-        """A later chunk follows. If something is missing in between, that translates to its beginning."""
+        """A later chunk follows. If something is missing in between, that translates to its beginning.
+
+        One of another topic is the beginning of another log: what is known of the former one is forgotten.
+        """
         head = chunk.segments[0]
+        if chunk.topic_id != NO_TOPIC_ID:
+            if self.topic_id not in (NO_TOPIC_ID, chunk.topic_id):
+                self._forget(head.first)
+            self.topic_id = chunk.topic_id
         reached = self.end_source
         self._cut_back(head.first, head.target)
         if self.segments and reached < head.first:
@@ -94,7 +109,12 @@ class OffsetMap:
         self._reach(chunk.end_source, chunk.end_target)
 
     def as_chunk(self) -> Chunk:
-        return Chunk(tuple(self.segments), self.end_source, self.end_target)
+        return Chunk(tuple(self.segments), self.end_source, self.end_target, self.topic_id)
+
+    def _forget(self, begin: int) -> None:
+        self.segments.clear()
+        self.end_source = begin
+        self.end_target = -1
 
     def _add(self, segment: Segment) -> None:
         """Uncertain segments in a row are one: where the second begins on the target is not known."""

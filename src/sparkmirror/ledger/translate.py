@@ -4,21 +4,28 @@ the opposite flow; pure. Asked by `ledger.checkpoints` and the CLI.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from sparkmirror.ledger.map_records import MapView
-from sparkmirror.ledger.offset_map import Translation
+from sparkmirror.ledger.offset_map import OffsetMap, Translation
 from sparkmirror.ledger.sync_store import NOT_COVERED, OffsetSyncStore
-from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, FlowName, TopicPartition
 from sparkmirror.policy.naming import ReplicationPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """Where a group goes on: the target's partition and offset, and whether that is exact."""
+    """Where a group goes on: the target's partition and offset, and whether that is exact.
+
+    `topic_id` is the target's topic that the map is of, NO_TOPIC_ID where it does not say. `cut` says that the log is
+    another one, or shorter, than the map has it (`ledger.target_logs`).
+    """
 
     partition: TopicPartition
     offset: int
     exact: bool
+    topic_id: UUID = NO_TOPIC_ID
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +39,23 @@ class Translator:
     opposite: MapView | None = None
 
     def translate(self, partition: TopicPartition, offset: int) -> Translated | None:
-        """None where nothing is known. The answer never lies beyond the truth (invariant 7)."""
+        """None where nothing is known. The answer never lies beyond the truth (invariant 7), as long as the target has
+        the log that the map is of: `ledger.target_logs` settles that."""
         home = self._home(partition)
         if home is not None:
             return self._answer(home, self._back(home, offset))
         remote = TopicPartition(self.policy.format_remote_topic(self.flow.source, partition.topic), partition.partition)
-        return self._answer(remote, self._forth(partition, offset))
-
-    def _forth(self, partition: TopicPartition, offset: int) -> Translation | None:
         found = self.maps.map_of(partition)
+        return self._answer(
+            remote, self._forth(found, partition, offset), NO_TOPIC_ID if found is None else found.topic_id
+        )
+
+    def remote(self, partition: TopicPartition) -> TopicPartition:
+        """The target's partition that offsets of `partition` translate to."""
+        topic = self.policy.format_remote_topic(self.flow.source, partition.topic)
+        return self._home(partition) or TopicPartition(topic, partition.partition)
+
+    def _forth(self, found: OffsetMap | None, partition: TopicPartition, offset: int) -> Translation | None:
         if found is not None and (translated := found.translate(offset)) is not None:
             return translated
         synced = self.syncs.translate(partition, offset)
@@ -63,8 +78,10 @@ class Translator:
         return None if found is None else found.translate_back(offset)
 
     @staticmethod
-    def _answer(partition: TopicPartition, found: Translation | None) -> Translated | None:
-        return None if found is None else Translated(partition, found.offset, found.exact)
+    def _answer(
+        partition: TopicPartition, found: Translation | None, topic_id: UUID = NO_TOPIC_ID
+    ) -> Translated | None:
+        return None if found is None else Translated(partition, found.offset, found.exact, topic_id)
 
 
 Translate = Callable[[TopicPartition, int], Translated | None]

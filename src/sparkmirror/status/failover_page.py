@@ -59,10 +59,8 @@ def _count(repeats: int | None) -> str:
 
 
 def _differences(found: Readiness) -> list[str]:
-    if not found.source_answers:
-        return []
     if not found.differences:
-        return ["topics, settings and ACLs are in step"]
+        return ["topics, settings and ACLs are in step"] if found.source_answers else []
     return [
         "not in step yet:",
         *(f"  {sentence}" for sentence in found.differences[:_SHOWN_MAX]),

@@ -12,6 +12,8 @@ from typing import Any
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.ledger.map_records import MapView
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.ledger.target_logs import TargetLogs, is_former
 from sparkmirror.model import TopicPartition
 
 
@@ -68,19 +70,33 @@ def plan_divergence(
 
 
 def plan_home(
-    committed: Mapping[str, GroupOffsets], home: Mapping[TopicPartition, TopicPartition], maps: MapView
+    committed: Mapping[str, GroupOffsets],
+    home: Mapping[TopicPartition, TopicPartition],
+    maps: MapView,
+    logs: TargetLogs,
+    source_ends: Mapping[TopicPartition, int],
 ) -> tuple[HomePlace, ...]:
-    """`committed` on the target; `home` names the source partition of each remote one."""
+    """`committed` on the target, whose `logs` these are; `home` names the source partition of each remote one.
+
+    A map of a former log of the target tells nothing, and no place lies beyond the end of the source's log.
+    """
     places: list[HomePlace] = []
     for group, offsets in sorted(committed.items()):
         for remote, at in sorted(offsets.items()):
             if remote not in home:
                 continue
-            found = maps.map_of(home[remote])
+            found = _current(maps, home[remote], remote, logs)
             back = None if found is None else found.translate_back(at.offset)
-            offset, exact = (None, False) if back is None else (back.offset, back.exact)
+            end = source_ends.get(home[remote])
+            offset, exact = (None, False) if back is None or end is None else (min(back.offset, end), back.exact)
             places.append(HomePlace(group, remote, at.offset, home[remote], offset, exact, at.metadata))
     return tuple(places)
+
+
+def _current(maps: MapView, source: TopicPartition, remote: TopicPartition, logs: TargetLogs) -> OffsetMap | None:
+    """The map, if it is of the log that the target has now."""
+    found, log = maps.map_of(source), logs.get(remote)
+    return None if found is None or log is None or is_former(found.topic_id, log) else found
 
 
 def plan_home_moves(
@@ -111,13 +127,18 @@ def plan_interleaved(
 
 
 def plan_reverse_start(
-    home: Mapping[TopicPartition, TopicPartition], maps: MapView, names_stay: bool
+    home: Mapping[TopicPartition, TopicPartition], maps: MapView, logs: TargetLogs, names_stay: bool
 ) -> dict[TopicPartition, int]:
     """Positions of the reverse flow behind all that came from the old primary, so that nothing is copied back to it.
 
-    Only where topics keep their names; names with an alias in front say themselves where a topic came from.
+    Only where topics keep their names; names with an alias in front say themselves where a topic came from. A log that
+    was made again is mirrored from its beginning, one that was cut from its end on.
     """
     if not names_stay:
         return {}
-    found = ((remote, maps.map_of(where)) for remote, where in home.items())
-    return {remote: one.end_target for remote, one in found if one is not None and one.end_target >= 0}
+    found = ((remote, _current(maps, where, remote, logs)) for remote, where in home.items())
+    return {
+        remote: min(one.end_target, logs[remote].end)
+        for remote, one in found
+        if one is not None and one.end_target >= 0
+    }

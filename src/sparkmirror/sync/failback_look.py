@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkmirror.config.flows import FlowConfig
+from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import GroupOffsets
@@ -24,7 +25,7 @@ from sparkmirror.sync.failback import (
     plan_reverse_start,
 )
 from sparkmirror.sync.failover_look import read_groups
-from sparkmirror.sync.offset_state import OffsetState
+from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 from sparkmirror.sync.sides import ledger_offsets, mirrored_partitions
 
 
@@ -52,7 +53,8 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     """Raises ClusterError if either cluster does not answer."""
     partitions = mirrored_partitions(flow, source)
     positions = ledger_offsets(flow)
-    divergence = plan_divergence(positions, source.earliest_offsets(partitions), source.latest_offsets(partitions))
+    source_ends = source.latest_offsets(partitions)
+    divergence = plan_divergence(positions, source.earliest_offsets(partitions), source_ends)
     home = {TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in partitions}
     listed = {name: group for name, group in list_groups(target).items() if group.is_consumer}
     groups = [name for name in listed if flow.offsets.groups.accepts(name)]
@@ -60,8 +62,14 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     names_stay = all(remote.topic == where.topic for remote, where in home.items())
     with OffsetState(flow, source, target) as state:
         state.follow()
-        places = plan_home(read_groups(target, groups), home, state.maps)
-        starts = plan_reverse_start(home, state.maps, names_stay)
+        logs = read_target_logs(target, home)
+        if names_stay and (unknown := sorted(home.keys() - logs.keys())):
+            raise ClusterError(
+                f"{flow.name}: {target.alias} does not say where {unknown[0]} ends ({len(unknown)} partitions in all).",
+                "The reverse flow must begin behind what was mirrored: run it again when all leaders answer.",
+            )
+        places = plan_home(read_groups(target, groups), home, state.maps, logs, source_ends)
+        starts = plan_reverse_start(home, state.maps, logs, names_stay)
         interleaved = plan_interleaved(home, state.maps, names_stay)
     moves = plan_home_moves(places, read_groups(source, groups), active)
     return WayBack(divergence, places, moves, starts, interleaved, names_stay)

@@ -12,6 +12,7 @@ from typing import Any
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint
+from sparkmirror.ledger.target_logs import TargetLogs, downstream_now, settle_known
 from sparkmirror.ledger.translate import Translate, Translated
 from sparkmirror.model import FlowName, TopicPartition
 
@@ -49,7 +50,8 @@ class Resume:
 class GroupPlace:
     """One partition of a group.
 
-    `committed` is its place on the source, None if the source does not answer. `stands` is its place on the target now.
+    `committed` is its place on the source, None if the source does not answer. `stands` is its place on the target now,
+    which may lie beyond the end of a log that was made again: then it counts for nothing, and a person must set it.
     `planned` is where it goes on after a last translation, `lost` where it does if the source is gone at this moment.
     None where nothing is known: `auto.offset.reset` would decide.
     """
@@ -176,10 +178,12 @@ def plan_places(
     maps: MapView,
     translate: Translate,
     remote: Mapping[TopicPartition, TopicPartition],
+    logs: TargetLogs,
 ) -> tuple[GroupPlace, ...]:
     """Each group's place on the source, `committed`, with what it would become; `remote` names the target's partitions.
 
-    Partitions that are not in `remote` are neither mirrored nor on the way home, and are left out.
+    Partitions that are not in `remote` are neither mirrored nor on the way home, and are left out. Nothing is planned
+    beyond the end of a log, nor where `logs` do not have it.
     """
     places: list[GroupPlace] = []
     for group, offsets in sorted(committed.items()):
@@ -189,10 +193,14 @@ def plan_places(
             there = remote[partition]
             stands = _offset(on_target.get(group, {}).get(there))
             is_free = group not in active_on_target
-            translated = translate(partition, at.offset)
-            checkpoint = checkpoints.get((group, there))
-            latest = [stands, translated.offset if translated is not None and is_free else None]
-            known = [stands, checkpoint.downstream if checkpoint is not None and is_free else None]
+            translated = settle_known(translate(partition, at.offset), logs)
+            known_place = None
+            if (checkpoint := checkpoints.get((group, there))) is not None and is_free:
+                again = settle_known(translate(partition, checkpoint.upstream), logs)
+                known_place = downstream_now(checkpoint, again, logs)
+            within = _within(stands, logs, there)
+            latest = [within, translated.offset if translated is not None and is_free else None]
+            known = [within, known_place]
             places.append(
                 GroupPlace(
                     group,
@@ -213,6 +221,8 @@ def plan_places_without_source(
     on_target: Mapping[str, GroupOffsets],
     active_on_target: frozenset[str],
     upstream: Mapping[TopicPartition, TopicPartition],
+    translate: Translate,
+    logs: TargetLogs,
 ) -> tuple[GroupPlace, ...]:
     """By the checkpoints alone; what a group read after its last checkpoint is not known.
 
@@ -221,7 +231,9 @@ def plan_places_without_source(
     places: list[GroupPlace] = []
     for (group, there), checkpoint in sorted(checkpoints.items(), key=lambda item: item[0]):
         stands = _offset(on_target.get(group, {}).get(there))
-        known = [stands, checkpoint.downstream if group not in active_on_target else None]
+        again = settle_known(translate(upstream[there], checkpoint.upstream), logs) if there in upstream else None
+        place = downstream_now(checkpoint, again, logs) if group not in active_on_target else None
+        known = [_within(stands, logs, there), place]
         resume = (
             Resume(max(offset for offset in known if offset is not None), None)
             if any(offset is not None for offset in known)
@@ -247,6 +259,22 @@ def _resume(
     # On the way home the map is another's; what is exact comes once.
     is_exact = truth is not None and truth.exact and max(known) >= truth.offset
     return Resume(max(known), 0 if is_exact else None, is_exact)
+
+
+def _within(stands: int | None, logs: TargetLogs, where: TopicPartition) -> int | None:
+    """Where a group stands, unless that lies beyond the end of the log."""
+    beyond = stands is not None and where in logs and stands > logs[where].end
+    return None if beyond else stands
+
+
+def name_beyond(places: Sequence[GroupPlace], logs: TargetLogs) -> tuple[str, ...]:
+    """Groups that stand beyond the end of a log, which a failover leaves where they are."""
+    return tuple(
+        f"group {one.group} stands at {one.stands} of {one.remote}, whose log ends at {logs[one.remote].end}: "
+        "set it by `sparkmirror offsets reset`"
+        for one in places
+        if one.stands is not None and _within(one.stands, logs, one.remote) is None
+    )
 
 
 def _offset(committed: Committed | None) -> int | None:

@@ -13,9 +13,16 @@ from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
 from sparkmirror.kafka.groups import GroupOffsetsClient, list_groups
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.sync.failover import Behind, Readiness, plan_behind, plan_places, plan_places_without_source
+from sparkmirror.sync.failover import (
+    Behind,
+    Readiness,
+    name_beyond,
+    plan_behind,
+    plan_places,
+    plan_places_without_source,
+)
 from sparkmirror.sync.flow import plan_flow
-from sparkmirror.sync.offset_state import OffsetState
+from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 from sparkmirror.sync.sides import Sides, ledger_offsets, mirrored_partitions
 
 _AGES_SECONDS_MAX = 10.0
@@ -38,10 +45,14 @@ def look(flow: FlowConfig, sides: Sides, *, differences: bool = True) -> Readine
         partitions = mirrored_partitions(flow, sides.source)
         remote = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
         remote |= _homeward(flow, sides.source)
+        logs = read_target_logs(
+            sides.target, {remote[where] for at in committed.values() for where in at if where in remote}
+        )
         places = plan_places(
             committed, state.checkpoints, read_groups(sides.target, groups), active,
-            state.maps, state.translator.translate, remote,
+            state.maps, state.translator.translate, remote, logs,
         )  # fmt: skip
+        beyond = name_beyond(places, logs)
         return Readiness(
             flow.name,
             True,
@@ -49,7 +60,7 @@ def look(flow: FlowConfig, sides: Sides, *, differences: bool = True) -> Readine
             places,
             frozenset(name for name, group in groups.items() if group.is_active),
             active,
-            _differences(flow) if differences else (),
+            beyond + (_differences(flow) if differences else ()),
         )
 
 
@@ -83,8 +94,11 @@ def _by_target_alone(flow: FlowConfig, target: Admin, state: OffsetState, active
         TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in ledger_offsets(flow)
     }
     on_target = read_groups(target, {group for group, _ in checkpoints})
-    places = plan_places_without_source(checkpoints, on_target, active, upstream)
-    return Readiness(flow.name, False, (), places, frozenset(), active, (), _heard_seconds(flow))
+    logs = read_target_logs(target, {where for _, where in checkpoints})
+    translate = state.translator.translate
+    places = plan_places_without_source(checkpoints, on_target, active, upstream, translate, logs)
+    beyond = name_beyond(places, logs)
+    return Readiness(flow.name, False, (), places, frozenset(), active, beyond, _heard_seconds(flow))
 
 
 def _wanted(flow: FlowConfig, listed: Mapping[str, GroupListing]) -> dict[str, GroupListing]:

@@ -4,7 +4,7 @@ Applied by `sync.steps`, from `cli.failover`, `cli.failback` and `cli.migrate`.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sparkmirror.config.flows import FlowConfig
@@ -131,13 +131,15 @@ class MoveGroups:
         moves = self._moves()
         before = self._read(moves)
         return {
+            "ids": self._topic_ids({where.topic for offsets in moves.values() for where in offsets}),
             "groups": {
                 group: [note_move(where, before[group].get(where), after) for where, after in sorted(offsets.items())]
                 for group, offsets in moves.items()
-            }
+            },
         }
 
     def apply(self, note: Note) -> str:
+        self._refuse_other_topics(note)
         now = self._read(note["groups"])
         count = 0
         for group, moves in note["groups"].items():
@@ -151,10 +153,13 @@ class MoveGroups:
         return f"{len(note['groups'])} groups stand on {self._cluster.alias} where they go on ({count} partitions)"
 
     def undo(self, note: Note) -> str:
-        """Only where nobody has moved on since."""
+        """Only where nobody has moved on since, and the topics are what they were."""
         now = self._read(note["groups"])
+        others_now = self._other_topics(note)
         undone = left = 0
-        for group, moves in note["groups"].items():
+        for group, noted in note["groups"].items():
+            moves = [one for one in noted if one["topic"] not in others_now]
+            left += len(noted) - len(moves)
             stands = {_where(one): _offset(now[group].get(_where(one))) for one in moves}
             mine = [one for one in moves if stands[_where(one)] == one["after"]]
             back = {
@@ -165,8 +170,24 @@ class MoveGroups:
             delete_group_offsets(self._cluster, group, [_where(one) for one in mine if one["before"] is None])
             others = sum(stands[_where(one)] not in (one["before"], one["after"]) for one in moves)
             undone, left = undone + len(moves) - others, left + others
-        also = f"; {left} were left, their groups have moved on" if left else ""
+        also = f"; {left} were left, their groups or topics have moved on" if left else ""
         return f"{undone} offsets on {self._cluster.alias} are as before{also}"
+
+    def _topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        return {name: str(topic.topic_id) for name, topic in self._cluster.list_topics(names).items()}
+
+    def _refuse_other_topics(self, note: Note) -> None:
+        """Offsets that were noted for a topic mean nothing in another one of its name. Raises SparkMirrorError."""
+        if others := self._other_topics(note):
+            raise SparkMirrorError(
+                f"Topic {others[0]} on {self._cluster.alias} is not there, or was made again since this step began "
+                f"({len(others)} topics in all): the offsets that it noted mean nothing there.",
+                "Begin again with --forget.",
+            )
+
+    def _other_topics(self, note: Note) -> list[str]:
+        there = self._topic_ids(note["ids"])
+        return sorted(name for name, topic_id in note["ids"].items() if there.get(name) != topic_id)
 
     def _read(self, groups: Mapping[str, Any]) -> Mapping[str, GroupOffsets]:
         found, failed = self._client.committed(groups)

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
 from sparkmirror.kafka.groups import list_groups
+from sparkmirror.ledger.target_logs import TargetLogs
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.filters import compile_names
 from sparkmirror.status.groups_page import GroupLine, GroupPlace
 from sparkmirror.sync.failover_look import read_groups
 from sparkmirror.sync.group_sync import followed_offsets
-from sparkmirror.sync.offset_state import OffsetState
+from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 from sparkmirror.sync.sides import Sides, open_sides
 
 _NOBODY = GroupListing("")
@@ -31,7 +31,7 @@ def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
         if sides.source is None:
             names = {group for group, _ in state.checkpoints if compiled.fullmatch(group)}
             seen = _Seen(flow, state, {}, on_target, {}, read_groups(sides.target, names))
-            ends = _Ends({}, sides.target.latest_offsets(where for _, where in state.checkpoints))
+            ends = _Ends({}, read_target_logs(sides.target, {where for _, where in state.checkpoints}))
             return [_lost_line(seen, ends, name) for name in sorted(names)]
         on_source = {name: group for name, group in list_groups(sides.source).items() if compiled.fullmatch(name)}
         wanted = [name for name, group in on_source.items() if _why_not(flow, group) == ""]
@@ -54,27 +54,20 @@ class _Seen:
 
     def remote(self, where: TopicPartition) -> TopicPartition:
         """As `ledger.translate` names it: what came from the target is its own topic there."""
-        policy = self.flow.policy
-        upstream = policy.upstream_topic(where.topic)
-        if upstream is not None and policy.topic_source(where.topic) == self.flow.name.target:
-            return TopicPartition(upstream, where.partition)
-        return TopicPartition(self.flow.remote_topic(where.topic), where.partition)
+        return self.state.translator.remote(where)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
     source: Mapping[TopicPartition, int]
-    target: Mapping[TopicPartition, int]
+    target: TargetLogs
 
 
 def _read_ends(seen: _Seen, sides: Sides) -> _Ends:
     here = {where for offsets in seen.committed.values() for where in offsets}
     there = {seen.remote(where) for where in here}
-    return _Ends(_latest(sides.source, here), _latest(sides.target, there))
-
-
-def _latest(admin: Admin | None, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-    return {} if admin is None else admin.latest_offsets(partitions)
+    source_ends = {} if sides.source is None else sides.source.latest_offsets(here)
+    return _Ends(source_ends, read_target_logs(sides.target, there))
 
 
 def _line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
@@ -88,7 +81,7 @@ def _line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
 
 def _place(seen: _Seen, ends: _Ends, name: str, where: TopicPartition, offset: int) -> GroupPlace:
     remote = seen.remote(where)
-    found = seen.state.translator.translate(where, offset) if offset >= 0 else None
+    found = seen.state.settled(where, offset, ends.target) if offset >= 0 else None
     there = seen.target_committed.get(name, {}).get(remote)
     return GroupPlace(
         where,
@@ -99,19 +92,26 @@ def _place(seen: _Seen, ends: _Ends, name: str, where: TopicPartition, offset: i
         found is not None and found.exact,
         seen.state.checkpoint_times_ms.get((name, remote)),
         None if there is None else there.offset,
-        ends.target.get(remote),
+        _end(ends.target, remote),
     )
+
+
+def _end(logs: TargetLogs, where: TopicPartition) -> int | None:
+    return logs[where].end if where in logs else None
 
 
 def _lost_line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
     """Of a group whose cluster does not answer."""
     mine = sorted(where for group, where in seen.state.checkpoints if group == name)
-    places = tuple(_lost_place(seen, ends, name, where) for where in mine)
+    sources = seen.state.sources()
+    places = tuple(_lost_place(seen, ends, name, where, sources) for where in mine)
     note = f"{seen.flow.name.source} does not answer: as the last checkpoints say"
     return GroupLine(name, "", seen.on_target.get(name, _NOBODY).state, places, (note,))
 
 
-def _lost_place(seen: _Seen, ends: _Ends, name: str, remote: TopicPartition) -> GroupPlace:
+def _lost_place(
+    seen: _Seen, ends: _Ends, name: str, remote: TopicPartition, sources: Mapping[TopicPartition, TopicPartition]
+) -> GroupPlace:
     checkpoint = seen.state.checkpoints[name, remote]
     there = seen.target_committed.get(name, {}).get(remote)
     return GroupPlace(
@@ -119,11 +119,11 @@ def _lost_place(seen: _Seen, ends: _Ends, name: str, remote: TopicPartition) -> 
         remote,
         checkpoint.upstream,
         None,
-        checkpoint.downstream,
+        seen.state.now(checkpoint, sources, ends.target),
         False,
         seen.state.checkpoint_times_ms.get((name, remote)),
         None if there is None else there.offset,
-        ends.target.get(remote),
+        _end(ends.target, remote),
     )
 
 
@@ -141,6 +141,9 @@ def _notes(seen: _Seen, there: GroupListing, places: tuple[GroupPlace, ...]) -> 
         yield "it has committed no offsets of mirrored topics"
     if unknown := sum(place.translated is None for place in places):
         yield f"{unknown} cannot be translated: below what was mirrored, or not mirrored yet"
+    for place in places:
+        if place.on_target is not None and place.target_end is not None and place.on_target > place.target_end:
+            yield f"it stands at {place.on_target} of {place.remote}, whose log ends at {place.target_end}"
     if not settings.emit_checkpoints:
         yield "emit.checkpoints.enabled=false"
     elif not settings.sync_groups:

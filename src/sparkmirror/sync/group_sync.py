@@ -6,8 +6,10 @@ Called by `sync.offset_job`. What to write is decided in `ledger.checkpoints`; h
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
@@ -15,15 +17,29 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.commit_log import CommitLog
 from sparkmirror.kafka.group_answers import GroupOffsets
 from sparkmirror.kafka.groups import GroupIsActive, GroupOffsetsClient, list_groups
-from sparkmirror.ledger.checkpoints import Checkpoints, plan_checkpoints, plan_group_writes
+from sparkmirror.ledger.checkpoints import (
+    CheckpointKey,
+    Checkpoints,
+    GroupWrite,
+    Reached,
+    Renewal,
+    may_move,
+    plan_checkpoints,
+    plan_group_writes,
+    plan_renewals,
+    plan_take_back,
+    translate_groups,
+)
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.translate import Translator
+from sparkmirror.ledger.target_logs import TargetLogs, is_former
 from sparkmirror.model import TopicPartition
+from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_SECONDS = 30.0
-"""A group that stands where it should is looked at again after this time: somebody may have reset it."""
+"""A group that stands where it should is looked at again after this time, since somebody may have reset it; and the
+logs of all checkpoints, since a topic may have been made again."""
 
 
 def followed_offsets(flow: FlowConfig, offsets: GroupOffsets) -> GroupOffsets:
@@ -51,6 +67,13 @@ class GroupCounts:
     restored: int = 0
 
 
+class RoundPlan(NamedTuple):
+    """Of one round: checkpoints of what moved, and those whose log is no more."""
+
+    checkpoints: list[Checkpoint]
+    renewals: list[Renewal]
+
+
 class GroupRound:
     """The groups of one flow. The admins and checkpoints belong to the caller."""
 
@@ -63,6 +86,7 @@ class GroupRound:
         self._commits = CommitLog(target)
         self._checkpoints = checkpoints
         self._settled: dict[str, float] = {}
+        self._looks_at = 0.0
         self._told: set[str] = set()
         self.groups: list[str] = []
         self.counts = GroupCounts()
@@ -73,34 +97,119 @@ class GroupRound:
         found = list_groups(self._source).values()
         self.groups = sorted(group.name for group in found if group.is_consumer and accepts(group.name))
 
-    def checkpoint(self, translator: Translator) -> list[Checkpoint]:
-        """What to write to the checkpoints topic now; remembered as written. Raises ClusterError."""
+    def plan(self, state: OffsetState) -> RoundPlan:
+        """What to write to the checkpoints topic now. Raises ClusterError."""
         committed, failed = self._source_groups.committed(self.groups)
         self._tell(failed)
         wanted = {group: followed_offsets(self._flow, offsets) for group, offsets in committed.items()}
-        plan = plan_checkpoints(wanted, self._checkpoints, translator.translate)
-        for checkpoint in plan:
+        reached = translate_groups(wanted, state.translator.translate)
+        logs = read_target_logs(self._target, self._to_look_at(reached))
+        sources = cache(state.sources)
+        renewals = (
+            plan_renewals(reached, self._checkpoints, logs, state.translator.translate, lambda at: sources().get(at))
+            if logs
+            else {}
+        )
+        return RoundPlan(plan_checkpoints(reached, self._checkpoints, logs, renewals), list(renewals.values()))
+
+    def _to_look_at(self, reached: Mapping[CheckpointKey, Reached]) -> set[TopicPartition]:
+        """Target partitions of what may have to be written; now and then those of all checkpoints."""
+        moving = {key[1] for key, one in reached.items() if may_move(key, one, self._checkpoints)}
+        if time.monotonic() < self._looks_at:
+            return moving
+        self._looks_at = time.monotonic() + _LOOK_AGAIN_SECONDS
+        return moving | {partition for _, partition in self._checkpoints}
+
+    def remember(self, written: Iterable[Checkpoint]) -> None:
+        """These checkpoints are the last of their groups."""
+        for checkpoint in written:
             self._checkpoints[checkpoint.group, checkpoint.partition] = checkpoint
             self._settled.pop(checkpoint.group, None)
-        self.counts.checkpoints += len(plan)
-        return plan
+            self.counts.checkpoints += 1
 
-    def commit(self) -> None:
+    def take_back(self, renewals: Sequence[Renewal]) -> list[Checkpoint]:
+        """Moves idle groups from what this mirror committed for a log that is no more; the checkpoints to write then.
+
+        What a group or another tool committed is left and named. A group that cannot be read or moved now keeps its
+        checkpoint, by which its commit is known as ours: the next round tries again. Raises ClusterError.
+        """
+        if not (renewals and self._flow.offsets.sync_groups):
+            return [one.after for one in renewals]
+        before = self._commits.ends()
+        active = self._active()
+        on_target, failed = self._target_groups.committed({one.before.group for one in renewals})
+        self._tell(failed)
+        writes, left = plan_take_back(renewals, active, on_target)
+        self._name(left)
+        written = {write.group: write.offsets for write in writes if self._write(write.group, write.offsets)}
+        if written:
+            self._restore(self._commits.overtaken(before, written))
+        unsettled = failed.keys() | ({write.group for write in writes} - written.keys())
+        if unsettled:
+            self._looks_at = 0.0
+        return [one.after for one in renewals if one.before.group not in unsettled]
+
+    def commit(self, state: OffsetState) -> None:
         """Moves groups without members on the target forward to their checkpoints. Raises ClusterError."""
         wanted = self._due()
         if not wanted:
             return
         before = self._commits.ends()
-        active = frozenset(group.name for group in list_groups(self._target).values() if group.is_active)
+        active = self._active()
         on_target, failed = self._target_groups.committed(wanted.keys() - active)
         self._tell(failed)
-        writes = {write.group: write.offsets for write in plan_group_writes(wanted, active, on_target)}
+        forward = plan_group_writes(wanted, active, on_target)
+        logs = read_target_logs(self._target, {where for write in forward for where in write.offsets})
+        sources = state.sources() if forward else {}
+        writes = {
+            group: offsets
+            for group, offsets in ((one.group, self._sound(one, state, sources, logs)) for one in forward)
+            if offsets
+        }
         now = time.monotonic()
         self._settled.update(dict.fromkeys(on_target.keys() - writes.keys(), now))
         written = {group: offsets for group, offsets in writes.items() if self._write(group, offsets)}
         self._settled.update(dict.fromkeys(written, now))
         if written:
             self._restore(self._commits.overtaken(before, written))
+            self._doubt(written, logs)
+
+    def _active(self) -> frozenset[str]:
+        return frozenset(group.name for group in list_groups(self._target).values() if group.is_active)
+
+    def _sound(
+        self,
+        write: GroupWrite,
+        state: OffsetState,
+        sources: Mapping[TopicPartition, TopicPartition],
+        logs: TargetLogs,
+    ) -> GroupOffsets:
+        """What of it holds in the logs that are there now. Of a log of which nothing is known nothing is committed."""
+        return {
+            where: committed
+            for where, committed in write.offsets.items()
+            if state.now(self._checkpoints[write.group, where], sources, logs) == committed.offset
+        }
+
+    def _doubt(self, written: Mapping[str, GroupOffsets], logs: TargetLogs) -> None:
+        """A commit names a topic, not its id: where the topic is another one by now, all is looked at again at once."""
+        topics = {where.topic for offsets in written.values() for where in offsets}
+        there = self._target.list_topics(topics)
+        for group, offsets in written.items():
+            if any(
+                where.topic not in there or is_former(there[where.topic].topic_id, logs[where]) for where in offsets
+            ):
+                self._settled.pop(group, None)
+                self._looks_at = 0.0
+
+    def _name(self, left: Iterable[tuple[Renewal, int]]) -> None:
+        for one, stands in left:
+            words = (
+                f"group {one.before.group} stands at {stands} of {one.before.partition} on {self._target.alias}, whose "
+                f"log was made again and ends at {one.end}. It is left: the group has members, or somebody else "
+                "committed that. `sparkmirror offsets reset` sets it"
+            )
+            self._tell({words: SparkMirrorError(words + ".")})
 
     def _due(self) -> dict[str, dict[TopicPartition, Checkpoint]]:
         before = time.monotonic() - _LOOK_AGAIN_SECONDS

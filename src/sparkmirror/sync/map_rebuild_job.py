@@ -3,6 +3,7 @@
 For what no running mirror remembers (`sync.map_keeper`). What the map still has is left as it is.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, enc
 from sparkmirror.ledger.mirror_records import OffsetSync
 from sparkmirror.ledger.mirror_topics import mirror_topics
 from sparkmirror.ledger.offset_map import SEGMENTS_MAX, OffsetMap
+from sparkmirror.ledger.target_logs import is_former
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.sync.offset_state import OffsetState
-from sparkmirror.sync.sides import ledger_offsets, mirrored_partitions
+from sparkmirror.sync.offset_state import OffsetState, read_target_logs
+from sparkmirror.sync.sides import ledger_gaps, ledger_offsets, mirrored_partitions
+
+log = logging.getLogger(__name__)
 
 _READ_SECONDS_MAX = 600.0
 _TOLD_EVERY = 1000
@@ -61,7 +65,7 @@ def rebuild(
     ):
         state.follow()
         partitions = [where for where in mirrored_partitions(flow, source) if wanted(where.topic)]
-        syncs, positions = _read_syncs(flow, source, target), ledger_offsets(flow)
+        syncs, positions = _read_syncs(flow, source, target, _cut_at_ms(flow)), ledger_offsets(flow)
         for where in partitions:
             if where in positions:
                 yield from _rebuild_one(
@@ -79,11 +83,19 @@ def _rebuild_one(
     write: bool,
     tell: Callable[[str, int, int], None],
 ) -> Iterator[Rebuilt]:
+    source, target = admins
     remote = TopicPartition(flow.remote_topic(where.topic), where.partition)
-    (source_start, _), (target_start, target_end) = (
-        _span(admin, at) for admin, at in zip(admins, (where, remote), strict=True)
-    )
-    last = _begin_of(maps.map_of(where)) or Anchor(position, target_end)
+    source_start = source.earliest_offsets([where]).get(where)
+    target_start = target.earliest_offsets([remote]).get(remote)
+    there = read_target_logs(target, [remote]).get(remote)
+    known = maps.map_of(where)
+    if source_start is None or target_start is None or there is None:
+        log.warning("%s: %s is left out: a cluster does not say where its log begins and ends.", flow.name, where)
+        return
+    if known is not None and is_former(known.topic_id, there):
+        log.warning("%s: %s is left out: %s was made again, nothing is mirrored to it yet.", flow.name, where, remote)
+        return
+    last = _begin_of(known) or Anchor(position, there.end)
     first = Anchor(0, 0) if source_start == target_start == 0 else None
     anchors = [one for one in choose_anchors(syncs, first, last) if one.source >= source_start]
     if len(anchors) < 2 or anchors[0].target < target_start:
@@ -93,6 +105,7 @@ def _rebuild_one(
     found = rebuild_map(anchors, ours, theirs)
     if found is None or not found.segments:
         return
+    found.topic_id = there.topic_id
     exact = sum(records for _, records, _ in found.stretches())
     found.shrink(SEGMENTS_MAX)
     if write:
@@ -105,9 +118,14 @@ def _begin_of(found: OffsetMap | None) -> Anchor | None:
     return Anchor(found.segments[0].first, found.segments[0].target) if found is not None and found.segments else None
 
 
-def _span(admin: Admin, where: TopicPartition) -> tuple[int, int]:
-    starts, ends = admin.earliest_offsets([where]), admin.latest_offsets([where])
-    return starts.get(where, 0), ends.get(where, 0)
+def _cut_at_ms(flow: FlowConfig) -> dict[TopicPartition, int]:
+    """When each partition's log on the target was last found to be another one, or shorter: what offset syncs said
+    before is not true of the log that is there."""
+    found: dict[TopicPartition, int] = {}
+    for gap in ledger_gaps(flow):
+        if gap.is_on_target:
+            found[gap.partition] = max(gap.at_ms, found.get(gap.partition, 0))
+    return found
 
 
 def _read(
@@ -124,7 +142,9 @@ def _read(
     return found
 
 
-def _read_syncs(flow: FlowConfig, source: Admin, target: Admin) -> Mapping[TopicPartition, list[Anchor]]:
+def _read_syncs(
+    flow: FlowConfig, source: Admin, target: Admin, cut_at_ms: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, list[Anchor]]:
     found: dict[TopicPartition, list[Anchor]] = defaultdict(list)
     names = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location)
     cluster, admin = (flow.source, source) if names.syncs_on_source else (flow.target, target)
@@ -136,5 +156,6 @@ def _read_syncs(flow: FlowConfig, source: Admin, target: Admin) -> Mapping[Topic
                 sync = OffsetSync.parse(record.key, record.value)
             except ProtocolError:
                 continue  # Others may have written there.
-            found[sync.partition].append(Anchor(sync.upstream, sync.downstream))
+            if record.timestamp_ms >= cut_at_ms.get(sync.partition, 0):
+                found[sync.partition].append(Anchor(sync.upstream, sync.downstream))
     return found

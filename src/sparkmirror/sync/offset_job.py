@@ -113,14 +113,16 @@ class OffsetJob:
             opened.groups.find_groups()
             opened.has_looked = True
         fetched_ms = time.time_ns() // 1_000_000
-        checkpoints = opened.groups.checkpoint(opened.state.translator)
+        plan = opened.groups.plan(opened.state)
+        checkpoints = [*plan.checkpoints, *opened.groups.take_back(plan.renewals)]
         if checkpoints:
             records = [(checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints]
             opened.publisher.write(self._names.checkpoints, records, fetched_ms)
+            opened.groups.remember(checkpoints)
             now_ms = time.time_ns() // 1_000_000
             self._latency.add(((one.group, one.partition) for one in checkpoints), now_ms - fetched_ms, now_ms)
         if settings.sync_groups:
-            opened.groups.commit()
+            opened.groups.commit(opened.state)
 
 
 class _Opened:

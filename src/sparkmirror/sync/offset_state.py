@@ -3,7 +3,7 @@
 Read once and then followed, by `sync.offset_job` and the CLI. `ledger.translate` turns it into answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Self
 
@@ -14,12 +14,14 @@ from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.follower import TopicFollower
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.checkpoints import Checkpoints
+from sparkmirror.ledger.extent import Extent
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
 from sparkmirror.ledger.mirror_topics import mirror_topics
 from sparkmirror.ledger.sync_store import OffsetSyncStore
+from sparkmirror.ledger.target_logs import TargetLogs, downstream_now, settle_known
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.ledger.translate import Translator
+from sparkmirror.ledger.translate import Translated, Translator
 from sparkmirror.model import Cluster, TopicPartition
 
 
@@ -67,6 +69,30 @@ class OffsetState:
         changed = (self.maps.take(record.key, record.value) for record in self._maps.read())
         return {partition for partition in changed if partition is not None}
 
+    def sources(self) -> dict[TopicPartition, TopicPartition]:
+        """The partition on the source of each one on the target that a map tells of."""
+        return {self.translator.remote(where): where for where in (*self.maps.partitions, *self._homeward())}
+
+    def now(
+        self, checkpoint: Checkpoint, sources: Mapping[TopicPartition, TopicPartition], logs: TargetLogs
+    ) -> int | None:
+        """Where a checkpoint puts its group in the log that is there; None where that is not known."""
+        source = sources.get(checkpoint.partition)
+        found = None if source is None else self.settled(source, checkpoint.upstream, logs)
+        return downstream_now(checkpoint, found, logs)
+
+    def _homeward(self) -> list[TopicPartition]:
+        """What came from the target, by its names on the source."""
+        policy, alias = self._flow.policy, self._flow.name.target
+        return [
+            TopicPartition(policy.format_remote_topic(alias, home.topic), home.partition)
+            for home in self.opposite.partitions
+        ]
+
+    def settled(self, partition: TopicPartition, offset: int, logs: TargetLogs) -> Translated | None:
+        """A translation within the logs that the target has now; None where either is unknown."""
+        return settle_known(self.translator.translate(partition, offset), logs)
+
     def _read_once(self) -> None:
         """Checkpoints and syncs are our own to write from here on, so they need not be followed."""
         syncs_at = (
@@ -93,6 +119,21 @@ class OffsetState:
             return  # As above (`CheckpointStore`).
         self.checkpoints[checkpoint.group, checkpoint.partition] = checkpoint
         self.checkpoint_times_ms[checkpoint.group, checkpoint.partition] = record.timestamp_ms
+
+
+def read_target_logs(target: Admin, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Extent]:
+    """The target's logs as they are now; one that is not there, or whose leader does not answer, is left out.
+
+    The ids are asked last, and the map is read before: a log that is made again in between is then never taken for the
+    one that the map is of. Raises ClusterError.
+    """
+    ends = target.latest_offsets(partitions) if partitions else {}
+    topics = target.list_topics({where.topic for where in ends}) if ends else {}
+    return {
+        where: Extent(where.topic, topics[where.topic].topic_id, end)
+        for where, end in ends.items()
+        if where.topic in topics
+    }
 
 
 def _read_all(cluster: Cluster, admin: Admin, topic: str) -> Sequence[TailRecord]:

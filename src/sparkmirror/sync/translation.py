@@ -9,7 +9,7 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.groups import read_group_offsets
 from sparkmirror.ledger.translate import Translated
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.sync.offset_state import OffsetState
+from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 from sparkmirror.sync.sides import open_sides
 
 
@@ -42,8 +42,8 @@ def translate_group(flow: FlowConfig, group: str) -> list[Answer]:
 
 
 def translate_offsets(flow: FlowConfig, offsets: Sequence[tuple[TopicPartition, int]]) -> list[Answer]:
-    """Single offsets, translated; the source need not answer."""
+    """Single offsets, translated into the logs that the target has now; the source need not answer."""
     with open_sides(flow, "offsets") as sides, OffsetState(flow, sides.source, sides.target) as state:
         state.follow()
-        translate = state.translator.translate
-        return [Answer(flow.name, where, offset, translate(where, offset)) for where, offset in offsets]
+        logs = read_target_logs(sides.target, {state.translator.remote(where) for where, _ in offsets})
+        return [Answer(flow.name, where, offset, state.settled(where, offset, logs)) for where, offset in offsets]

@@ -52,7 +52,7 @@ class Landing:
             base = batch.base_offset
             if base < 0 or outbox.is_held:
                 continue
-            if extent is None:
+            if extent is None or not extent.end:
                 extent = Extent(topic, self._topic_id(topic) or NO_TOPIC_ID, base)
             elif base < extent.end and extent.topic == topic:
                 found = Extent(topic, self._topic_id(topic) or extent.topic_id, base)

@@ -6,6 +6,7 @@ map: what came before it took a partition over is in other chunks (`ledger.map_r
 
 import time
 from collections.abc import Iterator, Mapping
+from uuid import UUID
 
 from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
 from sparkmirror.ledger.offset_map import OffsetMap
@@ -71,10 +72,10 @@ class OffsetMapping:
             self._full.append((partition, growing))
 
     def changed(
-        self, positions: Mapping[TopicPartition, int], generation: int
+        self, positions: Mapping[TopicPartition, int], generation: int, topic_ids: Mapping[TopicPartition, UUID]
     ) -> Iterator[tuple[TopicPartition, OpenChunk, ChunkName]]:
         """Chunks to store, those that are full first. `positions` are the acknowledged source offsets, of which most
-        are what they were the last time."""
+        are what they were the last time. `topic_ids` are the target's, by source partition, where they are known."""
         for partition, position in positions.items():
             if self._positions.get(partition) != position:
                 self._positions[partition] = position
@@ -91,6 +92,7 @@ class OffsetMapping:
                 growing.changed |= growing.map.end_source != before
             if growing.changed and growing.map.segments:
                 growing.changed = False
+                growing.map.topic_id = topic_ids.get(partition, growing.map.topic_id)
                 if growing.name is None:
                     growing.name = ChunkName(generation, self._began_ms, self._numbers)
                     self._numbers += 1

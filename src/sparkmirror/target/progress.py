@@ -135,7 +135,7 @@ class Progress:
             return outboxes.values()
         return [outboxes[where] for where in self.moved if where in outboxes]
 
-    def compose(self, outboxes: Iterable[Outbox], generation: int, status: Sequence[Report] | None) -> list[Outbox]:
+    def compose(self, outboxes: Collection[Outbox], generation: int, status: Sequence[Report] | None) -> list[Outbox]:
         """Queue records for all that changed among the outboxes that `pick` gave; returns the ledger outboxes that now
         have something to send.
 
@@ -159,7 +159,7 @@ class Progress:
         self._released.clear()
         self.moved.clear()
         if status is not None or not self._in_transactions:
-            self._add_maps(lots, {outbox.source: outbox.acknowledged for outbox in outboxes}, generation)
+            self._add_maps(lots, outboxes, generation)
         if status:
             home = TopicPartition(self._options.topics.status, 0)
             lots.setdefault(home, []).extend(_Entry(*report) for report in status)
@@ -188,10 +188,12 @@ class Progress:
             lots.setdefault(home, []).append(_Entry(key, value, partial(self._forget_gap, gap)))
 
     def _add_maps(
-        self, lots: dict[TopicPartition, list[_Entry]], positions: Mapping[TopicPartition, int], generation: int
+        self, lots: dict[TopicPartition, list[_Entry]], outboxes: Collection[Outbox], generation: int
     ) -> None:
         home = TopicPartition(self._options.topics.offset_map, 0)
-        for where, chunk, name in self._mapping.changed(positions, generation):
+        positions = {outbox.source: outbox.acknowledged for outbox in outboxes}
+        topic_ids = {outbox.source: outbox.extent.topic_id for outbox in outboxes if outbox.extent is not None}
+        for where, chunk, name in self._mapping.changed(positions, generation, topic_ids):
             key = map_records.encode_key(self._options.connector.source_alias, where, name)
             value = map_records.encode_chunk(chunk.map.as_chunk())
             forget = partial(self._mapping.store_again, where, chunk)

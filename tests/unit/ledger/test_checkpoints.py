@@ -1,7 +1,22 @@
 """Which checkpoints and group offsets are written: MirrorMaker's rules where they are sound."""
 
+from uuid import UUID
+
+import pytest
+
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
-from sparkmirror.ledger.checkpoints import Checkpoints, GroupWrite, plan_checkpoints, plan_group_writes
+from sparkmirror.ledger.checkpoints import (
+    Checkpoints,
+    GroupWrite,
+    Renewal,
+    may_move,
+    plan_checkpoints,
+    plan_group_writes,
+    plan_renewals,
+    plan_take_back,
+    translate_groups,
+)
+from sparkmirror.ledger.extent import Extent
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.translate import Translated
 from sparkmirror.model import TopicPartition
@@ -9,10 +24,26 @@ from sparkmirror.model import TopicPartition
 ORDERS, REMOTE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 
 
-def planned(offset: int, downstream: int | None, last: Checkpoint | None = None, note: str = "") -> list[Checkpoint]:
-    before: Checkpoints = {("g", REMOTE): last} if last else {}
-    answer = None if downstream is None else Translated(REMOTE, downstream, True)
-    return plan_checkpoints({"g": {ORDERS: Committed(offset, note)}}, before, lambda *_: answer)
+OLD, NEW = UUID(int=1), UUID(int=2)
+KEY = ("g", REMOTE)
+
+
+def planned(
+    offset: int,
+    downstream: int | None,
+    last: Checkpoint | None = None,
+    note: str = "",
+    *,
+    exact: bool = False,
+    end: int | None = 10_000,
+) -> list[Checkpoint]:
+    before: Checkpoints = {KEY: last} if last else {}
+    answer = None if downstream is None else Translated(REMOTE, downstream, exact)
+    reached = translate_groups({"g": {ORDERS: Committed(offset, note)}}, lambda *_: answer)
+    logs = {} if end is None else {REMOTE: Extent(REMOTE.topic, OLD, end)}
+    plan = plan_checkpoints(reached, before, logs, {})
+    assert not plan or may_move(KEY, reached[KEY], before), "what is written is looked at first"
+    return plan
 
 
 def checkpoint(upstream: int, downstream: int, note: str = "") -> Checkpoint:
@@ -70,3 +101,83 @@ def test_a_group_moves_forward_and_only_forward() -> None:
 def test_an_active_group_and_one_that_could_not_be_read_are_left_alone() -> None:
     assert writes({}, active=True) == []
     assert writes(None) == []
+
+
+def test_nothing_is_written_beyond_a_log_s_end_or_for_a_log_that_is_not_known() -> None:
+    assert planned(150, 101, end=60) == [checkpoint(150, 60)]
+    assert planned(150, 101, end=None) == []
+
+
+def renewed(
+    last: Checkpoint,
+    now: Translated | None,
+    log: Extent | None,
+    *,
+    reached: tuple[int, Translated] | None = None,
+    source: TopicPartition | None = ORDERS,
+) -> list[Renewal]:
+    """`now` is what the checkpoint's source offset translates to, `reached` the group's offset with its translation."""
+    offsets = {} if reached is None else {"g": {ORDERS: Committed(reached[0], "new")}}
+
+    def translate(_: TopicPartition, offset: int) -> Translated | None:
+        return reached[1] if reached is not None and offset == reached[0] else now
+
+    logs = {} if log is None else {REMOTE: log}
+    found = plan_renewals(translate_groups(offsets, translate), {KEY: last}, logs, translate, lambda _: source)
+    return list(found.values())
+
+
+EMPTY, SHORT, LONG = (Extent(REMOTE.topic, NEW, end) for end in (0, 100, 9_000))
+
+
+@pytest.mark.parametrize(
+    ("now", "log", "downstream"),
+    [
+        (Translated(REMOTE, 4000, True, OLD), EMPTY, 0),
+        (Translated(REMOTE, 4000, True, OLD), SHORT, 0),
+        (Translated(REMOTE, 4000, True, OLD), LONG, 0),
+        (Translated(REMOTE, 0, True, NEW), SHORT, 0),
+        (Translated(REMOTE, 0, True, NEW), LONG, 0),
+        (Translated(REMOTE, 4000, True, NEW), SHORT, 100),
+        (Translated(REMOTE, 4000, True), SHORT, 100),
+        (None, SHORT, 0),
+    ],
+)
+def test_a_checkpoint_of_a_log_that_is_no_more_is_renewed(now: Translated | None, log: Extent, downstream: int) -> None:
+    """Made again, whatever its length by now and whether the map knows it yet; or cut."""
+    last = checkpoint(4000, 4000, "note")
+    assert renewed(last, now, log) == [Renewal(last, checkpoint(4000, downstream, "note"), log.end)]
+
+
+def test_one_that_holds_is_not_or_of_which_nothing_is_known() -> None:
+    last = checkpoint(4000, 4000)
+    assert renewed(last, Translated(REMOTE, 4000, True, NEW), LONG) == []
+    assert renewed(last, Translated(REMOTE, 3000, False, NEW), LONG) == [], "less is known than before"
+    assert renewed(last, None, LONG) == []
+    assert renewed(last, Translated(REMOTE, 4000, True, OLD), None) == [], "the target does not say"
+
+
+def test_the_group_s_present_place_is_taken_where_it_is_known() -> None:
+    last, lower = checkpoint(4000, 4000), Translated(REMOTE, 0, True, NEW)
+    (found,) = renewed(last, lower, LONG, reached=(4020, Translated(REMOTE, 20, True, NEW)))
+    assert found.after == checkpoint(4020, 20, "new")
+    assert renewed(last, lower, LONG, reached=(9000, Translated(REMOTE, 5000, True, NEW))) == [], "it goes forward"
+    assert renewed(last, None, SHORT, source=None)[0].after.downstream == 0
+
+
+def test_only_what_this_mirror_committed_is_taken_back_and_only_from_idle_groups() -> None:
+    renewal = Renewal(checkpoint(4000, 4000, "note"), checkpoint(4000, 0, "note"), 100)
+
+    def taken(*committed: object, active: bool = False) -> tuple[list[GroupWrite], list[int]]:
+        there = {"g": {REMOTE: Committed(*committed)} if committed else {}}  # type: ignore[arg-type]
+        writes, left = plan_take_back([renewal], frozenset({"g"} if active else ()), there)
+        return writes, [stands for _, stands in left]
+
+    assert taken(4000, "note") == ([GroupWrite("g", {REMOTE: Committed(0, "note")})], [])
+    assert taken(4000, "note", active=True) == ([], [4000])
+    assert taken(4000, "its own") == ([], [4000])
+    assert taken(4000, "note", 7) == ([], [4000]), "a consumer that says its leader epoch"
+    assert taken(3999, "note") == ([], [3999])
+    assert taken(60, "note") == ([], []), "within the log, by whomever"
+    assert taken() == ([], [])
+    assert plan_take_back([renewal], frozenset(), {}) == ([], []), "a group that could not be read"

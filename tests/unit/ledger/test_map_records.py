@@ -1,5 +1,7 @@
 """Offset maps in their topic: bytes, folding, lost and damaged chunks, joining."""
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,15 +18,15 @@ from sparkmirror.ledger.map_records import (
     encode_key,
 )
 from sparkmirror.ledger.offset_map import Chunk, OffsetMap, Segment, Translation
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 
 ORDERS = TopicPartition("orders", 3)
 int64 = st.integers(-(1 << 62), 1 << 62)
 segments = st.builds(Segment, st.integers(0, 1 << 62), int64, int64, st.booleans())
 
 
-def record(first: int, records: int, target: int, name: ChunkName) -> MapRecord:
-    found = OffsetMap(first)
+def record(first: int, records: int, target: int, name: ChunkName, topic_id: UUID = NO_TOPIC_ID) -> MapRecord:
+    found = OffsetMap(first, topic_id)
     found.append(first, records, target)
     return MapRecord(encode_key("A", ORDERS, name), encode_chunk(found.as_chunk()))
 
@@ -38,9 +40,11 @@ def folded(*records: MapRecord) -> OffsetMap:
     return found
 
 
-@given(st.lists(segments, min_size=1, max_size=20), int64, int64)
-def test_every_chunk_survives_its_encoding(found: list[Segment], end_source: int, end_target: int) -> None:
-    chunk = Chunk(tuple(found), end_source, end_target)
+@given(st.lists(segments, min_size=1, max_size=20), int64, int64, st.uuids() | st.just(NO_TOPIC_ID))
+def test_every_chunk_survives_its_encoding(
+    found: list[Segment], end_source: int, end_target: int, topic_id: UUID
+) -> None:
+    chunk = Chunk(tuple(found), end_source, end_target, topic_id)
     assert decode_chunk(encode_chunk(chunk)) == chunk
 
 
@@ -52,7 +56,10 @@ def test_a_segment_of_a_transactional_topic_takes_a_few_bytes() -> None:
     assert len(encode_chunk(found.as_chunk())) < 200 * 5
 
 
-@pytest.mark.parametrize("value", [b"", b"\x01", b"\x02\x00", b"\x01\x05\x00", b"\x01\x00\x00\x00"])
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"\x01", b"\x02\x00", b"\x01\x05\x00", b"\x01\x00\x00\x00", b"\x01\x01\x01\x00\x00\x00\x00half an id"],
+)
 def test_bytes_that_are_no_chunk_are_refused(value: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_chunk(value)
@@ -63,6 +70,18 @@ def test_bytes_that_are_no_chunk_are_refused(value: bytes) -> None:
 )
 def test_other_keys_are_not_ours(key: bytes | None) -> None:
     assert decode_key(key) is None
+
+
+def test_a_chunk_of_another_topic_begins_another_log() -> None:
+    """Also where others have written to the new log before: its offsets do not go back then."""
+    one, two = UUID(int=1), UUID(int=2)
+    known = [record(0, 50, 0, ChunkName(1, 1, 0)), record(50, 50, 50, ChunkName(1, 1, 1), one)]
+    assert folded(*known).translate(40) == Translation(40, True), "where a chunk does not say it is of the same log"
+    again = folded(*known, record(100, 10, 500, ChunkName(2, 1, 0), two))
+    assert (again.topic_id, again.begin) == (two, 100)
+    assert (again.translate(40), again.translate(105)) == (None, Translation(505, True))
+    assert folded(*known, record(100, 10, 0, ChunkName(2, 1, 0), two)).translate(40) == Translation(0, True)
+    assert folded(*known, record(100, 10, 100, ChunkName(1, 1, 2), one)).translate(40) == Translation(40, True)
 
 
 def test_chunks_count_in_the_order_of_their_names_whatever_the_order_of_their_records() -> None:

@@ -1,6 +1,9 @@
 """The way back: what only the old primary has, where groups return to, where the reverse flow starts."""
 
+from uuid import UUID
+
 from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.ledger.extent import Extent
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.model import TopicPartition
@@ -17,10 +20,13 @@ from sparkmirror.sync.failback import (
 
 ORDERS, REMOTE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 HOME = {REMOTE: ORDERS}
+OLD, NEW = UUID(int=1), UUID(int=2)
+LOGS = {where: Extent(where.topic, OLD, 1000) for where in (REMOTE, ORDERS)}
+ENDS = {ORDERS: 1000}
 
 
 def maps(*spans: tuple[int, int, int]) -> MapView:
-    found = OffsetMap(spans[0][0])
+    found = OffsetMap(spans[0][0], OLD)
     for span in spans:
         found.append(*span)
     view = MapView("A")
@@ -39,7 +45,7 @@ def test_what_only_the_old_primary_has_begins_at_the_ledger_or_the_logs_start() 
 
 def test_a_group_returns_behind_what_it_read_and_only_forward() -> None:
     committed = {"g": {REMOTE: Committed(149, "note"), TopicPartition("own", 0): Committed(3)}}
-    (place,) = plan_home(committed, HOME, maps((0, 100, 0), (101, 100, 100)))
+    (place,) = plan_home(committed, HOME, maps((0, 100, 0), (101, 100, 100)), LOGS, ENDS)
     assert (place.home, place.offset, place.exact) == (ORDERS, 150, True)
     assert plan_home_moves([place], {}, frozenset()) == {"g": {ORDERS: Committed(150, "note")}}
     assert plan_home_moves([place], {"g": {ORDERS: Committed(150)}}, frozenset()) == {}
@@ -48,7 +54,7 @@ def test_a_group_returns_behind_what_it_read_and_only_forward() -> None:
 
 
 def test_a_group_that_nobody_can_translate_is_left_and_shown() -> None:
-    (place,) = plan_home({"g": {REMOTE: Committed(5)}}, HOME, MapView("A"))
+    (place,) = plan_home({"g": {REMOTE: Committed(5)}}, HOME, MapView("A"), LOGS, ENDS)
     assert place.offset is None
     assert plan_home_moves([place], {}, frozenset()) == {}
     assert "none" in page_lines(render_home("B", [place]))[1]
@@ -56,9 +62,21 @@ def test_a_group_that_nobody_can_translate_is_left_and_shown() -> None:
 
 def test_the_reverse_flow_starts_behind_what_came_from_the_old_primary_if_names_do_not_tell() -> None:
     same = {ORDERS: ORDERS}
-    assert plan_reverse_start(same, maps((0, 100, 0)), names_stay=True) == {ORDERS: 100}
-    assert plan_reverse_start(HOME, maps((0, 100, 0)), names_stay=False) == {}
-    assert plan_reverse_start(same, MapView("A"), names_stay=True) == {}
+    assert plan_reverse_start(same, maps((0, 100, 0)), LOGS, names_stay=True) == {ORDERS: 100}
+    assert plan_reverse_start(HOME, maps((0, 100, 0)), LOGS, names_stay=False) == {}
+    assert plan_reverse_start(same, MapView("A"), LOGS, names_stay=True) == {}
+
+
+def test_a_map_of_a_log_that_is_no_more_sends_nobody_anywhere() -> None:
+    known, committed = maps((0, 100, 0)), {"g": {REMOTE: Committed(40)}}
+    again = {where: Extent(where.topic, NEW, 1000) for where in (REMOTE, ORDERS)}
+    cut = {where: Extent(where.topic, OLD, 60) for where in (REMOTE, ORDERS)}
+    assert [plan_home(committed, HOME, known, logs, ENDS)[0].offset for logs in (LOGS, again, {})] == [40, None, None]
+    assert plan_home(committed, HOME, known, LOGS, {ORDERS: 30})[0].offset == 30
+    assert plan_home(committed, HOME, known, LOGS, {})[0].offset is None
+    same = {ORDERS: ORDERS}
+    starts = [plan_reverse_start(same, known, logs, names_stay=True) for logs in (LOGS, again, cut)]
+    assert starts == [{ORDERS: 100}, {}, {ORDERS: 60}]
 
 
 def test_records_that_others_wrote_in_between_are_counted_since_the_reverse_flow_leaves_them_out() -> None:

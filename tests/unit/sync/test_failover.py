@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.ledger.extent import Extent
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.ledger.translate import Translated, Translator
-from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, FlowName, TopicPartition
 from sparkmirror.policy.naming import DefaultReplicationPolicy
 from sparkmirror.status.failover_page import render_readiness
 from sparkmirror.status.table import page_lines
@@ -15,6 +16,7 @@ from sparkmirror.sync.failover import (
     GroupPlace,
     Readiness,
     Resume,
+    name_beyond,
     plan_behind,
     plan_places,
     plan_places_without_source,
@@ -41,16 +43,18 @@ def place(
     checkpoint: int | None = None,
     known: MapView | None = None,
     active: bool = False,
+    end: int = 10_000,
 ) -> GroupPlace:
     view = known or maps((0, 100, 0), (101, 100, 100))
     translate = Translator(FLOW, DefaultReplicationPolicy(), view).translate
-    checkpoints = {} if checkpoint is None else {("g", REMOTE): Checkpoint("g", REMOTE, 0, checkpoint)}
+    checkpoints = {} if checkpoint is None else {("g", REMOTE): Checkpoint("g", REMOTE, 150, checkpoint)}
     on_target: Mapping[str, Mapping[TopicPartition, Committed]] = (
         {} if stands is None else {"g": {REMOTE: Committed(stands)}}
     )
     at_work = frozenset({"g"} if active else ())
     on_source, remote = {"g": {ORDERS: Committed(committed, "note")}}, {ORDERS: REMOTE}
-    (found,) = plan_places(on_source, checkpoints, on_target, at_work, view, translate, remote)
+    logs = {REMOTE: Extent(REMOTE.topic, NO_TOPIC_ID, end)}
+    (found,) = plan_places(on_source, checkpoints, on_target, at_work, view, translate, remote, logs)
     return found
 
 
@@ -66,6 +70,17 @@ def test_a_last_translation_is_exact_and_a_checkpoint_is_as_old_as_it_is() -> No
 
 def test_a_group_that_stands_further_than_its_checkpoint_is_left_there() -> None:
     assert again(place(150, stands=120, checkpoint=99)) == (0, 29)
+
+
+def test_nothing_is_planned_beyond_the_end_of_a_log_that_was_made_again() -> None:
+    found = place(151, stands=120, checkpoint=150, end=60)
+    assert (found.planned, found.lost) == (Resume(60, 90, True), Resume(60, 90, True))
+    ready = Readiness(FLOW, True, (), (found,))
+    assert ready.moves(planned=True) == {}, "where it stands is not ours to take back"
+    assert name_beyond((found,), {REMOTE: Extent(REMOTE.topic, NO_TOPIC_ID, 60)}) == (
+        "group g stands at 120 of A.orders-0, whose log ends at 60: set it by `sparkmirror offsets reset`",
+    )
+    assert name_beyond((place(151, stands=60, end=60),), {REMOTE: Extent(REMOTE.topic, NO_TOPIC_ID, 60)}) == ()
 
 
 def test_a_group_without_checkpoint_or_offset_would_begin_by_its_own_reset() -> None:
@@ -108,7 +123,8 @@ def test_groups_move_forward_only_and_keep_their_note() -> None:
 def test_without_the_source_checkpoints_decide_and_nobody_knows_what_comes_again() -> None:
     checkpoint = Checkpoint("g", REMOTE, 100, 99, "note")
     upstream = {REMOTE: ORDERS}
-    (found,) = plan_places_without_source({("g", REMOTE): checkpoint}, {}, frozenset(), upstream)
+    logs = {REMOTE: Extent(REMOTE.topic, NO_TOPIC_ID, 200)}
+    (found,) = plan_places_without_source({("g", REMOTE): checkpoint}, {}, frozenset(), upstream, lambda *_: None, logs)
     ready = Readiness(FLOW, False, (), (found,), heard_seconds=12.0)
     assert ready.moves(planned=False) == {"g": {REMOTE: Committed(99, "note")}}
     assert (ready.repeats("g", planned=False), ready.records_behind(), ready.seconds_behind()) == (None, None, None)
@@ -150,7 +166,7 @@ def test_a_group_that_read_what_came_from_the_target_goes_on_at_the_original() -
     def resumed(*, exact: bool, stands: int) -> GroupPlace:
         (found,) = plan_places(
             {"g": {there: Committed(40)}}, {}, {"g": {home: Committed(stands)}}, frozenset(), MapView("A"),
-            lambda *_: Translated(home, 35, exact), {there: home},
+            lambda *_: Translated(home, 35, exact), {there: home}, {home: Extent(home.topic, NO_TOPIC_ID, 100)},
         )  # fmt: skip
         return found
 

@@ -74,6 +74,15 @@ def test_or_deleted_if_the_topic_is_another_one() -> None:
     assert desk.gaps() == [(TARGET_DELETED, 110, 0, 110, "went on")]
 
 
+def test_an_empty_log_that_is_made_again_is_known_by_its_new_id() -> None:
+    """Twice before any record came: nothing is lost the second time, and what lands is of the last one."""
+    desk = Desk()
+    desk.outbox.extent = Extent(REMOTE, ONE, 0)
+    desk.topic_id = OTHER
+    assert desk.land(0) == ""
+    assert desk.outbox.extent == Extent(REMOTE, OTHER, 10)
+
+
 @pytest.mark.parametrize(("action", "done"), [("pause", "partition paused"), ("fail", "mirror ended")])
 def test_what_the_file_says_holds_the_partition_and_the_next_start_finds_the_same(action: str, done: str) -> None:
     desk = Desk(action)

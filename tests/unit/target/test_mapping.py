@@ -1,5 +1,7 @@
 """The writer's record of where records went: what is stored, when, and again when it was not taken."""
 
+from uuid import UUID
+
 from sparkmirror.batch.span import Span
 from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
 from sparkmirror.ledger.offset_map import Chunk, Segment
@@ -8,6 +10,7 @@ from sparkmirror.target.mapping import OffsetMapping
 from sparkmirror.target.parcel import Batch, Parcel
 
 ORDERS = TopicPartition("orders", 3)
+LOG = UUID(int=7)
 
 
 def batch(base_offset: int, *spans: tuple[int, int]) -> Batch:
@@ -18,7 +21,7 @@ def batch(base_offset: int, *spans: tuple[int, int]) -> Batch:
 
 
 def stored(mapping: OffsetMapping, position: int, generation: int = 4) -> list[tuple[ChunkName, Chunk]]:
-    return [(name, chunk.map.as_chunk()) for _, chunk, name in mapping.changed({ORDERS: position}, generation)]
+    return [(name, chunk.map.as_chunk()) for _, chunk, name in mapping.changed({ORDERS: position}, generation, {})]
 
 
 def test_nothing_is_stored_of_a_partition_that_copied_nothing() -> None:
@@ -76,7 +79,8 @@ def test_a_source_that_goes_back_begins_another_chunk_by_itself() -> None:
 def test_what_was_not_taken_is_stored_again_under_its_name() -> None:
     mapping = OffsetMapping()
     mapping.add(ORDERS, batch(0, (0, 5)))
-    ((_, chunk, name),) = mapping.changed({ORDERS: 5}, 4)
+    ((_, chunk, name),) = mapping.changed({ORDERS: 5}, 4, {ORDERS: LOG})
+    assert chunk.map.topic_id == LOG
     mapping.store_again(ORDERS, chunk)
     assert stored(mapping, 5, generation=9) == [(name, chunk.map.as_chunk())]
     mapping.close(ORDERS)
