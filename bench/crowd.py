@@ -157,4 +157,4 @@ def _wait(admin: Admin, partitions: list[TopicPartition], records: int, mirror: 
 def _count(admin: Admin, partitions: list[TopicPartition]) -> int:
     there = admin.list_topics({where.topic for where in partitions})
     known = [where for where in partitions if (topic := there.get(where.topic)) and where.partition < topic.partitions]
-    return sum(admin.latest_offsets(known).values()) if known else 0
+    return sum(admin.latest_offsets(known).known.values()) if known else 0

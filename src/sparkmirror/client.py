@@ -91,7 +91,7 @@ class MirrorClient:
         takes longer than `seconds_max`.
         """
         ways = {TopicPartition(topic, 0): tuple(sources_of(topic, self.policy)) for topic in self.heartbeat_topics()}
-        ends = self._admin.latest_offsets(ways)
+        ends = self._admin.await_latest_offsets(ways, seconds_max)
         found: dict[tuple[str, ...], list[Heartbeat]] = {way: [] for way in ways.values()}
         if not ends:
             return found

@@ -148,9 +148,9 @@ def test_offsets_are_listed_in_bulk_and_missing_partitions_are_left_out(
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     asked = [first, second, TopicPartition(topic, 9), TopicPartition(GONE, 0)]
     started = time.monotonic()
-    assert admin.earliest_offsets(asked) == {first: 0, second: 0}
-    assert admin.latest_offsets(asked) == {first: 3, second: 0}
-    assert admin.list_offsets({first: 1_500, second: 1_500}) == {first: 1, second: -1}
+    assert admin.earliest_offsets(asked).known == {first: 0, second: 0}
+    assert admin.latest_offsets(asked).all() == {first: 3, second: 0}
+    assert admin.list_offsets({first: 1_500, second: 1_500}).known == {first: 1, second: -1}
     assert time.monotonic() - started < SOON_SECONDS, "missing partitions must not be waited for"
 
 
@@ -164,12 +164,12 @@ def test_read_committed_ends_before_an_open_transaction(admin: Admin, topic: str
     producer.begin_transaction()
     producer.produce(topic, key=b"k", value=b"open", partition=0)
     assert producer.flush(60) == 0
-    assert admin.latest_offsets([partition]) == {partition: 2}
-    assert admin.latest_offsets([partition], read_committed=True) == {partition: 1}
+    assert admin.latest_offsets([partition]).known == {partition: 2}
+    assert admin.latest_offsets([partition], read_committed=True).known == {partition: 1}
     producer.commit_transaction(30)
     # The broker writes the commit marker a moment after it has answered.
     ends_at = time.monotonic() + 60
-    while admin.latest_offsets([partition], read_committed=True) != {partition: 3}:
+    while admin.latest_offsets([partition], read_committed=True).known != {partition: 3}:
         assert time.monotonic() < ends_at, "the commit marker never came"
 
 

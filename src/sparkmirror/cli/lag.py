@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_verb, check_cluster
-from sparkmirror.cli.output import add_format, add_watch, show, show_again
+from sparkmirror.cli.output import add_format, add_watch, show, show_again, tell_unknown
 from sparkmirror.errors import ConfigError, SparkMirrorError
 from sparkmirror.model import Cluster, TopicPartition
 
@@ -71,4 +71,5 @@ def _ask(cluster: Cluster, group: str, topic: str | None) -> "list[PartitionLag]
         if topic is not None and topic in (found := admin.list_topics([topic])):
             partitions |= {TopicPartition(topic, number) for number in range(found[topic].partitions)}
         ends = admin.latest_offsets(partitions)
-    return list_lags(cluster.alias, group, offsets, ends)
+    tell_unknown(ends)
+    return list_lags(cluster.alias, group, offsets, ends.known, ends.unknown)

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, check_cluster, read_file
-from sparkmirror.cli.output import add_format, show
+from sparkmirror.cli.output import add_format, show, tell_unknown
 from sparkmirror.cli.progress import progress
 from sparkmirror.clock import parse_moment, show_moment
 from sparkmirror.errors import SparkMirrorError
@@ -129,6 +129,7 @@ def _table(titles: "Sequence[str]", rows: "Sequence[Sequence[object]]") -> "Page
 def _offsets_at(flow: "FlowConfig", args: argparse.Namespace) -> list[tuple[str, str, int, int, int, int]]:
     """Cluster, topic, partition, offset, the log's end, and how many offsets lie between."""
     from sparkmirror.kafka.clients import open_admin
+    from sparkmirror.kafka.log_offsets import LogOffsets
 
     rows = []
     for cluster, names in _topics_by_cluster(flow, args):
@@ -139,9 +140,10 @@ def _offsets_at(flow: "FlowConfig", args: argparse.Namespace) -> list[tuple[str,
                 for number in range(topic.partitions)
             ]
             found, ends = admin.offsets_at(partitions, args.time), admin.latest_offsets(partitions)
+        tell_unknown(LogOffsets(cluster.alias, {}, {**found.unknown, **ends.unknown}))
         for where in partitions:
-            if where in found and where in ends:
-                offset, end = found[where], ends[where]
+            if where in found.known and where in ends.known:
+                offset, end = found.known[where], ends.known[where]
                 rows.append((cluster.alias, where.topic, where.partition, offset, end, end - offset))
     return rows
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sparkmirror.kafka.log_offsets import LogOffsets
     from sparkmirror.status.table import Page
 
 _WATCH_SECONDS = 2.0
@@ -47,6 +48,14 @@ def show(args: argparse.Namespace, as_json: Any, render: "Callable[[], Page]") -
         show_page(page, Console())
     else:
         print("\n".join(page_lines(page)), flush=True)
+
+
+def tell_unknown(found: "LogOffsets") -> None:
+    """On stderr, the partitions of which the cluster does not tell the offsets."""
+    if found.unknown:
+        from sparkmirror.kafka.log_offsets import name_unknown
+
+        print(f"warning: {found.alias} does not tell the offsets of {name_unknown(found.unknown)}", file=sys.stderr)
 
 
 @contextmanager

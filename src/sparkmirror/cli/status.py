@@ -68,12 +68,14 @@ def _look(flow: "FlowConfig", chosen: "Selection") -> "FlowPage":
 
 
 def _ends(flow: "FlowConfig", partitions: "Collection[TopicPartition]") -> "tuple[dict[TopicPartition, int], str]":
-    """Where the source's logs end; nothing, and why, where it does not answer."""
+    """Where the source's logs end, as far as it tells, and why not farther."""
     from sparkmirror.errors import ClusterError
     from sparkmirror.kafka.clients import open_admin
+    from sparkmirror.kafka.log_offsets import name_unknown
 
     try:
         with open_admin(flow.source, "status") as admin:
-            return admin.latest_offsets(partitions), ""
+            found = admin.latest_offsets(partitions)
+            return dict(found.known), f"the lag is not known of {name_unknown(found.unknown)}" if found.unknown else ""
     except ClusterError as problem:
         return {}, f"the lag is not known: {problem}".splitlines()[0]

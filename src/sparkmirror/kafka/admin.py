@@ -5,35 +5,34 @@ bulk and answers per topic or partition, so that one topic deleted in between ne
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, Self
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
-from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from sparkmirror import __version__
-from sparkmirror.errors import ClusterError, ClusterUnreachable, SparkMirrorError
-from sparkmirror.kafka.answers import EARLIEST, LATEST, NO_LEADER, ConfigEntry, Leader, NewTopic
+from sparkmirror.errors import ClusterError, SparkMirrorError
+from sparkmirror.kafka.answers import EARLIEST, LATEST, ConfigEntry, Leader, NewTopic
 from sparkmirror.kafka.connection import ClusterConnection
-from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, is_retriable, refusal
+from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, refusal
+from sparkmirror.kafka.log_offsets import LogOffsets, leaders_of, list_log_offsets
 from sparkmirror.kafka.portions import portions
 from sparkmirror.kafka.raw_answer import RawAnswer, RawRequest, SettingsAnswer
-from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Topic, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition
 
 _TOPIC = 2
 _LEADER_NOT_AVAILABLE = 5
 _TOPICS_PER_REQUEST = 500
-_PARTITIONS_PER_REQUEST = 5_000
 NEW_PARTITIONS_PER_REQUEST = 250
 """A broker makes the logs of what one request creates in one go, 2 ms each (measured), and nothing else meanwhile."""
 _LISTS_MAX = 4
 _ORDER_TIMEOUT_MS = 30_000
 _SETTLE_SECONDS_MAX = 5.0
-_LEADER_SECONDS_MAX = 2.0
+ALL_SECONDS_MAX = 30.0
+_MISSING_SECONDS = 2.0
+"""A broker tells of a new topic a moment later than another."""
 _POLL_SECONDS = 0.02
 _POLL_SECONDS_MAX = 0.1
 
@@ -98,14 +97,7 @@ class Admin:
 
     def leaders(self, topics: Iterable[str]) -> dict[TopicPartition, Leader]:
         """The leader of each partition of the topics that exist; NO_LEADER for a partition that has none now."""
-        found = (topic for topic in self._metadata(sorted(set(topics))).topics if topic.error_code == NO_ERROR)
-        return {
-            TopicPartition(topic.name, partition.partition_index): Leader(
-                partition.leader_id, NO_EPOCH if partition.leader_epoch is None else partition.leader_epoch
-            )
-            for topic in found
-            for partition in topic.partitions
-        }
+        return leaders_of(self._metadata(sorted(set(topics))))
 
     def describe_configs(
         self, topics: Iterable[str], keys: Sequence[str] | None = None
@@ -197,81 +189,57 @@ class Admin:
             "Create it there, or set auto.create.topics.enable=true on its brokers.",
         )
 
-    def earliest_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def earliest_offsets(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
         """Log start offsets; see `list_offsets`."""
         return self.list_offsets(dict.fromkeys(partitions, EARLIEST))
 
-    def latest_offsets(
-        self, partitions: Iterable[TopicPartition], *, read_committed: bool = False
-    ) -> dict[TopicPartition, int]:
+    def latest_offsets(self, partitions: Iterable[TopicPartition], *, read_committed: bool = False) -> LogOffsets:
         """High watermarks, or last stable offsets with `read_committed`; see `list_offsets`."""
         return self.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
 
-    def offsets_at(self, partitions: Collection[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
+    def await_earliest_offsets(
+        self, partitions: Iterable[TopicPartition], seconds_max: float = ALL_SECONDS_MAX
+    ) -> dict[TopicPartition, int]:
+        """Log start offsets of all partitions that exist; waits as `await_latest_offsets`. Raises OffsetsUnknown."""
+        return self._await(dict.fromkeys(partitions, EARLIEST), seconds_max).all()
+
+    def await_latest_offsets(
+        self, partitions: Iterable[TopicPartition], seconds_max: float = ALL_SECONDS_MAX
+    ) -> dict[TopicPartition, int]:
+        """High watermarks of all partitions that exist, for whoever goes on from "all": waits for each of them.
+
+        A silent leader is replaced after `broker.session.timeout.ms`, 9 s by default, where there are other replicas.
+        Raises OffsetsUnknown, which names the partitions and the brokers that do not answer.
+        """
+        return self._await(dict.fromkeys(partitions, LATEST), seconds_max).all()
+
+    def await_end(self, partition: TopicPartition, seconds_max: float = ALL_SECONDS_MAX) -> int:
+        """The high watermark of a partition that must exist. Raises OffsetsUnknown."""
+        return self._await({partition: LATEST}, seconds_max).of(partition)
+
+    def _await(self, wanted: Mapping[TopicPartition, int], seconds_max: float) -> LogOffsets:
+        return list_log_offsets(
+            self.connection, self._metadata, wanted, read_committed=False,
+            seconds_max=seconds_max, missing_seconds=_MISSING_SECONDS,
+        )  # fmt: skip
+
+    def offsets_at(self, partitions: Collection[TopicPartition], at_ms: int) -> LogOffsets:
         """The first offset at or after a point in time; where there is none, the end. See `list_offsets`."""
         found = self.list_offsets(dict.fromkeys(partitions, at_ms))
-        ends = self.latest_offsets(where for where, offset in found.items() if offset < 0)
-        return {where: offset for where, offset in (found | ends).items() if offset >= 0}
+        ends = self.latest_offsets(where for where, offset in found.known.items() if offset < 0)
+        known = {where: offset for where, offset in found.known.items() if offset >= 0}
+        return LogOffsets(self.alias, known | dict(ends.known), {**found.unknown, **ends.unknown})
 
-    def list_offsets(
-        self, timestamps_ms: Mapping[TopicPartition, int], *, read_committed: bool = False
-    ) -> dict[TopicPartition, int]:
+    def list_offsets(self, timestamps_ms: Mapping[TopicPartition, int], *, read_committed: bool = False) -> LogOffsets:
         """The first offset at or after a timestamp in ms, or at EARLIEST or LATEST; -1 if no record is so young.
 
-        One request per leader. Partitions that do not exist, or whose leader does not answer for 5 s, are left out.
+        One request per leader. Partitions that have no leader, or whose leader does not answer for 5 s, are unknown;
+        those that do not exist are left out.
         """
-        offsets: dict[TopicPartition, int] = {}
-        waiting = dict(timestamps_ms)
-        ends_at = time.monotonic() + _SETTLE_SECONDS_MAX
-        pause = 0.05
-        while waiting:
-            leaders = self.leaders({partition.topic for partition in waiting})
-            waiting = {partition: when for partition, when in waiting.items() if partition in leaders}
-            for partition, offset in self._offsets_from_leaders(waiting, leaders, read_committed):
-                waiting.pop(partition)
-                if offset is not None:
-                    offsets[partition] = offset
-            if not waiting or time.monotonic() + pause > ends_at or self.connection.wait(pause):
-                break
-            pause = min(pause * 2, 1.0)
-        return offsets
-
-    def _offsets_from_leaders(
-        self,
-        timestamps_ms: Mapping[TopicPartition, int],
-        leaders: Mapping[TopicPartition, Leader],
-        read_committed: bool,
-    ) -> list[tuple[TopicPartition, int | None]]:
-        """Settled answers only: an offset, or None for a partition that is refused for good."""
-        by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
-        for partition, when in timestamps_ms.items():
-            if (node_id := leaders[partition].node_id) != NO_LEADER:
-                by_leader[node_id][partition] = when
-        settled: list[tuple[TopicPartition, int | None]] = []
-        for node_id, some in by_leader.items():
-            # A leader that does not answer is replaced in the metadata sooner or later: the next round asks its heir.
-            with suppress(ClusterUnreachable):
-                for chunk in portions(list(some), _PARTITIONS_PER_REQUEST):
-                    asked = {partition: some[partition] for partition in chunk}
-                    settled += self._offsets_from(node_id, asked, read_committed)
-        return settled
-
-    def _offsets_from(
-        self, node_id: int, timestamps_ms: Mapping[TopicPartition, int], read_committed: bool
-    ) -> Iterator[tuple[TopicPartition, int | None]]:
-        answer = self.connection.ask(
-            lambda: _list_offsets_request(timestamps_ms, read_committed),
-            "listing offsets",
-            node_id,
-            _LEADER_SECONDS_MAX,
-        )
-        for topic in answer.topics:
-            for result in topic.partitions:
-                partition = TopicPartition(topic.name, result.partition_index)
-                if result.error_code == NO_ERROR:
-                    yield partition, result.offset
-                elif result.error_code != UNKNOWN_TOPIC_OR_PARTITION and not is_retriable(result.error_code):
-                    yield partition, None
+        return list_log_offsets(
+            self.connection, self._metadata, timestamps_ms,
+            read_committed=read_committed, seconds_max=_SETTLE_SECONDS_MAX,
+        )  # fmt: skip
 
     def _wait_for(self, partitions: Mapping[str, int]) -> None:
         ends_at = time.monotonic() + _SETTLE_SECONDS_MAX
@@ -375,17 +343,3 @@ def _create_partitions_request(counts: Sequence[tuple[str, int]]) -> Any:
     growing = CreatePartitionsRequest.CreatePartitionsTopic
     topics = [growing(name=name, count=count, assignments=None) for name, count in counts]
     return CreatePartitionsRequest(topics=topics, timeout_ms=_ORDER_TIMEOUT_MS, validate_only=False)
-
-
-def _list_offsets_request(timestamps_ms: Mapping[TopicPartition, int], read_committed: bool) -> Any:
-    listed = ListOffsetsRequest.ListOffsetsTopic
-    by_topic: dict[str, list[Any]] = defaultdict(list)
-    for partition, when in timestamps_ms.items():
-        wanted = listed.ListOffsetsPartition(partition_index=partition.partition, timestamp=when)
-        by_topic[partition.topic].append(wanted)
-    return ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=int(read_committed),
-        topics=[listed(name=name, partitions=wanted) for name, wanted in by_topic.items()],
-        max_version=9,
-    )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from struct import Struct
 from struct import error as StructError
 
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.kafka.tail import TailRecord, read_range
@@ -40,11 +40,15 @@ class CommitLog:
         self._told = False
 
     def ends(self) -> dict[TopicPartition, int]:
-        """Where the log ends now, to be taken before the groups' offsets are read. Raises ClusterError."""
+        """Where the log ends now, all its partitions, to be taken before the groups' offsets are read.
+
+        Raises ClusterError: an end that is unknown cannot be read from.
+        """
+        return self._admin.await_latest_offsets(TopicPartition(COMMITS_TOPIC, at) for at in range(self._partitions()))
+
+    def _partitions(self) -> int:
         found = self._admin.list_topics([COMMITS_TOPIC]).get(COMMITS_TOPIC)
-        return self._admin.latest_offsets(
-            TopicPartition(COMMITS_TOPIC, number) for number in range(found.partitions if found else 0)
-        )
+        return found.partitions if found else 0
 
     def overtaken(
         self, before: Mapping[TopicPartition, int], written: Mapping[str, GroupOffsets]
@@ -53,10 +57,15 @@ class CommitLog:
 
         A partition of the log that only our own commits have made longer is not read. Raises ClusterError.
         """
-        ends = self.ends()
+        partitions = self._partitions()
         ours: dict[TopicPartition, int] = defaultdict(int)
         for group, offsets in written.items():
-            ours[TopicPartition(COMMITS_TOPIC, commits_partition(group, len(ends)))] += len(offsets)
+            ours[TopicPartition(COMMITS_TOPIC, commits_partition(group, partitions))] += len(offsets)
+        try:
+            ends = self._admin.await_latest_offsets(ours)
+        except ClusterUnreachable as problem:
+            self._tell(problem)
+            return {}
         found: dict[str, GroupOffsets] = {}
         for partition, count in ours.items():
             first, end = before.get(partition, 0), ends.get(partition, 0)
@@ -68,11 +77,15 @@ class CommitLog:
         try:
             records = read_range(self._admin.connection.settings, partition, first, end)
         except SparkMirrorError as problem:
-            if not self._told:
-                self._told = True
-                log.warning("A commit that crosses ours on %s cannot be restored: %s", self._admin.alias, problem)
+            self._tell(problem)
             return []
         return [commit for record in records if (commit := parse_commit(record)) is not None]
+
+    def _tell(self, problem: SparkMirrorError) -> None:
+        """Once."""
+        if not self._told:
+            self._told = True
+            log.warning("A commit that crosses ours on %s cannot be restored: %s", self._admin.alias, problem)
 
 
 def overwritten(commits: Iterable[Commit], written: Mapping[str, GroupOffsets]) -> dict[str, GroupOffsets]:

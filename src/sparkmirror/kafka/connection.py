@@ -22,6 +22,7 @@ from sparkmirror.kafka.settings import ClientSettings
 BOOTSTRAP_SECONDS_MAX = 10.0
 _ATTEMPT_SECONDS_MAX = 3.0
 _RETRY_SECONDS_MAX = 0.5
+_ANY_BROKER_SECONDS = 5.0
 _TRANSIENT = (
     client_errors.KafkaConnectionError,
     client_errors.KafkaTimeoutError,
@@ -120,16 +121,18 @@ class ClusterConnection:
     ) -> Any:
         """The response to one request, asked of broker `node_id` or of any.
 
-        Broken connections and unready brokers are retried until `wait_seconds_max` (default: `request.timeout.ms`), so
-        the request must bear being executed twice. `make_request` makes each attempt's request afresh, since
+        Broken connections and unready brokers are retried until `wait_seconds_max` (default: `request.timeout.ms`), and
+        where any broker may answer, another one is asked when one is silent for 5 s, then for 10 s, and so on; so the
+        request must bear being executed twice. `make_request` makes each attempt's request afresh, since
         kafka-python pins the version of one that was sent. Raises the translated error.
         """
         seconds = self.settings.request_timeout_seconds if wait_seconds_max is None else wait_seconds_max
         ends_at = time.monotonic() + seconds
         pause = 0.05
+        patience = seconds if node_id is not None else _ANY_BROKER_SECONDS
         while True:
             try:
-                timeout_ms = max(1.0, (ends_at - time.monotonic()) * 1000)
+                timeout_ms = max(1.0, min(ends_at - time.monotonic(), patience) * 1000)
                 return self._manager.run(self._manager.send, make_request(), node_id, timeout_ms)
             except Exception as error:
                 late = time.monotonic() + pause >= ends_at
@@ -139,7 +142,7 @@ class ClusterConnection:
                     self._manager.cluster.request_update()
             if self.wait(pause):
                 raise translate(client_errors.KafkaConnectionError("closed"), self.settings, doing)
-            pause = min(pause * 2, _RETRY_SECONDS_MAX)
+            pause, patience = min(pause * 2, _RETRY_SECONDS_MAX), patience * 2
 
     def wait(self, seconds: float) -> bool:
         """Pauses between two attempts; True if `close` cut the pause short and the caller should give up."""

@@ -6,6 +6,7 @@ FindCoordinator and InitProducerId (KIP-98, KIP-360).
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from kafka.protocol.admin.transactions import ListTransactionsRequest
@@ -16,6 +17,7 @@ from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.errors import NO_ERROR, refusal
+from sparkmirror.kafka.every_broker import BROKER_SECONDS_MAX, ask_every_broker
 from sparkmirror.kafka.transaction_state import REPLICATION_SETTING, why_no_coordinator
 from sparkmirror.model import Connector
 
@@ -27,6 +29,7 @@ _PASSING = frozenset({14, 15, 16, 51})
 _MOVED = frozenset({15, 16})
 _NOT_AVAILABLE = 15
 _PAUSE_SECONDS = 0.05
+_LISTING = "listing transactional ids"
 
 
 class NoTransactionCoordinator(ClusterError):
@@ -63,20 +66,20 @@ def used_tasks(admin: Admin, connector: Connector) -> set[int]:
     when one does not come to know them within `request.timeout.ms`.
     """
     prefix = transactional_id(connector, 0)[:-1]
-    names = [name for node_id in admin.brokers() for name in _transactional_ids(admin, node_id)]
+    told = ask_every_broker(admin, partial(_transactional_ids, admin), _LISTING)
+    names = [name for some in told for name in some]
     numbers = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
     return {int(number) for number in numbers if number.isdecimal()}
 
 
 def _transactional_ids(admin: Admin, node_id: int) -> list[str]:
-    doing = "listing transactional ids"
     ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
     while True:
-        answer = admin.connection.ask(_list_request, doing, node_id)
+        answer = admin.connection.ask(_list_request, _LISTING, node_id, BROKER_SECONDS_MAX)
         if answer.error_code == NO_ERROR:
             return [state.transactional_id for state in answer.transaction_states]
         if answer.error_code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
-            raise refusal(answer.error_code, admin.alias, doing)
+            raise refusal(answer.error_code, admin.alias, _LISTING)
 
 
 def _list_request() -> Any:

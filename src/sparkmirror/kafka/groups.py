@@ -19,6 +19,7 @@ from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.errors import NO_ERROR, refusal
+from sparkmirror.kafka.every_broker import BROKER_SECONDS_MAX, ask_every_broker
 from sparkmirror.kafka.group_answers import Committed, GroupListing, GroupOffsets
 from sparkmirror.kafka.portions import portions
 from sparkmirror.model import NO_EPOCH, TopicPartition
@@ -31,6 +32,7 @@ _PAUSE_SECONDS = 0.1
 UNKNOWN_MEMBER_ID = 25
 PASSING = frozenset({14, 15, 16})
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: ask again in a moment."""
+_LISTING = "listing groups"
 _NO_GROUP = frozenset({69})  # GROUP_ID_NOT_FOUND: nothing committed
 
 
@@ -43,10 +45,9 @@ def has_members(admin: Admin, group: str) -> bool:
 
     Raises ClusterError.
     """
-    for node_id in admin.brokers():
-        answer = _listed(admin, node_id, admin.connection.settings.request_timeout_seconds)
+    for answer in _list_everywhere(admin, admin.connection.settings.request_timeout_seconds):
         if answer.error_code != NO_ERROR:
-            raise refusal(answer.error_code, admin.alias, "listing groups")
+            raise refusal(answer.error_code, admin.alias, _LISTING)
         if any(one.is_active for one in _listings(answer) if one.name == group):
             return True
     return False
@@ -90,19 +91,22 @@ def list_groups(admin: Admin) -> dict[str, GroupListing]:
     Raises ClusterError.
     """
     groups: dict[str, GroupListing] = {}
-    for node_id in admin.brokers():
-        answer = _listed(admin, node_id, _PATIENCE_SECONDS)
+    for answer in _list_everywhere(admin, _PATIENCE_SECONDS):
         if answer.error_code not in PASSING | {NO_ERROR}:
-            raise refusal(answer.error_code, admin.alias, "listing groups")
+            raise refusal(answer.error_code, admin.alias, _LISTING)
         groups |= {one.name: one for one in _listings(answer)}
     return groups
+
+
+def _list_everywhere(admin: Admin, patience_seconds: float) -> list[Any]:
+    return ask_every_broker(admin, lambda node_id: _listed(admin, node_id, patience_seconds), _LISTING)
 
 
 def _listed(admin: Admin, node_id: int, patience_seconds: float) -> Any:
     """A broker's answer, which may have an error code; a passing one only when patience is at its end."""
     ends_at = time.monotonic() + patience_seconds
     while True:
-        answer = admin.connection.ask(lambda: ListGroupsRequest(max_version=5), "listing groups", node_id)
+        answer = admin.connection.ask(lambda: ListGroupsRequest(max_version=5), _LISTING, node_id, BROKER_SECONDS_MAX)
         if answer.error_code not in PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             return answer
 

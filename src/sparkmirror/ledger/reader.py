@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Self
 
-from sparkmirror.errors import ClusterError, ClusterUnreachable
+from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.tail import TailRecord
@@ -51,11 +51,7 @@ class LedgerReader:
         A position hides behind any task's open transaction, although its own is committed. Raises ClusterUnreachable.
         """
         ends = target.latest_offsets(self._partitions)
-        if missing := [str(at) for at in self._partitions if at not in ends]:
-            raise ClusterUnreachable(
-                f"Cluster {target.alias} does not say where {missing[0]} ends.", "Check that all its brokers are up."
-            )
-        self._fold(self._tail.read_to(ends, seconds_max))
+        self._fold(self._tail.read_to({at: ends.of(at) for at in self._partitions}, seconds_max))
         return self.view.positions
 
     def poll(self, timeout_seconds: float) -> dict[TopicPartition, Position | None]:

@@ -37,7 +37,7 @@ class Loads:
         Raises ClusterError.
         """
         if self._tail is None:
-            end = target.latest_offsets([self._where]).get(self._where, 0)
+            end = target.await_end(self._where)
             self._tail = self._open.enter_context(open_tail(self._flow.target, "loads", [self._where]))
             self._tail.seek(self._where, end)
         latest = dict(self._latest)

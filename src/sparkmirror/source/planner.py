@@ -81,7 +81,7 @@ class Planner:
         self.end_epoch()
         source, target, ledger = self._clients()
         commands = TopicPartition(self._topics.commands, 0)
-        commands_from = target.latest_offsets([commands]).get(commands, 0)
+        commands_from = target.await_end(commands)  # unknown is not 0: pauses and throttles would look forgotten
         if commands_from:
             self._book.read()
         stop_if_replaced(self._flow, self._run, ledger, self._generation)
@@ -151,10 +151,10 @@ class Planner:
         self._book.wait(seconds_max)
 
     def ends(self) -> Mapping[TopicPartition, int]:
-        """Where a bounded run ends: the source's end offsets, fixed at the first call."""
+        """Where a bounded run ends: the source's end offsets, fixed at the first call. Raises OffsetsUnknown."""
         if self._ends is None:
             source, _, _ = self._clients()
-            self._ends = source.latest_offsets(partitions_of(self._catalogue.read(source)))
+            self._ends = source.await_latest_offsets(partitions_of(self._catalogue.read(source)))
         return self._ends
 
     def is_complete(self) -> bool:
@@ -248,12 +248,17 @@ class Planner:
         _, target, ledger = self._clients()
         unknown = ledger.view.problems
         fresh = [tp for tp in partitions if tp not in positions and tp not in unknown]
-        starts = first_offsets(self._flow, source, fresh) if fresh else {}
+        starts = self._first_offsets(source, fresh) if fresh else {}
         ends = self.ends() if self._once else {}
         known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
         items = [start_at(tp, known[tp], topics[tp.topic].topic_id, ends.get(tp)) for tp in partitions if tp in known]
         items += [hold_unknown(tp, unknown[tp], topics[tp.topic].topic_id) for tp in partitions if tp in unknown]
         return look_at_target(target, items, ledger.view.records, self._flow.remote_topic)
+
+    def _first_offsets(self, source: Admin, fresh: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Without those that are not known: a run without an end looks again for them, a bounded one fails by name."""
+        starts = first_offsets(self._flow, source, fresh)
+        return starts.all() if self._once else starts.known
 
     # During the epoch, on a thread of its own.
 

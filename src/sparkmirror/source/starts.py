@@ -5,12 +5,13 @@ from uuid import UUID
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
 from sparkmirror.policy.start import start_ms
 from sparkmirror.source.plan import Assigned
 
 
-def first_offsets(flow: FlowConfig, source: Admin, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+def first_offsets(flow: FlowConfig, source: Admin, partitions: list[TopicPartition]) -> LogOffsets:
     """Of partitions that the ledger does not know, by `auto.offset.reset`. Raises ClusterError."""
     start = flow.consumer.auto_offset_reset
     at_ms = start_ms(start, time.time_ns() // 1_000_000)

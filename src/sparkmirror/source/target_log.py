@@ -49,4 +49,4 @@ def _find(target: Admin, wanted: Iterable[tuple[str, int]]) -> dict[TopicPartiti
     topics = target.list_topics({where.topic for where in partitions})
     ends = target.latest_offsets([where for where in partitions if where.topic in topics])
     gone = {where: Extent(where.topic, NO_TOPIC_ID, 0) for where in partitions if where.topic not in topics}
-    return gone | {where: Extent(where.topic, topics[where.topic].topic_id, end) for where, end in ends.items()}
+    return gone | {where: Extent(where.topic, topics[where.topic].topic_id, end) for where, end in ends.known.items()}

@@ -23,10 +23,25 @@ def _loss(found: Readiness) -> list[str]:
             f"cluster {found.flow.source} does not answer: what it has beyond the mirror is not known",
             f"the mirror stored its last position {heard}",
         ]
-    if not found.behind:
+    if not found.behind and not found.unknown:
         return ["nothing would be lost: all is mirrored"]
-    oldest = show_age(found.seconds_behind() or 0.0)
-    lines = [f"{found.records_behind()} records would be lost if {found.flow.source} is gone, the oldest {oldest} old:"]
+    return [*_unknown(found), *_behind(found)]
+
+
+def _unknown(found: Readiness) -> list[str]:
+    if not found.unknown:
+        return []
+    lines = [f"of {len(found.unknown)} partitions nobody knows what would be lost if {found.flow.source} is gone:"]
+    lines += [f"  {where}: {reason}" for where, reason in sorted(found.unknown.items())[:_SHOWN_MAX]]
+    return [*lines, *_more(len(found.unknown))]
+
+
+def _behind(found: Readiness) -> list[str]:
+    if not found.behind:
+        return []
+    records, oldest = sum(one.records for one in found.behind), show_age(found.oldest_seconds)
+    also = "of the others " if found.unknown else ""
+    lines = [f"{also}{records} records would be lost if {found.flow.source} is gone, the oldest {oldest} old:"]
     for one in found.behind[:_SHOWN_MAX]:
         lines.append(f"  {one.partition}: from {one.position} to {one.end}, {one.records} records")
     return [*lines, *_more(len(found.behind))]

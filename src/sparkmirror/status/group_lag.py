@@ -3,7 +3,7 @@
 Called by `cli.lag`, which asks the cluster.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,12 +39,16 @@ class PartitionLag:
 
 
 def list_lags(
-    cluster: str, group: str, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    cluster: str,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    unknown: Collection[TopicPartition] = (),
 ) -> list[PartitionLag]:
-    """A line for each partition that either side names, in order."""
+    """A line for each partition that anything names, in order; of `unknown` ones nobody tells where they end."""
     return [
         PartitionLag(cluster, group, where.topic, where.partition, offsets.get(where), ends.get(where))
-        for where in sorted(offsets.keys() | ends.keys())
+        for where in sorted({*offsets, *ends, *unknown})
     ]
 
 

@@ -59,7 +59,8 @@ class GroupPlace:
 class GroupLine:
     """One group. States are Kafka's; "" where the cluster has no such group, or does not answer.
 
-    `notes` say why it is not synced, or not all of it.
+    `notes` say why it is not synced, or not all of it. While brokers do not say where some of its partitions end
+    (`knows_ends`), its lag is not known.
     """
 
     group: str
@@ -67,6 +68,15 @@ class GroupLine:
     target_state: str
     places: tuple[GroupPlace, ...]
     notes: tuple[str, ...] = ()
+    knows_ends: bool = True
+
+    @property
+    def lag_records(self) -> int | None:
+        return _sum([place.lag_records for place in self.places]) if self.knows_ends else None
+
+    @property
+    def target_lag_records(self) -> int | None:
+        return _sum([place.target_lag_records for place in self.places]) if self.knows_ends else None
 
     def checkpoint_age_seconds(self, at_ms: int) -> float | None:
         """Since the last checkpoint of any partition; one is written when the group moves."""
@@ -78,8 +88,8 @@ class GroupLine:
             "group": self.group,
             "state": self.state,
             "target_state": self.target_state,
-            "lag": _sum([place.lag_records for place in self.places]),
-            "target_lag": _sum([place.target_lag_records for place in self.places]),
+            "lag": self.lag_records,
+            "target_lag": self.target_lag_records,
             "notes": list(self.notes),
             "partitions": [place.as_json() for place in self.places],
         }
@@ -100,17 +110,13 @@ def render_groups(flow: FlowName, lines: Sequence[GroupLine], at_ms: int, *, who
 
 
 def _row(line: GroupLine, at_ms: int) -> tuple[object, ...]:
-    lags = [_known(_sum([getattr(place, name) for place in line.places])) for name in _LAGS]
     translated = sum(place.translated is not None for place in line.places)
     age = line.checkpoint_age_seconds(at_ms)
     return (
-        line.group, line.state or "-", lags[0], line.target_state or "-",
-        f"{translated} of {len(line.places)}", lags[1], "-" if age is None else f"{show_age(age)} ago",
-        "; ".join(line.notes),
+        line.group, line.state or "-", _known(line.lag_records), line.target_state or "-",
+        f"{translated} of {len(line.places)}", _known(line.target_lag_records),
+        "-" if age is None else f"{show_age(age)} ago", "; ".join(line.notes),
     )  # fmt: skip
-
-
-_LAGS = ("lag_records", "target_lag_records")
 
 
 def _place(place: GroupPlace) -> tuple[object, ...]:

@@ -75,7 +75,7 @@ class CanaryJob:
         if self._home.topic not in opened.target.list_topics([self._home.topic]):
             return None
         tail = self._connections.enter_context(open_tail(self._flow.target, "canary", [self._home]))
-        tail.seek(self._home, opened.target.latest_offsets([self._home])[self._home])
+        tail.seek(self._home, opened.target.await_end(self._home))
         return tail
 
     def _send(self, opened: "_Opened") -> None:

@@ -53,8 +53,8 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     """Raises ClusterError if either cluster does not answer."""
     partitions = mirrored_partitions(flow, source)
     positions = ledger_offsets(flow)
-    source_ends = source.latest_offsets(partitions)
-    divergence = plan_divergence(positions, source.earliest_offsets(partitions), source_ends)
+    source_ends = source.await_latest_offsets(partitions)
+    divergence = plan_divergence(positions, source.await_earliest_offsets(partitions), source_ends)
     home = {TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in partitions}
     listed = {name: group for name, group in list_groups(target).items() if group.is_consumer}
     groups = [name for name in listed if flow.offsets.groups.accepts(name)]

@@ -6,7 +6,7 @@ the next to read.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
@@ -91,7 +91,10 @@ class GroupPlace:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Of one flow. `differences` are sentences: what a round of its sync jobs would change on the target now."""
+    """Of one flow. `differences` are sentences: what a round of its sync jobs would change on the target now.
+
+    `unknown` are partitions of which the source does not say where they end, and why.
+    """
 
     flow: FlowName
     source_answers: bool
@@ -101,6 +104,12 @@ class Readiness:
     active_on_target: frozenset[str] = frozenset()
     differences: tuple[str, ...] = ()
     heard_seconds: float | None = None
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+    @property
+    def knows_ends(self) -> bool:
+        """Whether the source has said of every partition where it ends."""
+        return self.source_answers and not self.unknown
 
     @property
     def untranslated(self) -> tuple[GroupPlace, ...]:
@@ -108,13 +117,17 @@ class Readiness:
         return tuple(place for place in self.places if place.planned is None and not place.is_at_beginning)
 
     def records_behind(self) -> int | None:
-        """None if the source does not answer."""
-        return sum(one.records for one in self.behind) if self.source_answers else None
+        """None if the source does not answer, be it for one partition."""
+        return sum(one.records for one in self.behind) if self.knows_ends else None
 
     def seconds_behind(self) -> float | None:
-        """Age of the oldest record that would be lost, 0.0 if none would; None if the source does not answer."""
-        ages = [one.age_seconds for one in self.behind if one.age_seconds is not None]
-        return max(ages, default=0.0) if self.source_answers else None
+        """Age of the oldest record that would be lost, 0.0 if none would; None as for `records_behind`."""
+        return self.oldest_seconds if self.knows_ends else None
+
+    @property
+    def oldest_seconds(self) -> float:
+        """Age of the oldest record that is known to be lost then; 0.0 if there is none."""
+        return max((one.age_seconds for one in self.behind if one.age_seconds is not None), default=0.0)
 
     def repeats(self, group: str, *, planned: bool) -> int | None:
         """Records that the group would read again, all partitions; None where that is not known of one of them."""
@@ -142,6 +155,7 @@ class Readiness:
             "seconds_behind": self.seconds_behind(),
             "heard_seconds_ago": self.heard_seconds,
             "behind": [one.as_json() for one in self.behind],
+            "unknown": [{**_place(where), "reason": reason} for where, reason in sorted(self.unknown.items())],
             "groups": {
                 group: {
                     "active_on_source": group in self.active_on_source,

@@ -53,14 +53,16 @@ def look(flow: FlowConfig, sides: Sides, *, differences: bool = True) -> Readine
             state.maps, state.translator.translate, remote, logs,
         )  # fmt: skip
         beyond = name_beyond(places, logs)
+        behind, unknown = look_behind(flow, sides.source, partitions)
         return Readiness(
             flow.name,
             True,
-            look_behind(flow, sides.source, partitions),
+            behind,
             places,
             frozenset(name for name, group in groups.items() if group.is_active),
             active,
             beyond + (_differences(flow) if differences else ()),
+            unknown=unknown,
         )
 
 
@@ -75,16 +77,16 @@ def _homeward(flow: FlowConfig, source: Admin) -> dict[TopicPartition, TopicPart
     return home
 
 
-def look_behind(flow: FlowConfig, source: Admin, partitions: Collection[TopicPartition]) -> tuple[Behind, ...]:
-    """What the source has and the ledger does not, with the ages of the first such records. Raises ClusterError."""
-    starts, ends, positions = (
-        source.earliest_offsets(partitions),
-        source.latest_offsets(partitions),
-        ledger_offsets(flow),
-    )
-    found = plan_behind(positions, starts, ends, {})
+def look_behind(
+    flow: FlowConfig, source: Admin, partitions: Collection[TopicPartition]
+) -> tuple[tuple[Behind, ...], Mapping[TopicPartition, str]]:
+    """What the source has and the ledger does not, with the ages of the first such records; and the partitions of which
+    that is not known, with the reason. Raises ClusterError."""
+    starts, ends = source.earliest_offsets(partitions).known, source.latest_offsets(partitions)
+    positions = ledger_offsets(flow)
+    found = plan_behind(positions, starts, ends.known, {})
     ages = _ages_seconds(flow, {one.partition: one.position for one in found})
-    return plan_behind(positions, starts, ends, ages)
+    return plan_behind(positions, starts, ends.known, ages), ends.unknown
 
 
 def _by_target_alone(flow: FlowConfig, target: Admin, state: OffsetState, active: frozenset[str]) -> Readiness:

@@ -96,8 +96,9 @@ class Drain:
         self._seconds_max = seconds_max
 
     def prepare(self) -> Note:
+        """Raises OffsetsUnknown while it is not known where a partition ends."""
         partitions = mirrored_partitions(self._flow, self._source)
-        starts, ends = self._source.earliest_offsets(partitions), self._source.latest_offsets(partitions)
+        starts, ends = self._source.await_earliest_offsets(partitions), self._source.await_latest_offsets(partitions)
         return {"ends": store_offsets({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
 
     def apply(self, note: Note) -> str:

@@ -1,18 +1,19 @@
 """Observes where the consumer groups of a flow stand on both sides, for `cli.groups`. Changes nothing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
 from sparkmirror.kafka.groups import list_groups
+from sparkmirror.kafka.log_offsets import LogOffsets, name_unknown
 from sparkmirror.ledger.target_logs import TargetLogs
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.filters import compile_names
 from sparkmirror.status.groups_page import GroupLine, GroupPlace
 from sparkmirror.sync.failover_look import read_groups
 from sparkmirror.sync.group_sync import followed_offsets
-from sparkmirror.sync.offset_state import OffsetState, read_target_logs
+from sparkmirror.sync.offset_state import OffsetState, target_logs
 from sparkmirror.sync.sides import Sides, open_sides
 
 _NOBODY = GroupListing("")
@@ -31,13 +32,14 @@ def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
         if sides.source is None:
             names = {group for group, _ in state.checkpoints if compiled.fullmatch(group)}
             seen = _Seen(flow, state, {}, on_target, {}, read_groups(sides.target, names))
-            ends = _Ends({}, read_target_logs(sides.target, {where for _, where in state.checkpoints}))
+            ends = _read_ends(sides, (), {where for _, where in state.checkpoints})
             return [_lost_line(seen, ends, name) for name in sorted(names)]
         on_source = {name: group for name, group in list_groups(sides.source).items() if compiled.fullmatch(name)}
         wanted = [name for name, group in on_source.items() if _why_not(flow, group) == ""]
         committed = {name: followed_offsets(flow, found) for name, found in read_groups(sides.source, wanted).items()}
         seen = _Seen(flow, state, on_source, on_target, committed, read_groups(sides.target, wanted))
-        ends = _read_ends(seen, sides)
+        here = {where for offsets in committed.values() for where in offsets}
+        ends = _read_ends(sides, here, {seen.remote(where) for where in here})
     return [_line(seen, ends, name) for name in sorted(on_source)]
 
 
@@ -59,15 +61,23 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
+    """Where logs end, and the partitions of which that is not known, with the reason."""
+
     source: Mapping[TopicPartition, int]
     target: TargetLogs
+    unknown: Mapping[TopicPartition, str]
+
+    def unknown_among(self, places: Iterable[GroupPlace]) -> dict[TopicPartition, str]:
+        both = {where for place in places for where in (place.partition, place.remote)}
+        return {where: self.unknown[where] for where in sorted(both & self.unknown.keys())}
 
 
-def _read_ends(seen: _Seen, sides: Sides) -> _Ends:
-    here = {where for offsets in seen.committed.values() for where in offsets}
-    there = {seen.remote(where) for where in here}
-    source_ends = {} if sides.source is None else sides.source.latest_offsets(here)
-    return _Ends(source_ends, read_target_logs(sides.target, there))
+def _read_ends(sides: Sides, here: Collection[TopicPartition], there: Collection[TopicPartition]) -> _Ends:
+    source, target = (
+        admin.latest_offsets(some) if admin is not None else LogOffsets("", {})
+        for admin, some in ((sides.source, here), (sides.target, there))
+    )
+    return _Ends(source.known, target_logs(sides.target, target.known), {**source.unknown, **target.unknown})
 
 
 def _line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
@@ -76,7 +86,9 @@ def _line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
         return GroupLine(name, group.state, there.state, (), (why_not,))
     committed = seen.committed.get(name, {})
     places = tuple(_place(seen, ends, name, where, committed[where].offset) for where in sorted(committed))
-    return GroupLine(name, group.state, there.state, places, tuple(_notes(seen, there, places)))
+    unknown = ends.unknown_among(places)
+    notes = [*_notes(seen, there, places), *_unknown_note(unknown)]
+    return GroupLine(name, group.state, there.state, places, tuple(notes), not unknown)
 
 
 def _place(seen: _Seen, ends: _Ends, name: str, where: TopicPartition, offset: int) -> GroupPlace:
@@ -106,7 +118,9 @@ def _lost_line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
     sources = seen.state.sources()
     places = tuple(_lost_place(seen, ends, name, where, sources) for where in mine)
     note = f"{seen.flow.name.source} does not answer: as the last checkpoints say"
-    return GroupLine(name, "", seen.on_target.get(name, _NOBODY).state, places, (note,))
+    unknown = ends.unknown_among(places)
+    state = seen.on_target.get(name, _NOBODY).state
+    return GroupLine(name, "", state, places, (note, *_unknown_note(unknown)), not unknown)
 
 
 def _lost_place(
@@ -133,6 +147,10 @@ def _why_not(flow: FlowConfig, group: GroupListing) -> str:
         return f"no consumer group: {group.kind or group.protocol_type}"
     groups = flow.offsets.groups
     return "" if groups.accepts(group.name) else groups.why_unwanted(group.name, "groups")[1]
+
+
+def _unknown_note(unknown: Mapping[TopicPartition, str]) -> list[str]:
+    return [f"its lag is not known: {name_unknown(unknown)}"] if unknown else []
 
 
 def _notes(seen: _Seen, there: GroupListing, places: tuple[GroupPlace, ...]) -> Iterable[str]:

@@ -85,8 +85,8 @@ def _rebuild_one(
 ) -> Iterator[Rebuilt]:
     source, target = admins
     remote = TopicPartition(flow.remote_topic(where.topic), where.partition)
-    source_start = source.earliest_offsets([where]).get(where)
-    target_start = target.earliest_offsets([remote]).get(remote)
+    source_start = source.await_earliest_offsets([where]).get(where)
+    target_start = target.await_earliest_offsets([remote]).get(remote)
     there = read_target_logs(target, [remote]).get(remote)
     known = maps.map_of(where)
     if source_start is None or target_start is None or there is None:

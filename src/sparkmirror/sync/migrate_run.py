@@ -43,8 +43,9 @@ class Copy:
         self._copy = copy
 
     def prepare(self) -> Note:
+        """Raises OffsetsUnknown while it is not known where a partition ends."""
         partitions = mirrored_partitions(self._flow, self._source)
-        starts, ends = self._source.earliest_offsets(partitions), self._source.latest_offsets(partitions)
+        starts, ends = self._source.await_earliest_offsets(partitions), self._source.await_latest_offsets(partitions)
         return {"ends": store_offsets({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
 
     def apply(self, note: Note) -> str:
@@ -124,11 +125,12 @@ class _Watch:
         self._has_caught_up = False
 
     def is_over(self) -> bool:
+        """Raises OffsetsUnknown while it is not known where a partition ends: then it is not over."""
         partitions = mirrored_partitions(self._flow, self._source)
-        ends = self._source.latest_offsets(partitions)
+        ends = self._source.latest_offsets(partitions).all()
         if ends != self._ends:
             self._ends, self._quiet_since = ends, time.monotonic()
-        starts = self._source.earliest_offsets(partitions)
+        starts = self._source.earliest_offsets(partitions).all()
         is_behind = bool(plan_behind(ledger_offsets(self._flow), starts, ends, {}))
         if not is_behind and not self._has_caught_up:
             self._catch_up()

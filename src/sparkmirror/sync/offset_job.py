@@ -152,7 +152,9 @@ class _Opened:
         if time.monotonic() - self._compacted_at < _COMPACTION_SECONDS:
             return
         self._compacted_at = time.monotonic()
-        starts = self._source.earliest_offsets(self.state.maps.partitions)
+        starts = dict(
+            self._source.earliest_offsets(self.state.maps.partitions).known
+        )  # of the others nothing is pruned
         records = self.state.maps.plan_compaction(starts)
         if records:
             topic = ledger_topics(flow.name.source).offset_map

@@ -33,13 +33,15 @@ class Reset:
 def observe_reset(admin: Admin, reset: Reset, checkpoints: GroupOffsets) -> ResetPlan:
     """The plan by what the cluster says now. `checkpoints` are the group's, for that goal.
 
-    Raises ClusterError, and SparkMirrorError when there is nothing to move.
+    Raises SparkMirrorError when there is nothing to move, and ClusterError: OffsetsUnknown, for example, while a leader
+    does not say where its logs begin and end.
     """
     committed = read_group_offsets(admin, reset.group)
     wanted = _wanted(admin, reset, committed, checkpoints)
     if not wanted:
         raise SparkMirrorError(*_nothing(admin, reset))
-    return plan_reset(committed, wanted, admin.earliest_offsets(wanted), admin.latest_offsets(wanted))
+    starts, ends = admin.await_earliest_offsets(wanted), admin.await_latest_offsets(wanted)
+    return plan_reset(committed, wanted, starts, ends)
 
 
 def refuse_active(admin: Admin, group: str) -> None:
@@ -77,8 +79,8 @@ def _wanted(
     partitions = _partitions(admin, reset.topics) if reset.topics else committed.keys()
     if isinstance(reset.goal, Goal):
         goal = EARLIEST if reset.goal is Goal.EARLIEST else LATEST
-        return dict.fromkeys(partitions, 0) | admin.list_offsets(dict.fromkeys(partitions, goal))
-    return dict.fromkeys(partitions, 0) | admin.offsets_at(partitions, reset.goal)
+        return dict.fromkeys(partitions, 0) | admin.list_offsets(dict.fromkeys(partitions, goal)).all()
+    return dict.fromkeys(partitions, 0) | admin.offsets_at(partitions, reset.goal).all()
 
 
 def _partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:

@@ -127,7 +127,11 @@ def read_target_logs(target: Admin, partitions: Collection[TopicPartition]) -> d
     The ids are asked last, and the map is read before: a log that is made again in between is then never taken for the
     one that the map is of. Raises ClusterError.
     """
-    ends = target.latest_offsets(partitions) if partitions else {}
+    return target_logs(target, target.latest_offsets(partitions).known)
+
+
+def target_logs(target: Admin, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, Extent]:
+    """Logs that end there, with their topics' ids. Raises ClusterError."""
     topics = target.list_topics({where.topic for where in ends}) if ends else {}
     return {
         where: Extent(where.topic, topics[where.topic].topic_id, end)

@@ -76,7 +76,8 @@ class Sampler:
         return found
 
     def _ends(self) -> dict[TopicPartition, int]:
-        return self._target.latest_offsets(self._origins, read_committed=True)
+        """Of the partitions whose leaders answer: of the others there is nothing to see now."""
+        return dict(self._target.latest_offsets(self._origins, read_committed=True).known)
 
     def look(self) -> list[Sample]:
         """Records that have come since the last look, a few of them, once their source offsets are known.

@@ -10,6 +10,7 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import ConfigEntry
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.sync.offset_state import OffsetState
@@ -49,9 +50,8 @@ def observe(flow: FlowConfig, wanted: Callable[[TopicPartition], bool]) -> Obser
         chosen = len(partitions)
         skipped = _skipped(flow, source, target, partitions)
         partitions = [where for where in partitions if where.topic not in skipped]
-        standings = _standings(flow, source, target, partitions)
-    silent = set(partitions) - {one.source for one in standings}
-    skipped |= {str(where): "its leader does not answer" for where in sorted(silent)}
+        standings, unknown = _standings(flow, source, target, partitions)
+    skipped |= {str(where): reason for where, reason in sorted(unknown.items())}
     behind = sum(max(one.source_end - max(one.position, one.source_start), 0) for one in standings)
     gaps = tuple(gap for gap in ledger_gaps(flow) if wanted(gap.partition))
     return Observed(tuple(_with_gaps(standings, gaps)), gaps, behind, skipped, chosen)
@@ -72,32 +72,47 @@ def _skipped(flow: FlowConfig, source: Admin, target: Admin, partitions: Iterabl
     return skipped
 
 
-def _standings(flow: FlowConfig, source: Admin, target: Admin, partitions: Iterable[TopicPartition]) -> list[Standing]:
-    """The order of the questions matters: see `Standing`. A partition without a leader on either side is left out."""
+def _standings(
+    flow: FlowConfig, source: Admin, target: Admin, partitions: Iterable[TopicPartition]
+) -> tuple[list[Standing], dict[TopicPartition, str]]:
+    """And the partitions that cannot be compared, since a log's start or end is not known, with the reason.
+
+    The order of the questions matters: see `Standing`.
+    """
     remote = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
     positions = ledger_offsets(flow)
     with OffsetState(flow, source, target) as state:
         state.follow()
         maps = {where: state.maps.map_of(where) for where in remote}
     target_ends = target.latest_offsets(remote.values(), read_committed=True)
-    source_starts, target_starts = source.earliest_offsets(remote), target.earliest_offsets(remote.values())
-    source_ends = source.latest_offsets(remote)
+    starts, target_starts = source.earliest_offsets(remote), target.earliest_offsets(remote.values())
+    ends = source.latest_offsets(remote)
     settings = source.describe_configs({where.topic for where in remote}, [_POLICY])
     remote_settings = target.describe_configs({where.topic for where in remote.values()}, [_POLICY, _TIMES])
-    known = {
-        where: there
+    unknown = {
+        where: reason
         for where, there in remote.items()
-        if where in source_starts and where in source_ends and there in target_starts and there in target_ends
+        if (reason := _why_unknown(where, (starts, ends)) or _why_unknown(there, (target_starts, target_ends)))
     }
-    return [
+    standings = [
         Standing(
             where, there, maps[where], positions.get(where, 0),
-            source_starts[where], source_ends[where], target_starts[there], target_ends[there], (),
+            starts.known[where], ends.known[where], target_starts.known[there], target_ends.known[there], (),
             _is_compacted(settings, where.topic), _is_compacted(remote_settings, there.topic),
             _value(remote_settings, there.topic, _TIMES) != "LogAppendTime", flow.clamp_timestamps,
         )
-        for where, there in known.items()
+        for where, there in remote.items() if where not in unknown
     ]  # fmt: skip
+    return standings, unknown
+
+
+def _why_unknown(where: TopicPartition, bounds: tuple[LogOffsets, LogOffsets]) -> str:
+    """Why the start or the end of a partition's log is not known; "" if both are."""
+    for one in bounds:
+        if where not in one.known:
+            reason = one.unknown.get(where, "it does not exist any more")
+            return f"{one.alias} does not say where it begins and ends: {reason}"
+    return ""
 
 
 def _with_gaps(standings: Iterable[Standing], gaps: Iterable[Gap]) -> Iterable[Standing]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.acls import await_acls
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.errors import RequestRefused
@@ -18,6 +18,7 @@ from sparkmirror.model import Connector
 LOADING, NOT_COORDINATOR = 14, 16
 FIND_COORDINATOR = 10
 OURS = Connector.of_dedicated_mode("A")
+SILENCE = object()
 DENIAL = AclBinding("orders", "LITERAL", "User:*", "*", "WRITE", "DENY")
 
 
@@ -39,8 +40,11 @@ class Brokers:
         self.pauses += 1
         return False
 
-    def ask(self, _make: Callable[[], Any], _doing: str, node_id: int) -> Any:
-        return self._early.pop(0) if node_id == 2 and self._early else self._right
+    def ask(self, _make: Callable[[], Any], _doing: str, node_id: int, _seconds: float = 30.0) -> Any:
+        answer = self._early.pop(0) if node_id == 2 and self._early else self._right
+        if answer is SILENCE:
+            raise ClusterUnreachable("nothing came")
+        return answer
 
 
 def transactions(code: int, *tasks: int) -> Any:
@@ -72,6 +76,24 @@ def test_tasks_that_a_starting_coordinator_does_not_name_yet_are_fenced_too() ->
     brokers = Brokers(transactions(0, 3, 7), [transactions(LOADING), transactions(NOT_COORDINATOR)])
     assert used_tasks(brokers, OURS) == {3, 7}  # type: ignore[arg-type]
     assert brokers.pauses == 2
+
+
+def test_what_a_silent_broker_coordinates_is_waited_for_until_all_have_answered() -> None:
+    brokers = Brokers(transactions(0, 3, 7), [SILENCE, SILENCE])
+    assert used_tasks(brokers, OURS) == {3, 7}  # type: ignore[arg-type]
+    assert brokers.pauses == 2
+    listed = Brokers(groups(0, "connect-1"), [SILENCE])
+    assert list_groups(listed).keys() == {"connect-1"}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "ask", [list_groups, lambda admin: has_members(admin, "g"), lambda admin: used_tasks(admin, OURS)]
+)
+def test_a_broker_that_stays_silent_is_named_instead_of_leaving_out_what_it_coordinates(ask: Any) -> None:
+    brokers = Brokers(groups(0), [SILENCE] * 9, patience_seconds=0.0)
+    brokers._right.transaction_states = []
+    with pytest.raises(ClusterUnreachable, match=r"Cluster A: broker 2 \(b:9092\) does not answer while listing"):
+        ask(brokers)
 
 
 def test_a_coordinator_that_never_loads_is_named_instead_of_leaving_a_task_unfenced() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from uuid import UUID
 
+from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.ledger.extent import Extent
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
@@ -25,8 +26,8 @@ class Target:
     def list_topics(self, names: Iterable[str]) -> dict[str, Topic]:
         return {name: Topic(name, TOPICS[name], 1, 1) for name in names if name in TOPICS}
 
-    def latest_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {where: ENDS[where.topic] for where in partitions if where.topic in ENDS}
+    def latest_offsets(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
+        return LogOffsets("B", {where: ENDS[where.topic] for where in partitions if where.topic in ENDS})
 
 
 def test_only_where_the_target_was_cut_back_is_anything_found() -> None:

@@ -142,6 +142,21 @@ def test_losses_are_counted_from_the_ledger_or_the_logs_start() -> None:
     assert "orders-1: from 5 to 25, 20 records" in page
 
 
+def test_what_a_silent_leader_has_is_unknown_and_never_nothing() -> None:
+    reason = "its leader, broker 3 (c:9092), does not answer"
+    nothing = Readiness(FLOW, True, (), (), unknown={ORDERS: reason})
+    assert (nothing.records_behind(), nothing.seconds_behind()) == (None, None)
+    assert nothing.as_json()["unknown"] == [{"topic": "orders", "partition": 0, "reason": reason}]
+    page = "\n".join(page_lines(render_readiness(nothing)))
+    assert f"orders-0: {reason}" in page and "nothing would be lost" not in page
+
+    some = Readiness(
+        FLOW, True, plan_behind({}, {}, {TopicPartition("orders", 1): 20}, {}), (), unknown={ORDERS: reason}
+    )
+    page = "\n".join(page_lines(render_readiness(some)))
+    assert "of the others 20 records would be lost" in page and some.records_behind() is None
+
+
 def test_the_page_and_the_json_carry_the_same_figures() -> None:
     found = place(150, stands=30, checkpoint=99)
     ready = Readiness(FLOW, True, (), (found,), frozenset({"g"}), frozenset(), ("create A.new",))

@@ -1,12 +1,14 @@
 """The steps of a migration on made-up clusters: what each waits for, and what makes it fail."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.sync import migrate_run
 from sparkmirror.sync.migrate_run import Copy, CutOver, Follow, Prove
@@ -18,16 +20,24 @@ class Flow:
     name = FlowName("A", "B")
 
 
+@dataclass
 class Source:
-    """A cluster of one partition, whose end a test moves."""
+    """A cluster of one partition, whose end a test moves, and of one whose leader may be silent."""
 
-    end = 100
+    end: int = 100
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
 
-    def earliest_offsets(self, _: object) -> dict[TopicPartition, int]:
+    def earliest_offsets(self, _: object) -> LogOffsets:
+        return LogOffsets("A", {HERE: 0})
+
+    def await_earliest_offsets(self, _: object) -> dict[TopicPartition, int]:
         return {HERE: 0}
 
-    def latest_offsets(self, _: object) -> dict[TopicPartition, int]:
-        return {HERE: self.end}
+    def await_latest_offsets(self, _: object) -> dict[TopicPartition, int]:
+        return self.latest_offsets(_).all()
+
+    def latest_offsets(self, _: object) -> LogOffsets:
+        return LogOffsets("A", {HERE: self.end}, self.unknown)
 
 
 @dataclass
@@ -96,6 +106,22 @@ def test_following_ends_when_nobody_writes_and_all_is_mirrored(ledger: Ledger) -
     assert "nobody writes to the source any more" in step.apply(step.prepare())
     assert answers == [False, False, True]
     assert told == ["caught up: stop what writes to A; this ends when nobody has for 0 s"]
+
+
+def test_nothing_is_said_of_all_while_a_leader_does_not_tell_where_its_log_ends(ledger: Ledger) -> None:
+    source = Source(unknown={HERE: "its leader, broker 3 (b:9092), does not answer"})
+    ledger.offset = 100
+    with pytest.raises(OffsetsUnknown, match=re.escape("orders-0 (its leader, broker 3 (b:9092), does not answer)")):
+        Copy(Flow(), source, lambda: None).prepare()  # type: ignore[arg-type]
+
+    def mirror_until(is_over: Any) -> bool:
+        with pytest.raises(OffsetsUnknown):
+            is_over()
+        source.unknown = {}
+        return bool(is_over())
+
+    step = Follow(Flow(), source, CutOver(0.0, Fence()), mirror_until, lambda *_: None)  # type: ignore[arg-type]
+    assert "all is mirrored" in step.apply(step.prepare())
 
 
 def test_following_waits_for_the_source_to_be_quiet_and_fences_once_it_has_caught_up(ledger: Ledger) -> None:

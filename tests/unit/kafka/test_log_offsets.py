@@ -1,0 +1,106 @@
+"""Where logs begin and end: what a leader does not tell is said, with the reason."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.answers import LATEST
+from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown, list_log_offsets
+from sparkmirror.model import TopicPartition
+
+NONE = -1
+NOT_LEADER, FORBIDDEN = 6, 29
+FIRST, SECOND, THIRD = (TopicPartition("orders", number) for number in range(3))
+GONE = TopicPartition("gone", 0)
+
+
+class Brokers:
+    """Partition n of `orders` is led by `leaders[n]`; those of `silent` do not answer, others with code and offset."""
+
+    alias = "A"
+
+    def __init__(self, leaders: Sequence[int], answers: Mapping[int, tuple[int, int]], silent: set[int]) -> None:
+        self.leaders, self.answers, self.silent = list(leaders), answers, silent
+        self.asked: list[int] = []
+        self.pauses = 0
+        self.at_pause: Callable[[], None] = lambda: None
+
+    def describe(self, names: list[str]) -> Any:
+        partitions = [
+            SimpleNamespace(partition_index=number, leader_id=leader, leader_epoch=7, replica_nodes=[3, 5])
+            for number, leader in enumerate(self.leaders)
+        ]
+        topics = [
+            SimpleNamespace(name=name, error_code=0 if name == "orders" else 3, partitions=partitions) for name in names
+        ]
+        return SimpleNamespace(topics=topics, brokers=[SimpleNamespace(node_id=3, host="c", port=9092)])
+
+    def ask(self, make: Callable[[], Any], _doing: str, node_id: int, _seconds: float) -> Any:
+        self.asked.append(node_id)
+        if node_id in self.silent:
+            raise ClusterUnreachable("nothing came")
+        (topic,) = make().topics
+        assert {one.current_leader_epoch for one in topic.partitions} == {7}, "a former leader would refuse that"
+        found = [(one.partition_index, *self.answers[one.partition_index]) for one in topic.partitions]
+        results = [SimpleNamespace(partition_index=at, error_code=code, offset=end) for at, code, end in found]
+        return SimpleNamespace(topics=[SimpleNamespace(name=topic.name, partitions=results)])
+
+    def wait(self, _seconds: float) -> bool:
+        self.pauses += 1
+        self.at_pause()
+        return False
+
+    def ends(self, *partitions: TopicPartition, seconds_max: float = 0.0) -> LogOffsets:
+        wanted = dict.fromkeys(partitions, LATEST)
+        return list_log_offsets(
+            self,
+            self.describe,
+            wanted,
+            read_committed=False,
+            seconds_max=seconds_max,  # type: ignore[arg-type]
+        )
+
+
+def test_each_partition_is_known_or_unknown_with_the_reason_or_does_not_exist() -> None:
+    brokers = Brokers([1, 3, NONE], {0: (0, 40)}, silent={3})
+    found = brokers.ends(FIRST, SECOND, THIRD, GONE, TopicPartition("orders", 9))
+    assert found.known == {FIRST: 40}
+    leaderless = "it has no leader; its replicas are on broker 3, 5"
+    silent = "its leader, broker 3 (c:9092), does not answer"
+    assert found.unknown == {SECOND: silent, THIRD: leaderless}
+    with pytest.raises(OffsetsUnknown) as told:
+        found.all()
+    named = f"orders-1 ({silent}); orders-2 ({leaderless})"
+    assert f"Cluster A does not tell the offsets of {named}." in str(told.value)
+    assert brokers.ends(FIRST, GONE).all() == {FIRST: 40}
+    with pytest.raises(OffsetsUnknown, match="no partition gone-0"):
+        brokers.ends(GONE).of(GONE)
+
+
+def test_the_leader_that_takes_a_silent_ones_place_is_asked() -> None:
+    brokers = Brokers([3, 3, 1], {0: (0, 40), 1: (0, 7), 2: (0, 0)}, silent={3})
+
+    def elect() -> None:
+        brokers.leaders[:2] = [1, 1]
+
+    brokers.at_pause = elect
+    assert brokers.ends(FIRST, SECOND, THIRD, seconds_max=60).all() == {FIRST: 40, SECOND: 7, THIRD: 0}
+    assert brokers.asked.count(3) == 1, "once for all that it leads"
+
+
+def test_what_is_refused_for_good_is_not_asked_again() -> None:
+    brokers = Brokers([1, 1], {0: (FORBIDDEN, NONE), 1: (0, 5)}, silent=set())
+    found = brokers.ends(FIRST, SECOND, seconds_max=60)
+    assert found.unknown == {FIRST: "the answer is TOPIC_AUTHORIZATION_FAILED"}
+    assert (found.known, brokers.pauses) == ({SECOND: 5}, 0)
+
+
+def test_a_former_leader_is_not_believed() -> None:
+    answers = {0: (NOT_LEADER, NONE)}
+    brokers = Brokers([1], answers, silent=set())
+    brokers.at_pause = lambda: answers.update({0: (0, 12)})
+    assert brokers.ends(FIRST, seconds_max=60).all() == {FIRST: 12}
+    assert brokers.pauses == 1
