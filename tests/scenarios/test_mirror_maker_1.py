@@ -2,6 +2,7 @@
 
 import json
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient
 from tests.oracle import Client, Log, Seen, assert_same, count_records, list_topics, read_topic
 from tests.scenarios.data import Note, make_topics, numbered, write
-from tests.scenarios.mirror import Mirror, StartMirror
+from tests.scenarios.mirror import COMMAND, Mirror, StartMirror
 
 from sparkmirror.cli.main import main
 from sparkmirror.testing.kafka import KafkaCluster
@@ -51,12 +52,12 @@ class MirrorMaker1:
         producer = directory / f"{name}.producer.config"
         self.consumer.write_text(f"bootstrap.servers={source['bootstrap.servers']}\ngroup.id={name}\n{CONSUMER}")
         producer.write_text(f"bootstrap.servers={target['bootstrap.servers']}\n{PRODUCER}")
-        self._files = ("--consumer.config", str(self.consumer), "--producer.config", str(producer))
+        self.files = ("--consumer.config", str(self.consumer), "--producer.config", str(producer))
         self._start = start
 
     def start(self, topics: str, *options: str) -> Mirror:
         every = ("--offset.commit.interval.ms", "300")
-        return self._start("", *self._files, "--whitelist", topics, *every, *options, program=PROGRAM)
+        return self._start("", *self.files, "--whitelist", topics, *every, *options, program=PROGRAM)
 
 
 def committed(client: Client, group: str) -> dict[tuple[str, int], int]:
@@ -100,6 +101,33 @@ def assert_by_key(source: Client, target: Client, topic: str) -> None:
     assert producer.flush(ASK_SECONDS_MAX) == 0
     homes = {seen.key: number for number, log in read_topic(target, reference).items() for seen in log}
     assert {seen.key: number for number, log in arrived.items() for seen in log if seen.key} == homes
+
+
+def assert_verbs_work(mirror: MirrorMaker1, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The verbs of a running mirror, with its two files in the place of FILE."""
+
+    def run(*words: str, status: int = 0) -> str:
+        capsys.readouterr()
+        assert main([*words]) == status, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    files = mirror.files
+    (flow,) = json.loads(run("status", *files, "--format", "json", "--partitions"))
+    assert flow["state"] == "RUNNING" and any(one["topic"] == topic for one in flow["partitions"])
+    assert json.loads(run("gaps", *files, "--format", "json")) == {flow["flow"]: []}
+    assert "can be used; it mirrors" in run("config", "check", *files)
+    assert "connections.per.broker" in run("config", "explain", *files)
+    assert "SameNamePolicy" in run("config", "convert", *files, "--to", "properties")
+    assert topic in run("topics", *files, "--whitelist", topic)
+    assert "sparkmirror_" in run("metrics", *files, "--format", "prometheus")
+    run("pause", *files, "--topic", topic)
+    run("resume", *files, "--topic", topic)
+    run("retry", *files)
+    run("throttle", *files, flow["flow"], "none")
+    assert "it mirrors" in run("doctor", *files)
+    verify = [COMMAND, "verify", *files, "--whitelist", topic, "--format", "json"]
+    verified = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
 def test_a_chain_of_two_mirror_makers_over_three_clusters(
@@ -151,6 +179,8 @@ def test_a_chain_of_two_mirror_makers_over_three_clusters(
     assert [(lag["partition"], lag["offset"], lag["log_size"], lag["lag"]) for lag in lags] == [
         (at, 100, 100, 0) for at in range(3)
     ]
+
+    assert_verbs_work(first, orders, capsys)
 
     # Of random bytes: both mirror makers compress, and what fits then is taken.
     write(source, orders, [Note(random.Random(1).randbytes(50_000))])

@@ -41,7 +41,13 @@ def add_flows(parser: argparse.ArgumentParser) -> None:
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     """FILE, and where its secrets are."""
-    parser.add_argument("file", metavar="FILE", help="a MirrorMaker 2 properties file, or a Strimzi KafkaMirrorMaker2")
+    parser.set_defaults(consumer_and_producer=None)
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="a MirrorMaker 2 properties file, a Strimzi KafkaMirrorMaker2, or the options --consumer.config F "
+        "--producer.config F in its place for MirrorMaker 1's files",
+    )
     parser.add_argument(
         "--secrets-dir",
         metavar="DIR",
@@ -50,9 +56,13 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_input(args: argparse.Namespace) -> "Properties":
-    """The lines of the file, whatever its form. Raises ConfigError."""
+    """The lines of the file, whatever its form, or of MirrorMaker 1's two files. Raises ConfigError."""
     from sparkmirror.config.files import read_mirror_file
 
+    if args.consumer_and_producer is not None:
+        from sparkmirror.config.mm1 import read_files
+
+        return read_files(args.consumer_and_producer)
     return read_mirror_file(args.file, args.secrets_dir)
 
 

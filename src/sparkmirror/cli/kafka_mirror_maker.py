@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from sparkmirror.cli.consumer_and_producer import add_files, add_topic_lists
 from sparkmirror.cli.file import add_debug
 from sparkmirror.cli.output import add_format, add_log_format
 from sparkmirror.cli.plan import show_plan
@@ -20,31 +21,8 @@ DESCRIPTION = "Mirror topics under their own names, with the files and options o
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MirrorMaker 1's options, then ours."""
     add = parser.add_argument
-    add(
-        "--consumer.config",
-        dest="consumer_files",
-        metavar="FILE",
-        action="append",
-        required=True,
-        help="consumer settings of the source cluster; give it again for each further source",
-    )
-    add(
-        "--producer.config",
-        dest="producer_file",
-        metavar="FILE",
-        required=True,
-        help="producer settings of the target cluster",
-    )
-    add(
-        "--whitelist",
-        "--include",
-        dest="include",
-        metavar="REGEX",
-        help="topics to mirror: Java regular expressions, commas between them",
-    )
-    add(
-        "--blacklist", "--exclude", dest="exclude", metavar="REGEX", help="topics to leave out; all others are mirrored"
-    )
+    add_files(parser, required=True)
+    add_topic_lists(parser)
     add(
         "--num.streams",
         dest="streams",

@@ -37,8 +37,9 @@ from sparkmirror.cli import (
     verify,
     version,
 )
+from sparkmirror.cli.consumer_and_producer import take_files
 from sparkmirror.cli.tree import Command, read_command
-from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
+from sparkmirror.errors import ConfigError, EnvironmentProblem, SparkMirrorError
 
 INTERRUPTED = 130
 
@@ -78,7 +79,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words:
         parser.print_help(sys.stderr)
         return 2
+    try:
+        words, files = take_files(words)
+    except ConfigError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return error.exit_status
     args, rest = parser.parse_known_args(words)
+    args.consumer_and_producer = files
     if rest and not args.takes_rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     args.rest = rest

@@ -175,6 +175,7 @@ def examine(
 ) -> tuple[MirrorConfig, Problems]:
     """As `parse_config`, raising nothing: with errors, the configuration is what remains beside them."""
     problems = Problems(properties.file)
+    translated = properties.warnings
     for message, entry in properties.remarks:
         problems.warn(message, entry)
     properties = understand(properties, problems)
@@ -190,7 +191,7 @@ def examine(
         note_no_flow(properties, aliases, enabled, heartbeats if heartbeats_suffice else (), problems)
     text = write_properties(properties)
     status = read_status(properties, problems)
-    warnings = problems.warnings()
+    warnings = problems.warnings() if translated is None else translated
     config = MirrorConfig(clusters, chosen, warnings, properties.file, text, heartbeats, status, properties)
     return config, problems
 
@@ -200,9 +201,20 @@ def understand(properties: Properties, problems: Problems) -> Properties:
     return resolve(tidy(properties, problems), problems)
 
 
+_HOW_MM1 = (
+    "this looks like one of MirrorMaker 1's two files: give both in the place of FILE, as `--consumer.config F "
+    "--producer.config F`; `kafka-mirror-maker` mirrors by them"
+)
+
+
+_OF_MM1 = frozenset({"bootstrap.servers", "metadata.broker.list", "broker.list", "zookeeper.connect", "zk.connect"})
+"""How a client's file names its cluster, today and formerly."""
+
+
 def _read_aliases(properties: Properties, problems: Problems) -> tuple[str, ...]:
     if properties.get("clusters") is None:
-        problems.error("`clusters` is missing", "add a line such as `clusters = A, B`")
+        is_of_mm1 = not _OF_MM1.isdisjoint(properties.entries)
+        problems.error("`clusters` is missing", _HOW_MM1 if is_of_mm1 else "add a line such as `clusters = A, B`")
         return ()
     reader = Reader(properties.entries, problems)
     wrong_before = len(problems.errors)

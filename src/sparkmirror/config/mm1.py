@@ -32,9 +32,10 @@ from sparkmirror.config.mm1_names import (
     Dialect,
 )
 from sparkmirror.config.problems import Problems
-from sparkmirror.config.properties import Entry, parse_properties, read_properties
+from sparkmirror.config.properties import Entry, Properties, parse_properties, read_properties
 from sparkmirror.config.reading import Reader
 from sparkmirror.config.security import check_security
+from sparkmirror.config.status_keys import STATUS_KEYS
 from sparkmirror.config.unused import UNUSED
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import Cluster
@@ -44,6 +45,8 @@ TARGET = "target"
 _GROUP_ID = "group.id"
 _SERVERS = "bootstrap.servers"
 _COMMON = frozenset(CLIENT_COMMON)
+_OF_THE_PROCESS = frozenset(key.name for key in STATUS_KEYS)
+"""Keys of ours that either file may set: they are about the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,14 @@ def translate_mm1(command: MirrorMaker1) -> MirrorConfig:
 
     Raises ConfigError that lists every problem of the files and the options.
     """
+    return parse_config(read_files(command))
+
+
+def read_files(command: MirrorMaker1) -> Properties:
+    """The lines of the MirrorMaker 2 file that does the same; what is odd about the two files is in its `warnings`.
+
+    Raises ConfigError that lists every problem of the files and the options.
+    """
     consumers = [_read_client(file, CONSUMER, Scope.CONSUMER) for file in command.consumer_files]
     producer = _read_client(command.producer_file, PRODUCER, Scope.PRODUCER)
     for consumer in consumers:
@@ -94,9 +105,10 @@ def translate_mm1(command: MirrorMaker1) -> MirrorConfig:
     _refuse_same_cluster(consumers, producer)
     _raise_all([*(consumer.problems for consumer in consumers), producer.problems, options])
     text = render_flows(command, consumers, producer, topics)
-    config = parse_config(parse_properties(text.encode("latin-1"), "kafka-mirror-maker"))
     notes = [note for client in (*consumers, producer) for note in (*client.problems.warnings(), *client.notes)]
-    return replace(config, warnings=tuple(dict.fromkeys(notes)), text=text)
+    properties = parse_properties(text.encode("latin-1"), "kafka-mirror-maker")
+    notes += _wildcard_notes(split_patterns(command.include or command.exclude or ""))
+    return replace(properties, warnings=tuple(dict.fromkeys(notes)))
 
 
 def load_consumer(file: str) -> tuple[Cluster, str]:
@@ -160,9 +172,23 @@ def source_alias(group: str, servers: str) -> str:
 
 
 def split_patterns(text: str) -> tuple[str, ...]:
-    """A list of MirrorMaker 1, as its `TopicFilter` reads it: commas are choices, blanks and outer quotes go."""
+    """A list of MirrorMaker 1, as its `TopicFilter` reads it: commas are choices, blanks and outer quotes go.
+
+    `*` alone stands for all topics, as MirrorMaker 1's manual has it.
+    """
     bare = text.replace(" ", "").strip("\"'\t\n")
-    return tuple(dict.fromkeys(item for item in bare.split(",") if item))
+    return tuple(dict.fromkeys(".*" if item == "*" else item for item in bare.split(",") if item))
+
+
+def _wildcard_notes(patterns: Sequence[str]) -> Iterator[str]:
+    """Of expressions that look like a shell's wildcards, which mean something else here."""
+    for pattern in patterns:
+        if re.fullmatch(r"[\w.\-]*\w\*", pattern):
+            stem = pattern[:-1]
+            yield (
+                f"`{pattern}` is a regular expression: it matches {stem[:-1] or 'nothing'}, {stem}, {stem}{stem[-1]} "
+                f"and so on; all topics that begin with {stem} are `{stem}.*`"
+            )
 
 
 def _topic_lines(command: MirrorMaker1, problems: Problems) -> dict[str, str]:
@@ -181,7 +207,10 @@ def _topic_lines(command: MirrorMaker1, problems: Problems) -> dict[str, str]:
         if compile_names(patterns) is None:
             problems.error(f"{option} `{given[0]}` holds no expression", "`.*` stands for all topics")
     except ConfigError as error:
-        problems.error(f"{option}: {error}")
+        hint = (
+            "a regular expression is meant: `.*` stands for any text, where a shell has `*`" if "*" in given[0] else ""
+        )
+        problems.error(f"{option}: {error}", hint)
     listed = ", ".join(patterns)
     if command.include is not None:
         return {"topics": listed, "topics.exclude": ""}
@@ -190,7 +219,10 @@ def _topic_lines(command: MirrorMaker1, problems: Problems) -> dict[str, str]:
 
 def _client_lines(alias: str, role: str, settings: Mapping[str, Entry]) -> Iterator[tuple[str, str]]:
     for name, entry in settings.items():
-        yield f"{alias}.{name}" if name in _COMMON else f"{alias}.{role}.{name}", entry.value
+        if name in _OF_THE_PROCESS:
+            yield name, entry.value
+        else:
+            yield f"{alias}.{name}" if name in _COMMON else f"{alias}.{role}.{name}", entry.value
 
 
 # One file.
@@ -199,7 +231,7 @@ def _client_lines(alias: str, role: str, settings: Mapping[str, Entry]) -> Itera
 def _read_client(file: str, dialect: Dialect, scope: Scope) -> _Client:
     client = _Client(Problems(file))
     properties = understand(read_properties(file), client.problems)
-    effective = {key.name for key in keys.keys_of(scope, Scope.CLIENT)} | _COMMON | {_GROUP_ID}
+    effective = {key.name for key in keys.keys_of(scope, Scope.CLIENT)} | _COMMON | {_GROUP_ID} | _OF_THE_PROCESS
     old: list[str] = []
     idle: list[str] = []
     for entry in properties.entries.values():

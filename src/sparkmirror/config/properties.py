@@ -29,12 +29,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """A file's entries by key, those that a later line replaced, and what is to be said of what became no entry."""
+    """A file's entries by key, those that a later line replaced, and what is to be said of what became no entry.
+
+    `warnings` are those of the files that this one is a translation of, where it is one: they count instead of its own.
+    """
 
     file: str
     entries: Mapping[str, Entry]
     replaced: tuple[Entry, ...] = ()
     remarks: tuple[tuple[str, Entry], ...] = ()
+    warnings: tuple[str, ...] | None = None
 
     def get(self, key: str) -> Entry | None:
         return self.entries.get(key)

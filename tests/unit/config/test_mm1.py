@@ -262,3 +262,21 @@ def test_security_reaches_the_right_cluster(files: Files) -> None:
     (flow,) = files.translate(CONSUMER + security).flows
     assert flow.source.client["security.protocol"] == "SASL_SSL"
     assert "security.protocol" not in flow.target.client
+
+
+def test_a_star_alone_stands_for_all_topics_as_in_the_manual(files: Files) -> None:
+    assert split_patterns("*") == split_patterns("'*'") == (".*",)
+    (flow,) = files.translate(include="*").flows
+    assert flow.should_replicate("orders")
+
+
+def test_what_looks_like_a_shells_wildcard_is_explained(files: Files) -> None:
+    (note,) = files.translate(include="orders*").warnings
+    assert "it matches order, orders, orderss and so on; all topics that begin with orders are `orders.*`" in note
+    assert "`.*` stands for any text, where a shell has `*`" in files.refusal(include="*.orders")
+
+
+def test_the_page_and_the_log_can_be_set_in_either_file(files: Files) -> None:
+    config = files.translate(CONSUMER + "status.listen=localhost:8080\n", PRODUCER + "log.format=json\n")
+    assert (str(config.status.listen), config.status.log_format, config.warnings) == ("localhost:8080", "json", ())
+    assert "status.listen=" in config.text
