@@ -255,12 +255,13 @@ class Crew:
         with suppress(AuthorizationFailed, NoTransactionCoordinator):  # the planner says so, or `sync.fencing_job`
             tasks = (used_tasks(self._admin, connector) | set(range(stake.tasks))) - held
             with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:  # all before the group takes its leader for dead
-                for _ in pool.map(lambda task: self._fence_task(connector, task), sorted(tasks)):
+                names = [transactional_id(connector, task) for task in sorted(tasks)]
+                for _ in pool.map(lambda name: self._fence_id(name, stake.transaction_timeout_ms), names):
                     pass
 
-    def _fence_task(self, connector: Connector, task: int) -> None:
+    def _fence_id(self, name: str, timeout_ms: int) -> None:
         assert self._admin is not None
-        init_producer_ids(self._admin, [transactional_id(connector, task)])
+        init_producer_ids(self._admin, [name], timeout_ms)
 
     def _tell_shares(self, membership: Membership) -> None:
         for part in self._parts.values():

@@ -41,6 +41,7 @@ class Part:
             flow.connector.group,
             flow.connector.name,
             self._is_ready,
+            flow.producer.transaction_timeout_ms,
         )
 
     def take(self, grant: Grant) -> list[str]:

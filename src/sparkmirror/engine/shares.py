@@ -16,7 +16,8 @@ class Stake:
     """One process's part in one flow: `tasks` is how many its file wants, `held` those that it runs now.
 
     `fingerprint` stands for what its file says of the flow, `changed_ms` for when the file was changed (since 1970).
-    `run` is the flow's run as it knows it, "" for none. `connector` and its `group` name the tasks' transactional ids.
+    `run` is the flow's run as it knows it, "" for none. `connector` and its `group` name the tasks' transactional ids,
+    whose transactions brokers abort after `transaction_timeout_ms`.
     Until it `is_ready`, its query has yet to start: tasks stay with those who can run them now.
     """
 
@@ -29,6 +30,7 @@ class Stake:
     group: str = ""
     connector: str = ""
     is_ready: bool = True
+    transaction_timeout_ms: int = 60_000
 
 
 @dataclass(frozen=True, slots=True)

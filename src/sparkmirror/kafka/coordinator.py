@@ -113,18 +113,19 @@ _OF_ONE_PARTITION = frozenset({3, 17, 29, _OPERATION_NOT_ATTEMPTED})
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """EndTxn: commits. With the second protocol the answer brings the next transaction's producer epoch."""
+    """EndTxn: commits, or aborts. With the second protocol the answer brings the next transaction's producer epoch."""
 
     transactional_id: str
     identity: ProducerIdentity
     second_protocol: bool
+    commits: bool = True
 
     def encode(self, link: Link) -> bytes:
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.identity.producer_id,
             producer_epoch=self.identity.epoch,
-            committed=True,
+            committed=self.commits,
         )
         return link.encode(request, link.version(26, self._versions))
 

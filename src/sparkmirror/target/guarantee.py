@@ -4,6 +4,7 @@ A guarantee decides when positions are stored, whether a partition's next batch 
 task whose producer was refused.
 """
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -59,6 +60,9 @@ class Guarantee(Protocol):
     def refused_in_doubt(self, where: Outbox) -> None:
         """A batch is refused for good that may have been written when it was sent before."""
 
+    def positions_refused(self, where: Outbox) -> None:
+        """The target does not take what goes to a partition of the ledger, and positions depend on it."""
+
     def close(self) -> None: ...
 
 
@@ -89,7 +93,11 @@ class AtLeastOnce:
             self._store(True)
 
     def finish(self) -> bool:
-        return self._progress.settled and not self._store(True)
+        """What can be stored is, also where something before it is still under way."""
+        is_settled = self._progress.settled
+        if is_settled or self._progress.due(time.monotonic()):
+            return not self._store(True) and is_settled
+        return False
 
     def take(self, outcome: Outcome) -> None:
         """There is no background work."""
@@ -105,6 +113,9 @@ class AtLeastOnce:
 
     def refused_in_doubt(self, where: Outbox) -> None:
         """It is read and sent again, maybe twice."""
+
+    def positions_refused(self, where: Outbox) -> None:
+        """Data goes on: what a crash repeats grows until the ledger takes positions again."""
 
     def close(self) -> None:
         """Nothing is open."""

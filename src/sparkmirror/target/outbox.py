@@ -322,6 +322,11 @@ class Outbox(Standing):
         return not any(batch.waiting for batch in self._in_flight)
 
     @property
+    def is_in_doubt(self) -> bool:
+        """Whether the target may have some of what it has not acknowledged."""
+        return any(batch.in_doubt and not batch.acknowledged for batch in self._in_flight)
+
+    @property
     def head(self) -> Batch | None:
         """The oldest batch that is not acknowledged."""
         return self._in_flight[0] if self._in_flight else None

@@ -2,8 +2,8 @@
 
 Composes small record batches for the ledger's partitions from acknowledged positions only (invariant 3); in
 transactions from those that are reached when all that was sent is acknowledged, which is awaited before the commit.
-Nothing new is composed before the last lot is acknowledged: a position is never overtaken by an older one. Owned by
-`target.sender`.
+A position waits while a ledger partition that it goes to still has the last lot, or refuses; all other positions go on.
+Owned by `target.sender`.
 """
 
 import time
@@ -24,6 +24,7 @@ from sparkmirror.target.mapping import OffsetMapping
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch, Parcel
 from sparkmirror.target.reports import Report
+from sparkmirror.target.standing import State
 
 _LOT_BYTES_MAX: Final = 512 << 10
 _RECORD_OVERHEAD_BYTES_MAX: Final = 32
@@ -69,11 +70,18 @@ class Progress:
         self.moved: dict[TopicPartition, None] = {}
         """Partitions whose position may not be what is stored. Outboxes enter themselves."""
         self._gaps: list[Gap] = []
+        self._open_gaps: set[TopicPartition] = set()
         self._mapping = OffsetMapping()
+        self._unmapped: dict[TopicPartition, Outbox] = {}
         self._in_transactions = in_transactions
         self._uncommitted: list[_Entry] = []
         self._open = 0
         self._due_at = 0.0
+        topics = options.topics
+        self._positions, self._gaps_home, self._maps, self._status = (
+            TopicPartition(topic, 0) for topic in (topics.positions, topics.gaps, topics.offset_map, topics.status)
+        )
+        self._refusing: dict[TopicPartition, Outbox] = {}
         self.outboxes: dict[TopicPartition, Outbox] = {}
 
     def adopt(self, partition: TopicPartition, topic_id: UUID) -> None:
@@ -105,17 +113,63 @@ class Progress:
         """The source's log is not where it was left: stored before any position beyond it (invariant 1)."""
         at_ms = time.time_ns() // 1_000_000
         self._gaps.append(Gap(where, cause, expected, resumed, action, at_ms, topic_id, self._run))
+        self._open_gaps.add(where)
 
     @property
     def settled(self) -> bool:
         return self._open == 0
 
     def due(self, now: float) -> bool:
-        return self._open == 0 and now >= self._due_at
+        """Where the positions' partition takes long, others are not kept waiting for it for more than an interval."""
+        pause = 0.0 if self._can_take(self._positions) else self._options.flush_seconds
+        return now >= self._due_at + pause
 
-    def is_ahead(self, outboxes: Iterable[Outbox]) -> bool:
-        """Whether a position that was composed in the open transaction lies beyond what the target has."""
-        return any(self._stored.get(outbox.source, 0) > outbox.acknowledged for outbox in outboxes)
+    def is_untrue(self, outboxes: Iterable[Outbox]) -> bool:
+        """Whether a position that was composed in the open transaction lies beyond what the target has, or is missing.
+
+        `outboxes` are those whose data the transaction holds.
+        """
+        stored = ((self._stored.get(outbox.source), outbox.acknowledged) for outbox in outboxes if not outbox.is_ledger)
+        return any(offset is None or offset > acknowledged for offset, acknowledged in stored)
+
+    # Where the ledger itself is refused.
+
+    def note_refusal(self, ledger: Outbox) -> bool:
+        """The target does not take what goes to a ledger partition; whether positions depend on it."""
+        if ledger.target in (self._maps, self._status):
+            return False
+        self._refusing[ledger.target] = ledger
+        return True
+
+    def obstacle(self, where: TopicPartition) -> str:
+        """Why the position of a partition cannot be stored now; "" where it can."""
+        if not self._refusing:
+            return ""
+        self._refusing = {home: box for home, box in self._refusing.items() if box.state is State.FAILED}
+        _, own = self._home(where)
+        homes = [own, self._positions]
+        if any(gap.partition == where for gap in self._gaps):
+            homes.append(self._gaps_home)
+        reasons = [f"{home}: {self._refusing[home].reason}" for home in homes if home in self._refusing]
+        return f"its position cannot be stored in {reasons[0]}" if reasons else ""
+
+    def _can_take(self, home: TopicPartition) -> bool:
+        """Whether a ledger partition has no lot under way, and is not refused."""
+        outbox = self.outboxes.get(home)
+        return outbox is None or (outbox.idle and outbox.state is not State.FAILED)
+
+    def _home(self, where: TopicPartition) -> tuple[bytes, TopicPartition]:
+        """Connect's key of a partition's position, and the partition of the offsets topic that has it."""
+        key = connect.encode_key(self._options.connector, where)
+        return key, TopicPartition(self._options.topics.offsets, murmur2_partition(key, self._offsets_partitions))
+
+    def _must_wait(self, where: TopicPartition, home: TopicPartition) -> bool:
+        """Whether a position may not be composed yet: behind one that is under way, or a gap that is not stored."""
+        if not self._can_take(home) or not self._can_take(self._positions):
+            return True
+        return where in self._open_gaps and (not self._in_transactions or not self._can_take(self._gaps_home))
+
+    # Composing.
 
     def commit(self) -> None:
         """The transaction that held what was composed is committed."""
@@ -143,61 +197,83 @@ class Progress:
         """
         self._due_at = time.monotonic() + self._options.flush_seconds
         lots: dict[TopicPartition, list[_Entry]] = {}
-        if self._gaps:
-            self._add_gaps(lots)
-            if not self._in_transactions:
-                self._due_at = 0.0
-                for report in status or ():
-                    report.forget()
-                return [self._queue(target, entries) for target, entries in lots.items()]
+        has_gaps = self._add_gaps(lots)
+        composed = self._add_positions(lots, outboxes, generation)
+        self._add_maps(lots, composed, generation, are_due=status is not None or not self._in_transactions)
+        if status and not (has_gaps and not self._in_transactions) and self._can_take(self._status):
+            lots.setdefault(self._status, []).extend(_Entry(*report) for report in status)
+        else:
+            for report in status or ():
+                report.forget()
+        return [self._queue(target, entries) for target, entries in lots.items()]
+
+    def _add_positions(
+        self, lots: dict[TopicPartition, list[_Entry]], outboxes: Iterable[Outbox], generation: int
+    ) -> list[Outbox]:
+        """Those of the outboxes that need not wait, which are returned; the others are looked at again."""
+        composed: list[Outbox] = []
+        waiting: list[TopicPartition] = []
         for outbox in outboxes:
             where = outbox.source
             offset, epoch = outbox.reach if self._in_transactions else (outbox.acknowledged, outbox.leader_epoch)
             if self._stored.get(where) != offset or where in self._released:
-                self._add_position(lots, outbox, offset, epoch, generation)
+                key, home = self._home(where)
+                if self._must_wait(where, home):
+                    self._stored.pop(where, None)
+                    waiting.append(where)
+                    continue
+                self._add_position(lots, outbox, Position(offset, epoch, self._topic_ids[where]), generation, key, home)
                 self._stored[where] = offset
-        self._released.clear()
+            composed.append(outbox)
+        self._released.intersection_update(waiting)
         self.moved.clear()
-        if status is not None or not self._in_transactions:
-            self._add_maps(lots, outboxes, generation)
-        if status:
-            home = TopicPartition(self._options.topics.status, 0)
-            lots.setdefault(home, []).extend(_Entry(*report) for report in status)
-        return [self._queue(target, entries) for target, entries in lots.items()]
+        self.moved.update(dict.fromkeys(waiting))
+        return composed
 
     def _add_position(
-        self, lots: dict[TopicPartition, list[_Entry]], outbox: Outbox, offset: int, epoch: int, generation: int
+        self,
+        lots: dict[TopicPartition, list[_Entry]],
+        outbox: Outbox,
+        position: Position,
+        generation: int,
+        key: bytes,
+        home: TopicPartition,
     ) -> None:
         options, where = self._options, outbox.source
         released = where in self._released
         forget = partial(self._forget_position, where, released)
-        key = connect.encode_key(options.connector, where)
-        home = TopicPartition(options.topics.offsets, murmur2_partition(key, self._offsets_partitions))
-        lots.setdefault(home, []).append(_Entry(key, connect.encode_value(offset), forget))
-        position = Position(offset, epoch, self._topic_ids[where])
+        lots.setdefault(home, []).append(_Entry(key, connect.encode_value(position.offset), forget))
         record = PositionRecord(position, generation, self._task, released, self._run, outbox.extent)
         value = positions.encode_value(record)
         entry = _Entry(positions.encode_key(options.connector.source_alias, where), value, forget)
-        lots.setdefault(TopicPartition(options.topics.positions, 0), []).append(entry)
+        lots.setdefault(self._positions, []).append(entry)
 
-    def _add_gaps(self, lots: dict[TopicPartition, list[_Entry]]) -> None:
-        home = TopicPartition(self._options.topics.gaps, 0)
+    def _add_gaps(self, lots: dict[TopicPartition, list[_Entry]]) -> bool:
+        """Those that wait, if they can be stored now; whether there were any."""
+        if not self._can_take(self._gaps_home):
+            return False
         found, self._gaps = self._gaps, []
+        self._open_gaps = {gap.partition for gap in found}
         for gap in found:
             key, value = gaps.encode_key(self._options.connector.source_alias, gap), gaps.encode_value(gap)
-            lots.setdefault(home, []).append(_Entry(key, value, partial(self._forget_gap, gap)))
+            lots.setdefault(self._gaps_home, []).append(_Entry(key, value, partial(self._forget_gap, gap)))
+        return bool(found)
 
     def _add_maps(
-        self, lots: dict[TopicPartition, list[_Entry]], outboxes: Collection[Outbox], generation: int
+        self, lots: dict[TopicPartition, list[_Entry]], outboxes: list[Outbox], generation: int, *, are_due: bool
     ) -> None:
-        home = TopicPartition(self._options.topics.offset_map, 0)
-        positions = {outbox.source: outbox.acknowledged for outbox in outboxes}
-        topic_ids = {outbox.source: outbox.extent.topic_id for outbox in outboxes if outbox.extent is not None}
+        if are_due or not self._in_transactions:
+            self._unmapped.update({outbox.source: outbox for outbox in outboxes})
+        if not are_due or not self._can_take(self._maps):
+            return
+        reached, self._unmapped = self._unmapped, {}
+        positions = {where: outbox.acknowledged for where, outbox in reached.items()}
+        topic_ids = {where: outbox.extent.topic_id for where, outbox in reached.items() if outbox.extent is not None}
         for where, chunk, name in self._mapping.changed(positions, generation, topic_ids):
             key = map_records.encode_key(self._options.connector.source_alias, where, name)
             value = map_records.encode_chunk(chunk.map.as_chunk())
             forget = partial(self._mapping.store_again, where, chunk)
-            lots.setdefault(home, []).append(_Entry(key, value, forget))
+            lots.setdefault(self._maps, []).append(_Entry(key, value, forget))
 
     def _forget_position(self, where: TopicPartition, released: bool) -> None:
         self._stored.pop(where, None)
@@ -207,6 +283,7 @@ class Progress:
 
     def _forget_gap(self, gap: Gap) -> None:
         self._gaps.append(gap)
+        self._open_gaps.add(gap.partition)
 
     def _queue(self, target: TopicPartition, entries: list[_Entry]) -> Outbox:
         outbox = self.outboxes.get(target)
@@ -230,6 +307,8 @@ class Progress:
         if outbox.acknowledged < following:
             for entry in lot:
                 entry.forget()
+        elif outbox.target == self._gaps_home:
+            self._due_at = 0.0  # the positions behind the gap
 
 
 def _split(entries: list[_Entry]) -> Iterator[list[_Entry]]:

@@ -341,7 +341,7 @@ class Sender:
             return None
         is_again = outbox.is_resending
         began = time.monotonic()
-        if not is_again and not (guarantee.admits(outbox) and self._may_begin(outbox, began)):
+        if not is_again and not (self._may_begin(outbox, began) and guarantee.admits(outbox)):
             return None
         outbox.is_far = self._brokers.is_far  # near by, slow answers are the brokers' own
         if outbox.awaits_kernels:
@@ -366,8 +366,19 @@ class Sender:
         return batch
 
     def _may_begin(self, outbox: Outbox, now: float) -> bool:
-        """Out of time to drain, nothing new goes out: its answer would come too late to be stored, and it twice."""
-        return not self._finish_by or now < self._finish_by or outbox.is_ledger or self._guarantee.transactional
+        """Out of time to drain, nothing new goes out: its answer would come too late to be stored, and it twice.
+
+        In transactions nothing does whose position the ledger would refuse.
+        """
+        if self._guarantee.transactional:
+            return outbox.is_ledger or not self._fail_unstorable(outbox)
+        return not self._finish_by or now < self._finish_by or outbox.is_ledger
+
+    def _fail_unstorable(self, outbox: Outbox) -> bool:
+        reason = self._progress.obstacle(outbox.source)
+        if reason:
+            self._isolation.fail(outbox, reason)
+        return bool(reason)
 
     def _wait_longer(self, seconds: float) -> None:
         """The first batch that is made anew waits for the kernels: that must not count as a target's silence."""
@@ -420,7 +431,19 @@ class Sender:
             if may_fit and is_own and not batch.refusals:
                 outbox.await_limits(batch)
                 return
-        self._isolation.fail(outbox, describe(produced))
+        self._fail(outbox, describe(produced))
+
+    def _fail(self, outbox: Outbox, reason: str) -> None:
+        """A partition of the target does not go on. Of the ledger's, those do not either whose positions it has to
+        have, in transactions; at least once their data does.
+        """
+        self._isolation.fail(outbox, reason)
+        if not outbox.is_ledger or not self._progress.note_refusal(outbox):
+            return
+        if self._guarantee.transactional:
+            for one in self._intake.outboxes.values():
+                self._fail_unstorable(one)
+        self._guarantee.positions_refused(outbox)
 
     def _land(self, outbox: Outbox, landed: list[Batch], topic: str) -> bool:
         """Whether the partition is held: its target has lost what was there."""
@@ -500,6 +523,6 @@ class Sender:
             self._isolation.settle(outbox)
 
     def _refuse_target(self, where: TopicPartition, reason: str) -> None:
-        for outbox in self._intake.outboxes.values():
-            if outbox.is_aimed_at(where):
-                self._isolation.fail(outbox, reason)
+        boxes = (self._intake.outboxes, self._routing.lanes, self._progress.outboxes)
+        for outbox in [box for some in boxes for box in some.values() if box.is_aimed_at(where)]:
+            self._fail(outbox, reason)

@@ -33,6 +33,8 @@ _BYTES_OF_LOAD: Final = 1 << 20
 _FLOW_TO_PAUSE: Final = 5
 _INTERVALS_MAX: Final = 5
 _ADD_AGAIN_SECONDS: Final = 0.1
+_ANSWERS_SECONDS_MAX: Final = 2.0
+"""How long a transaction that is to be aborted waits for answers to what it has sent."""
 _NEVER: Final = float("inf")
 _FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 # INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE: a new epoch mends them.
@@ -48,6 +50,7 @@ class Phase(Enum):
     OPEN = "data goes out"
     CLOSING = "what was sent is waited for, positions go out"
     ENDING = "EndTxn is under way"
+    ABORTING = "all went back to what is committed; EndTxn, which aborts, is under way"
     RECOVERING = "all went back to what is committed; InitProducerId is under way"
     FENCED = "the coordinator knows a newer epoch; it is asked whose"
 
@@ -117,6 +120,7 @@ class ExactlyOnce:
         self._status_at = 0.0
         self._add_at = 0.0
         self._must_roll_back = False
+        self._roll_back_by = 0.0
 
     # What may go out.
 
@@ -191,7 +195,7 @@ class ExactlyOnce:
         return min(own, self._coordinator.wake_at)
 
     def tend(self, now: float) -> None:
-        if self._must_roll_back:
+        if self._must_roll_back and (now >= self._roll_back_by or self._is_answered):
             self._start_over()
         self._coordinator.tend(now)
         phase = self.phase
@@ -205,7 +209,7 @@ class ExactlyOnce:
                 self._go_on(now)
         elif phase is Phase.STARTING and self._coordinator.second_protocol is not None:
             self._get_ready(self._coordinator.second_protocol)
-        if self._to_add and now >= self._add_due_at and not self._coordinator.busy:
+        if self._to_add and now >= self._add_due_at and not self._coordinator.busy and not self._must_roll_back:
             self._add()
 
     def _go_on(self, now: float) -> None:
@@ -255,7 +259,9 @@ class ExactlyOnce:
                 del unsettled[outbox]
         if unsettled or not self._progress.settled or self._coordinator.busy:
             return
-        if self._progress.is_ahead(self._touched) and self._hooks.store(False):
+        if self._progress.is_untrue(self._touched):
+            if not self._hooks.store(False):
+                self._recover("the positions of its data could not be stored")
             return
         self.phase = Phase.ENDING
         self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second))
@@ -280,7 +286,10 @@ class ExactlyOnce:
         answer = self._coordinator.serve()
         if answer is None or self._must_roll_back:
             return
-        if self.phase is Phase.RECOVERING:
+        if self.phase is Phase.ABORTING:
+            self.identity = answer.identity or self.identity
+            self._initialize()  # whatever the answer was
+        elif self.phase is Phase.RECOVERING:
             self._take_identity(answer)
         elif self.phase is Phase.FENCED:
             self._take_description(answer)
@@ -366,22 +375,44 @@ class ExactlyOnce:
     def refused_in_doubt(self, where: Outbox) -> None:
         self._recover(f"{where.target} refused a batch that it may have")
 
-    def _recover(self, reason: str) -> None:
-        if self.phase in (Phase.RECOVERING, Phase.FENCED):
+    def positions_refused(self, where: Outbox) -> None:
+        """Committed without them, its data would come again after a crash."""
+        self._recover(f"{where.target}: {where.reason}", awaits_answers=True)
+
+    def _recover(self, reason: str, *, awaits_answers: bool = False) -> None:
+        """With the first protocol a transaction that is aborted by InitProducerId fences its holder (KAFKA-9803), and
+        only EndTxn does not: that may be sent when nothing of the transaction can arrive after it.
+        """
+        if self.phase in (Phase.ABORTING, Phase.RECOVERING, Phase.FENCED):
             return
         log.warning(
             "task %d: %s; its transaction is aborted and sent again.", self._task, reason, extra={"event": "aborted"}
         )
         self.phase = Phase.RECOVERING
         self._must_roll_back = True
+        may_end = awaits_answers and not self._second
+        self._roll_back_by = time.monotonic() + _ANSWERS_SECONDS_MAX if may_end else 0.0
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether all that was sent in the transaction has been answered."""
+        return all(outbox.quiet and not outbox.is_in_doubt for outbox in self._unsettled)
 
     def _start_over(self) -> None:
+        ends = self._roll_back_by > 0 and self._is_answered
         self._must_roll_back = False
         self._forget_transaction()
         self._pace.begin_anew()
         self._hooks.roll_back()
-        timeout_ms = self._options.timeout_ms
-        self._coordinator.ask(Initialize(self._transactional_id, timeout_ms, self.identity))
+        if ends:
+            self.phase = Phase.ABORTING
+            self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second, commits=False))
+        else:
+            self._initialize()
+
+    def _initialize(self) -> None:
+        self.phase = Phase.RECOVERING
+        self._coordinator.ask(Initialize(self._transactional_id, self._options.timeout_ms, self.identity))
 
     def close(self) -> None:
         self._coordinator.close()

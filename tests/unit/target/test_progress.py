@@ -14,6 +14,7 @@ from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.reports import Report
+from sparkmirror.target.standing import State
 
 MM2 = Connector.of_dedicated_mode("A")
 TOPICS = ledger_topics("A")
@@ -99,18 +100,53 @@ def test_only_what_moved_is_stored_again() -> None:
     assert record.position.offset == 43
 
 
-def test_nothing_is_due_while_the_last_lot_is_open() -> None:
+def test_the_next_lot_waits_for_the_last_but_not_for_ever() -> None:
     progress = new_progress(ORDERS)
     assert progress.due(1e12)
     sent = hand_out(progress.compose([at(ORDERS, 42)], 1, [REPORT]))
     assert {outbox.target.topic for outbox, _ in sent} == {TOPICS.offsets, TOPICS.positions, TOPICS.status}
+    now = time.monotonic()
+    assert not progress.due(now + 1.1)
+    assert progress.due(now + 2.1), "what does not wait for positions is composed without them"
     for pair in sent:
         assert not progress.settled
-        assert not progress.due(1e12)
         acknowledge([pair])
     assert progress.settled
-    assert progress.due(1e12)
-    assert not progress.due(0.0), "the flush interval is kept"
+    assert progress.due(now + 1.1)
+    assert not progress.due(now), "the flush interval is kept"
+
+
+def test_a_ledger_partition_that_does_not_answer_holds_up_its_own_positions_only() -> None:
+    """No position overtakes an older one of its partition, and none waits for another's."""
+    others = [TopicPartition("orders", number) for number in range(9)]
+    progress = new_progress(*others)
+    sent = hand_out(progress.compose([at(where, 42) for where in others], 9, None))
+    stuck = next(outbox.target for outbox, _ in sent if outbox.target.topic == TOPICS.offsets)
+    acknowledge([pair for pair in sent if pair[0].target != stuck])
+    again = records_of(hand_out(progress.compose([at(where, 50) for where in others], 9, [REPORT])))
+    assert stuck not in again and STATUS in again
+    held = {where for where in others if TopicPartition(TOPICS.offsets, _home(where)) == stuck}
+    assert held == set(progress.moved), "they are looked at again"
+    assert {positions.encode_key("A", where) for where in others if where not in held} == {
+        record.key for record in again[POSITIONS]
+    }
+
+
+def test_what_a_refusing_ledger_partition_holds_up_is_named() -> None:
+    progress = new_progress(ORDERS)
+    ledger = {outbox.target: outbox for outbox in progress.compose([at(ORDERS, 42)], 9, [REPORT])}
+    ledger[STATUS].state = State.FAILED
+    assert not progress.note_refusal(ledger[STATUS]), "no position depends on it"
+    assert progress.obstacle(ORDERS) == ""
+    ledger[POSITIONS].state, ledger[POSITIONS].reason = State.FAILED, "too large"
+    assert progress.note_refusal(ledger[POSITIONS])
+    assert progress.obstacle(ORDERS) == f"its position cannot be stored in {POSITIONS}: too large"
+    ledger[POSITIONS].state = State.REWINDING
+    assert progress.obstacle(ORDERS) == ""
+
+
+def _home(where: TopicPartition) -> int:
+    return murmur2_partition(connect.encode_key(MM2, where), 25)
 
 
 def test_a_release_is_stored_though_the_position_did_not_move() -> None:
@@ -185,6 +221,15 @@ def test_a_gap_is_stored_before_any_position_beyond_it() -> None:
     acknowledge(sent)
     assert progress.due(time.monotonic()), "the position may follow at once"
     assert POSITIONS in store(progress, outbox)
+
+
+def test_a_gap_holds_up_no_other_partition() -> None:
+    bills = TopicPartition("bills", 0)
+    progress = new_progress(ORDERS, bills)
+    progress.record_gap(ORDERS, "retention", 50, 100, "went on", TOPIC_ID)
+    stored = records_of(hand_out(progress.compose([at(ORDERS, 100), at(bills, 7)], 9, None)))
+    assert [record.key for record in stored[POSITIONS]] == [positions.encode_key("A", bills)]
+    assert list(progress.moved) == [ORDERS]
 
 
 def test_a_gap_that_the_target_did_not_take_is_stored_again() -> None:

@@ -316,6 +316,61 @@ def test_a_lost_sequence_takes_everything_back_to_what_is_committed_and_asks_for
     assert parse_header(again.data, 0).producer_epoch == 9
 
 
+def test_positions_that_are_refused_abort_the_transaction_of_their_data(desk: Desk) -> None:
+    outbox = _send_and_close(desk)
+    (ledger, *_) = desk.progress.outboxes.values()
+    desk.transaction.positions_refused(ledger)
+    desk.tend()
+    assert isinstance(desk.broker.question, Initialize)
+    assert (desk.rolled_back, outbox.acknowledged) == (1, 0)
+
+
+def test_the_first_protocol_aborts_by_its_own_word_once_all_that_was_sent_is_answered() -> None:
+    """InitProducerId would fence whoever asks (KAFKA-9803); a late batch would belong to no transaction."""
+    desk = Desk(second=False)
+    desk.tend()
+    desk.transaction._added.update(desk.outboxes)
+    outbox = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(outbox)
+    assert batch is not None
+    desk.tend(INTERVAL)
+    (ledger, *_) = desk.progress.outboxes.values()
+    desk.transaction.positions_refused(ledger)
+    desk.tend(0.1)
+    assert desk.rolled_back == 0, "an answer is still to come"
+    outbox.succeed(batch)
+    desk.tend()
+    assert desk.rolled_back == 1
+    held = desk.broker.question
+    assert isinstance(held, EndTransaction) and not held.commits
+    desk.answer(Answer(0))
+    assert isinstance(desk.broker.question, Initialize)
+    desk.answer(Answer(0, ProducerIdentity(7, 4)))
+    assert (desk.phase, outbox.acknowledged) == (Phase.READY, 0)
+
+
+def test_a_commit_whose_positions_were_not_composed_does_not_happen(desk: Desk) -> None:
+    outbox = _send_and_close(desk)
+    desk.progress._stored.pop(ORDERS)
+    outboxes, desk.outboxes = desk.outboxes, {}
+    desk.tend()
+    desk.outboxes = outboxes
+    assert not isinstance(desk.broker.question, EndTransaction)
+    desk.tend()
+    assert (desk.rolled_back, outbox.acknowledged) == (1, 0)
+
+
+def _send_and_close(desk: Desk) -> Outbox:
+    """Data that is acknowledged, and the positions that it reaches under way."""
+    outbox = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(outbox)
+    assert batch is not None
+    outbox.succeed(batch)
+    desk.tend(INTERVAL)
+    desk.send_ledger()
+    return outbox
+
+
 @pytest.mark.parametrize("code", [47, 90])
 def test_a_refused_epoch_is_somebody_newer(desk: Desk, code: int) -> None:
     _fence(desk, code)

@@ -1,0 +1,135 @@
+"""The target refuses what the ledger is to hold: no data becomes visible without its position, and the status says why.
+
+One task's sending end on real brokers, without Spark (`one_task`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+from tests.faults.numbered import wait_until
+from tests.faults.one_task import Mirrored, OneTask
+from tests.scenarios.data import ORDER_SECONDS_MAX
+
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.target.coordinator import Coordinator
+from sparkmirror.testing.kafka import KafkaCluster
+
+BEFORE, AFTER = 100, 300
+TOO_SMALL = "120"
+"""Room for the marker that ends a transaction, which a coordinator tries only once, and for no position."""
+PAUSE_SECONDS = 3.0
+QUESTIONS_MAX = 60
+"""Of some ten transactions and one retry in that time; without a pause there are thousands."""
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+@pytest.fixture
+def flow(target_cluster: KafkaCluster, unique: Callable[[str], str]) -> Mirrored:
+    flow = Mirrored(target_cluster.bootstrap_servers, unique("A"), unique("numbers"))
+    flow.create()
+    return flow
+
+
+@pytest.mark.parametrize("topic", ["positions", "offsets"])
+def test_a_transaction_whose_positions_are_too_large_is_aborted_and_sent_again(flow: Mirrored, topic: str) -> None:
+    refusing = getattr(ledger_topics(flow.alias), topic)
+    with OneTask(flow, exactly_once=True) as task:
+        task.give(BEFORE, BEFORE)
+        task.wait_for_ledger(BEFORE, BEFORE)
+        alter(flow, refusing, {"max.message.bytes": TOO_SMALL})
+        task.give(AFTER, AFTER)
+        task.wait_until(lambda: f"{flow.topic}-0" in task.failed, "the partition is FAILED")
+        assert refusing in task.failed[f"{flow.topic}-0"]
+        assert "max.message.bytes" in task.failed[f"{flow.topic}-0"]
+        flow.arrival().assert_complete([BEFORE, BEFORE])
+        alter(flow, refusing, {"max.message.bytes": None})
+        task.wait_for_ledger(AFTER, AFTER)
+        task.wait_until(lambda: not task.failed, "nothing is FAILED any more")
+    arrival = flow.arrival()
+    arrival.assert_complete([AFTER, AFTER])
+    assert arrival.repeats() == 0
+
+
+@pytest.fixture(params=[0, 2], ids=["first protocol", "second protocol"])
+def guarded_flow(request: pytest.FixtureRequest, unique: Callable[[str], str]) -> Iterator[Mirrored]:
+    features = {"transaction.version": request.param}
+    with KafkaCluster(name="guarded-ledger", features=features, config=AUTHORIZER) as cluster:
+        flow = Mirrored(cluster.bootstrap_servers, unique("A"), unique("numbers"))
+        flow.create()
+        yield flow
+
+
+def test_a_ledger_topic_that_may_not_be_written_fails_its_partitions_and_is_asked_for_with_pauses(
+    guarded_flow: Mirrored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow, asked = guarded_flow, []
+    ask = Coordinator.ask
+    monkeypatch.setattr(Coordinator, "ask", lambda self, question: (asked.append(question), ask(self, question))[1])
+    forbidden = ledger_topics(flow.alias).positions
+    with OneTask(flow, exactly_once=True) as task:
+        task.give(BEFORE, BEFORE)
+        task.wait_for_ledger(BEFORE, BEFORE)
+        forbid_writing(flow, forbidden)
+        task.give(AFTER, AFTER)
+        task.wait_until(lambda: f"{flow.topic}-0" in task.failed, "the partition is FAILED")
+        assert forbidden in task.failed[f"{flow.topic}-0"]
+        assert "uthorization" in task.failed[f"{flow.topic}-0"].replace("AUTHORIZATION", "Authorization")
+        asked.clear()
+        task.read_for(PAUSE_SECONDS)
+        assert len(asked) < QUESTIONS_MAX
+        flow.arrival().assert_complete([BEFORE, BEFORE])
+        allow_all(flow, forbidden)
+        task.wait_for_ledger(AFTER, AFTER)
+    arrival = flow.arrival()
+    arrival.assert_complete([AFTER, AFTER])
+    assert arrival.repeats() == 0
+
+
+def forbid_writing(flow: Mirrored, topic: str) -> None:
+    """Reading stays allowed to whoever comes without a name, which all do here."""
+    allowed = [
+        AclBinding(
+            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation,
+            AclPermissionType.ALLOW,
+        )
+        for operation in (AclOperation.READ, AclOperation.DESCRIBE)
+    ]  # fmt: skip
+    admin = AdminClient({"bootstrap.servers": flow.servers})
+    for done in admin.create_acls(allowed).values():
+        done.result(ORDER_SECONDS_MAX)
+
+
+def allow_all(flow: Mirrored, topic: str) -> None:
+    everything = AclBindingFilter(
+        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    admin = AdminClient({"bootstrap.servers": flow.servers})
+    for done in admin.delete_acls([everything]).values():
+        done.result(ORDER_SECONDS_MAX)
+    wait_until(lambda: not admin.describe_acls(everything).result(ORDER_SECONDS_MAX), "the ACLs are gone")
+
+
+def alter(flow: Mirrored, topic: str, settings: Mapping[str, str | None]) -> None:
+    """Sets each, or takes it away where its value is None."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET if value else AlterConfigOpType.DELETE)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    client = AdminClient({"bootstrap.servers": flow.servers})
+    client.incremental_alter_configs([resource])[resource].result(ORDER_SECONDS_MAX)
