@@ -61,7 +61,7 @@ def may_move(key: CheckpointKey, one: Reached, last: Mapping[CheckpointKey, Chec
     before = last.get(key)
     return (
         before is None
-        or _is_new(before, one.committed.offset, one.found.offset)
+        or _is_new(before, one.committed.offset, one.found)
         or (one.found.exact and one.found.offset < before.downstream)
     )
 
@@ -83,13 +83,16 @@ def plan_checkpoints(
         if found is None or key in stale:
             continue
         before = last.get(key)
-        if before is None or _is_new(before, one.committed.offset, found.offset):
+        if before is None or _is_new(before, one.committed.offset, found):
             plan.append(Checkpoint(key[0], found.partition, one.committed.offset, found.offset, one.committed.metadata))
     return plan
 
 
-def _is_new(before: Checkpoint, upstream: int, downstream: int) -> bool:
-    return upstream < before.upstream or downstream > before.downstream
+def _is_new(before: Checkpoint, upstream: int, found: Translated) -> bool:
+    """Not where the group stands still and only a transaction's marker, which was not known then, lies between."""
+    if upstream == before.upstream and found.records_end is not None and before.downstream >= found.records_end:
+        return False
+    return upstream < before.upstream or found.offset > before.downstream
 
 
 def plan_renewals(

@@ -176,6 +176,16 @@ class OffsetMap:
         cap = self.segments[at + 1].target if at + 1 < len(self.segments) else self.end_target
         return Translation(min(reached, cap), segment.exact)
 
+    def records_end(self, source_offset: int) -> int | None:
+        """The target offset behind the last record before `source_offset`, where its translation lies beyond that.
+
+        Between the two is no record (a transaction's marker, say): a consumer at either has read the same.
+        """
+        at = bisect_right(self.segments, source_offset, key=_FIRST) - 1
+        if at < 1 or self.segments[at].first != source_offset or not self.segments[at - 1].exact:
+            return None
+        return source_offset + self.segments[at - 1].delta
+
     def translate_back(self, target_offset: int) -> Translation | None:
         """To the source: everything before it has been written to the target below `target_offset`."""
         if not self.segments:

@@ -3,7 +3,7 @@ the opposite flow; pure. Asked by `ledger.checkpoints` and the CLI.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from sparkmirror.ledger.map_records import MapView
@@ -18,7 +18,8 @@ class Translated:
     """Where a group goes on: the target's partition and offset, and whether that is exact.
 
     `topic_id` is the target's topic that the map is of, NO_TOPIC_ID where it does not say. `cut` says that the log is
-    another one, or shorter, than the map has it (`ledger.target_logs`).
+    another one, or shorter, than the map has it (`ledger.target_logs`). `records_end` is set where
+    no record lies between it and `offset`.
     """
 
     partition: TopicPartition
@@ -26,6 +27,7 @@ class Translated:
     exact: bool
     topic_id: UUID = NO_TOPIC_ID
     cut: bool = False
+    records_end: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,12 @@ class Translator:
             return self._answer(home, self._back(home, offset))
         remote = TopicPartition(self.policy.format_remote_topic(self.flow.source, partition.topic), partition.partition)
         found = self.maps.map_of(partition)
-        return self._answer(
+        answer = self._answer(
             remote, self._forth(found, partition, offset), NO_TOPIC_ID if found is None else found.topic_id
         )
+        if answer is None or found is None or (records_end := found.records_end(offset)) is None:
+            return answer
+        return replace(answer, records_end=records_end)
 
     def remote(self, partition: TopicPartition) -> TopicPartition:
         """The target's partition that offsets of `partition` translate to."""

@@ -18,8 +18,10 @@ from sparkmirror.ledger.checkpoints import (
 )
 from sparkmirror.ledger.extent import Extent
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.translate import Translated
-from sparkmirror.model import TopicPartition
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.ledger.translate import Translated, Translator
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.policy.naming import DefaultReplicationPolicy
 
 ORDERS, REMOTE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 
@@ -69,6 +71,37 @@ def test_checkpoints_go_forward_unless_the_group_itself_went_back() -> None:
     assert planned(450, 300, last) == [], "less is known than before"
     assert planned(450, 401, last) == [checkpoint(450, 401)]
     assert planned(250, 201, last) == [checkpoint(250, 201)], "a rewind on the source"
+
+
+def test_a_group_that_stands_still_gets_no_checkpoint_for_a_marker_behind_what_it_has_read() -> None:
+    """With exactly-once: at first 13 translates to the log's end, 13; then to 14, where the next transaction begins."""
+    found = OffsetMap(0)
+    found.append(0, 13, 0)
+    translator = Translator(FlowName("A", "B"), DefaultReplicationPolicy(), OneMap(found))  # type: ignore[arg-type]
+
+    def plan(offset: int, before: Checkpoint | None) -> list[Checkpoint]:
+        reached = translate_groups({"g": {ORDERS: Committed(offset, "")}}, translator.translate)
+        last: Checkpoints = {KEY: before} if before else {}
+        return plan_checkpoints(reached, last, {REMOTE: Extent(REMOTE.topic, OLD, 10_000)}, {})
+
+    (first,) = plan(13, None)
+    assert (first.upstream, first.downstream) == (13, 13)
+    found.append(13, 7, 14)
+    assert translator.translate(ORDERS, 13) == Translated(REMOTE, 14, True)
+    assert plan(13, first) == [], "nothing but the marker lies between"
+    (moved,) = plan(14, first)
+    assert (moved.upstream, moved.downstream) == (14, 15)
+    assert plan(13, checkpoint(13, 7)) == [checkpoint(13, 14)], "less was known then: records lie between"
+
+
+class OneMap:
+    """The maps of a flow with one partition."""
+
+    def __init__(self, found: OffsetMap) -> None:
+        self._found = found
+
+    def map_of(self, _: TopicPartition) -> OffsetMap:
+        return self._found
 
 
 def test_what_was_published_before_a_restart_counts() -> None:
