@@ -13,6 +13,9 @@ from uuid import UUID
 NO_EPOCH = -1
 NO_TOPIC_ID = UUID(int=0)
 
+Epochs = tuple[tuple[int, int], ...]
+"""Leader epochs of what was read of a log (KIP-320), each with the offset from which on it was; oldest first."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
@@ -72,12 +75,18 @@ class Connector:
 class Position:
     """Where a source partition stands: the next offset to mirror, and how to recognise the log it belongs to.
 
-    `leader_epoch` is the epoch of the last mirrored batch (KIP-320), `topic_id` the source topic's id (KIP-516).
+    `epochs` are the leader epochs of what was mirrored, `topic_id` is the source topic's id (KIP-516). The three are
+    one value: an offset of one log says nothing about another one (`ledger.lineage`).
     """
 
     offset: int
-    leader_epoch: int = NO_EPOCH
+    epochs: Epochs = ()
     topic_id: UUID = NO_TOPIC_ID
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of the last mirrored batch, NO_EPOCH where that is not known."""
+        return self.epochs[-1][0] if self.epochs else NO_EPOCH
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,19 +115,19 @@ def test_a_ledger_of_ten_thousand_partitions_and_thrice_as_many_records_is_read_
     partitions = [TopicPartition(f"crowd-{number // 10}", number % 10) for number in range(10_000)]
     writer = producer(target, linger_ms="50", batch_size="500000")
     for offset in (1, 2, 3):
-        record = PositionRecord(Position(offset, 5, UUID(int=7)), offset, 1, run="run")
+        record = PositionRecord(Position(offset, ((5, 0),), UUID(int=7)), offset, 1, run="run")
         value = positions.encode_value(record)
         for partition in partitions:
             store(writer, topics, alias, partition, offset)
             writer.produce(topics.positions, key=positions.encode_key(alias, partition), value=value)
         assert writer.flush(60) == 0
-    assert reader.read_to_end() == dict.fromkeys(partitions, Position(3, 5, UUID(int=7)))
+    assert reader.read_to_end() == dict.fromkeys(partitions, Position(3, ((5, 0),), UUID(int=7)))
 
 
 def test_our_record_adds_epoch_and_id_until_somebody_else_mirrors(
     target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader
 ) -> None:
-    known = Position(100, 5, UUID(int=7))
+    known = Position(100, ((5, 0),), UUID(int=7))
     writer = producer(target)
     store(writer, topics, alias, ORDERS, 100)
     record = PositionRecord(known, generation=2, task=1)

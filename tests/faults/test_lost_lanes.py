@@ -76,7 +76,7 @@ def _pass(sender: Sender, where: TopicPartition, topics: tuple[str, ...], first:
     )
     now_ms = int(time.time() * 1000)
     delivery = Delivery(RUN, where, home.topic, first, following, count, following, now_ms, memoryview(b""), None)
-    sender.put(Bundle(delivery, 100, 7, pieces, ""))
+    sender.put(Bundle(delivery, 100, pieces, ""))
     wait_until(lambda: sender.error or sender.acknowledged()[where] == following, f"{following} is reached", 60)
 
 

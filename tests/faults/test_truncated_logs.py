@@ -1,15 +1,18 @@
 """Logs that lose their end to an unclean leader election, or their beginning to retention, under a running mirror."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
-from tests.faults.numbered import NumberedWriter, end_offsets, wait_until
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from tests.faults.numbered import NumberedWriter, create_topic, end_offsets, wait_until
 from tests.faults.story import PARTITIONS, Story
 from tests.faults.test_lost_records import list_gaps
 from tests.faults.tree import Run
+from tests.scenarios.data import ORDER_SECONDS_MAX
+from tests.scenarios.status import status_of
 
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -56,6 +59,56 @@ def test_a_source_that_is_truncated_goes_on_where_it_was_cut(from_three: Story, 
     expected = [*range(RECORDS), *range(LOST), *range(AFTER)]
     assert story.arrival().numbers == dict.fromkeys(range(PARTITIONS), expected)
     assert _told(story) == [("truncated", RECORDS + LOST, RECORDS, 0, "went on")] * PARTITIONS
+
+
+def test_a_source_that_is_truncated_while_its_target_refuses_is_told_of_when_it_takes_again(
+    from_three: Story, three_brokers: KafkaCluster
+) -> None:
+    """By then the source's log reaches beyond where the mirror stands: only the leader epoch tells."""
+    story = from_three
+    _create_unsafe(story.source, story.topic)
+    create_topic(story.target, story.remote_topic, PARTITIONS)
+    _write(story, RECORDS)
+    with story.run(lines=["sync.topic.configs.enabled = false"]) as run:
+        _wait_for_ends(story, run, RECORDS)
+        _lose_the_end(three_brokers, lambda: _copy_more_until_refused(story, run))
+        _write(story, LOST + AFTER)
+        _alter_target(story, "delete")
+        _wait_for_ends(story, run, RECORDS + LOST + LOST + AFTER)
+        run.stop(30)
+    expected = [*range(RECORDS), *range(LOST), *range(LOST + AFTER)]
+    assert story.arrival().numbers == dict.fromkeys(range(PARTITIONS), expected)
+    assert _told(story) == [("truncated", RECORDS + LOST, RECORDS, 0, "went on")] * PARTITIONS
+
+
+def test_two_logs_that_parted_several_times_are_followed_back_to_what_they_share(
+    from_three: Story, three_brokers: KafkaCluster
+) -> None:
+    """Two replicas lead in turn, each without what the other one wrote. The mirror reads of the first one only, twice,
+    and then finds the second one, whose last epoch before ours is none of ours."""
+    story = from_three
+    _create_unsafe(story.source, story.topic)
+    _write(story, RECORDS)
+    wait_until(lambda: end_offsets(story.source, story.topic, PARTITIONS) == [RECORDS] * PARTITIONS, "both have it")
+    three_brokers.broker(FOLLOWER).kill()
+    _write(story, LOST, first=1000)
+    _mirror_all(story, RECORDS + LOST)
+    _let_lead(three_brokers, FOLLOWER, LEADER)
+    _write(story, 2 * LOST, first=2000)
+    _let_lead(three_brokers, LEADER, FOLLOWER)
+    _write(story, 3 * LOST, first=3000)
+    _mirror_all(story, RECORDS + 4 * LOST)
+    _let_lead(three_brokers, FOLLOWER, LEADER)
+    _write(story, 4 * LOST, first=4000)
+    three_brokers.broker(LEADER).start()
+    three_brokers.wait_ready()
+    _mirror_all(story, RECORDS + 10 * LOST)
+    first, second = ([(1000, LOST), (3000, 3 * LOST)], [(2000, 2 * LOST), (4000, 4 * LOST)])
+    parts = [(0, RECORDS), *first, *second]
+    expected = [number for start, count in parts for number in range(start, start + count)]
+    assert story.arrival().numbers == dict.fromkeys(range(PARTITIONS), expected)
+    steps = [("truncated", RECORDS + 4 * LOST, RECORDS + LOST), ("truncated", RECORDS + LOST, RECORDS)]
+    assert sorted(told[:3] for told in _told(story)) == sorted(steps * PARTITIONS)
 
 
 @pytest.mark.parametrize("lines", [(), ("backup.exactly.once.source.support = enabled",)], ids=["least", "once"])
@@ -127,6 +180,49 @@ def _lose_the_end(cluster: KafkaCluster, copy_more: Callable[[], None]) -> None:
     cluster.wait_ready()
 
 
+def _let_lead(cluster: KafkaCluster, one: int, other: int) -> None:
+    """Without the other, and without what only that has."""
+    cluster.broker(other).kill()
+    cluster.broker(one).start()
+
+
+def _mirror_all(story: Story, end: int) -> None:
+    with story.run() as run:
+        _wait_for_positions(story, run, _source_end(story))
+        _wait_for_ends(story, run, end)
+        run.stop(30)
+
+
+def _source_end(story: Story) -> int:
+    (end,) = set(end_offsets(story.source, story.topic, PARTITIONS))
+    return end
+
+
+def _copy_more_until_refused(story: Story, run: Run) -> None:
+    """What follows has no keys, which a compacted topic does not take."""
+    _copy_more(story, run)
+    _alter_target(story, "compact")
+    _write(story, 1)
+    where = {f"{story.topic}-{number}" for number in range(PARTITIONS)}
+    client = {"bootstrap.servers": story.target}
+    run.wait_until(lambda: status_of(client, story.alias).failed.keys() == where, "the target refuses", 60)
+    run.wait_until(lambda: _seconds_to_retry(story) > 30, "no try until the source has lost its end", 120)
+
+
+def _seconds_to_retry(story: Story) -> float:
+    """Until the first partition is tried again; the pauses grow."""
+    tries = status_of({"bootstrap.servers": story.target}, story.alias).retry_at_ms
+    return min(tries.values(), default=0) / 1000 - time.time()
+
+
+def _alter_target(story: Story, policy: str) -> None:
+    entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, story.remote_topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": story.target})
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(ORDER_SECONDS_MAX)
+
+
 def _copy_more(story: Story, run: Run) -> None:
     _write(story, LOST)
     _wait_for_ends(story, run, RECORDS + LOST)
@@ -137,8 +233,11 @@ def _mirror_more(story: Story, run: Run) -> None:
     _wait_for_positions(story, run, RECORDS + LOST)
 
 
-def _write(story: Story, records: int) -> None:
-    NumberedWriter(story.source, story.topic, PARTITIONS).write(records)
+def _write(story: Story, records: int, first: int = 0) -> None:
+    """Numbered from `first` on."""
+    writer = NumberedWriter(story.source, story.topic, PARTITIONS)
+    writer.produced = [first] * PARTITIONS
+    writer.write(records)
 
 
 def _wait_for_ends(story: Story, run: Run, end: int) -> None:

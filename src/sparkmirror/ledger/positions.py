@@ -6,11 +6,15 @@ authority on the offset (`authoritative`), so that a MirrorMaker that ran in bet
 
 import json
 from dataclasses import dataclass
+from typing import Annotated
 from uuid import UUID
 
-from sparkmirror.decoding import Name, Number, NumberOrNone, Offset, TopicName, decode, decode_or_none
+from msgspec import Meta
+
+from sparkmirror.decoding import Name, Number, Offset, TopicName, decode, decode_or_none
 from sparkmirror.ledger.extent import Extent
-from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Position, TopicPartition
+from sparkmirror.ledger.lineage import EPOCHS_MAX
+from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
 
 _WHAT = "A position record of ours"
 
@@ -60,7 +64,7 @@ def encode_value(record: PositionRecord) -> bytes:
     return _json(
         {
             "offset": position.offset,
-            "epoch": position.leader_epoch,
+            "epochs": position.epochs,
             "id": str(position.topic_id),
             "generation": record.generation,
             "task": record.task,
@@ -74,7 +78,7 @@ def encode_value(record: PositionRecord) -> bytes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored(Tenure):
     offset: Offset
-    epoch: NumberOrNone = NO_EPOCH
+    epochs: Annotated[tuple[tuple[Number, Offset], ...], Meta(max_length=EPOCHS_MAX)] = ()
     id: UUID = NO_TOPIC_ID
     released: bool = False
     target: Extent | None = None
@@ -85,7 +89,7 @@ def decode_value(value: bytes | None) -> PositionRecord | None:
     if value is None:
         return None
     stored = decode(value, _Stored, _WHAT)
-    position = Position(stored.offset, stored.epoch, stored.id)
+    position = Position(stored.offset, stored.epochs, stored.id)
     return PositionRecord(position, stored.generation, stored.task, stored.released, stored.run, stored.target)
 
 
@@ -95,7 +99,7 @@ def decode_tenure(value: bytes) -> Tenure:
 
 
 def authoritative(connect_offset: int | None, ours: PositionRecord | None) -> Position | None:
-    """Where to go on: Connect's next offset, with our epoch and topic id only if both agree on the offset.
+    """Where to go on: Connect's next offset, with our epochs and topic id only if both agree on the offset.
 
     Where they differ somebody else mirrored in between, and the log we knew may be gone. No offset of Connect's means
     that nothing is mirrored, or that an operator reset it with Connect's tools.

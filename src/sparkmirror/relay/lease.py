@@ -29,7 +29,9 @@ _W_MAGIC, _W_PEER, _W_ERROR, _W_DONE_TAIL, _W_DONE_HEAD, _W_WAITING, _W_SLOT_CHA
 _W_THROTTLED, _W_LIMITED, _W_TAKEN = 8, 9, 10
 _W_COMPLETIONS: Final = 64
 _W_SLOTS: Final = _W_COMPLETIONS + _COMPLETIONS
-_CONTROL_BYTES: Final = -(-(_W_SLOTS + 2 * _SLOTS) * 8 // _PAGE) * _PAGE
+_SLOT_WORDS: Final = 5
+"""The count of its orders, and two places in turn for what the last one says: offset, and turns with the pause."""
+_CONTROL_BYTES: Final = -(-(_W_SLOTS + _SLOT_WORDS * _SLOTS) * 8 // _PAGE) * _PAGE
 
 FLOWING, PAUSED = 0, 1
 
@@ -44,11 +46,15 @@ class RingAddress(NamedTuple):
 
 
 class SlotOrder(NamedTuple):
-    """What the writer asks of one partition: go on from `offset`, or pause."""
+    """What the writer asks of one partition: go on from `offset`, or pause.
+
+    `turns` says which log that is an offset of: how many rewritings of it (`ledger.lineage`) the writer has taken.
+    """
 
     slot: int
     paused: bool
     offset: int
+    turns: int
 
 
 class _Region:
@@ -183,11 +189,21 @@ class Ring:
         self._slot_changes = changes
         orders = []
         for slot in slots:
-            word = self._words[_W_SLOTS + 2 * slot]
-            if word != self._slot_seen.get(slot, 0):
-                self._slot_seen[slot] = word
-                orders.append(SlotOrder(slot, bool(word & 1), self._words[_W_SLOTS + 2 * slot + 1]))
+            count = self._words[_W_SLOTS + _SLOT_WORDS * slot]
+            if count != self._slot_seen.get(slot, 0):
+                orders.append(self._slot_order(slot, count))
         return orders
+
+    def _slot_order(self, slot: int, count: int) -> SlotOrder:
+        """The order of that count, or a later one: its place is written again with the next but one."""
+        first = _W_SLOTS + _SLOT_WORDS * slot
+        while True:
+            place = first + 1 + 2 * (count & 1)
+            offset, word = self._words[place], self._words[place + 1]
+            before, count = count, self._words[first]
+            if before == count:
+                self._slot_seen[slot] = count
+                return SlotOrder(slot, bool(word & 1), offset, word >> 1)
 
     def close(self) -> None:
         self._words.release()
@@ -278,11 +294,13 @@ class RingPeer:
         self._words[_W_INLINE_FREED] += size
         self._poke_if_waiting()
 
-    def order(self, slot: int, *, paused: bool, offset: int) -> None:
-        """Pause a partition at the reader, or let it flow again from `offset`."""
-        place = _W_SLOTS + 2 * slot
-        self._words[place + 1] = offset
-        self._words[place] = ((self._words[place] >> 1) + 1) << 1 | int(paused)
+    def order(self, slot: int, *, paused: bool, offset: int, turns: int) -> None:
+        """Pause a partition at the reader, or let it flow again from `offset` of the log that `turns` tells."""
+        first = _W_SLOTS + _SLOT_WORDS * slot
+        count = self._words[first] + 1
+        place = first + 1 + 2 * (count & 1)
+        self._words[place], self._words[place + 1] = offset, turns << 1 | int(paused)
+        self._words[first] = count
         self._words[_W_SLOT_CHANGES] += 1
         self._poke()
 

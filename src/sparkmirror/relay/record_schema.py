@@ -4,7 +4,6 @@ The columns of `relay.schema` stand first and mean the same; its *run* row comes
 it accounts for, without payload: `bytes` is what the range took on the source. Then:
 
     codec             on run rows: of the range's last batch
-    leader_epoch      on run rows: of the range's last batch
     offset            source offset of the record
     timestamp         of the record, ms since the epoch
     key, value        as they are; null is absent
@@ -32,8 +31,7 @@ REFUSED: Final = "refused"
 ROWS_PER_BATCH: Final = 1000
 HEADERS_DDL: Final = "array<struct<key:string,value:binary>>"
 RECORD_DDL: Final = (
-    ROW_DDL
-    + f", codec int, leader_epoch int, offset bigint, timestamp bigint, key binary, value binary, headers {HEADERS_DDL}"
+    ROW_DDL + f", codec int, offset bigint, timestamp bigint, key binary, value binary, headers {HEADERS_DDL}"
 )
 WRITTEN_DDL: Final = RECORD_DDL + ", target_topic string, target_partition int"
 
@@ -42,7 +40,6 @@ RECORD_SCHEMA: Final = pa.schema(
     [
         *ROW_SCHEMA,
         pa.field("codec", pa.int32()),
-        pa.field("leader_epoch", pa.int32()),
         pa.field("offset", pa.int64()),
         pa.field("timestamp", pa.int64()),
         pa.field("key", pa.binary()),

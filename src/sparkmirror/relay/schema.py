@@ -13,6 +13,8 @@ One row per *run*: the contiguous record batches of one topic-partition in one f
     max_timestamp   largest record timestamp, ms since the epoch; -1 when unknown
     high_watermark  of the source partition when it was fetched
     fetched_at      wall clock of the fetch, ms since the epoch
+    leader_epoch    of all batches in the run; -1 where none tells
+    turns           how often the source's log was found rewritten before this was read, see `ledger.lineage`
     payload         the run itself when inline; JSON on plan and gap rows; a sentence on fault rows, empty when the
                     fault is over; on order rows one word: pause, resume or retry
     lease           position of the run in the reader's ring when leased, else null; see `relay.lease`
@@ -37,8 +39,8 @@ import pyarrow as pa
 
 ROW_DDL: Final = (
     "kind string, topic string, partition int, first_offset bigint, next_offset bigint, batches int, records bigint, "
-    "bytes bigint, max_timestamp bigint, high_watermark bigint, fetched_at bigint, payload binary, lease bigint, "
-    "proposed_topic string"
+    "bytes bigint, max_timestamp bigint, high_watermark bigint, fetched_at bigint, leader_epoch int, "
+    "turns int, payload binary, lease bigint, proposed_topic string"
 )
 ROUTED_DDL: Final = ROW_DDL + ", target_topic string, padding string"
 
@@ -79,6 +81,8 @@ class Row(NamedTuple):
     max_timestamp: int = -1
     high_watermark: int = -1
     fetched_at: int = 0
+    leader_epoch: int = -1
+    turns: int = 0
     payload: builtins.bytes | None = None
     lease: int | None = None
     proposed_topic: str | None = None

@@ -11,7 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from sparkmirror.ledger.extent import Extent
-from sparkmirror.model import TopicPartition
+from sparkmirror.ledger.lineage import epochs_from_json
+from sparkmirror.model import Position, TopicPartition
 from sparkmirror.policy.filters import compile_names
 from sparkmirror.source.plan import Assigned, TaskPlan
 
@@ -23,10 +24,8 @@ ALL_TOPICS = ""
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Task `task` of one `process` takes on `add` and lets go of `release`, from `generation` on.
+    """Task `task` takes on `add` and lets go of `release`, from `generation` on.
 
-    Tasks of other processes leave it alone: a planner that has slept may still count a task as its own that another
-    process runs by now, beside the task to which it has given the partition.
     `topics` has the partitions of topics whose number has changed in the flow, 0 for those that are gone.
     """
 
@@ -36,7 +35,6 @@ class Assign:
     add: tuple[Assigned, ...] = ()
     release: tuple[TopicPartition, ...] = ()
     topics: Mapping[str, int] = field(default_factory=dict)
-    process: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +180,6 @@ def encode_command(command: Command) -> bytes:
             "add": [assigned_to_json(assigned) for assigned in command.add],
             "release": [[tp.topic, tp.partition] for tp in command.release],
             "topics": dict(command.topics),
-            "process": command.process,
         }
     ).encode()
 
@@ -193,7 +190,7 @@ def command_key(command: Command) -> bytes:
     if isinstance(command, Stop) and command.process:
         parts.append(command.process)
     elif isinstance(command, Assign):
-        parts = ["assign", command.run, command.process, command.generation, command.task]
+        parts = ["assign", command.run, command.generation, command.task]
     elif isinstance(command, Share | Began | Slots):
         parts = [_kind(command), command.run, command.process]
     elif isinstance(command, Throttle):
@@ -249,14 +246,8 @@ def is_growth(share: Share, before: Share | None) -> bool:
 
 
 def is_order_for(plan: TaskPlan, order: Assign) -> bool:
-    """Whether the task has that still to obey: a plan that was renewed has orders of before in it."""
-    return is_own_order(plan, order) and order.generation > plan.generation
-
-
-def is_own_order(plan: TaskPlan, order: Assign) -> bool:
-    """Whether the planner that made the plan gave the task that order, be it before the plan or after."""
-    process = plan.share.process if plan.share is not None else ""
-    return (order.run, order.process, order.task) == (plan.run, process, plan.task)
+    """Whether the task has that still to obey: a plan that was made anew has orders of before in it."""
+    return order.task == plan.task and order.generation > plan.generation
 
 
 def _kind(command: Share | Began | Slots | Pause | Resume | Retry) -> str:
@@ -285,7 +276,6 @@ def decode_command(value: bytes | None) -> Command | None:
                 tuple(assigned_from_json(item) for item in fields["add"]),
                 tuple(TopicPartition(topic, partition) for topic, partition in fields["release"]),
                 fields["topics"],
-                fields["process"],
             )
         if fields["kind"] == "throttle":
             rate = fields["bytes_per_second"]
@@ -307,25 +297,29 @@ def assigned_to_json(assigned: Assigned) -> dict[str, Any]:
         "topic": assigned.partition.topic,
         "partition": assigned.partition.partition,
         "offset": assigned.offset,
-        "epoch": assigned.leader_epoch,
+        "epochs": assigned.epochs,
         "id": str(assigned.topic_id),
         "end": assigned.end,
-        "restarted_from": assigned.restarted_from,
+        "restarted_from": None if assigned.restarted_from is None else _position_to_json(assigned.restarted_from),
         "extent": None if assigned.extent is None else assigned.extent.as_json(),
         "found": None if assigned.found is None else assigned.found.as_json(),
         "unknown": assigned.unknown,
     }
 
 
+def _position_to_json(position: Position) -> list[Any]:
+    return [position.offset, position.epochs, str(position.topic_id)]
+
+
 def assigned_from_json(fields: Mapping[str, Any]) -> Assigned:
-    extent, found = fields["extent"], fields["found"]
+    extent, found, before = fields["extent"], fields["found"], fields["restarted_from"]
     return Assigned(
         TopicPartition(fields["topic"], fields["partition"]),
         fields["offset"],
-        fields["epoch"],
+        epochs_from_json(fields["epochs"]),
         UUID(fields["id"]),
         fields["end"],
-        fields["restarted_from"],
+        None if before is None else Position(before[0], epochs_from_json(before[1]), UUID(before[2])),
         None if extent is None else Extent.from_json(extent),
         None if found is None else Extent.from_json(found),
         fields.get("unknown", ""),

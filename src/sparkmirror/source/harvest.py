@@ -12,9 +12,9 @@ from sparkmirror.kafka.wire import FetchedPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.relay.schema import FAULT, GAP, RUN, Row
 from sparkmirror.source.fetch import FetchConnection, Frame
-from sparkmirror.source.loss import TRUNCATED, Loss, judge_divergence
+from sparkmirror.source.loss import TRUNCATED, Loss, judge_divergence, judge_untaken
 from sparkmirror.source.partitions import Partitions, Reading
-from sparkmirror.source.runs import MANY_BATCHES_MIN, Run, summarize, summarize_committed
+from sparkmirror.source.runs import MANY_BATCHES_MIN, Run, split_by_epoch, summarize, summarize_committed
 
 INLINE_RESPONSE_BYTES_MAX = 32 << 10
 BACKOFF_SECONDS = 0.3
@@ -90,13 +90,15 @@ class Harvest:
             self._take_error(reading, fetched)
             return
         if fetched.preferred_replica >= 0:
-            reading.node = fetched.preferred_replica
+            reading.node, reading.is_nearer = fetched.preferred_replica, True
         runs = self._read_runs(reading, fetched, buffer)
         if runs is None:
             return
         if reading.fault and not runs:
             self._recover(reading)
         reading.fault = ""
+        if reading.doubts:
+            reading.doubts = 0
         reading.readable = fetched.high_watermark if fetched.last_stable_offset < 0 else fetched.last_stable_offset
         if not runs:
             self._step_over_empty(reading, fetched)
@@ -143,7 +145,8 @@ class Harvest:
         reading.spend(run.stop - run.start)
         reading.measure(run.next_offset - run.first_offset, run.batches, run.stop - run.start)
         reading.offset = run.next_offset
-        reading.leader_epoch = max(run.leader_epoch, reading.leader_epoch)
+        if run.leader_epoch > reading.leader_epoch:
+            reading.lineage = reading.lineage.read(run.leader_epoch, run.first_offset)
         lease = None
         payload = None
         if region is None:
@@ -164,13 +167,21 @@ class Harvest:
             return
         where = reading.partition
         self.rows.append(
-            Row(RUN, where.topic, where.partition, reading.offset, reading.end, high_watermark=reading.end)
-        )
+            Row(
+                RUN, where.topic, where.partition, reading.offset, reading.end,
+                high_watermark=reading.end, turns=reading.lineage.turns,
+            )
+        )  # fmt: skip
         reading.offset = reading.end
 
     def _take_error(self, reading: Reading, fetched: FetchedPartition) -> None:
-        if fetched.diverging_offset >= 0:
-            self.lose(reading, judge_divergence(reading.offset, fetched.diverging_offset))
+        is_elsewhere = fetched.diverging_offset >= 0 or fetched.error == _OFFSET_OUT_OF_RANGE
+        if is_elsewhere and reading.is_nearer:  # a replica that is behind says so too: the leader knows
+            reading.node = None
+            reading.not_before = time.monotonic() + BACKOFF_SECONDS
+        elif fetched.diverging_offset >= 0:
+            position, lineage = reading.offset, reading.lineage
+            self.lose(reading, judge_divergence(position, lineage, fetched.diverging_epoch, fetched.diverging_offset))
         elif fetched.error == _OFFSET_OUT_OF_RANGE:
             reading.not_before = time.monotonic() + BACKOFF_SECONDS
             self._on_out_of_range(reading)
@@ -183,13 +194,25 @@ class Harvest:
 
     def lose(self, reading: Reading, loss: Loss) -> None:
         """The log is not where it was left: say so in a gap row, and go on from where it is (invariant 1)."""
-        where = reading.partition
-        payload = json.dumps({"cause": loss.cause, "id": str(reading.topic_id)}).encode()
-        self.rows.append(Row(GAP, where.topic, where.partition, loss.position, loss.resume, payload=payload))
-        reading.offset = loss.resume
-        reading.leader_epoch = -1
+        if loss.after.turns != loss.before.turns:
+            reading.losses += (loss,)
         if reading.end is not None and loss.cause == TRUNCATED:
             reading.end = min(reading.end, loss.resume)
+        self._turn(reading, loss)
+
+    def seek(self, reading: Reading, offset: int, turns: int) -> None:
+        """The writer goes on from `offset` of the log that `turns` tells: what has turned it since is told again."""
+        if turns >= reading.lineage.turns:
+            reading.offset, reading.lineage = offset, reading.lineage.up_to(offset)
+        else:
+            self._turn(reading, judge_untaken(offset, reading.losses[turns:]))
+
+    def _turn(self, reading: Reading, loss: Loss) -> None:
+        where, after = reading.partition, loss.after
+        told = {"cause": loss.cause, "id": str(after.topic_id), "epochs": after.epochs, "from": loss.before.turns}
+        row = Row(GAP, where.topic, where.partition, loss.position, loss.resume, turns=after.turns)
+        self.rows.append(row._replace(payload=json.dumps(told).encode()))
+        reading.offset, reading.lineage = loss.resume, after
 
     def rest(self, reading: Reading, reason: str) -> None:
         """Leave a partition alone for a moment, and tell why."""
@@ -226,9 +249,10 @@ def _last_plausible(fetched: FetchedPartition) -> int:
 def _runs(buffer: memoryview, fetched: FetchedPartition, reading: Reading) -> list[Run]:
     if fetched.aborted:
         span = (fetched.start, fetched.stop, reading.offset, reading.end)
-        return summarize_committed(buffer, *span, fetched.aborted)
+        runs = summarize_committed(buffer, *span, fetched.aborted)
+        return [part for run in runs for part in split_by_epoch(buffer, run, reading.leader_epoch)]
     run = summarize(buffer, fetched.start, fetched.stop, reading.offset, reading.end)
-    return [] if run is None else [run]
+    return [] if run is None else split_by_epoch(buffer, run, reading.leader_epoch)
 
 
 def _run_row(
@@ -246,6 +270,8 @@ def _run_row(
         run.max_timestamp,
         high_watermark,
         fetched_at,
+        run.leader_epoch,
+        reading.lineage.turns,
         payload,
         lease,
     )

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from sparkmirror.kafka.wire import FetchPosition
+from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.relay.lease import RingAddress, slot_count
 from sparkmirror.relay.schema import PLAN, Row
 from sparkmirror.source.commands import assigned_to_json
 from sparkmirror.source.fetch import PartitionKey
+from sparkmirror.source.loss import Loss
 from sparkmirror.source.plan import Assigned, TaskPlan
 
 if TYPE_CHECKING:
     from sparkmirror.source.throttle import Bucket
 
 _ASKED: Final = frozenset(
-    {"topic_id", "offset", "leader_epoch", "end", "node", "held_by_writer", "held_by_order", "not_before", "is_chased",
+    {"lineage", "offset", "end", "node", "held_by_writer", "held_by_order", "not_before", "is_chased",
      "buckets"}
 )  # fmt: skip
 """What decides whether, where and from which offset on a partition is asked for."""
@@ -33,22 +35,26 @@ NO_SLOT: Final = -1
 
 @dataclass(slots=True, eq=False)
 class Reading:
-    """One partition being read. `offset` is the next to fetch; `slot` its place on the control page, or NO_SLOT.
+    """One partition being read. `offset` is the next to fetch, of the log that `lineage` tells; `slot` its place on the
+    control page, or NO_SLOT; `losses` are all that have turned the log since the task took the partition on.
 
-    `node` is the broker to fetch from (the leader, or a nearer replica), None while it is unknown; `not_before` a
-    monotonic time until which it rests after an error. `readable` is the end of what readers may read, as the last
+    `node` is the broker to fetch from, None while it is unknown; `is_nearer` says that it is not the leader, which
+    alone knows where the log ends; `doubts` counts how often it did not know our epoch; `not_before` is a monotonic
+    time until which the partition rests after an error. `readable` is the end of what readers may read, as the last
     answer said; `bytes_per_offset` and `batch_bytes` are means of what came lately. While `is_chased`, `source.lanes`
     reads it, and no fetch session does. It enters itself in `changed` when something about asking for it changes.
     """
 
     changed: "dict[Reading, None]" = field(default_factory=dict, kw_only=True, repr=False)
     partition: TopicPartition
-    topic_id: UUID
+    lineage: Lineage
     offset: int
-    leader_epoch: int
     end: int | None
     slot: int
     node: int | None = None
+    is_nearer: bool = False
+    doubts: int = 0
+    losses: tuple[Loss, ...] = ()
     held_by_writer: bool = False
     held_by_order: bool = False
     not_before: float = 0.0
@@ -63,6 +69,14 @@ class Reading:
         object.__setattr__(self, name, value)
         if name in _ASKED:
             self.changed[self] = None
+
+    @property
+    def topic_id(self) -> UUID:
+        return self.lineage.topic_id
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.lineage.leader_epoch
 
     @property
     def stop(self) -> int:
@@ -162,11 +176,11 @@ class Partitions:
         if len(self._slots) < slot_count():
             slot = len(self._slots)
             self._slots.append(None)
+        position = assigned.stands_at
         reading = Reading(
             assigned.partition,
-            assigned.topic_id,
-            assigned.offset,
-            assigned.leader_epoch,
+            Lineage.of(position),
+            position.offset,
             assigned.end,
             slot,
             node=node,

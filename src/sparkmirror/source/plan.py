@@ -11,7 +11,7 @@ from uuid import UUID
 from zlib import crc32
 
 from sparkmirror.ledger.extent import Extent
-from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Epochs, Position, TopicPartition
 from sparkmirror.policy.rates import RateLimit
 
 if TYPE_CHECKING:
@@ -22,20 +22,26 @@ if TYPE_CHECKING:
 class Assigned:
     """A source partition handed to a task: where to start, and where to end when the run is bounded.
 
-    `restarted_from` is set when the topic was found recreated: the position that the old log had reached. `extent` is
-    how far the target's log must reach, by the ledger; `found` is set when it does not, and says how far it does.
+    `restarted_from` is set when the topic was found recreated: where the ledger stands in the old log, which holds
+    until the gap between the two is taken. `extent` is how far the target's log must reach, by the ledger; `found` is
+    set when it does not, and says how far it does.
     `unknown` says why nobody knows where to start: the partition is FAILED, and neither read nor stored.
     """
 
     partition: TopicPartition
     offset: int
-    leader_epoch: int = NO_EPOCH
+    epochs: Epochs = ()
     topic_id: UUID = NO_TOPIC_ID
     end: int | None = None
-    restarted_from: int | None = None
+    restarted_from: Position | None = None
     extent: Extent | None = None
     found: Extent | None = None
     unknown: str = ""
+
+    @property
+    def stands_at(self) -> Position:
+        """The position by the ledger, which the target has reached."""
+        return self.restarted_from or Position(self.offset, self.epochs, self.topic_id)
 
 
 @dataclass(frozen=True, slots=True)

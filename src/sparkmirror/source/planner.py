@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.errors import ClusterUnreachable, FencedError, SparkMirrorError
+from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.publish import Publisher, publish
@@ -41,7 +41,6 @@ log = logging.getLogger(__name__)
 _LEDGER_POLL_SECONDS = 0.2
 _HEAR_SECONDS = 0.2
 _RELEASE_SECONDS_MAX = 10.0
-_LOOK_SECONDS_MAX = 60.0
 
 
 class Planner:
@@ -51,7 +50,6 @@ class Planner:
         """`process` is one of those that share the flow, and works as far as it has a share; without, it takes all."""
         self._flow = flow
         self._run = run
-        self._process = process
         self._book = OrderBook(flow, run, process)
         self._duty = Duty(flow, run, process, self._book, self._tell)
         self._once = once
@@ -82,8 +80,9 @@ class Planner:
         """
         self.end_epoch()
         source, target, ledger = self._clients()
-        # Unknown is not 0: pauses and throttles would look forgotten.
-        if commands_from := target.await_end(TopicPartition(self._topics.commands, 0)):
+        commands = TopicPartition(self._topics.commands, 0)
+        commands_from = target.await_end(commands)  # unknown is not 0: pauses and throttles would look forgotten
+        if commands_from:
             self._book.read()
         stop_if_replaced(self._flow, self._run, ledger, self._generation)
         self._duty.take(target)
@@ -160,14 +159,16 @@ class Planner:
 
     def is_complete(self) -> bool:
         """Whether a bounded run has reached all its ends, by the ledger."""
-        positions = self._clients()[2].read_to_end()
+        _, _, ledger = self._clients()
+        positions = ledger.read_to_end()
         started = {tp for tp, end in self.ends().items() if end > 0}
         return all(tp in positions and positions[tp].offset >= self.ends()[tp] for tp in started)
 
     def positions(self) -> dict[str, dict[str, int]]:
         """Source positions by topic and partition, as Spark's progress shows them."""
+        _, _, ledger = self._clients()
         shown: dict[str, dict[str, int]] = {}
-        for partition, position in sorted(self._clients()[2].read_to_end().items()):
+        for partition, position in sorted(ledger.read_to_end().items()):
             shown.setdefault(partition.topic, {})[str(partition.partition)] = position.offset
         return shown
 
@@ -179,9 +180,13 @@ class Planner:
             raise FencedError(f"{self._flow.name}: the group of processes has gone on without this one")
         identity = take_identity(self._flow, target, plan.task)
         positions = ledger.read_through(target)
+        topics = self._catalogue.read(source)
         plan = follow_orders(plan, read_orders(self._flow, plan), ledger.view.records)
         unknown = ledger.view.problems
-        renewed = [start_again(one, positions.get(one.partition), unknown.get(one.partition)) for one in plan.assigned]
+        renewed = [
+            start_again(one, topics.get(one.partition.topic), positions.get(one.partition), unknown.get(one.partition))
+            for one in plan.assigned
+        ]
         renewed = look_at_target(target, renewed, ledger.view.records, self._flow.remote_topic)
         return replace(
             plan,
@@ -247,12 +252,17 @@ class Planner:
         _, target, ledger = self._clients()
         unknown = ledger.view.problems
         fresh = [tp for tp in partitions if tp not in positions and tp not in unknown]
-        starts = first_offsets(self._flow, source, fresh, all_of_them=self._once)
+        starts = self._first_offsets(source, fresh) if fresh else {}
         ends = self.ends() if self._once else {}
         known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
         items = [start_at(tp, known[tp], topics[tp.topic].topic_id, ends.get(tp)) for tp in partitions if tp in known]
         items += [hold_unknown(tp, unknown[tp], topics[tp.topic].topic_id) for tp in partitions if tp in unknown]
         return look_at_target(target, items, ledger.view.records, self._flow.remote_topic)
+
+    def _first_offsets(self, source: Admin, fresh: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Without those that are not known: a run without an end looks again for them, a bounded one fails by name."""
+        starts = first_offsets(self._flow, source, fresh)
+        return starts.all() if self._once else starts.known
 
     # During the epoch, on a thread of its own.
 
@@ -262,15 +272,10 @@ class Planner:
         self._watcher.start()
 
     def end_epoch(self) -> None:
-        """Stop looking for changes; the clients are the caller's alone from here on.
-
-        Raises ClusterUnreachable while a look does not end: it would give orders by a plan that is no more.
-        """
+        """Stop looking for changes; the clients are the caller's alone from here on."""
         if self._watcher is not None:
             self._stopping.set()
-            self._watcher.join(_LOOK_SECONDS_MAX)
-            if self._watcher.is_alive():
-                raise ClusterUnreachable(f"{self._flow.name}: a look for new topics has not ended yet.")
+            self._watcher.join(30)
             self._watcher = None
         self._hand_overs.forget()
 
@@ -365,12 +370,16 @@ class Planner:
             source, target, ledger = self._clients()
             ledger.poll(_LEDGER_POLL_SECONDS)
             if released := self._hand_overs.take_released(ledger.view.records, time.monotonic()):
-                wanted, positions = self._catalogue.read(source), ledger.read_through(target)
-                given = {
-                    task: tuple(self._assigned(source, tps, wanted, positions))
-                    for task, tps in by_new_task(released, wanted).items()
-                }
-                self._publish([Assign(self._run, self._generation + 1, task, add) for task, add in given.items()])
+                positions = ledger.read_through(target)
+                wanted = self._catalogue.read(source)
+                self._publish(
+                    [
+                        Assign(
+                            self._run, self._generation + 1, task, tuple(self._assigned(source, tps, wanted, positions))
+                        )
+                        for task, tps in by_new_task(released, wanted).items()
+                    ]
+                )
             if time.monotonic() >= give_up_at:
                 return
 
@@ -388,7 +397,7 @@ class Planner:
             publish(self._flow.target, self._topics.status, gone)
 
     def _publish(self, commands: list[Assign]) -> None:
-        parts = in_parts(replace(command, process=self._process) for command in commands)
+        parts = in_parts(commands)
         self._generation = max(part.generation for part in parts)
         self._tell(*parts)
 

@@ -22,8 +22,8 @@ from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.dial import dial
 from sparkmirror.kafka.lookup import ClusterView, Span, look_up, look_up_span
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.model import TopicPartition
-from sparkmirror.relay.lease import Ring
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.relay.lease import Ring, SlotOrder
 from sparkmirror.relay.schema import RELEASE, Row, close, propose_targets
 from sparkmirror.source.command_tail import DIAL_KEY, CommandTail
 from sparkmirror.source.commands import Assign, Command, Pause, Resume, Retry, is_order_for
@@ -32,7 +32,7 @@ from sparkmirror.source.epoch_end import EpochEnd
 from sparkmirror.source.fetch import FetchConnection, FetchLimits
 from sparkmirror.source.harvest import BACKOFF_SECONDS, Harvest
 from sparkmirror.source.lanes import Lane, Lanes
-from sparkmirror.source.loss import Loss, judge_out_of_range, judge_recreated
+from sparkmirror.source.loss import Loss, judge_out_of_range, judge_recreated, judge_unknown_epoch
 from sparkmirror.source.orders import Orders
 from sparkmirror.source.partitions import NO_SLOT, Partitions, Reading, plan_row
 from sparkmirror.source.plan import Assigned, TaskPlan
@@ -42,6 +42,7 @@ INLINE_OUTSTANDING_BYTES_MAX = 16 << 20
 _PEER_SECONDS_MAX = 5.0
 _YIELD_SECONDS_MAX = 1.0
 _STARVED_POLL_SECONDS = 0.02
+_DOUBTS_MAX = 10
 _LOOK_UP = "metadata"
 _PEER = "peer"
 _WAKE = "wake"
@@ -132,9 +133,7 @@ class TaskReader:
         for order in self._ring.slot_orders(self._partitions.slots):
             reading = self._partitions.in_slot(order.slot)
             if reading is not None:
-                reading.held_by_writer = order.paused
-                reading.offset = order.offset
-                reading.leader_epoch = -1
+                self._heed(reading, order)
         for outcome in self._background.collect():
             self._take_outcome(outcome)
         if self._commands is not None:
@@ -153,6 +152,13 @@ class TaskReader:
         timeout = _STARVED_POLL_SECONDS if starved else min(held_back, self._rest_left(now))
         for key, _ in self._selector.select(0 if self._harvest.rows else timeout):
             self._serve(key.data)
+
+    def _heed(self, reading: Reading, order: SlotOrder) -> None:
+        reading.held_by_writer = order.paused
+        if order.paused:
+            reading.offset = order.offset
+        else:
+            self._harvest.seek(reading, order.offset, order.turns)
 
     def _rest_left(self, now: float) -> float:
         """Seconds until the next broker may be asked again."""
@@ -258,13 +264,14 @@ class TaskReader:
 
     def _settle(self, reading: Reading, view: ClusterView) -> None:
         found = view.topic_ids[reading.partition.topic]
-        known, reading.topic_id = reading.topic_id, found
-        if known.int and found != known:
-            self._harvest.lose(reading, judge_recreated(reading.offset))
+        if reading.topic_id == NO_TOPIC_ID:
+            reading.lineage = reading.lineage._replace(topic_id=found)
+        elif found != reading.topic_id:
+            self._harvest.lose(reading, judge_recreated(reading.offset, reading.lineage, found))
             if reading.end is not None:
                 reading.end = 0  # it was the old log's; the next epoch sees the new one
         if reading.node is None:
-            reading.node = view.leaders.get(reading.partition)
+            reading.node, reading.is_nearer = view.leaders.get(reading.partition), False
 
     def _ask(self, node: int) -> None:
         connection = self._connections[node]
@@ -338,10 +345,19 @@ class TaskReader:
             self._harvest.rest(reading, str(outcome.error))
             return
         span: Span = outcome.result
-        reading.leader_epoch = -1  # the broker may not know our epoch's end either, with the same error
-        loss = judge_out_of_range(reading.offset, span)
+        loss = judge_out_of_range(reading.offset, reading.lineage, span) or self._doubt(reading, span)
         if loss is not None:
             self._harvest.lose(reading, loss)
+
+    def _doubt(self, reading: Reading, span: Span) -> Loss | None:
+        """The position lies in the log, but its broker says that it does not: it may have been behind, and another one
+        leads; or it knows no epoch as late as ours, and says so again and again."""
+        reading.node = None
+        reading.doubts += 1
+        if reading.doubts < _DOUBTS_MAX:
+            return None
+        reading.doubts = 0
+        return judge_unknown_epoch(reading.offset, reading.lineage, span)
 
     def _ask_for_span(self, reading: Reading) -> None:
         work = partial(look_up_span, self._options.source, reading.partition)
@@ -372,7 +388,7 @@ class TaskReader:
         self._harvest.rows += self._orders.apply(readings)
         for item, reading in zip(fresh, readings, strict=True):
             if item.restarted_from is not None:
-                self._harvest.lose(reading, Loss("recreated", item.restarted_from, item.offset))
+                self._harvest.lose(reading, judge_recreated(reading.offset, reading.lineage, item.topic_id))
 
     def _let_go(self, released: tuple[TopicPartition, ...]) -> None:
         for partition in released:

@@ -5,14 +5,14 @@ row, also where it brought none.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sparkmirror.batch.columns import Columns, decode_some
-from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, RECORDS, TOTAL_BYTES, Headers, read_headers
+from sparkmirror.batch.headers import NEXT_OFFSET, RECORDS, TOTAL_BYTES, Headers, read_headers
 from sparkmirror.batch.record_headers import decode_headers
 from sparkmirror.errors import ProtocolError
 from sparkmirror.relay.record_schema import PADDING, RECORD, RECORD_SCHEMA, REFUSED, widen
@@ -59,8 +59,7 @@ def decode_run(run: Row, payload: memoryview) -> Iterator[pa.RecordBatch]:
             columns, stop = decode_some(payload, headers, row, enough_bytes=_CHUNK_BYTES)
             is_last = stop == len(headers)
             closing = _closing(run, headers, row, stop, first, left if is_last else None)
-            last = {"codec": int(headers.codecs[stop - 1]), "leader_epoch": int(headers.table[stop - 1, LEADER_EPOCH])}
-            yield from _chunk(columns, closing, last)
+            yield from _chunk(columns, closing, int(headers.codecs[stop - 1]))
             row, first, left = stop, closing.next_offset, left - closing.bytes
     except ProtocolError as problem:
         rest = run._replace(kind=REFUSED, first_offset=first, bytes=left, payload=str(problem).encode(), lease=None)
@@ -82,15 +81,12 @@ def _closing(run: Row, headers: Headers, row: int, stop: int, first: int | None,
     )
 
 
-def _chunk(columns: Columns, closing: Row, last_batch: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+def _chunk(columns: Columns, closing: Row, codec: int) -> Iterator[pa.RecordBatch]:
     kept = columns.rows(int(np.searchsorted(columns.offsets, closing.first_offset or 0)), len(columns))
     if len(kept):
         yield _record_rows(kept, closing)
-    end = widen(to_arrow([closing]))
-    for name, number in last_batch.items():
-        place = RECORD_SCHEMA.get_field_index(name)
-        end = end.set_column(place, RECORD_SCHEMA.field(place), pa.array([number], pa.int32()))
-    yield end
+    place = RECORD_SCHEMA.get_field_index("codec")
+    yield widen(to_arrow([closing])).set_column(place, RECORD_SCHEMA.field(place), pa.array([codec], pa.int32()))
 
 
 def _record_rows(columns: Columns, run: Row) -> pa.RecordBatch:

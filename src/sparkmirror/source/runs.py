@@ -18,6 +18,7 @@ from sparkmirror.batch.headers import (
 )
 from sparkmirror.batch.loading import kernels_loaded
 from sparkmirror.kafka.wire import AbortedTransaction
+from sparkmirror.model import NO_EPOCH
 
 MANY_BATCHES_MIN = 1000
 MANY_BYTES_MIN = 64 * MANY_BATCHES_MIN
@@ -26,6 +27,8 @@ MANY_BYTES_MIN = 64 * MANY_BATCHES_MIN
 
 class Run(NamedTuple):
     """The contiguous batches `buffer[start:stop]`, which account for source offsets first_offset … next_offset - 1.
+
+    All are of one `leader_epoch` once `split_by_epoch` has looked.
 
     `first_offset` is the position that was fetched from, even where the first batch begins later (offsets that
     compaction or a transaction left empty) or earlier (the position lies inside it; the writer cuts it).
@@ -117,7 +120,7 @@ def summarize_committed(
     runs: list[Run] = []
     waiting = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
     open_producers: set[int] = set()
-    left_out_to = position
+    left_out_to, left_out_epoch = position, NO_EPOCH
     segment = start
     for at, header in iterate_headers(buffer, start, stop):
         while waiting and waiting[0].first_offset < header.next_offset:
@@ -128,9 +131,30 @@ def summarize_committed(
             _append(runs, summarize(buffer, segment, at, _reached(runs, position), end))
             segment = at + header.total_bytes
             left_out_to = header.next_offset if end is None else min(header.next_offset, end)
+            left_out_epoch = header.partition_leader_epoch
     _append(runs, summarize(buffer, segment, stop, _reached(runs, position), end))
     if left_out_to > _reached(runs, position):
-        runs.append(Run(stop, stop, _reached(runs, position), left_out_to, 0, 0, -1, -1))
+        runs.append(Run(stop, stop, _reached(runs, position), left_out_to, 0, 0, -1, left_out_epoch))
+    return runs
+
+
+def split_by_epoch(buffer: memoryview, run: Run, known: int) -> list[Run]:
+    """The run as runs of one leader epoch each: one, as a rule, of the epoch that is `known` of what came before.
+
+    An epoch is never lower than the one before. Raises ProtocolError.
+    """
+    if run.leader_epoch == known or not run.batches:
+        return [run]
+    runs: list[Run] = []
+    segment, epoch = run.start, parse_header(buffer, run.start).partition_leader_epoch
+    if epoch == run.leader_epoch:
+        return [run]
+    for at, header in iterate_headers(buffer, run.start, run.stop):
+        if header.partition_leader_epoch != epoch:
+            _append(runs, summarize(buffer, segment, at, _reached(runs, run.first_offset), None))
+            segment, epoch = at, header.partition_leader_epoch
+    _append(runs, summarize(buffer, segment, run.stop, _reached(runs, run.first_offset), None))
+    runs[-1] = runs[-1]._replace(next_offset=run.next_offset)
     return runs
 
 

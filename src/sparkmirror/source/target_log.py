@@ -37,8 +37,8 @@ def look_at_target(
 def _known(record: PositionRecord | None, item: Assigned, remote_topic: Callable[[str], str]) -> Extent | None:
     if record is None or record.extent is None or item.unknown:
         return None
-    stands_at = item.offset if item.restarted_from is None else item.restarted_from
-    is_ours = record.position.offset == stands_at and record.extent.topic == remote_topic(item.partition.topic)
+    topic = remote_topic(item.partition.topic)
+    is_ours = record.position.offset == item.stands_at.offset and record.extent.topic == topic
     return record.extent if is_ours else None
 
 

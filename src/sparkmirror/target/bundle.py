@@ -21,6 +21,5 @@ class Bundle(NamedTuple):
 
     delivery: "Delivery"
     size_bytes: int
-    leader_epoch: int
     pieces: "tuple[tuple[TopicPartition, Piece], ...]" = ()
     problem: str = ""

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_EPOCH, TopicPartition
 
 
 class Delivery(NamedTuple):
@@ -19,3 +19,5 @@ class Delivery(NamedTuple):
     payload: memoryview
     lease: int | None
     fetched_at_ms: int = 0
+    leader_epoch: int = NO_EPOCH
+    turns: int = 0

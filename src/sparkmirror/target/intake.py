@@ -10,6 +10,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from sparkmirror.errors import SparkMirrorError
+from sparkmirror.ledger.lineage import Lineage, epochs_from_json
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.loss import CONTINUE, DONE, LossPolicy, what_next
 from sparkmirror.relay.lease import RingPeer
@@ -21,7 +22,7 @@ from sparkmirror.target.packing import Packing
 from sparkmirror.target.parcel import Parcel, free_nothing
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress
-from sparkmirror.target.standing import State
+from sparkmirror.target.standing import Place, State
 from sparkmirror.target.tally import Tally
 
 log = logging.getLogger(__name__)
@@ -59,18 +60,21 @@ class Intake:
                 self._tally.failed[where] = assigned.unknown
                 continue
             # A topic made anew starts where the old one stood: a gap row follows and says so.
-            start = assigned.offset if assigned.restarted_from is None else assigned.restarted_from
+            start = assigned.stands_at
             outbox = self.outboxes.get(where)
             if outbox is None:
                 moved = self._progress.moved
-                outbox = self.outboxes[where] = Outbox(where, None, start, slot, packing=self._packing, moved=moved)
+                outbox = Outbox(where, None, start.offset, slot, packing=self._packing, moved=moved)
+                self.outboxes[where] = outbox
             outbox.slot = slot
             if outbox.idle:
-                outbox.restart_at(start, assigned.leader_epoch)
+                outbox.restart_at(Place(start.offset, Lineage.of(start)))
                 self._tally.failed.pop(where, None)
+            elif outbox.turns:  # its reader counts from 0 again
+                raise SparkMirrorError(f"{where} is read again by a new attempt of the task: its log was rewritten")
             self._releasing.discard(where)
             self._tally.assigned(where)
-            self._progress.adopt(where, assigned.topic_id)
+            self._progress.adopt(where)
 
     def take_run(self, delivery: Delivery) -> Outbox | None:
         """Queue a run; returns its outbox when that may have something to send."""
@@ -85,6 +89,7 @@ class Intake:
             raise SparkMirrorError(f"{outbox.source} was assigned, but the flow's plan names no target topic for it")
         outbox.aim(delivery.target_topic, self._limits.of(delivery.target_topic))
         parcel = Parcel(delivery.payload, outbox.position, delivery.next_offset, free, delivery.fetched_at_ms)
+        parcel.leader_epoch = delivery.leader_epoch
         outbox.accept(parcel)
         return outbox
 
@@ -101,12 +106,13 @@ class Intake:
     def _is_next(self, outbox: Outbox, delivery: Delivery) -> bool:
         if outbox.state is State.FAILED:
             return False
-        if outbox.state is State.REWINDING and not outbox.take_up(delivery.first_offset):
+        is_same_log = delivery.turns == outbox.turns
+        if outbox.state is State.REWINDING and not (is_same_log and outbox.take_up(delivery.first_offset)):
             return False
-        if delivery.next_offset <= outbox.position:
+        if is_same_log and delivery.next_offset <= outbox.position:
             self._tally.duplicates += delivery.records
             return False
-        if delivery.first_offset > outbox.position:
+        if delivery.first_offset > outbox.position or not is_same_log:
             self._refuse(outbox, delivery)
             return False
         return True
@@ -121,23 +127,31 @@ class Intake:
         )
         self._tally.refused_gaps += 1
         outbox.state = State.REWINDING
-        if self._peer is not None and outbox.slot >= 0:
-            self._peer.order(outbox.slot, paused=False, offset=outbox.position)
+        if self._peer is None or outbox.slot < 0:
+            raise SparkMirrorError(f"{outbox.source} is read again from its position by a new attempt of the task")
+        self._peer.order(outbox.slot, paused=False, offset=outbox.position, turns=outbox.turns)
 
     def take_gap(self, delivery: Delivery) -> Outbox | None:
         """The reader explains why the source goes on elsewhere: the position follows, and the loss is counted.
 
         A gap that leads back says that the log was rewritten from there on. It counts from wherever this end stands, or
-        the new records would pass for duplicates.
+        the new records would pass for duplicates. One that is not taken is told again: what follows it is of a log that
+        this end does not know, and is refused.
         """
         outbox = self.outboxes.get(delivery.partition) if delivery.partition else None
         if outbox is None or outbox.state is State.FAILED:
+            return None
+        told = json.loads(bytes(delivery.payload))
+        if told["from"] != outbox.turns:
             return None
         if outbox.state is State.REWINDING and not outbox.take_up(delivery.first_offset):
             return None
         if not _leads_on(outbox.position, delivery):
             return None
-        told = json.loads(bytes(delivery.payload))
+        turned = Lineage(UUID(told["id"]), epochs_from_json(told["epochs"]), delivery.turns)
+        if not told["cause"]:
+            self._turn(outbox, delivery, turned)
+            return outbox
         lost = max(delivery.next_offset - delivery.first_offset, 0)
         action = self._on_data_loss.of(outbox.source.topic)
         found = (told["cause"], delivery.first_offset, delivery.next_offset)
@@ -152,17 +166,21 @@ class Intake:
             lost,
             extra={"event": "gap"},
         )
-        topic_id = UUID(told["id"])
-        self._progress.record_gap(outbox.source, *found, DONE[action], topic_id)
+        self._progress.record_gap(outbox.source, *found, DONE[action], turned.topic_id)
         self._tally.gaps += 1
         self._tally.lost_records += lost
         if action != CONTINUE:
             outbox.lost_reason = _describe_loss(*found, lost, action)
             return outbox
-        self._progress.adopt(outbox.source, topic_id)
-        outbox.has_open_gap = True
-        outbox.accept(Parcel(memoryview(b""), outbox.position, delivery.next_offset, free_nothing))
+        self._turn(outbox, delivery, turned)
         return outbox
+
+    def _turn(self, outbox: Outbox, delivery: Delivery, turned: Lineage) -> None:
+        """The log goes on as another one, once all that came before is on the target."""
+        self._progress.turn(outbox.source)
+        parcel = Parcel(memoryview(b""), outbox.position, delivery.next_offset, free_nothing)
+        parcel.turned = turned
+        outbox.accept(parcel)
 
     def take_release(self, delivery: Delivery) -> Outbox | None:
         outbox = self.outboxes.get(delivery.partition) if delivery.partition else None

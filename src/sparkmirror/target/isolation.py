@@ -101,24 +101,20 @@ class Isolation:
             raise SparkMirrorError(f"{outbox.source} is read again by a new attempt of the task: {outbox.reason}")
 
     def roll_back(self, outbox: Outbox) -> None:
-        """Back to what is committed: the reader comes again from there. Raises when it cannot be told.
-
-        Across a gap it is the ledger that knows where to go on: an offset of the log before would be misread.
-        """
-        has_gap = outbox.has_open_gap
+        """Back to what is committed: the reader comes again from there. Raises when it cannot be told."""
         lost = outbox.roll_back()
         self._intake.release_if_idle(outbox)
         is_failed = outbox.state is State.FAILED
         if lost and not is_failed:
             outbox.state = State.REWINDING
-        if lost and (has_gap or not self._order(outbox, paused=is_failed)):
+        if lost and not self._order(outbox, paused=is_failed):
             raise SparkMirrorError(f"{outbox.source} is read again by a new attempt of the task")
 
     def after_progress(self, outbox: Outbox) -> None:
         """An evicted partition that has caught up is read on."""
         self._tally.moved(outbox)
         if outbox.state is State.REWINDING and outbox.idle:
-            outbox.position = outbox.acknowledged
+            outbox.fall_back()
             self._order(outbox, paused=False)
         self._intake.release_if_idle(outbox)
 
@@ -140,5 +136,8 @@ class Isolation:
     def _order(self, outbox: Outbox, *, paused: bool) -> bool:
         if self._peer is None or outbox.slot < 0:
             return False
-        self._peer.order(outbox.slot, paused=paused, offset=_PAST_ALL if outbox.is_held else outbox.acknowledged)
+        offset, lineage = outbox.place
+        self._peer.order(
+            outbox.slot, paused=paused, offset=_PAST_ALL if outbox.is_held else offset, turns=lineage.turns
+        )
         return True

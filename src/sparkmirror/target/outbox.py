@@ -15,12 +15,13 @@ from sparkmirror.batch.header import BatchHeader, parse_header, stamp
 from sparkmirror.batch.span import Span
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.extent import Extent
-from sparkmirror.model import NO_EPOCH, TopicPartition
+from sparkmirror.ledger.lineage import Lineage
+from sparkmirror.model import TopicPartition
 from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.linger import Linger
 from sparkmirror.target.packing import AS_THEY_ARE, Packing
 from sparkmirror.target.parcel import Batch, Parcel, free_nothing
-from sparkmirror.target.standing import Standing, State
+from sparkmirror.target.standing import Place, Standing, State
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 _ROUND_TRIP_GROWTH: Final = 1.02
@@ -28,16 +29,17 @@ _ROUND_TRIP_GROWTH: Final = 1.02
 
 
 class Outbox(Standing):
-    """One target partition. `position` is accepted from the reader up to there, `acknowledged` by the target.
+    """One target partition. `position` is accepted from the reader up to there, `acknowledged` by the target; `turns`
+    and `lineage` tell which log each of the two is an offset of.
 
     A task may have thousands, most of them idle: hence the slots, and lists where deques would take 760 bytes each.
     """
 
     __slots__ = (
-        "_draining", "_identity", "_in_flight", "_packing", "_queue", "_recovering", "_resend",
+        "_draining", "_handed_on", "_identity", "_in_flight", "_packing", "_queue", "_recovering", "_resend",
         "_round_trip_seconds", "_sequence", "_target", "awaits_limits", "committed", "extent", "failures",
-        "has_open_gap", "is_far", "is_held", "is_ledger", "leader_epoch", "limits", "linger", "lost_reason",
-        "position", "progressed_at", "reason", "rests", "retry_at", "route", "slot", "state",
+        "is_far", "is_held", "is_ledger", "limits", "linger", "lost_reason", "position", "progressed_at", "reason",
+        "rests", "retry_at", "route", "slot", "state", "turns",
     )  # fmt: skip
 
     def __init__(
@@ -55,9 +57,9 @@ class Outbox(Standing):
         self._target = target
         self.slot = slot
         self.position = self.acknowledged = position
-        self.leader_epoch = NO_EPOCH
-        self.committed = (position, NO_EPOCH)
-        self.has_open_gap = False
+        self.turns = 0
+        self._handed_on = self.lineage
+        self.committed = self.place
         self.is_held = False
         self.lost_reason = ""
         self.extent: Extent | None = None
@@ -111,6 +113,8 @@ class Outbox(Standing):
             self.progressed_at = time.monotonic()
         self._queue.append(parcel)
         self.position = parcel.next_offset
+        if parcel.turned is not None:
+            self.turns = parcel.turned.turns
         self.linger.add(len(parcel.data))
         self._tidy_queue()
 
@@ -122,15 +126,16 @@ class Outbox(Standing):
         if self.idle:
             self.progressed_at = time.monotonic()
         parcel.open_batches, parcel.handed_out = 1, True
-        entry = Batch(parcel.data, 0, (), records, parcel.next_offset, parcel.leader_epoch, parcel, waiting=False)
+        self._handed_on = self._handed_on.read(parcel.leader_epoch, parcel.first_offset)
+        entry = Batch(parcel.data, 0, (), records, parcel.next_offset, self._handed_on, parcel, waiting=False)
         self._in_flight.append(entry)
         self.position = parcel.next_offset
         return entry
 
-    def restart_at(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
+    def restart_at(self, place: Place) -> None:
         """The task takes the partition on again; its producer sequence goes on. Only while idle."""
-        self.position = self.acknowledged = offset
-        self.leader_epoch = leader_epoch
+        self.acknowledged, self.lineage = place
+        self.fall_back()
         self.commit()
         self.state = State.FLOWING
         self._draining = False
@@ -207,18 +212,19 @@ class Outbox(Standing):
             assert header is not None, "a parcel without a batch to send leaves the queue at once"
             data = parcel.data[parcel.at : parcel.at + header.total_bytes]
             spans: tuple[Span, ...] = (Span(header.base_offset, header.records_count),)
-            next_offset, leader_epoch = header.next_offset, header.partition_leader_epoch
+            next_offset = header.next_offset
             parcel.pass_by(header)
         elif parcel.rewriting.has_more:
-            piece, next_offset, leader_epoch = parcel.rewriting.take()
+            piece, next_offset = parcel.rewriting.take()
             data, spans = memoryview(piece.data), piece.spans
             header = parse_header(data, 0)
         else:
             return None
         stamp(data, 0, header, producer_id, producer_epoch, self._sequence, transactional)
-        batch = Batch(
-            data, self._sequence, spans, header.records_count, next_offset, leader_epoch, parcel, time.monotonic()
-        )
+        if parcel.leader_epoch != self._handed_on.leader_epoch:
+            self._handed_on = self._handed_on.read(parcel.leader_epoch, spans[0].first_offset)
+        lineage = self._handed_on
+        batch = Batch(data, self._sequence, spans, header.records_count, next_offset, lineage, parcel, time.monotonic())
         self._sequence = (self._sequence + header.records_count) & _SEQUENCE_MASK
         parcel.open_batches += 1
         self._in_flight.append(batch)
@@ -228,6 +234,8 @@ class Outbox(Standing):
         """Replace the refused batch at the head by batches within the limits; they take its place in the sequence."""
         refused = self._resend[0]
         fresh = self._packing.refit(refused, self.limits)
+        for batch in fresh[:-1]:  # the last may stand before a gap
+            batch.lineage = self.lineage.read(refused.parcel.leader_epoch, refused.spans[0].first_offset)
         for batch in fresh:
             batch.is_refused = batch.waiting = False
             batch.sequence &= _SEQUENCE_MASK
@@ -270,12 +278,17 @@ class Outbox(Standing):
     def _finish_parcel(self) -> None:
         """The parcel has no batch left to send: the last batch before its end reaches up to there."""
         parcel = self._leave_queue()
+        self._handed_on = parcel.turned or self._handed_on.read(parcel.leader_epoch, parcel.first_offset)
         if self._in_flight:
             self._in_flight[-1].next_offset = parcel.next_offset
-            self._in_flight[-1].leader_epoch = parcel.leader_epoch
+            self._in_flight[-1].lineage = self._handed_on
         else:
-            self.acknowledged = parcel.next_offset
-            self.leader_epoch = parcel.leader_epoch
+            self._reach(parcel.next_offset, self._handed_on)
+
+    def _reach(self, offset: int, lineage: Lineage) -> None:
+        """The target has all up to there."""
+        self.lineage = lineage
+        self.acknowledged = offset
 
     # Answers.
 
@@ -289,8 +302,7 @@ class Outbox(Standing):
         while self._in_flight and self._in_flight[0].acknowledged:
             done = self._in_flight.pop(0)
             moved.append(done)
-            self.acknowledged = done.next_offset
-            self.leader_epoch = done.leader_epoch
+            self._reach(done.next_offset, done.lineage)
             done.parcel.settle()
         if moved:
             self.progressed_at = time.monotonic()
@@ -337,23 +349,22 @@ class Outbox(Standing):
         return not self._in_flight
 
     @property
-    def reach(self) -> tuple[int, int]:
-        """Position and leader epoch once all that was sent is acknowledged."""
+    def reach(self) -> Place:
+        """What the target has reached once all that was sent is acknowledged."""
         if self._in_flight:
-            return self._in_flight[-1].next_offset, self._in_flight[-1].leader_epoch
-        return self.acknowledged, self.leader_epoch
+            return Place(self._in_flight[-1].next_offset, self._in_flight[-1].lineage)
+        return self.place
 
     # Transactions.
 
     def commit(self) -> None:
         """What is acknowledged cannot be undone any more."""
-        self.committed = (self.acknowledged, self.leader_epoch)
-        self.has_open_gap = False
+        self.committed = self.place
 
     def roll_back(self) -> bool:
         """Nothing since the last commit has happened; whether the reader must come again. Answers are not awaited."""
-        lost = self.committed[0] != self.position or not self.idle
-        self.acknowledged, self.leader_epoch = self.committed
+        lost = self.committed.order != (self.turns, self.position) or not self.idle
+        self.acknowledged, self.lineage = self.committed
         self.rewind()
         return lost
 
@@ -371,12 +382,17 @@ class Outbox(Standing):
         head = self.head
         if head is not None:
             self._sequence = head.sequence
-        self.position = self.acknowledged
         while self._in_flight:
             self._in_flight.pop(0).parcel.settle()
         self._drop_queue()
+        self.fall_back()
         self._resend.clear()
         self._recovering = self._draining = self.awaits_limits = False
+
+    def fall_back(self) -> None:
+        """The reader is to come again with what the target, or a batch under way, reaches."""
+        self.position, self._handed_on = self.reach
+        self.turns = self._handed_on.turns
 
     def evict(self) -> None:
         """Free the reader's memory while the target does not answer: in-flight batches are copied, the rest dropped.
@@ -388,15 +404,15 @@ class Outbox(Standing):
             if not batch.acknowledged:
                 batch.data = memoryview(bytearray(batch.data))
             batch.parcel.settle()
+            leader_epoch = batch.parcel.leader_epoch
             batch.parcel = Parcel(batch.data, 0, batch.next_offset, free_nothing)
-            batch.parcel.open_batches = 1
+            batch.parcel.leader_epoch, batch.parcel.open_batches = leader_epoch, 1
         kept = None if self._in_flight or not self._queue else self._queue[0].copy_first()
         self._drop_queue()
+        self.fall_back()
         if kept is not None:
             self._queue.append(kept)
             self.position = kept.next_offset
-        else:
-            self.position = self._in_flight[-1].next_offset if self._in_flight else self.acknowledged
         self.state = State.REWINDING
         self._draining = True
 

@@ -16,7 +16,6 @@ from sparkmirror.batch.deep import Limits, rewrite
 from sparkmirror.batch.header import BatchHeader, Codec, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
 from sparkmirror.batch.loading import kernels_ready, kernels_soon
-from sparkmirror.model import NO_EPOCH
 from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.parcel import Batch, Parcel, fuse, slice_spans
 
@@ -71,9 +70,11 @@ class Packing:
             last = spans[-1]
             reached = last.first_offset + last.records
             data = memoryview(piece.data)
-            fresh.append(Batch(data, batch.sequence + first, spans, piece.records, reached, NO_EPOCH, batch.parcel))
+            fresh.append(
+                Batch(data, batch.sequence + first, spans, piece.records, reached, batch.lineage, batch.parcel)
+            )
             first += piece.records
-        fresh[-1].next_offset, fresh[-1].leader_epoch = batch.next_offset, batch.leader_epoch
+        fresh[-1].next_offset = batch.next_offset
         for one in fresh:
             one.refusals = batch.refusals
         batch.parcel.open_batches += len(fresh) - 1

@@ -11,15 +11,15 @@ from sparkmirror.batch.header import BatchHeader, parse_header
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.span import Span
 from sparkmirror.errors import ProtocolError, RecordTooLarge
+from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import NO_EPOCH
 
 
 class Making(NamedTuple):
-    """One new batch out of a range that is made anew, and the source position that it reaches."""
+    """One new batch out of a range that is made anew, and the source offset that it reaches."""
 
     piece: Piece
     next_offset: int
-    leader_epoch: int
 
 
 class Rewriting:
@@ -29,10 +29,9 @@ class Rewriting:
     that the last is known; what is wrong with a later record is raised when all pieces before it have been taken.
     """
 
-    def __init__(self, pieces: Iterable[Piece], next_offset: int, leader_epoch: int) -> None:
+    def __init__(self, pieces: Iterable[Piece], next_offset: int) -> None:
         self._pieces = iter(pieces)
         self._next_offset = next_offset
-        self._leader_epoch = leader_epoch
         self._problem: ProtocolError | RecordTooLarge | None = None
         self._ahead = self._make()
 
@@ -49,8 +48,8 @@ class Rewriting:
         self._ahead = self._make()
         if self.has_more:
             last = piece.spans[-1]
-            return Making(piece, last.first_offset + last.records, NO_EPOCH)
-        return Making(piece, self._next_offset, self._leader_epoch)
+            return Making(piece, last.first_offset + last.records)
+        return Making(piece, self._next_offset)
 
     def _make(self) -> Piece | None:
         try:
@@ -64,13 +63,14 @@ class Parcel:
     """A run as it came: its bytes, and what to do when all of its batches are acknowledged or dropped.
 
     `at` is where its next batch begins, `header` that batch's once it is known, `rewriting` the range before `at` that
-    is being made anew, `pass_until` where merging is considered again, `leader_epoch` that of the last batch that was
-    passed by. `fetched_at_ms` is when it came from the source, 0 where that is not known any more.
+    is being made anew, `pass_until` where merging is considered again, `leader_epoch` that of its batches, which have
+    one in common, NO_EPOCH while it is not known. `turned` is set on a gap: the log that goes on behind it.
+    `fetched_at_ms` is when it came from the source, 0 where that is not known any more.
     """
 
     __slots__ = (
         "at", "data", "fetched_at_ms", "first_offset", "handed_out", "header", "leader_epoch", "next_offset", "on_free",
-        "open_batches", "pass_until", "rewriting",
+        "open_batches", "pass_until", "rewriting", "turned",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +91,7 @@ class Parcel:
         self.rewriting: Rewriting | None = None
         self.pass_until = 0
         self.leader_epoch = NO_EPOCH
+        self.turned: Lineage | None = None
         self.open_batches = 0
         self.handed_out = False
 
@@ -133,6 +134,11 @@ class Parcel:
         except ProtocolError:
             return False
 
+    @property
+    def epoch_ahead(self) -> int:
+        """The leader epoch of its next batch."""
+        return self.leader_epoch if self.header is None else self.header.partition_leader_epoch
+
     def take(self, room_bytes: int) -> tuple[memoryview, int]:
         """Its next batches, as many as fit, and the source offset that they reach: one batch under way, for `fuse`."""
         start = self.at
@@ -154,7 +160,7 @@ class Parcel:
         self.at = stop
         self.header = None
         self.leader_epoch = leader_epoch
-        self.rewriting = Rewriting(pieces, next_offset, leader_epoch)
+        self.rewriting = Rewriting(pieces, next_offset)
 
     def hand_out(self) -> None:
         """No batch is left in it; frees the memory where none is under way."""
@@ -176,7 +182,8 @@ class Parcel:
             except (ProtocolError, RecordTooLarge):
                 return None
             copy = Parcel(memoryview(b""), self.first_offset, making.next_offset, free_nothing)
-            copy.rewriting = Rewriting([making.piece], making.next_offset, making.leader_epoch)
+            copy.leader_epoch = self.leader_epoch
+            copy.rewriting = Rewriting([making.piece], making.next_offset)
             return copy
         header = self.header
         size = header.total_bytes if header is not None else self.left_bytes
@@ -184,7 +191,9 @@ class Parcel:
         next_offset = self.next_offset
         if header is not None and self.at + size < len(self.data):
             next_offset = header.next_offset
-        return Parcel(data, self.first_offset, next_offset, free_nothing)
+        copy = Parcel(data, self.first_offset, next_offset, free_nothing)
+        copy.leader_epoch = self.leader_epoch
+        return copy
 
 
 def fuse(parcels: Iterable[Parcel], bytes_max: int) -> Parcel | None:
@@ -198,6 +207,8 @@ def fuse(parcels: Iterable[Parcel], bytes_max: int) -> Parcel | None:
     room_bytes = bytes_max
     for parcel in parcels:
         if not parcel.can_give(room_bytes) or (not taken and parcel.left_bytes >= room_bytes):
+            break
+        if taken and parcel.epoch_ahead != taken[0].leader_epoch:
             break
         data, reached = parcel.take(room_bytes)
         pieces.append(data)
@@ -214,7 +225,9 @@ def fuse(parcels: Iterable[Parcel], bytes_max: int) -> Parcel | None:
             parcel.settle()
 
     data, first = memoryview(bytearray().join(pieces)), taken[0]
-    return Parcel(data, first.first_offset, reached, free_all, first.fetched_at_ms)
+    fused = Parcel(data, first.first_offset, reached, free_all, first.fetched_at_ms)
+    fused.leader_epoch = first.leader_epoch
+    return fused
 
 
 def free_nothing() -> None:
@@ -223,7 +236,8 @@ def free_nothing() -> None:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """One batch on its way. `next_offset` is the source offset that its acknowledgement reaches.
+    """One batch on its way. `next_offset` is the source offset that its acknowledgement reaches, of the log that
+    `lineage` tells.
 
     `spans` says where its records come from, `base_offset` where they went to once that is known; -1 before, and where
     the broker only says that it had the batch already.
@@ -234,7 +248,7 @@ class Batch:
     spans: tuple[Span, ...]
     records: int
     next_offset: int
-    leader_epoch: int
+    lineage: Lineage
     parcel: Parcel
     sent_at: float = 0.0
     waiting: bool = True

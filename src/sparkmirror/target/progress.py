@@ -24,7 +24,7 @@ from sparkmirror.target.mapping import OffsetMapping
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch, Parcel
 from sparkmirror.target.reports import Report
-from sparkmirror.target.standing import State
+from sparkmirror.target.standing import Place, State
 
 _LOT_BYTES_MAX: Final = 512 << 10
 _RECORD_OVERHEAD_BYTES_MAX: Final = 32
@@ -64,8 +64,7 @@ class Progress:
         self._task = task
         self._run = run
         # What the ledger holds, or will once what is open is acknowledged.
-        self._stored: dict[TopicPartition, int] = {}
-        self._topic_ids: dict[TopicPartition, UUID] = {}
+        self._stored: dict[TopicPartition, Place] = {}
         self._released: set[TopicPartition] = set()
         self.moved: dict[TopicPartition, None] = {}
         """Partitions whose position may not be what is stored. Outboxes enter themselves."""
@@ -84,7 +83,7 @@ class Progress:
         self._refusing: dict[TopicPartition, Outbox] = {}
         self.outboxes: dict[TopicPartition, Outbox] = {}
 
-    def adopt(self, partition: TopicPartition, topic_id: UUID) -> None:
+    def adopt(self, partition: TopicPartition) -> None:
         """A partition that this task takes over. Its start is stored at once.
 
         Otherwise one that starts at the log's end, and stays idle, would start at another end the next time
@@ -93,13 +92,16 @@ class Progress:
         self._stored.pop(partition, None)
         self.moved[partition] = None
         self._released.discard(partition)
-        self._topic_ids[partition] = topic_id
         self._mapping.close(partition)
 
     def release(self, partition: TopicPartition) -> None:
         """Store the partition's last position once more, marked as released: its next owner waits for that."""
         self._released.add(partition)
         self.moved[partition] = None
+        self._mapping.close(partition)
+
+    def turn(self, partition: TopicPartition) -> None:
+        """The source's log goes on as another one: offsets of its own are mapped from here on."""
         self._mapping.close(partition)
 
     def map_batches(self, partition: TopicPartition, batches: Iterable[Batch]) -> None:
@@ -129,8 +131,8 @@ class Progress:
 
         `outboxes` are those whose data the transaction holds.
         """
-        stored = ((self._stored.get(outbox.source), outbox.acknowledged) for outbox in outboxes if not outbox.is_ledger)
-        return any(offset is None or offset > acknowledged for offset, acknowledged in stored)
+        stored = ((self._stored.get(outbox.source), outbox.place) for outbox in outboxes if not outbox.is_ledger)
+        return any(composed is None or composed.order > place.order for composed, place in stored)
 
     # Where the ledger itself is refused.
 
@@ -215,15 +217,15 @@ class Progress:
         waiting: list[TopicPartition] = []
         for outbox in outboxes:
             where = outbox.source
-            offset, epoch = outbox.reach if self._in_transactions else (outbox.acknowledged, outbox.leader_epoch)
-            if self._stored.get(where) != offset or where in self._released:
+            place = outbox.reach if self._in_transactions else outbox.place
+            if self._stored.get(where) != place or where in self._released:
                 key, home = self._home(where)
                 if self._must_wait(where, home):
                     self._stored.pop(where, None)
                     waiting.append(where)
                     continue
-                self._add_position(lots, outbox, Position(offset, epoch, self._topic_ids[where]), generation, key, home)
-                self._stored[where] = offset
+                self._add_position(lots, outbox, place.position, generation, key, home)
+                self._stored[where] = place
             composed.append(outbox)
         self._released.intersection_update(waiting)
         self.moved.clear()

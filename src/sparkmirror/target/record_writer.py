@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkmirror.batch.header import Codec
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_EPOCH, TopicPartition
 from sparkmirror.relay.record_schema import DEAD, RECORD, REFUSED, WRITTEN_COLUMNS
 from sparkmirror.relay.schema import FLUSH, PLAN, ROW_SCHEMA, RUN
 from sparkmirror.target.bundle import Bundle
@@ -51,8 +51,15 @@ class _Range:
         self.max_timestamp = -1
         self.high_watermark = -1
         self.fetched_at_ms = 0
-        self.leader_epoch = -1
+        self.leader_epoch = NO_EPOCH
+        self.turns = 0
         self.codec = 0
+
+    def is_continued_by(self, run: dict[str, Any]) -> bool:
+        """What was read again after an order, from another offset or of another epoch, is another range."""
+        return self.following < 0 or (
+            (self.following, self.leader_epoch, self.turns) == (run["first_offset"], run["leader_epoch"], run["turns"])
+        )
 
     def close_with(self, run: dict[str, Any]) -> None:
         """Extend the range by that of a run row."""
@@ -64,7 +71,7 @@ class _Range:
         self.size_bytes += run["bytes"]
         self.max_timestamp = max(self.max_timestamp, run["max_timestamp"])
         self.high_watermark = run["high_watermark"]
-        self.leader_epoch = -1 if run["leader_epoch"] is None else run["leader_epoch"]
+        self.leader_epoch, self.turns = run["leader_epoch"], run["turns"]
         self.codec = run["codec"] or 0
 
 
@@ -111,6 +118,8 @@ class RecordTask(WritingTask):
 
     def _close_range(self, run: dict[str, Any]) -> None:
         source = TopicPartition(run["topic"], run["partition"])
+        if source in self._ranges and not self._ranges[source].is_continued_by(run):
+            self._pass_on_ranges()
         found = self._ranges.setdefault(source, _Range())
         found.rows += self._open
         self._open = []
@@ -131,9 +140,9 @@ class RecordTask(WritingTask):
                 Bundle(
                     Delivery(
                         RUN, source, remote, found.first, found.following, found.records, found.high_watermark,
-                        found.max_timestamp, _EMPTY, None, found.fetched_at_ms,
+                        found.max_timestamp, _EMPTY, None, found.fetched_at_ms, found.leader_epoch, found.turns,
                     ),
-                    found.size_bytes, found.leader_epoch, tuple(pieces), problem,
+                    found.size_bytes, tuple(pieces), problem,
                 )
             )  # fmt: skip
 
@@ -144,9 +153,9 @@ class RecordTask(WritingTask):
         source = TopicPartition(row["topic"], row["partition"])
         delivery = Delivery(
             RUN, source, None, row["first_offset"], row["next_offset"], row["records"], row["high_watermark"],
-            row["max_timestamp"], _EMPTY, None,
+            row["max_timestamp"], _EMPTY, None, 0, row["leader_epoch"], row["turns"],
         )  # fmt: skip
-        self._put(Bundle(delivery, row["bytes"], -1, (), bytes(row["payload"]).decode()))
+        self._put(Bundle(delivery, row["bytes"], (), bytes(row["payload"]).decode()))
 
 
 def _row(batch: pa.RecordBatch, at: int) -> dict[str, Any]:
@@ -155,7 +164,7 @@ def _row(batch: pa.RecordBatch, at: int) -> dict[str, Any]:
 
 _RANGE_FIELDS = (
     "topic", "partition", "first_offset", "next_offset", "records", "bytes", "max_timestamp", "high_watermark",
-    "fetched_at", "payload", "codec", "leader_epoch",
+    "fetched_at", "leader_epoch", "turns", "payload", "codec",
 )  # fmt: skip
 
 

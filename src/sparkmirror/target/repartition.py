@@ -13,7 +13,7 @@ from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import ProtocolError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.model import NO_EPOCH, Cluster, TopicPartition
+from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.target.bundle import Bundle
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.key_lanes import encode_lanes, partitions_by_key
@@ -47,15 +47,15 @@ class Repartition:
         bare = delivery._replace(payload=_EMPTY)
         count = self._count(source.topic, topic)
         if count is None:
-            return Bundle(bare, size, NO_EPOCH, problem=f"{NO_TOPIC} {topic} and has not created it")
+            return Bundle(bare, size, problem=f"{NO_TOPIC} {topic} and has not created it")
         if count == _PASS_THROUGH:
             return None
         self._runs += 1
         try:
-            epoch, pieces = spread(delivery, TopicPartition(topic, self._runs + source.partition), count)
+            pieces = spread(delivery, TopicPartition(topic, self._runs + source.partition), count)
         except ProtocolError as problem:
-            return Bundle(bare, size, NO_EPOCH, problem=f"its records cannot be put by key: {problem}")
-        return Bundle(bare, size, epoch, pieces)
+            return Bundle(bare, size, problem=f"its records cannot be put by key: {problem}")
+        return Bundle(bare, size, pieces)
 
     def _count(self, source_topic: str, target_topic: str) -> int | None:
         """The target's number of partitions where it differs; `_PASS_THROUGH`; None while the topic is not there."""
@@ -88,20 +88,19 @@ class Repartition:
         self._admins.clear()
 
 
-def spread(delivery: Delivery, keyless: TopicPartition, count: int) -> tuple[int, Pieces]:
-    """The leader epoch of a run's last batch, and its records as batches for the `count` partitions of a topic.
+def spread(delivery: Delivery, keyless: TopicPartition, count: int) -> Pieces:
+    """The records of a run as batches for the `count` partitions of a topic.
 
     Records of one key keep their order. Those without a key go together to the partition of `keyless`, whose number may
     be any: Java's producer sticks to one partition for a batch, too. Raises ProtocolError for a damaged run.
     """
     from sparkmirror.batch.columns import decode
 
-    epoch, codec = NO_EPOCH, Codec.NONE
+    codec = Codec.NONE
     for _, header in iterate_headers(delivery.payload, 0, len(delivery.payload)):
-        epoch = header.partition_leader_epoch
         codec = codec if header.is_control else header.codec
     columns = decode(delivery.payload, 0, len(delivery.payload))
     below = int((columns.offsets < delivery.first_offset).sum())
     columns = columns.rows(below, len(columns))
     partitions = partitions_by_key(columns, keyless.partition, count)
-    return epoch, tuple(encode_lanes(columns, partitions, keyless.topic, codec))
+    return tuple(encode_lanes(columns, partitions, keyless.topic, codec))

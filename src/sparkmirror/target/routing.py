@@ -87,7 +87,7 @@ class Routing:
         delivery = bundle.delivery
         fetched_at_ms = delivery.fetched_at_ms
         parcel = Parcel(delivery.payload, outbox.position, delivery.next_offset, free, fetched_at_ms)
-        parcel.leader_epoch = bundle.leader_epoch
+        parcel.leader_epoch = delivery.leader_epoch
         entry = outbox.expect(parcel, delivery.records)
         home = TopicPartition(delivery.target_topic or "", outbox.source.partition)
         ticket = self._tickets[entry] = Ticket(outbox, entry, home, len(bundle.pieces))

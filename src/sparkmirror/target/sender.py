@@ -164,7 +164,7 @@ class Sender:
         """Where each partition stands; with exactly-once, what is committed."""
         boxes = self._intake.outboxes.values()
         if self._guarantee.transactional:
-            return {outbox.source: outbox.committed[0] for outbox in boxes}
+            return {outbox.source: outbox.committed.offset for outbox in boxes}
         return {outbox.source: outbox.acknowledged for outbox in boxes}
 
     def _wake(self) -> None:

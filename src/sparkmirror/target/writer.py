@@ -99,14 +99,15 @@ class WritingTask:
 
     def _read(self, row: Sequence[Any], inline: pa.Scalar) -> Delivery | Bundle:
         """A row, which is without its payload, and that."""
-        kind, topic, partition, first, following, _, records, size, latest, high, fetched, lease, _, target = row
+        kind, topic, partition, first, following, _, records, size, latest, high, fetched, *log, lease, _, to = row
         payload = _EMPTY
         if lease is not None and self._peer is not None:
             payload = self._peer.slice(lease, size)
         elif inline.is_valid:
             payload = memoryview(bytearray(inline.as_buffer()))
         where = None if topic is None else TopicPartition(topic, partition)
-        delivery = Delivery(kind, where, target, first, following, records, high, latest, payload, lease, fetched)
+        span = (first, following, records, high, latest)
+        delivery = Delivery(kind, where, to, *span, payload, lease, fetched, *log)
         by_key = self._repartition.bundle(delivery) if self._repartition is not None and kind == RUN else None
         return by_key or delivery
 

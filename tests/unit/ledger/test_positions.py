@@ -18,14 +18,14 @@ from sparkmirror.ledger.positions import (
 from sparkmirror.model import Position, TopicPartition
 
 TOPIC_ID = UUID("5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb")
-RECORD = PositionRecord(Position(1001, 7, TOPIC_ID), generation=4, task=2, released=True)
+RECORD = PositionRecord(Position(1001, ((5, 0), (7, 900)), TOPIC_ID), generation=4, task=2, released=True)
 LANDED = replace(RECORD, extent=Extent("A.orders", TOPIC_ID, 2002))
 
 
 def test_records_are_compact_json() -> None:
     assert encode_key("A", TopicPartition("orders", 3)) == b'["A","orders",3]'
     assert encode_value(RECORD) == (
-        b'{"offset":1001,"epoch":7,"id":"5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb","generation":4,"task":2,"released":true,"run":"",'
+        b'{"offset":1001,"epochs":[[5,0],[7,900]],"id":"5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb","generation":4,"task":2,"released":true,"run":"",'
         b'"target":null}'
     )
 

@@ -14,7 +14,7 @@ OUR_KEY = positions.encode_key("A", ORDERS)
 
 
 def ours(offset: int, epoch: int = 3) -> bytes:
-    return positions.encode_value(PositionRecord(Position(offset, epoch), generation=1, task=0))
+    return positions.encode_value(PositionRecord(Position(offset, ((epoch, 0),)), generation=1, task=0))
 
 
 def test_the_last_value_of_a_key_wins() -> None:
@@ -28,7 +28,7 @@ def test_epoch_and_id_are_used_only_while_both_records_agree() -> None:
     view = LedgerView(MM2)
     view.take_connect(KEY, connect.encode_value(10))
     assert view.take_ours(OUR_KEY, ours(10)) == ORDERS
-    assert view.positions == {ORDERS: Position(10, 3)}
+    assert view.positions == {ORDERS: Position(10, ((3, 0),))}
     view.take_connect(KEY, connect.encode_value(50))
     assert view.positions == {ORDERS: Position(50)}
     assert view.records[ORDERS].position.offset == 10

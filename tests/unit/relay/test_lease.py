@@ -167,18 +167,18 @@ def test_a_waiting_reader_is_woken_and_others_are_left_alone(ring: Ring, peer: R
 def test_orders_arrive_once_the_last_of_each_slot(ring: Ring, peer: RingPeer) -> None:
     slots = range(10)
     assert ring.slot_orders(slots) == []
-    peer.order(3, paused=True, offset=100)
-    peer.order(7, paused=False, offset=1 << 40)
+    peer.order(3, paused=True, offset=100, turns=3)
+    peer.order(7, paused=False, offset=1 << 40, turns=3)
     assert is_woken(ring)
-    assert ring.slot_orders(slots) == [SlotOrder(3, True, 100), SlotOrder(7, False, 1 << 40)]
+    assert ring.slot_orders(slots) == [SlotOrder(3, True, 100, 3), SlotOrder(7, False, 1 << 40, 3)]
     assert ring.slot_orders(slots) == []
-    peer.order(3, paused=True, offset=100)
-    peer.order(3, paused=False, offset=90)
-    assert ring.slot_orders(slots) == [SlotOrder(3, False, 90)]
-    peer.order(3, paused=False, offset=90)
-    assert ring.slot_orders(slots) == [SlotOrder(3, False, 90)], "the same order again is an order again"
-    peer.order(slot_count() - 1, paused=True, offset=5)
-    assert ring.slot_orders(range(slot_count())) == [SlotOrder(slot_count() - 1, True, 5)]
+    peer.order(3, paused=True, offset=100, turns=3)
+    peer.order(3, paused=False, offset=90, turns=3)
+    assert ring.slot_orders(slots) == [SlotOrder(3, False, 90, 3)]
+    peer.order(3, paused=False, offset=90, turns=3)
+    assert ring.slot_orders(slots) == [SlotOrder(3, False, 90, 3)], "the same order again is an order again"
+    peer.order(slot_count() - 1, paused=True, offset=5, turns=3)
+    assert ring.slot_orders(range(slot_count())) == [SlotOrder(slot_count() - 1, True, 5, 3)]
 
 
 def test_inline_payload_is_counted_on_both_sides(ring: Ring, peer: RingPeer) -> None:
@@ -207,7 +207,7 @@ lease, size = int(sys.argv[5]), int(sys.argv[6])
 peer = RingPeer(address)
 sys.stdout.write(bytes(peer.slice(lease, size)).decode())
 peer.give_back(lease)
-peer.order(2, paused=True, offset=77)
+peer.order(2, paused=True, offset=77, turns=3)
 peer.publish()
 peer.close()
 """
@@ -229,7 +229,7 @@ def test_a_writer_in_another_process_reads_what_the_reader_received() -> None:
     assert ring.peer == child.pid
     ring.collect()
     assert ring.reserve(RING_BYTES) is not None
-    assert ring.slot_orders(range(5)) == [SlotOrder(2, True, 77)]
+    assert ring.slot_orders(range(5)) == [SlotOrder(2, True, 77, 3)]
     ring.close()
 
 
@@ -240,7 +240,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 ring = Ring(64 << 20)
 ring.data[:] = b"x" * ring.ring_bytes
 peer = RingPeer(ring.address)
-peer.order(0, paused=True, offset=1)
+peer.order(0, paused=True, offset=1, turns=3)
 print(ring.ring_bytes, len(ring.slot_orders(range(1))), ring.reserve(1))
 """
 

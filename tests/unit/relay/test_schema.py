@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from sparkmirror.ledger.extent import Extent
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Position, TopicPartition
 from sparkmirror.relay.lease import RingAddress
 from sparkmirror.relay.schema import FLUSH, PLAN, ROW_DDL, ROW_SCHEMA, RUN, TRAIL, Row, close, to_arrow
 from sparkmirror.source.partitions import plan_row
@@ -17,7 +17,22 @@ def test_a_rows_fields_are_the_schemas_columns_in_order() -> None:
 
 def test_rows_come_out_of_arrow_as_they_went_in() -> None:
     rows = [
-        Row(RUN, "orders", 3, 1 << 40, (1 << 40) + 5, 2, 5, 300, 1_700_000_000_000, 1 << 41, 1_700_000_000_001, b"\0x"),
+        Row(
+            RUN,
+            "orders",
+            3,
+            1 << 40,
+            (1 << 40) + 5,
+            2,
+            5,
+            300,
+            1_700_000_000_000,
+            1 << 41,
+            1_700_000_000_001,
+            7,
+            1,
+            b"\0x",
+        ),
         Row(RUN, "orders", 3, 0, 5, lease=1 << 50),
         Row(FLUSH),
     ]
@@ -28,9 +43,17 @@ def test_rows_come_out_of_arrow_as_they_went_in() -> None:
 
 
 def test_the_writer_reads_from_a_plan_row_what_the_reader_put_in() -> None:
-    recreated = Assigned(TopicPartition("zahlungen-ü", 0), 0, -1, UUID(int=5), end=9, restarted_from=500)
+    before = Position(500, ((3, 0), (4, 90)), UUID(int=4))
+    recreated = Assigned(
+        TopicPartition("zahlungen-ü", 0),
+        0,
+        (),
+        UUID(int=5),
+        end=9,
+        restarted_from=before,
+    )
     extent, found = Extent("A.orders", UUID(int=6), 42), Extent("A.orders", UUID(int=7), 0)
-    known = Assigned(TopicPartition("orders", 3), 42, 7, UUID(int=1 << 100), extent=extent, found=found)
+    known = Assigned(TopicPartition("orders", 3), 42, ((7, 40),), UUID(int=1 << 100), extent=extent, found=found)
     plan = TaskPlan(2, "run-1", 5, 8, 600.0, (known,), 1000, 6, {}, {}, 0, 50)
     ring = RingAddress(123, 4, 5, 1 << 20)
     row = plan_row(plan, 9, [(known, 0), (recreated, -1)], ring)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sparkmirror.batch.header import iterate_headers
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.kafka.wire import AbortedTransaction, FetchedPartition
+from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.source.chase import Chase, Range, Step
 from sparkmirror.source.partitions import Reading
@@ -48,7 +49,7 @@ def fetched(
 
 
 def reading(log: Log, bytes_per_offset: float = 100.0, batch_bytes: float = 100.0) -> Reading:
-    found = Reading(TopicPartition(TOPIC, 0), UUID(int=1), 0, -1, None, 0, node=1)
+    found = Reading(TopicPartition(TOPIC, 0), Lineage(UUID(int=1)), 0, None, 0, node=1)
     found.readable, found.bytes_per_offset, found.batch_bytes = log.end, bytes_per_offset, batch_bytes
     return found
 
@@ -59,7 +60,8 @@ def take(chase: Chase, taken: list[bytes]) -> None:
     for at, header in iterate_headers(data, part.start, part.stop):
         if header.next_offset > chase.reading.offset:
             taken.append(bytes(data[at : at + header.total_bytes]))
-            chase.reading.offset, chase.reading.leader_epoch = header.next_offset, header.partition_leader_epoch
+            chase.reading.lineage = chase.reading.lineage.read(header.partition_leader_epoch, chase.reading.offset)
+            chase.reading.offset = header.next_offset
     chase.took()
 
 

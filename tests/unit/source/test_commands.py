@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Position, TopicPartition
 from sparkmirror.source.commands import (
     Assign,
     Began,
@@ -33,9 +33,9 @@ from sparkmirror.source.plan import Assigned
 
 offsets = st.integers(0, (1 << 63) - 1)
 where = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 1 << 20))
-assigned = st.builds(
-    Assigned, where, offsets, st.integers(-1, 1 << 30), st.uuids(), st.none() | offsets, st.none() | offsets
-)
+epochs = st.lists(st.tuples(st.integers(0, 1 << 30), offsets), max_size=3).map(tuple)
+positions = st.builds(Position, offsets, epochs, st.uuids())
+assigned = st.builds(Assigned, where, offsets, epochs, st.uuids(), st.none() | offsets, st.none() | positions)
 throttles = st.builds(Throttle, st.text(max_size=10), st.text(max_size=10), st.none() | offsets)
 selections = st.builds(Selection, st.text(max_size=10), st.none() | st.integers(0, 1 << 20))
 orders = st.one_of(*(st.builds(kind, st.text(max_size=10), selections, offsets) for kind in (Pause, Resume, Retry)))
@@ -62,7 +62,7 @@ commands = (
     )
 )
 
-ASSIGN = Assign("run", 4, 1, (Assigned(TopicPartition("orders", 3), 42, 5, UUID(int=9), end=50),))
+ASSIGN = Assign("run", 4, 1, (Assigned(TopicPartition("orders", 3), 42, ((5, 7),), UUID(int=9), end=50),))
 
 
 @given(commands)

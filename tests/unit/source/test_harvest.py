@@ -97,7 +97,10 @@ def test_a_log_that_parted_from_ours_is_a_gap_with_its_topic_id(field: Field) ->
     field.harvest.take_frame(1, Answered([fetched(0, 0, diverging=3)], 4), frame, field.partitions)  # type: ignore[arg-type]
     (row,) = field.harvest.take_rows()
     assert (row.kind, row.first_offset, row.next_offset) == ("gap", 4, 3)
-    assert json.loads(row.payload or b"") == {"cause": "truncated", "id": str(TOPIC_ID)}
+    assert json.loads(row.payload or b"") == {
+        "cause": "truncated", "id": str(TOPIC_ID), "epochs": [], "from": 0
+    }  # fmt: skip
+    assert row.turns == 1
 
 
 def test_out_of_range_asks_for_the_bounds_and_another_error_is_told_once(field: Field) -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from sparkmirror.kafka.wire import FetchPosition, FetchResponse
+from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.source.fetch import FetchSession, PartitionKey
 from sparkmirror.source.partitions import Partitions, Reading
@@ -17,7 +18,7 @@ TOPIC = UUID(int=7)
 
 
 def reading(partitions: Partitions, number: int, *, topic_id: UUID = TOPIC, end: int | None = None) -> Reading:
-    return partitions.add(Assigned(TopicPartition("orders", number), 100, 3, topic_id, end), node=1)
+    return partitions.add(Assigned(TopicPartition("orders", number), 100, ((3, 0),), topic_id, end), node=1)
 
 
 def test_a_broker_is_asked_for_what_it_leads_and_what_moves() -> None:
@@ -109,8 +110,7 @@ def test_whatever_changes_the_brokers_sessions_know_what_a_walk_over_all_partiti
         "held_by_writer": lambda: dice.random() < 0.5,
         "held_by_order": lambda: dice.random() < 0.3,
         "is_chased": lambda: dice.random() < 0.3,
-        "leader_epoch": lambda: dice.randrange(3),
-        "topic_id": lambda: dice.choice([TOPIC, TOPIC, NO_TOPIC_ID]),
+        "lineage": lambda: Lineage(dice.choice([TOPIC, TOPIC, NO_TOPIC_ID]), ((dice.randrange(3), 0),)),
     }
     for now in range(400):
         for number in dice.sample(range(12), 3):

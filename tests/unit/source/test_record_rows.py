@@ -21,7 +21,7 @@ ODD = [
 
 
 def run_of(payload: bytes, first: int, following: int) -> Row:
-    return Row(RUN, "orders", 2, first, following, 1, 4, len(payload), 5, following, 7, payload)
+    return Row(RUN, "orders", 2, first, following, 1, 4, len(payload), 5, following, 7, payload=payload)
 
 
 def records_in(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[Record]:

@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.rates import RateLimit
 from sparkmirror.source.partitions import Reading
@@ -11,7 +12,7 @@ from sparkmirror.source.throttle import Bucket, Throttle
 
 
 def readings(topic: str, *numbers: int) -> list[Reading]:
-    return [Reading(TopicPartition(topic, number), UUID(int=1), 0, -1, None, -1) for number in numbers]
+    return [Reading(TopicPartition(topic, number), Lineage(UUID(int=1)), 0, None, -1) for number in numbers]
 
 
 def rates(reading: Reading) -> list[float]:

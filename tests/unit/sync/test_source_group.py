@@ -48,7 +48,7 @@ def test_another_address_of_the_source_is_another_ledger() -> None:
 
 def test_what_moved_is_committed_with_our_mark() -> None:
     group = {WHERE: Committed(5, OURS), OTHER: Committed(7, OURS)}
-    ledger = {WHERE: Position(9, leader_epoch=3), OTHER: Position(7), TopicPartition("new", 0): Position(0)}
+    ledger = {WHERE: Position(9, ((3, 0),)), OTHER: Position(7), TopicPartition("new", 0): Position(0)}
     plan = plan_commit(group, ledger, OURS)
     assert plan.commits == {WHERE: Committed(9, OURS, 3), TopicPartition("new", 0): Committed(0, OURS)}
     assert plan.set_by_others == ()

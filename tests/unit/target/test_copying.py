@@ -33,7 +33,7 @@ PRODUCER = (1000, 7)
 SEQUENCES = 1 << 31
 
 
-GAP = b'{"cause": "retention", "id": "00000000-0000-0000-0000-000000000000"}'
+GAP = b'{"cause": "retention", "id": "00000000-0000-0000-0000-000000000000", "epochs": [], "from": 0}'
 
 
 class Target:
@@ -109,7 +109,7 @@ class Ring:
         memory = self.leases.pop(lease)
         memory[:] = b"\xee" * len(memory)
 
-    def order(self, slot: int, *, paused: bool, offset: int) -> None:
+    def order(self, slot: int, *, paused: bool, offset: int, turns: int = 0) -> None:
         assert slot == 5
         self.orders.append((paused, offset))
 
@@ -120,6 +120,9 @@ class NoProgress:
 
     def adopt(self, *_: Any) -> None:
         """Positions are not this test's subject."""
+
+    def turn(self, *_: Any) -> None:
+        """As above."""
 
     def release(self, *_: Any) -> None:
         """As above."""

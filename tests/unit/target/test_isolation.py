@@ -29,7 +29,7 @@ class Reader:
     def __init__(self) -> None:
         self.orders: list[tuple[int, bool, int]] = []
 
-    def order(self, slot: int, *, paused: bool, offset: int) -> None:
+    def order(self, slot: int, *, paused: bool, offset: int, turns: int) -> None:
         self.orders.append((slot, paused, offset))
 
 

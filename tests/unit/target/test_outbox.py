@@ -5,10 +5,11 @@ import pytest
 from sparkmirror.batch.header import ATTRIBUTES_AT, parse_header
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
+from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.target.outbox import IN_FLIGHT_MAX, Outbox
-from sparkmirror.target.parcel import Batch, Parcel
-from sparkmirror.target.standing import State
+from sparkmirror.target.parcel import Batch, Parcel, free_nothing
+from sparkmirror.target.standing import Place, State
 
 WHERE = TopicPartition("orders", 0)
 
@@ -59,7 +60,7 @@ def test_a_marker_at_the_end_is_accounted_for_with_the_last_batch_and_its_epoch(
     accept(outbox, 3, batch(0, 2, epoch=3), batch(2, 3, control=True, epoch=4))
     outbox.succeed(send(outbox))
     assert outbox.idle
-    assert (outbox.acknowledged, outbox.leader_epoch) == (3, 4)
+    assert (outbox.acknowledged, outbox.lineage.leader_epoch) == (3, 4)
 
 
 def test_a_run_of_markers_is_done_as_soon_as_it_comes() -> None:
@@ -68,7 +69,7 @@ def test_a_run_of_markers_is_done_as_soon_as_it_comes() -> None:
     accept(outbox, 1, batch(0, 1, control=True, epoch=9), freed=freed)
     assert outbox.idle
     assert not outbox.sendable
-    assert (outbox.acknowledged, outbox.leader_epoch, freed) == (1, 9, [1])
+    assert (outbox.acknowledged, outbox.lineage.leader_epoch, freed) == (1, 9, [1])
 
 
 def test_markers_behind_what_is_on_its_way_wait_for_it() -> None:
@@ -79,7 +80,7 @@ def test_markers_behind_what_is_on_its_way_wait_for_it() -> None:
     accept(outbox, 3, batch(2, 3, control=True, epoch=4), freed=freed)
     assert (outbox.acknowledged, freed) == (0, [3])
     outbox.succeed(sent)
-    assert (outbox.acknowledged, outbox.leader_epoch) == (3, 4)
+    assert (outbox.acknowledged, outbox.lineage.leader_epoch) == (3, 4)
 
 
 def test_a_batch_that_is_cut_keeps_the_epoch_of_its_log() -> None:
@@ -88,7 +89,7 @@ def test_a_batch_that_is_cut_keeps_the_epoch_of_its_log() -> None:
     cut = send(outbox)
     assert cut.records == 2
     outbox.succeed(cut)
-    assert (outbox.acknowledged, outbox.leader_epoch) == (4, 6)
+    assert (outbox.acknowledged, outbox.lineage.leader_epoch) == (4, 6)
 
 
 def test_nothing_new_is_sent_until_all_answers_are_in_and_then_the_same_bytes_again() -> None:
@@ -165,11 +166,14 @@ def test_an_eviction_behind_a_truncation_comes_back_to_where_the_log_was_rewritt
     outbox = new_outbox()
     accept(outbox, 10, batch(0, 10))
     sent = send(outbox)
-    accept(outbox, 4)
+    cut = Parcel(memoryview(b""), outbox.position, 4, free_nothing)
+    cut.turned = Lineage(epochs=((2, 0),), turns=1)
+    outbox.accept(cut)
+    assert outbox.place == Place(0), "the log is another one once the gap is reached"
     outbox.evict()
-    assert outbox.position == 4
+    assert (outbox.position, outbox.turns) == (4, 1)
     outbox.succeed(sent)
-    assert (outbox.acknowledged, outbox.leader_epoch) == (4, -1)
+    assert outbox.place == Place(4, cut.turned)
 
 
 def test_bytes_that_are_no_batch_are_met_when_they_are_sent_not_when_they_come() -> None:

@@ -6,15 +6,16 @@ from uuid import UUID
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import Record, decode_records
 from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import Connector, Position, TopicPartition
+from sparkmirror.model import Connector, Epochs, Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.reports import Report
-from sparkmirror.target.standing import State
+from sparkmirror.target.standing import Place, State
 
 MM2 = Connector.of_dedicated_mode("A")
 TOPICS = ledger_topics("A")
@@ -28,13 +29,13 @@ REPORT = Report(b"key", b"told", lambda: None)
 def new_progress(*partitions: TopicPartition) -> Progress:
     progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), task=2, offsets_partitions=25)
     for partition in partitions:
-        progress.adopt(partition, TOPIC_ID)
+        progress.adopt(partition)
     return progress
 
 
-def at(partition: TopicPartition, acknowledged: int, leader_epoch: int = 5) -> Outbox:
+def at(partition: TopicPartition, acknowledged: int, epochs: Epochs = ((5, 0),)) -> Outbox:
     outbox = Outbox(partition, None, acknowledged, -1)
-    outbox.leader_epoch = leader_epoch
+    outbox.restart_at(Place(acknowledged, Lineage(TOPIC_ID, epochs)))
     return outbox
 
 
@@ -76,7 +77,7 @@ def test_a_position_is_stored_as_connect_does_and_with_what_recognises_its_log()
     assert theirs.timestamp > 1_600_000_000_000
     (ours,) = stored[POSITIONS]
     assert ours.key == positions.encode_key("A", ORDERS)
-    expected = PositionRecord(Position(42, 5, TOPIC_ID), generation=9, task=2)
+    expected = PositionRecord(Position(42, ((5, 0),), TOPIC_ID), generation=9, task=2)
     assert ours.value == positions.encode_value(expected)
     assert progress.settled
 
@@ -84,7 +85,7 @@ def test_a_position_is_stored_as_connect_does_and_with_what_recognises_its_log()
 def test_a_start_is_stored_before_anything_is_copied() -> None:
     """A partition that starts at its end and stays idle must not start at another end the next time."""
     progress = new_progress(ORDERS)
-    outbox = at(ORDERS, 1000, leader_epoch=-1)
+    outbox = at(ORDERS, 1000, ())
     assert POSITIONS in store(progress, outbox)
     assert store(progress, outbox) == {}
 
@@ -155,7 +156,7 @@ def test_a_release_is_stored_though_the_position_did_not_move() -> None:
     store(progress, outbox)
     progress.release(ORDERS)
     (ours,) = store(progress, outbox)[POSITIONS]
-    assert ours.value == positions.encode_value(PositionRecord(Position(42, 5, TOPIC_ID), 9, 2, released=True))
+    assert ours.value == positions.encode_value(PositionRecord(Position(42, ((5, 0),), TOPIC_ID), 9, 2, released=True))
     assert store(progress, outbox) == {}
 
 
@@ -250,7 +251,7 @@ def test_only_partitions_that_moved_are_looked_at() -> None:
     for number in range(1000):
         where = TopicPartition("orders", number)
         boxes[where] = Outbox(where, None, 7, -1, moved=progress.moved)
-        progress.adopt(where, TOPIC_ID)
+        progress.adopt(where)
     assert len(progress.pick(boxes)) == 1000, "starts are stored at once"
     hand_out(progress.compose(progress.pick(boxes), 1, None))
     assert list(progress.pick(boxes)) == []

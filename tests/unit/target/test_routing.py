@@ -35,7 +35,7 @@ class Peer:
     def free_inline(self, size: int) -> None:
         self.freed_bytes += size
 
-    def order(self, slot: int, *, paused: bool, offset: int) -> None:
+    def order(self, slot: int, *, paused: bool, offset: int, turns: int) -> None:
         assert slot == 0 and not paused
         self.orders.append(offset)
 
@@ -76,10 +76,11 @@ class Story:
     def bring(self, first: int, following: int, *targets: TopicPartition, problem: str = "") -> list[Outbox]:
         """A range of 100 bytes, with one record for each of `targets`."""
         delivery = Delivery(
-            "run", SOURCE, HOME.topic, first, following, following - first, following, 0, memoryview(b""), None
-        )
+            "run", SOURCE, HOME.topic, first, following, following - first, following, 0, memoryview(b""), None,
+            leader_epoch=7,
+        )  # fmt: skip
         pieces = tuple((target, piece_of(first + at)) for at, target in enumerate(targets))
-        return self.routing.take(Bundle(delivery, 100, 7, pieces, problem))
+        return self.routing.take(Bundle(delivery, 100, pieces, problem))
 
     def send(self, target: TopicPartition) -> Batch:
         batch = self.routing.lanes[target].next_batch(1, 0)
@@ -103,7 +104,7 @@ def test_the_position_moves_when_the_last_target_has_answered() -> None:
     story.answer(HOME, home)
     assert (story.source.acknowledged, story.peer.freed_bytes) == (0, 0)
     story.answer(AUDIT, audit)
-    assert (story.source.acknowledged, story.peer.freed_bytes, story.source.leader_epoch) == (5, 100, 7)
+    assert (story.source.acknowledged, story.peer.freed_bytes, story.source.lineage.leader_epoch) == (5, 100, 7)
     assert story.source.idle
 
 

@@ -11,12 +11,13 @@ from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.coordinator import AddPartitions, Answer, Describe, EndTransaction, Initialize, Question
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import NO_TOPIC_ID, Connector, TopicPartition
+from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.relay.lease import RingAddress
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch, Parcel
 from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
+from sparkmirror.target.standing import Place
 from sparkmirror.target.transaction import ExactlyOnce, Hooks, Phase, TransactionOptions
 
 ORDERS, BILLS, LATE = (TopicPartition(topic, 0) for topic in ("orders", "bills", "late"))
@@ -72,7 +73,7 @@ class Desk:
         )
         self.outboxes = {where: Outbox(where, where, 0, -1) for where in (ORDERS, BILLS)}
         for where in self.outboxes:
-            self.progress.adopt(where, NO_TOPIC_ID)
+            self.progress.adopt(where)
         self.offered: list[Outbox] = []
         self.rolled_back = 0
         self.refused: list[TopicPartition] = []
@@ -184,9 +185,9 @@ def test_the_first_batch_opens_a_transaction_which_is_committed_with_the_positio
     outbox.succeed(batch)
     desk.tend()
     assert desk.broker.question == EndTransaction("A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, 4), True)
-    assert outbox.committed == (0, -1)
+    assert outbox.committed == Place(0)
     desk.answer(Answer(0, ProducerIdentity(7, 5)))
-    assert outbox.committed[0] == 3
+    assert outbox.committed.offset == 3
     assert (desk.phase, desk.transaction.identity) == (Phase.READY, ProducerIdentity(7, 5))
 
 
@@ -253,7 +254,7 @@ def test_a_pause_that_a_broker_asks_for_ends_the_transaction_and_the_next_one_op
     assert {where.topic for where in desk.send_ledger()} == {TOPICS.offsets, TOPICS.positions}
     desk.tend()
     desk.answer(Answer(0, ProducerIdentity(7, 5)))
-    assert outbox.committed[0] == 3
+    assert outbox.committed.offset == 3
     assert desk.send(desk.fill(ORDERS, 3, 5)) is None
     desk.tend(39.9)
     assert desk.phase is Phase.READY
@@ -297,7 +298,7 @@ def test_a_batch_that_is_given_up_after_its_position_was_written_has_the_true_on
     assert desk.broker.question is None
     assert {where.topic for where in desk.send_ledger()} == {TOPICS.offsets, TOPICS.positions}
     desk.settle()
-    assert outbox.committed[0] == 0
+    assert outbox.committed.offset == 0
 
 
 def test_a_lost_sequence_takes_everything_back_to_what_is_committed_and_asks_for_a_new_epoch(desk: Desk) -> None:
@@ -457,7 +458,7 @@ def test_the_first_protocol_adds_partitions_before_their_first_batch_and_keeps_e
     )
     late = Outbox(LATE, LATE, 0, -1)
     desk.outboxes[LATE] = late
-    desk.progress.adopt(LATE, NO_TOPIC_ID)
+    desk.progress.adopt(LATE)
     assert desk.send(desk.fill(LATE, 0, 1)) is None
     desk.answer(Answer(0, None, {BILLS: 29}))
     assert desk.refused == [BILLS]

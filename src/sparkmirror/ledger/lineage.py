@@ -1,0 +1,74 @@
+"""Which log a position lies in, so that another one of the same name is recognised: topic id and leader epochs; pure.
+
+A leader epoch begins where the log ended when its leader was elected (KIP-101). Two logs of a partition are the same up
+to where their epochs part, so the epochs that were read tell where to go on after an unclean election. Read by
+`source.reader`, carried by `target.outbox` up to what the target has, and stored with it (`ledger.positions`).
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
+from uuid import UUID
+
+from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Epochs, Position
+
+EPOCHS_MAX = 16
+"""So many are remembered, the newest: a partition has a few elections a year."""
+
+
+class Lineage(NamedTuple):
+    """`epochs` are those of what was read, each with the offset from which on it was; `turns` counts how often the log
+    was found rewritten, truncated or made anew, since the task took the partition on.
+
+    Immutable, and the same object from batch to batch: it changes with an election.
+    """
+
+    topic_id: UUID = NO_TOPIC_ID
+    epochs: Epochs = ()
+    turns: int = 0
+
+    @classmethod
+    def of(cls, position: Position) -> Self:
+        return cls(position.topic_id, position.epochs)
+
+    def at(self, offset: int) -> Position:
+        return Position(offset, self.epochs, self.topic_id)
+
+    @property
+    def leader_epoch(self) -> int:
+        """That of the last batch, NO_EPOCH where none was read."""
+        return self.epochs[-1][0] if self.epochs else NO_EPOCH
+
+    def read(self, epoch: int, start: int) -> Self:
+        """Something of that epoch was read, from `start` on. NO_EPOCH hides none that is known."""
+        if epoch <= self.leader_epoch:
+            return self
+        return self._replace(epochs=(*self.epochs, (epoch, start))[-EPOCHS_MAX:])
+
+    def up_to(self, offset: int) -> Self:
+        """As it was when only what lies below `offset` had been read."""
+        if not self.epochs or self.epochs[-1][1] < offset:
+            return self
+        return self._replace(epochs=tuple(one for one in self.epochs if one[1] < offset))
+
+    def parts_at(self, epoch: int, end: int) -> int:
+        """Where a log parts from this one whose last epoch that is not later than ours is `epoch`, and ends at `end`.
+
+        At most there: it may have parted before, in an epoch that is not the last (`truncated` is then asked again).
+        """
+        return min([end, *(start for known, start in self.epochs if known > epoch)])
+
+    def truncated(self, offset: int, epoch: int = NO_EPOCH) -> Self:
+        """After the log was cut at `offset`, where `epoch` is the last before, if nothing of our own says so."""
+        kept = self.up_to(offset).epochs
+        if not kept and epoch != NO_EPOCH:
+            kept = ((epoch, offset),)
+        return self._replace(epochs=kept, turns=self.turns + 1)
+
+    def recreated(self, topic_id: UUID) -> Self:
+        """The topic was made anew."""
+        return self._replace(topic_id=topic_id, epochs=(), turns=self.turns + 1)
+
+
+def epochs_from_json(pairs: Iterable[Iterable[Any]]) -> Epochs:
+    """JSON has lists for tuples. Raises ValueError and TypeError for what is none."""
+    return tuple((int(epoch), int(start)) for epoch, start in pairs)

@@ -1,0 +1,125 @@
+"""A source topic that is deleted and made anew while something else goes wrong: all of the new log is mirrored."""
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from tests.faults.numbered import NumberedWriter, create_topic
+from tests.faults.story import PARTITIONS, Story
+from tests.faults.test_lost_records import delete_topic, list_gaps
+from tests.scenarios.data import FLUSH_SECONDS_MAX
+from tests.scenarios.status import status_of
+
+RECORDS, ANEW = 300, 500
+"""The new log reaches beyond where the old one ended."""
+SHORT = 120
+LIMIT_BYTES = 200_000
+UNSEEN = ("tasks.max = 1", "sync.topic.configs.enabled = false", "refresh.topics.enabled = false")
+"""Only the reader sees that the topic is another one, of all its partitions when it looks for one of them."""
+SELDOM = "offset.flush.interval.ms = 60000"
+
+
+def test_a_new_log_that_was_held_or_cut_off_by_a_crash_is_mirrored_from_its_beginning(story: Story) -> None:
+    """One topic is held over two runs; the run in which the other's new log begins is killed before it stored much."""
+    held, killed = (_variant(story, kind) for kind in ("held", "killed"))
+    both = Story(story.directory, story.source, story.target, story.alias, f"{story.topic}-.*")
+    for one in (held, killed):
+        create_topic(one.source, one.topic, PARTITIONS)
+        _write(one, RECORDS)
+    with both.run("--once") as first:
+        assert first.finish(240).status == 0, first.errors
+    for one in (held, killed):
+        _make_anew(one, ANEW)
+    hold = f"on.data.loss.topics = {held.topic}:pause"
+    with both.run(lines=[hold, SELDOM]) as second:
+        second.wait_until(lambda: killed.arrived() == [RECORDS + ANEW] * PARTITIONS, "the new log is mirrored", 90)
+        second.wait_until(lambda: len(_gaps(held)) == PARTITIONS, "the other topic's loss is told", 60)
+        second.destroy()
+    before = killed.generation()
+    with both.run(lines=[hold]) as third:
+        third.wait_until(lambda: killed.generation() > before, "the third run stores positions", 120)
+        third.wait_until(lambda: killed.positions() == [ANEW] * PARTITIONS, "the ledger has the new log's end", 90)
+        third.wait_until(lambda: len(_failed(held)) == PARTITIONS, "the other topic is held again", 60)
+        third.stop(30)
+    assert held.arrived() == [RECORDS] * PARTITIONS
+    with both.run("--once") as last:
+        assert last.finish(240).status == 0, last.errors
+    for one in (held, killed):
+        _assert_whole(one, RECORDS, ANEW)
+        assert {(told["cause"], told["expected"], told["resumed"]) for told in _gaps(one)} == {
+            ("recreated", RECORDS, 0)
+        }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lines", [(), ("backup.exactly.once.source.support = enabled",)], ids=["least", "once"])
+def test_a_log_that_is_made_anew_while_its_partition_is_failed_is_mirrored_whole(
+    story: Story, lines: tuple[str, ...]
+) -> None:
+    """The first partition is refused for one large record, so that nothing that the reader finds meanwhile is taken."""
+    story = _variant(story, "failed")
+    create_topic(story.source, story.topic, PARTITIONS, **{"max.message.bytes": str(10 * LIMIT_BYTES)})
+    create_topic(story.target, story.remote_topic, PARTITIONS, **{"max.message.bytes": str(LIMIT_BYTES)})
+    _write(story, RECORDS)
+    with story.run(lines=[*UNSEEN, *lines]) as run:
+        run.wait_until(lambda: _readable(story) == [RECORDS] * PARTITIONS, "the old log is mirrored", 90)
+        _write_large(story)
+        run.wait_until(lambda: _seconds_to_retry(story) > 12, "one partition is FAILED, for a while", 120)
+        _make_anew(story, SHORT)
+        run.wait_until(lambda: _readable(story)[1] == RECORDS + SHORT, "the other partition has the new log", 60)
+        run.wait_until(lambda: _readable(story)[0] >= RECORDS + SHORT, "the failed one has it too", 120)
+        writer = NumberedWriter(story.source, story.topic, PARTITIONS)
+        writer.produced = [SHORT] * PARTITIONS
+        writer.write(ANEW - SHORT)
+        run.wait_until(lambda: min(_readable(story)) == RECORDS + ANEW, "both go on", 60)
+        run.stop(30)
+    _assert_whole(story, RECORDS, ANEW)
+
+
+def _variant(story: Story, kind: str) -> Story:
+    """The same flow's, with a topic of its own."""
+    return Story(Path(story.directory), story.source, story.target, story.alias, f"{story.topic}-{kind}")
+
+
+def _write(story: Story, records: int) -> None:
+    NumberedWriter(story.source, story.topic, PARTITIONS).write(records)
+
+
+def _write_large(story: Story) -> None:
+    """More than the target takes, to the first partition."""
+    client = {"bootstrap.servers": story.source, "message.max.bytes": 10 * LIMIT_BYTES}
+    producer = Producer(client)
+    producer.produce(story.topic, b"%011d " % RECORDS + b"." * (2 * LIMIT_BYTES), partition=0)
+    assert producer.flush(FLUSH_SECONDS_MAX) == 0
+
+
+def _make_anew(story: Story, records: int) -> None:
+    delete_topic(story.source, story.topic)
+    create_topic(story.source, story.topic, PARTITIONS)
+    _write(story, records)
+
+
+def _readable(story: Story) -> list[int]:
+    return [len(numbers) for _, numbers in sorted(story.arrival().numbers.items())]
+
+
+def _failed(story: Story) -> set[str]:
+    failed = status_of({"bootstrap.servers": story.target}, story.alias).failed
+    return {where for where in failed if where.startswith(f"{story.topic}-")}
+
+
+def _seconds_to_retry(story: Story) -> float:
+    """Until the first partition is tried again; the pauses grow."""
+    status = status_of({"bootstrap.servers": story.target}, story.alias)
+    return status.retry_at_ms.get(f"{story.topic}-0", 0) / 1000 - time.time()
+
+
+def _gaps(story: Story) -> list[dict[str, object]]:
+    return [gap for gap in list_gaps(story) if gap["topic"] == story.topic]
+
+
+def _assert_whole(story: Story, *logs: int) -> None:
+    """All records of each log after the other, once, in every partition."""
+    expected = [number for records in logs for number in range(records)]
+    assert story.arrival().numbers == dict.fromkeys(range(PARTITIONS), expected)

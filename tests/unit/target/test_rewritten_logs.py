@@ -1,0 +1,315 @@
+"""One partition of a source that is truncated and made anew while its writer fails, against a model (invariant 1).
+
+Around a real harvest, intake and outbox stand two replicas that lead in turn, with what Kafka answers a fetch that
+names its last epoch (KIP-320), and a target that refuses, is slow and comes back. Each record is unlike all others, so
+that a record of one log in the place of another's is seen. In the end the target must show the log as it is, and no
+record comes where it lies already.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from sparkmirror.batch.records import decode_records, encode_batch
+from sparkmirror.kafka.lookup import Span
+from sparkmirror.kafka.wire import FetchedPartition
+from sparkmirror.model import Position, TopicPartition
+from sparkmirror.relay.lease import Ring, RingAddress, SlotOrder
+from sparkmirror.relay.schema import GAP
+from sparkmirror.source.harvest import Harvest
+from sparkmirror.source.loss import judge_out_of_range, judge_recreated, judge_unknown_epoch
+from sparkmirror.source.partitions import Partitions, Reading
+from sparkmirror.source.plan import Assigned
+from sparkmirror.target.delivery import Delivery
+from sparkmirror.target.intake import Intake
+from sparkmirror.target.limits import TargetLimits
+from sparkmirror.target.outbox import Outbox
+from sparkmirror.target.packing import AS_THEY_ARE
+from sparkmirror.target.parcel import Batch
+from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.standing import State
+from sparkmirror.target.tally import Tally
+
+WHERE = TopicPartition("orders", 0)
+OUT_OF_RANGE = 1
+
+
+@dataclass(slots=True)
+class Replica:
+    """Records by offset, each with its leader epoch; where epochs begin, also those that wrote nothing."""
+
+    records: list[tuple[int, int]] = field(default_factory=list)
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+
+    def copy(self) -> "Replica":
+        return Replica(list(self.records), list(self.epochs))
+
+    def end_of(self, epoch: int) -> tuple[int, int] | None:
+        """As `LeaderEpochFileCache.endOffsetFor`: the last epoch that is not later, and where it ends."""
+        if not self.epochs or epoch > self.epochs[-1][0]:
+            return None
+        later = [start for known, start in self.epochs if known > epoch]
+        earlier = [known for known, _ in self.epochs if known <= epoch]
+        return (earlier[-1] if earlier else epoch, later[0] if later else len(self.records))
+
+
+class NoProgress:
+    def __init__(self) -> None:
+        self.moved: dict[TopicPartition, None] = {}
+
+    def adopt(self, *_: Any) -> None:
+        """Positions are not this test's subject."""
+
+    def turn(self, *_: Any) -> None:
+        """As above."""
+
+    def record_gap(self, *_: Any) -> None:
+        """As above."""
+
+
+class Peer:
+    """The control page: orders wait until the reader looks."""
+
+    def __init__(self) -> None:
+        self.orders: deque[SlotOrder] = deque()
+
+    def order(self, slot: int, *, paused: bool, offset: int, turns: int) -> None:
+        self.orders.append(SlotOrder(slot, paused, offset, turns))
+
+    def free_inline(self, size: int) -> None:
+        """Nobody counts here."""
+
+
+class Rewriting(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = 0
+        self.epoch = 0
+        self.topic_id = UUID(int=1)
+        self.leader, self.follower = Replica(epochs=[(0, 0)]), Replica()
+        self.ring = Ring(0)
+        self.harvest = Harvest(self.ring, lambda _: None)
+        self.partitions = Partitions(1 << 20)
+        self.reading: Reading = self.partitions.add(Assigned(WHERE, 0, (), self.topic_id), 1)
+        self.rows: deque[Delivery] = deque()
+        self.peer = Peer()
+        plan = PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, 0, (), self.topic_id), 5),))
+        self.intake = Intake(self.peer, NoProgress(), Tally(plan), TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
+        self.intake.take_plan(plan)
+        self.outbox: Outbox = self.intake.outboxes[WHERE]
+        self.wire: deque[Batch] = deque()
+        self.turns = 0
+        self.seen: dict[int, int] = {}
+        """The target's records by the source's offset, as a consumer that heeds the gaps has them."""
+
+    def teardown(self) -> None:
+        self.ring.close()
+
+    # The source.
+
+    @rule(count=st.integers(1, 3))
+    def source_grows(self, count: int) -> None:
+        for _ in range(count):
+            self.names += 1
+            self.leader.records.append((self.epoch, self.names))
+
+    @rule()
+    def follower_copies(self) -> None:
+        self.follower = self.leader.copy()
+
+    @rule()
+    def follower_leads_without_what_it_lacks(self) -> None:
+        self.leader, self.follower = self.follower, self.leader
+        self.epoch += 1
+        self.leader.epochs = [one for one in self.leader.epochs if one[1] < len(self.leader.records)]
+        self.leader.epochs.append((self.epoch, len(self.leader.records)))
+
+    @rule()
+    def topic_is_made_anew(self) -> None:
+        self.topic_id = UUID(int=self.topic_id.int + 1)
+        self.epoch = 0
+        self.leader, self.follower = Replica(epochs=[(0, 0)]), Replica()
+
+    # The reader.
+
+    @precondition(lambda self: self.topic_id != self.reading.topic_id)
+    @rule()
+    def reader_looks_the_topic_up(self) -> None:
+        """For any partition of the topic: also while this one is paused."""
+        reading = self.reading
+        self.harvest.lose(reading, judge_recreated(reading.offset, reading.lineage, self.topic_id))
+        self._give_rows()
+
+    @precondition(lambda self: not self.reading.paused and self.topic_id == self.reading.topic_id)
+    @rule(count=st.integers(1, 4))
+    def reader_fetches(self, count: int) -> None:
+        reading, log = self.reading, self.leader
+        fetched, data = self._answer(count)
+        if fetched.error:
+            span = Span(0, len(log.records))
+            judged = judge_out_of_range(reading.offset, reading.lineage, span)
+            judged = judged or judge_unknown_epoch(reading.offset, reading.lineage, span)
+            if judged is not None:
+                self.harvest.lose(reading, judged)
+        else:
+            self.harvest._take_partition(reading, fetched, memoryview(data), None, [], 0)
+        self._give_rows()
+
+    def _answer(self, count: int) -> tuple[FetchedPartition, bytes]:
+        """What a broker makes of a fetch: epochs first, the offset then."""
+        log, offset, epoch = self.leader, self.reading.offset, self.reading.leader_epoch
+        error, diverging, data = 0, (-1, -1), b""
+        if epoch >= 0:
+            found = log.end_of(epoch)
+            if found is None:
+                error = OUT_OF_RANGE
+            elif found[0] < epoch or found[1] < offset:
+                diverging = found
+        if not error and diverging[0] < 0:
+            error = OUT_OF_RANGE * (offset > len(log.records))
+            data = b"".join(_batch(at, *log.records[at]) for at in range(offset, len(log.records))[:count])
+        end = len(log.records)
+        return FetchedPartition(self.topic_id, 0, error, end, end, 0, -1, 0, len(data), (), *diverging), data
+
+    @precondition(lambda self: self.peer.orders)
+    @rule()
+    def reader_obeys(self) -> None:
+        order = self.peer.orders.popleft()
+        self.reading.held_by_writer = order.paused
+        if order.paused:
+            self.reading.offset = order.offset
+        else:
+            self.harvest.seek(self.reading, order.offset, order.turns)
+        self._give_rows()
+
+    def _give_rows(self) -> None:
+        for row in self.harvest.take_rows():
+            payload = memoryview(bytearray(row.payload or b""))
+            span = (row.first_offset or 0, row.next_offset or 0, row.records, row.high_watermark, row.max_timestamp)
+            self.rows.append(
+                Delivery(row.kind, WHERE, "A.orders", *span, payload, None, 0, row.leader_epoch, row.turns)
+            )
+
+    # The writer.
+
+    @precondition(lambda self: self.rows)
+    @rule()
+    def row_arrives(self) -> None:
+        row = self.rows.popleft()
+        if row.kind == GAP:
+            self.intake.take_gap(row)
+        else:
+            self.intake.take_run(row)
+
+    @precondition(lambda self: self.outbox.sendable)
+    @rule()
+    def batch_is_sent(self) -> None:
+        batch = self.outbox.next_batch(1, 0)
+        assert batch is not None
+        self.wire.append(batch)
+
+    @precondition(lambda self: self.wire)
+    @rule()
+    def target_takes(self) -> None:
+        batch = self.wire.popleft()
+        (record,) = decode_records(batch.data)
+        (span,) = batch.spans
+        name = int(record.value or b"")
+        assert self.seen.get(span.first_offset) != name, "it lies there already"
+        self.seen[span.first_offset] = name
+        self.outbox.succeed(batch)
+        if self.outbox.state is State.REWINDING and self.outbox.idle:
+            self.outbox.fall_back()
+            self._order(paused=False)
+        self._settle_failed()
+
+    @precondition(lambda self: self.wire and self.outbox.state is not State.FAILED)
+    @rule()
+    def target_refuses(self) -> None:
+        """The first under way; those behind it come back and wait for it."""
+        self.outbox.state = State.FAILED
+        self._order(paused=True)
+        while self.wire:
+            self.wire.popleft().waiting = False
+        self._settle_failed()
+
+    @precondition(lambda self: self.outbox.state is State.FLOWING and not self.outbox.idle)
+    @rule()
+    def target_is_slow(self) -> None:
+        self._order(paused=True)
+        self.outbox.evict()
+
+    @precondition(lambda self: self.outbox.state is State.FAILED and self.outbox.retry_at)
+    @rule()
+    def retry_time_comes(self) -> None:
+        self.outbox.retry_at = 0.0
+        self.outbox.state = State.REWINDING
+        self._order(paused=False)
+
+    def _settle_failed(self) -> None:
+        if self.outbox.state is State.FAILED and self.outbox.quiet and not self.outbox.retry_at:
+            self.outbox.rewind()
+            self.outbox.retry_at = 1.0
+
+    def _order(self, *, paused: bool) -> None:
+        place = self.outbox.place
+        self.peer.order(5, paused=paused, offset=place.offset, turns=place.lineage.turns)
+
+    # What must hold.
+
+    @invariant()
+    def what_was_cut_off_is_seen_no_more(self) -> None:
+        offset, lineage = self.outbox.place
+        if lineage.turns != self.turns:
+            self.turns = lineage.turns
+            self.seen = {at: name for at, name in self.seen.items() if at < offset}
+
+    @rule()
+    def all_comes_to_rest(self) -> None:
+        """With a target that takes what comes: then it shows the log as it is, each record once."""
+        for _ in range(1000):
+            if not self._takes_a_step():
+                break
+        else:
+            raise AssertionError("no rest")
+        log = self.leader
+        assert self.outbox.place.position == Position(len(log.records), self.reading.lineage.epochs, self.topic_id)
+        assert self.seen == {at: name for at, (_, name) in enumerate(log.records)}
+
+    def _takes_a_step(self) -> bool:
+        self.what_was_cut_off_is_seen_no_more()
+        outbox, reading = self.outbox, self.reading
+        if self.topic_id != reading.topic_id:
+            self.reader_looks_the_topic_up()
+        elif outbox.state is State.FAILED and outbox.retry_at:
+            self.retry_time_comes()
+        elif self.peer.orders:
+            self.reader_obeys()
+        elif self.rows:
+            self.row_arrives()
+        elif outbox.sendable:
+            self.batch_is_sent()
+        elif self.wire:
+            self.target_takes()
+        elif not reading.paused:
+            before = reading.offset, reading.lineage
+            self.reader_fetches(4)
+            return bool(self.rows) or before != (reading.offset, reading.lineage)
+        else:
+            return False
+        return True
+
+
+def _batch(at: int, epoch: int, name: int) -> bytes:
+    data = bytearray(encode_batch([(None, b"%d" % name)], base_offset=at))
+    data[12:16] = epoch.to_bytes(4, "big")
+    return bytes(data)
+
+
+TestRewriting = Rewriting.TestCase
+TestRewriting.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
