@@ -3,6 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from sparkmirror.kafka.fencing import rouse_coordinator, transactional_id
 from sparkmirror.model import Connector
 
@@ -14,7 +16,12 @@ def test_ids_are_those_a_live_mirrormaker_lists() -> None:
     ]
 
 
-def test_a_cluster_is_asked_once_for_its_coordinator_and_not_waited_for() -> None:
+@pytest.mark.parametrize("why", ["", "cluster A has fewer brokers than that"])
+def test_a_cluster_is_asked_once_for_its_coordinator_and_not_waited_for(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where none is there yet, whether one can be is asked too (`kafka.transaction_state`)."""
+    monkeypatch.setattr("sparkmirror.kafka.fencing.why_no_coordinator", lambda _admin: why)
     asked: list[tuple[str, int]] = []
 
     def ask(make_request: Any, _doing: str) -> Any:
@@ -24,5 +31,5 @@ def test_a_cluster_is_asked_once_for_its_coordinator_and_not_waited_for() -> Non
         return SimpleNamespace(coordinators=[not_there_yet])
 
     admin: Any = SimpleNamespace(connection=SimpleNamespace(ask=ask))
-    rouse_coordinator(admin, Connector.of_dedicated_mode("A"))
+    assert rouse_coordinator(admin, Connector.of_dedicated_mode("A")) == why
     assert asked == [("A-mm2-MirrorSourceConnector-0", 1)]

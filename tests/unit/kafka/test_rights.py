@@ -36,7 +36,8 @@ class Brokers:
                 for _ in request.coordinator_keys
             ]
             return SimpleNamespace(coordinators=found)
-        groups = [SimpleNamespace(group_id=name, authorized_operations=[READ, DESCRIBE]) for name in request.groups]
+        rights = [READ, DESCRIBE]
+        groups = [SimpleNamespace(group_id=name, error_code=0, authorized_operations=rights) for name in request.groups]
         return SimpleNamespace(groups=groups)
 
 
