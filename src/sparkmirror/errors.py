@@ -11,10 +11,12 @@
     ├── ConfigError            exit status 2; names key, file and line
     └── EnvironmentProblem     exit status 3; something this machine lacks
 
-A message is a sentence: what, where. `hint` says what to do next.
+A message is a sentence: what, where. `hint` says what to do next. Log-ins of URLs are hidden in it (invariant 10).
 """
 
 from typing import ClassVar
+
+from sparkmirror.shown import hide_user_info
 
 
 class SparkMirrorError(Exception):
@@ -24,7 +26,7 @@ class SparkMirrorError(Exception):
     retriable: ClassVar[bool] = False
 
     def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
+        super().__init__(hide_user_info(message))
         self.hint = hint
 
     def __str__(self) -> str:

@@ -40,6 +40,7 @@ from sparkmirror.cli import (
 from sparkmirror.cli.consumer_and_producer import take_files
 from sparkmirror.cli.tree import Command, read_command
 from sparkmirror.errors import ConfigError, EnvironmentProblem, SparkMirrorError
+from sparkmirror.shown import show_lines
 
 INTERRUPTED = 130
 
@@ -155,7 +156,7 @@ def _tell(error: SparkMirrorError, args: argparse.Namespace, prog: str) -> None:
     if getattr(args, "log_format", "") == "json" or speaks_json():
         say_end(str(error.args[0]), error.hint)
     else:
-        print(f"{prog}: {error}", file=sys.stderr)
+        print(show_lines(f"{prog}: {error}"), file=sys.stderr)
 
 
 def _in_words(error: Exception) -> SparkMirrorError:

@@ -26,6 +26,7 @@ from sparkmirror.config.precedence import (
 from sparkmirror.config.problems import Problems
 from sparkmirror.config.properties import Properties, write_properties
 from sparkmirror.config.providers import resolve
+from sparkmirror.config.readable import warn_of_readers
 from sparkmirror.config.reading import Reader
 from sparkmirror.config.recognise import aliases_alike, recognise
 from sparkmirror.config.security import check_security
@@ -179,6 +180,7 @@ def examine(
     for message, entry in properties.remarks:
         problems.warn(message, entry)
     properties = understand(properties, problems)
+    warn_of_readers(properties, problems)
     aliases = _read_aliases(properties, problems)
     recognise(properties, aliases, problems)
     clusters = {alias: _read_cluster(properties, alias, problems) for alias in aliases}

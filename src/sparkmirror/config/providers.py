@@ -14,6 +14,7 @@ from pathlib import Path
 from sparkmirror.config import keys
 from sparkmirror.config.problems import Problems
 from sparkmirror.config.properties import Entry, Properties, read_properties
+from sparkmirror.config.readable import warn_if_others_read
 from sparkmirror.config.reading import Reader
 from sparkmirror.errors import ConfigError
 
@@ -34,6 +35,10 @@ class _Provider:
     def value(self, path: str, key: str) -> str:
         """Raises _NotFound."""
         return _LOOKUPS[self.kind](self.parameters, path, key)
+
+    def file(self, path: str, key: str) -> Path | None:
+        """Where the value stands; None for the environment."""
+        return {keys.FILE_PROVIDER: Path(path), keys.DIRECTORY_PROVIDER: Path(path, key)}.get(self.kind)
 
 
 def resolve(properties: Properties, problems: Problems) -> Properties:
@@ -70,7 +75,10 @@ def _resolve_entry(entry: Entry, providers: Mapping[str, _Provider], problems: P
         if provider is None:
             return match.group()
         try:
-            return provider.value(match["path"] or "", match["key"])
+            value = provider.value(match["path"] or "", match["key"])
+            if (file := provider.file(match["path"] or "", match["key"])) is not None:
+                warn_if_others_read(file, entry, problems)
+            return value
         except _NotFound as reason:
             problems.error(f"`{match.group()}` in `{entry.key}` leads nowhere: {reason}", entry=entry)
             return match.group()

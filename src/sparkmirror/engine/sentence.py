@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from sparkmirror.clock import show_moment
 from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.shown import hide_user_info, show_lines, show_text
 
 _EACH_IS_NEWS = frozenset({"gap", "target-lost"})
 """Losses: one of other offsets is another one."""
@@ -47,7 +48,7 @@ class Sentence:
             round(record.created * 1000),
             record.levelno,
             event,
-            record.getMessage(),
+            hide_user_info(record.getMessage()),
             str(names[0]) if names else getattr(record, "flow", flow),
             places[0].topic if places else "",
             places[0].partition if places else None,
@@ -59,7 +60,9 @@ class Sentence:
         """`12:00:31 WARNING A->B orders-3: …`: what the sentence does not say itself goes before it."""
         moment = time.strftime("%H:%M:%S", time.localtime(self.at_ms / 1000))
         about = "" if not self.flow or self.message.startswith(self.flow) else f"{self.flow} "
-        return f"{moment} {logging.getLevelName(self.level)} {about}{self.message}"
+        # A further line is indented: none that others wrote begins like one of ours.
+        message = "\n  ".join(line.lstrip() for line in show_lines(self.message).split("\n"))
+        return f"{moment} {logging.getLevelName(self.level)} {show_text(about)}{message}"
 
     def as_json(self) -> str:
         """One line; fields that are not known are null."""

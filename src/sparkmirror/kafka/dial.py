@@ -201,4 +201,6 @@ def authenticate(link: Link, host: str, sasl: SaslSettings) -> float:
             raise SaslAuthenticationFailedError
         mechanism.receive(answer.auth_bytes)
         lifetime_ms = answer.session_lifetime_ms
+    if not mechanism.is_authenticated():
+        raise SaslAuthenticationFailedError
     return time.monotonic() + lifetime_ms * 0.85 / 1000 if lifetime_ms > 0 else float("inf")

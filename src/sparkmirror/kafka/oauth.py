@@ -12,12 +12,15 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from sparkmirror.errors import AuthenticationFailed, ConfigError
+from sparkmirror.kafka.token_request import ANSWER_BYTES_MAX, fetch
 
-_URL = "sasl.oauthbearer.token.endpoint.url"
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 _HANDLER = "sasl.login.callback.handler.class"
 _KAFKAS = frozenset(
     f"org.apache.kafka.common.security.oauthbearer.{name}"
@@ -25,12 +28,13 @@ _KAFKAS = frozenset(
 )
 _STRIMZIS = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
 _HINT = (
-    f'Set {_URL}, and clientId="..." clientSecret="..." in sasl.jaas.config after '
+    f'Set {TOKEN_URL}, and clientId="..." clientSecret="..." in sasl.jaas.config after '
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required."
 )
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 0.2
 _LIFE_SECONDS = 300.0
+_LIFE_SECONDS_MAX = 7 * 86_400.0
 _REASON_CHARACTERS_MAX = 120
 
 
@@ -60,7 +64,7 @@ def oauth_settings(client: Mapping[str, str], jaas: Mapping[str, str]) -> OAuthS
     if handler and handler not in _KAFKAS:
         raise ConfigError(f"{_HANDLER}={handler} is a Java class, which cannot be loaded here.", _HINT, key=_HANDLER)
     extensions = _after("extension_", jaas)
-    url = client.get(_URL, "").strip()
+    url = client.get(TOKEN_URL, "").strip()
     if url:
         return _checked(
             OAuthSettings(
@@ -74,8 +78,19 @@ def oauth_settings(client: Mapping[str, str], jaas: Mapping[str, str]) -> OAuthS
         )
     claims = _after("unsecuredLoginStringClaim_", jaas)
     if handler or not dict(claims).get("sub"):
-        raise ConfigError(f"{_URL} is missing, and OAUTHBEARER needs it.", _HINT, key=_URL)
+        raise ConfigError(f"{TOKEN_URL} is missing, and OAUTHBEARER needs it.", _HINT, key=TOKEN_URL)
     return OAuthSettings(claims=claims, extensions=extensions)
+
+
+def sends_secret_in_clear(settings: OAuthSettings) -> bool:
+    """Whether the endpoint is asked in plain HTTP, and not on this machine."""
+    where = urllib.parse.urlsplit(settings.url)
+    if where.scheme != "http" or settings.token:
+        return False
+    try:
+        return not ip_address(where.hostname or "").is_loopback
+    except ValueError:
+        return where.hostname != "localhost"
 
 
 def _strimzis(jaas: Mapping[str, str]) -> OAuthSettings:
@@ -94,7 +109,7 @@ def _strimzis(jaas: Mapping[str, str]) -> OAuthSettings:
 def _checked(settings: OAuthSettings) -> OAuthSettings:
     scheme = urllib.parse.urlsplit(settings.url).scheme
     if not settings.token and scheme not in ("http", "https", "file"):
-        raise ConfigError("The OAuth token endpoint must be an http, https or file URL.", _HINT, key=_URL)
+        raise ConfigError("The OAuth token endpoint must be an http, https or file URL.", _HINT, key=TOKEN_URL)
     if scheme in ("http", "https") and not settings.token and not (settings.client_id and settings.client_secret):
         raise ConfigError("OAUTHBEARER needs a client id and a client secret.", _HINT, key="sasl.jaas.config")
     return settings
@@ -117,11 +132,13 @@ def obtain_token(settings: OAuthSettings) -> tuple[str, float]:
             answer = _ask(settings)
             break
         except urllib.error.HTTPError as refused:
+            with refused:
+                reason = _reason(refused)
             if refused.code < 500 or attempt == _ATTEMPTS:
-                raise _failure(settings.url, f"answered {refused.code}{_reason(refused)}") from None
-        except (OSError, ValueError) as problem:
+                raise _failure(settings.url, f"answered {refused.code}{reason}") from None
+        except (OSError, ValueError, HTTPException) as problem:
             if attempt == _ATTEMPTS:
-                reason = getattr(problem, "reason", problem)
+                reason = getattr(problem, "reason", "") or str(problem) or type(problem).__name__
                 raise _failure(settings.url, f"could not be asked: {reason}") from None
         time.sleep(_PAUSE_SECONDS * attempt)
     token = answer.get("access_token")
@@ -139,11 +156,18 @@ def _ask(settings: OAuthSettings) -> dict[str, Any]:
         {"Authorization": f"Basic {login}", "Accept": "application/json"},
     )
     context = ssl.create_default_context(cafile=settings.trust_pem_file or None)
-    with urllib.request.urlopen(request, timeout=settings.timeout_seconds, context=context) as answer:
-        found = json.load(answer)
+    found = _read_json(fetch(request, context, settings.timeout_seconds))
     if not isinstance(found, dict):
         raise ValueError("the answer is not a JSON object")
     return found
+
+
+def _read_json(text: bytes) -> Any:
+    """Raises ValueError, also for what is nested beyond reason."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("the answer is nested too deeply") from None
 
 
 def _failure(url: str, what: str) -> AuthenticationFailed:
@@ -156,9 +180,11 @@ def _failure(url: str, what: str) -> AuthenticationFailed:
 
 def _reason(refused: urllib.error.HTTPError) -> str:
     """RFC 6749's `error`, such as `invalid_client`; nothing else of the answer, which may repeat what was sent."""
+    if 300 <= refused.code < 400:
+        return " (redirections are not followed: the secret would go along)"
     try:
-        said = str(json.load(refused)["error"])[:_REASON_CHARACTERS_MAX]
-    except (ValueError, KeyError, TypeError, OSError):
+        said = str(_read_json(refused.read(ANSWER_BYTES_MAX))["error"])[:_REASON_CHARACTERS_MAX]
+    except (ValueError, KeyError, TypeError, OSError, HTTPException):
         return ""
     return f" ({said})" if said.replace("_", "").isalnum() else ""
 
@@ -166,21 +192,28 @@ def _reason(refused: urllib.error.HTTPError) -> str:
 def _from_file(url: str) -> tuple[str, float]:
     path = urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
     try:
-        token = Path(path).read_text(encoding="utf-8").strip()
+        with Path(path).open("rb") as file:
+            token = file.read(ANSWER_BYTES_MAX).decode().strip()
     except OSError as problem:
         raise AuthenticationFailed(f"The OAuth token file {path} cannot be read: {problem.strerror}.") from None
+    except UnicodeDecodeError:
+        raise AuthenticationFailed(f"The OAuth token file {path} holds no text.") from None
     return token, _life(token, {})
 
 
 def _life(token: str, answer: Mapping[str, Any]) -> float:
-    """Seconds: `expires_in` of the answer, else the token's own `exp`."""
+    """Seconds: `expires_in` of the answer, else the token's own `exp`; a week at most, whatever is said."""
     if isinstance(seconds := answer.get("expires_in"), int | float):
-        return float(seconds)
+        return _believable(seconds)
     try:
         claims = token.split(".")[1]
-        return float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"]) - time.time()
-    except (ValueError, IndexError, KeyError, TypeError):
+        return _believable(_read_json(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"] - time.time())
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError):
         return _LIFE_SECONDS
+
+
+def _believable(seconds: float) -> float:
+    return float(max(0, min(seconds, _LIFE_SECONDS_MAX))) if seconds == seconds else _LIFE_SECONDS
 
 
 def _unsecured(claims: tuple[tuple[str, str], ...]) -> str:

@@ -32,6 +32,9 @@ class SaslSettings:
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of kafka-python's clients and mechanism classes."""
+        from sparkmirror.kafka.mechanisms import register_mechanisms
+
+        register_mechanisms()
         arguments: dict[str, Any] = {"sasl_mechanism": self.mechanism}
         if self.oauth:
             from sparkmirror.kafka.token import token_provider

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkmirror.clock import show_moment
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.status.table import show_text
+from sparkmirror.shown import show_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sparkmirror.shown import show_lines, show_text
+
 Part = str | Table | Padding
 Page = list[Part]
 _STYLES = {"FAILED": "bold red", "FAIL": "bold red", "WARN": "yellow", "WAITING": "yellow", "PAUSED": "yellow"}
@@ -31,11 +33,6 @@ def make_table(titles: Sequence[str], rows: Iterable[Sequence[object]], indent: 
     return Padding(table, (0, 0, 0, indent), expand=False) if indent else table
 
 
-def show_text(text: str) -> str:
-    """Names are anybody's: line ends, escape sequences and the like as Python writes them, `\\x1b[2J`."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
-
-
 def _cell(text: str) -> Text:
     return Text(show_text(text), style=_STYLES.get(text, ""))
 
@@ -43,7 +40,8 @@ def _cell(text: str) -> Text:
 def show_page(page: Iterable[Part], console: Console) -> None:
     """To a terminal: with colours, and cells folded to its width."""
     for part in page:
-        console.print(part, markup=False, highlight=False, emoji=False, soft_wrap=isinstance(part, str))
+        shown = show_lines(part) if isinstance(part, str) else part
+        console.print(shown, markup=False, highlight=False, emoji=False, soft_wrap=isinstance(part, str))
 
 
 def page_lines(page: Iterable[Part]) -> list[str]:

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from sparkmirror.shown import hide_user_info, show_lines
+
 _KEPT_MAX: Final = 200
 
 
@@ -34,7 +36,7 @@ class FailureLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         at_ms = int(record.created * 1000)
-        told = Failure(record.levelname, record.getMessage(), at_ms, at_ms)
+        told = Failure(record.levelname, hide_user_info(show_lines(record.getMessage())), at_ms, at_ms)
         with self._guard:
             key = (told.level, told.text)
             if (known := self._failures.pop(key, None)) is not None:

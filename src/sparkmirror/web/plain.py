@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sparkmirror.clock import show_age
+from sparkmirror.shown import show_text
 from sparkmirror.status.records import PartitionState, VerifyRecord
-from sparkmirror.status.table import make_table, page_lines, show_text
+from sparkmirror.status.table import make_table, page_lines
 from sparkmirror.status.verified import tell_verified
 from sparkmirror.web.picture import Picture
 

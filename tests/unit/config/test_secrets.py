@@ -2,7 +2,8 @@
 
 import pytest
 
-from sparkmirror.config.secrets import is_secret, redact
+from sparkmirror.config.secrets import is_secret, redact, shown
+from sparkmirror.shown import hide_user_info
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,18 @@ from sparkmirror.config.secrets import is_secret, redact
         "sasl.oauthbearer.assertion.private.key.passphrase",
         "sasl.PASSWORD",
         "some.api.token",
+        "basic.auth.user.info",
+        "value.converter.basic.auth.user.info",
+        "apikey",
+        "acme.api.key",
+        "acme.api-key",
+        "s3.access.key",
+        "fs.s3a.access.key",
+        "fs.azure.account.key",
+        "db.pwd",
+        "PWD",
+        "status.read.only.token",
+        "status.ssl.keystore.password",
     ],
 )
 def test_these_are_secret(key: str) -> None:
@@ -39,10 +52,31 @@ def test_these_are_secret(key: str) -> None:
         "sasl.oauthbearer.assertion.private.key.file",
         "sasl.oauthbearer.client.credentials.client.id",
         "topics",
+        "basic.auth.credentials.source",
+        "status.ssl.keystore.location",
+        "partitioning",
+        "monkeys",
+        "key.converter",
     ],
 )
 def test_these_are_not(key: str) -> None:
     assert not is_secret(key)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown_as"),
+    [
+        ("http://me:pa55@proxy:3128", "http://[hidden]@proxy:3128"),
+        ("see https://me:p@55@host/x?y=1 and a@b", "see https://[hidden]@host/x?y=1 and a@b"),
+        ("jdbc:postgresql://u:pa55@db/x", "jdbc:postgresql://[hidden]@db/x"),
+        ("https://host:9092/path@7", "https://host:9092/path@7"),
+        ("http://token@host/", "http://[hidden]@host/"),
+        ("mail me@host", "mail me@host"),
+    ],
+)
+def test_the_log_in_of_a_url_is_hidden_wherever_it_stands(text: str, shown_as: str) -> None:
+    assert hide_user_info(text) == shown("some.url", text) == shown_as
+    assert "pa55" not in redact({"some.url": text})["some.url"]
 
 
 def test_redaction_keeps_what_is_open() -> None:

@@ -193,3 +193,17 @@ def test_progress_is_a_line_for_people_and_figures_for_programs(capsys: pytest.C
         7,
         "A->B",
     )
+
+
+def test_what_others_named_and_said_is_written_so_that_a_terminal_does_not_obey(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    speech.speak_as_driver("text")
+    log.warning("%s: %s", FLOW, "bad\x1b[2Jname\r\u202e\n12:00:00 INFO forged, see http://me:pa55@host/x")
+    first, second = said(capsys)
+    assert first.endswith("A->B: bad\\x1b[2Jname\\r\\u202e")
+    assert second == "  12:00:00 INFO forged, see http://[hidden]@host/x"
+    speech.speak_as_driver("json")
+    log.warning("%s: %s", FLOW, "bad\x1b[2J at http://me:pa55@host/x")
+    (line,) = said(capsys)
+    assert "\x1b" not in line and "pa55" not in line

@@ -2,8 +2,11 @@
 
 import base64
 import json
+import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -75,6 +78,95 @@ def test_a_refusal_is_one_sentence_without_the_secret(
     assert endpoint.url in str(caught.value)
     assert SECRET not in str(caught.value)
     assert SECRET not in repr(settings(endpoint))
+
+
+@contextmanager
+def speaking(*pieces: bytes, pause_seconds: float = 0.0) -> Iterator[str]:
+    """The URL of a port that says this to whatever it is asked, and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    accepted, _ = listener.accept()
+                    with accepted, suppress(OSError):
+                        accepted.recv(1 << 16)
+                        for piece in pieces:
+                            accepted.sendall(piece)
+                            time.sleep(pause_seconds)
+                        accepted.shutdown(socket.SHUT_WR)
+                        while accepted.recv(1 << 16):
+                            """Until the asker hangs up: what is not read would make a reset of the answer."""
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/token"
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(60)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirection_is_not_followed_for_the_secret_would_go_along(endpoint: TokenEndpoint, status: int) -> None:
+    moved = f"HTTP/1.1 {status} Moved\r\nLocation: {endpoint.url}\r\nContent-Length: 0\r\n\r\n".encode()
+    with (
+        speaking(moved) as url,
+        pytest.raises(AuthenticationFailed, match=f"answered {status} .redirections are not followed"),
+    ):
+        obtain_token(OAuthSettings(url, ID, SECRET))
+    assert endpoint.asked == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"SSH-2.0-x\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 60_000,
+        b'HTTP/1.1 200 OK\r\n\r\n{"access_token": "' + b"t" * 100_000 + b'"}',
+        b"HTTP/1.1 500 X\r\n\r\n" + b"[" * 60_000,
+        b"HTTP/1.1 401 X\r\n\r\n" + b"[" * 60_000,
+        b"HTTP/1.1 400 X\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+    ids=[
+        "silence", "not HTTP", "cut short", "200 headers", "odd chunks", "nested", "long", "a nested 500",
+        "a nested 401", "an odd 400",
+    ],
+)  # fmt: skip
+def test_whatever_an_endpoint_says_is_a_token_or_one_sentence(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with speaking(said) as url, pytest.raises(AuthenticationFailed, match="The OAuth token endpoint") as caught:
+        obtain_token(OAuthSettings(url, ID, SECRET))
+    assert SECRET not in str(caught.value) and len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_an_endpoint_that_trickles_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch, begin: bytes) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with (
+        speaking(begin, *([b"X"] * 1200), pause_seconds=0.1) as url,
+        pytest.raises(AuthenticationFailed, match=r"not there after 0\.3 s"),
+    ):
+        obtain_token(OAuthSettings(url, ID, SECRET, timeout_seconds=0.3))
+
+
+@pytest.mark.parametrize("life", ["NaN", "Infinity", "-Infinity", "-1", "1e400", "9" * 400, "true"])
+def test_a_tokens_life_is_never_absurd(monkeypatch: pytest.MonkeyPatch, life: str) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    answer = f'HTTP/1.1 200 OK\r\n\r\n{{"access_token": "t", "expires_in": {life}}}'
+    with speaking(answer.encode()) as url:
+        token, seconds = obtain_token(OAuthSettings(url, ID, SECRET))
+    assert token == "t" and 0 <= seconds <= 7 * 86_400
+
+
+def test_a_token_file_is_read_no_further_than_a_token_goes(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(AuthenticationFailed, match="holds no text"):
+        obtain_token(oauth_settings({URL: (tmp_path / "binary").as_uri()}, {}))
+    token, _ = obtain_token(oauth_settings({URL: "file:///dev/zero"}, {}))
+    assert len(token) <= 64 << 10
 
 
 def test_an_endpoint_that_is_away_is_named() -> None:
