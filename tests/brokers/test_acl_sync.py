@@ -1,12 +1,15 @@
 """The ACL job between two real clusters with Kafka's StandardAuthorizer."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from tests.brokers.grants import await_acls, grant, revoke
 
-from sparkmirror.config.flows import parse_config
+from sparkmirror.config.flows import FlowConfig, parse_config
 from sparkmirror.config.properties import parse_properties
+from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.acls import create_acls, describe_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import LITERAL, PREFIXED, AclBinding, NewTopic
@@ -16,15 +19,22 @@ from sparkmirror.sync.acl_job import AclNotes, AclSync
 from sparkmirror.sync.acls import AclRules, fence_of
 from sparkmirror.sync.change import Plan, sync_once
 from sparkmirror.sync.failover_run import Fence, Unfence
+from sparkmirror.sync.flow import acl_rules
 from sparkmirror.testing.kafka import KafkaCluster
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 NOTES = "mm2-sparkmirror-status.A.internal"
 READ = AclBinding("orders", LITERAL, "User:alice", "*", "READ", "ALLOW")
-RULES = AclRules(lambda name: name in ("orders", "ordinary"), lambda name: f"A.{name}")
+RULES = AclRules(
+    is_mirrored=lambda name: name in ("orders", "ordinary"),
+    remote_name=lambda name: f"A.{name}",
+    source_name=lambda name: name.removeprefix("A."),
+    prefix="A.",
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +71,7 @@ def test_acls_follow_and_only_what_the_mirror_granted_is_revoked(
     grant(source, READ, prefixed, denied, READ._replace(operation="WRITE"), READ._replace(topic="secret"))
 
     def job(*, revoke: bool) -> AclSync:
-        rules = AclRules(RULES.is_mirrored, RULES.remote_name, revoke)
-        return AclSync(source, target, rules, AclNotes(both[1], NOTES, "A"))
+        return AclSync(source, target, replace(RULES, revoke=revoke), AclNotes(both[1], NOTES, "A"))
 
     assert sync_once(job(revoke=False)).failures == ()
     copies = {
@@ -84,12 +93,88 @@ def test_acls_follow_and_only_what_the_mirror_granted_is_revoked(
     assert job(revoke=True).plan() == Plan()
 
 
+def test_identity_naming_opens_no_other_topic(both: tuple[Cluster, Cluster], source: Admin, target: Admin) -> None:
+    """What may be done to every topic of the source may not be done to every topic of the target."""
+    flow = flow_of(both, "topics = orders", IDENTITY)
+    everywhere = [READ._replace(topic="*", operation=operation) for operation in ("READ", "DELETE", "ALTER", "ALL")]
+    assert target.create_topics([NewTopic("ledger-of-others", 1, 1)]) == {"ledger-of-others": None}
+    with granted(source, *everywhere):
+        before = describe_acls(target) or set()
+        assert sync_once(AclSync(source, target, acl_rules(flow), AclNotes(both[1], NOTES, "A"))).failures == ()
+        there = await_acls(target, lambda there: READ in there)
+    made = there - before
+    assert {(one.topic, one.pattern) for one in made} == {("orders", LITERAL)}, "the one topic that is mirrored"
+    assert {one for one in made if one.principal == READ.principal} == {READ}
+    revoke(target, *made)
+
+
+def test_names_that_only_look_alike_open_nothing(both: tuple[Cluster, Cluster], source: Admin, target: Admin) -> None:
+    """A naming that takes a prefix away, and one after which a remote topic ends as another one's name does."""
+    prefixes = [READ._replace(topic=name, pattern=PREFIXED) for name in ("team-a.", "cur")]
+    assert set(source.create_topics([NewTopic(name, 1, 1) for name in ("team-a.x", "currol")]).values()) == {None}
+    renamed = {"team-a.x": "x", "currol": "payrol"}
+    rules = AclRules(lambda name: name in renamed, lambda name: renamed[name], lambda _: None)
+    with granted(source, *prefixes):
+        before = describe_acls(target) or set()
+        assert sync_once(AclSync(source, target, rules, AclNotes(both[1], NOTES, "A"))).failures == ()
+        wanted = {READ._replace(topic=name) for name in renamed.values()}
+        there = await_acls(target, lambda there: there >= wanted)
+    assert there - before == wanted
+    revoke(target, *wanted)
+
+
+def test_a_denial_is_there_before_what_it_takes_away_is_allowed(
+    both: tuple[Cluster, Cluster], source: Admin, target: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the topics that it is of are still to come; and one that the target refuses opens nothing."""
+    flow = flow_of(both, "topics = or.*, late.*")
+    allowed = READ._replace(principal="User:carol")
+    denied = allowed._replace(topic="late", pattern=PREFIXED, permission="DENY")
+    also = allowed._replace(topic="ord", pattern=PREFIXED, permission="DENY", host="10.0.0.9")
+    sync = AclSync(source, target, acl_rules(flow), AclNotes(both[1], NOTES, "A"))
+    copies = {one._replace(topic=f"A.{one.topic}") for one in (allowed, denied, also)}
+    with granted(source, allowed, denied, also):
+        refusing = refuse(also._replace(topic="A.ord"), create_acls)
+        monkeypatch.setattr("sparkmirror.sync.acl_job.create_acls", refusing)
+        failures = sync_once(sync).failures
+        assert any("waits for DENY READ on topics beginning with A.ord" in failure for failure in failures), failures
+        there = await_acls(target, lambda there: denied._replace(topic="A.late") in there)
+        assert allowed._replace(topic="A.orders") not in there
+        monkeypatch.undo()
+        assert sync_once(sync).failures == ()
+        await_acls(target, lambda there: there >= copies)
+    revoke(target, *copies)
+
+
+def refuse(
+    refused: AclBinding, honest: Callable[..., dict[AclBinding, SparkMirrorError | None]]
+) -> Callable[..., dict[AclBinding, SparkMirrorError | None]]:
+    """Creating ACLs on a target that does not take one of them."""
+
+    def create(admin: Admin, bindings: list[AclBinding]) -> dict[AclBinding, SparkMirrorError | None]:
+        problem = {refused: SparkMirrorError("refused")} if refused in bindings else {}
+        return honest(admin, [one for one in bindings if one != refused]) | problem
+
+    return create
+
+
+@contextmanager
+def granted(admin: Admin, *bindings: AclBinding) -> Iterator[None]:
+    grant(admin, *bindings)
+    yield
+    revoke(admin, *bindings)
+
+
+def flow_of(both: tuple[Cluster, Cluster], *lines: str) -> FlowConfig:
+    addresses = [f"{one.alias}.bootstrap.servers = {one.bootstrap_servers}" for one in both]
+    text = "\n".join(["clusters = A, B", "A->B.enabled = true", *addresses, *lines])
+    return parse_config(parse_properties(text.encode(), "acls.properties")).flows[0]
+
+
 def test_a_fence_denies_writing_is_not_copied_and_is_lifted(
     both: tuple[Cluster, Cluster], source: Admin, target: Admin
 ) -> None:
-    lines = [f"{one.alias}.bootstrap.servers = {one.bootstrap_servers}" for one in both]
-    text = "\n".join(["clusters = A, B", "A->B.enabled = true", "topics = or.*", *lines])
-    flow = parse_config(parse_properties(text.encode(), "fence.properties")).flows[0]
+    flow = flow_of(both, "topics = or.*")
     source_acls, target_acls = describe_acls(source), describe_acls(target)
     by_hand = fence_of("ordinary")
     grant(source, by_hand)

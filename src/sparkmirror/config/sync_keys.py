@@ -67,8 +67,18 @@ SYNC_TOPIC_ACLS = Key(
     Scope.FLOW,
     types.BOOLEAN,
     True,
-    "Whether who may read a topic may read its remote topic. ALLOW WRITE is not copied, ALLOW ALL becomes ALLOW READ.",
-    "copies no prefixed patterns, and `*` as the name of a topic",
+    "Whether who may read a topic may read its remote topic: ALLOW READ, DESCRIBE and DESCRIBE_CONFIGS are copied, "
+    "ALLOW ALL as ALLOW READ, and every DENY.",
+    "copies every ALLOW but WRITE, no prefixed patterns, and `*` as the name of a topic",
+)
+SYNC_TOPIC_ACLS_OPERATIONS = Key(
+    "sync.topic.acls.operations",
+    Scope.FLOW,
+    types.choice("read", "all-but-write"),
+    "read",
+    "With `all-but-write`, every ALLOW of a single topic but WRITE is copied, as MirrorMaker 2 does: who may delete or "
+    "alter a topic may do so to its remote topic.",
+    "no such key; copies all but WRITE",
 )
 SYNC_TOPIC_ACLS_INTERVAL = Key(
     "sync.topic.acls.interval.seconds",

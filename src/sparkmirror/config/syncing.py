@@ -27,6 +27,7 @@ class SyncSettings:
     defaults_from: str = keys.USE_DEFAULTS_FROM.default
     acls_enabled: bool = keys.SYNC_TOPIC_ACLS.default
     acls_interval_seconds: int = keys.SYNC_TOPIC_ACLS_INTERVAL.default
+    acls_operations: str = keys.SYNC_TOPIC_ACLS_OPERATIONS.default
     acls_revoke: bool = keys.SYNC_TOPIC_ACLS_REVOKE.default
     own_configs: OwnConfigs | None = None
 
@@ -41,6 +42,7 @@ def read_sync(flow: Reader, own_properties: Mapping[str, str]) -> SyncSettings:
         defaults_from=flow.read(keys.USE_DEFAULTS_FROM),
         acls_enabled=flow.read(keys.SYNC_TOPIC_ACLS),
         acls_interval_seconds=flow.read(keys.SYNC_TOPIC_ACLS_INTERVAL),
+        acls_operations=flow.read(keys.SYNC_TOPIC_ACLS_OPERATIONS),
         acls_revoke=flow.read(keys.SYNC_TOPIC_ACLS_REVOKE),
         own_configs=flow.load(keys.CONFIG_FILTER_CLASS, lambda own: load_configs(own, own_properties)),
     )

@@ -160,5 +160,10 @@ def is_built_in(policy: ReplicationPolicy) -> bool:
     return type(policy) in (DefaultReplicationPolicy, IdentityReplicationPolicy, SameNamePolicy)
 
 
+def added_prefix(policy: ReplicationPolicy, source: str) -> str:
+    """What a built-in policy puts before every name of a flow from `source`; "" where it keeps names or is another."""
+    return policy.format_remote_topic(source, "") if type(policy) is DefaultReplicationPolicy else ""
+
+
 def _looks_like_heartbeats(topic: str) -> bool:
     return topic.endswith(HEARTBEATS_TOPIC)

@@ -6,6 +6,7 @@ flow's status topic, so that a later run revokes only what the mirror itself has
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls
@@ -14,7 +15,7 @@ from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.publish import publish
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.sync.acls import AclRules, AclSnapshot, AddAcl, RevokeAcl, plan_acls
+from sparkmirror.sync.acls import AclRules, AclSnapshot, AddAcl, RevokeAcl, overlap, plan_acls
 from sparkmirror.sync.change import Plan
 
 _KIND = "acl"
@@ -82,16 +83,35 @@ class AclSync:
         )
         target = describe_acls(self._target)
         created = self._notes.created(self._target) if self._rules.revoke else frozenset()
-        seen = AclSnapshot(frozenset(source), None if target is None else frozenset(target), mirrored, created)
+        bindings = None if target is None else frozenset(target)
+        seen = AclSnapshot(frozenset(source), bindings, mirrored, frozenset(self._target.list_topics()), created)
         return plan_acls(seen, self._rules)
 
     def apply(self, plan: Plan) -> Sequence[str]:
-        added = [change.binding for change in plan.changes if isinstance(change, AddAcl)]
-        revoked = [change.binding for change in plan.changes if isinstance(change, RevokeAcl)]
-        created, removed = create_acls(self._target, added), delete_acls(self._target, revoked)
-        self._notes.add(_done(created))
-        self._notes.remove(_done(removed))
-        return [str(error) for error in (*created.values(), *removed.values()) if error is not None]
+        """In the plan's order. What the target refuses holds back what is to come after it for the same topics: nobody
+        is allowed what a denial that is missing would deny."""
+        failures: list[str] = []
+        refused: list[AclBinding] = []
+        ordered = [change for change in plan.changes if isinstance(change, AddAcl | RevokeAcl)]
+        for (adds, _), changes in groupby(ordered, lambda one: (isinstance(one, AddAcl), one.binding.permission)):
+            held, bindings = _held([change.binding for change in changes], refused)
+            failures += [f"the ACL {one} waits for {behind}" for one, behind in held]
+            outcome = create_acls(self._target, bindings) if adds else delete_acls(self._target, bindings)
+            (self._notes.add if adds else self._notes.remove)(_done(outcome))
+            refused += [one for one, error in outcome.items() if error is not None]
+            failures += [str(error) for error in outcome.values() if error is not None]
+        return failures
+
+
+def _held(
+    bindings: Sequence[AclBinding], refused: Sequence[AclBinding]
+) -> tuple[list[tuple[AclBinding, AclBinding]], list[AclBinding]]:
+    """Each that waits, with what it waits for, and the others. Of one kind none waits for another."""
+    behind = {
+        one: next((other for other in refused if other.permission != one.permission and overlap(one, other)), None)
+        for one in bindings
+    }
+    return [(one, other) for one, other in behind.items() if other], [one for one in bindings if not behind[one]]
 
 
 def _done(outcome: Mapping[AclBinding, SparkMirrorError | None]) -> list[AclBinding]:

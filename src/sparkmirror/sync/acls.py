@@ -1,24 +1,45 @@
 """Which ACLs of remote topics to add or remove; pure. `sync.acl_job` observes and applies.
 
-MirrorMaker's rules (`MirrorSourceConnector.shouldReplicateAcl`, `targetAclBinding`): who may read a topic may read its
-remote topic. ALLOW WRITE is left out, because only the mirror writes there; ALLOW ALL becomes ALLOW READ; every DENY is
-copied, but for a fence: what denies writing to everybody would shut the mirror out too. Beyond it: patterns of prefixes
-and `*` are carried over, and revocations where that is asked for.
+Who may read a topic may read its remote topic, and nobody may do more. Of what is allowed only reading is copied, on
+the remote topics of the source's topics; every denial is, also where there is no topic of the name yet, but for a
+fence: what denies writing to everybody would shut the mirror out too. There is never a binding of `*`. A prefix stays
+one only where the naming is a built-in one that puts a prefix before every name, and, where it allows, only if it
+covers nothing but remote topics; elsewhere each topic has its own binding.
+
+MirrorMaker (`MirrorSourceConnector.shouldReplicateAcl`, `targetAclBinding`) copies every ALLOW but WRITE, of literal
+names only: `AclRules.operations`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 from sparkmirror.kafka.answers import LITERAL, PREFIXED, AclBinding
 from sparkmirror.sync.change import Change, Plan
 
+READ_ONLY: Final = "read"
+ALL_BUT_WRITE: Final = "all-but-write"
+"""MirrorMaker's set."""
+_ALLOW, _DENY = "ALLOW", "DENY"
+_READING = frozenset({"READ", "DESCRIBE", "DESCRIBE_CONFIGS"})
 _EVERY_TOPIC = "*"
 _NOT_SECURED = "The target has no authorizer, so no ACLs are copied: set sync.topic.acls.enabled to false to be silent."
 
 
 def fence_of(topic: str) -> AclBinding:
     """What denies everybody, but super users, to write to a topic: `sparkmirror failover run --fence`."""
-    return AclBinding(topic, LITERAL, "User:*", "*", "WRITE", "DENY")
+    return AclBinding(topic, LITERAL, "User:*", "*", "WRITE", _DENY)
+
+
+def overlap(one: AclBinding, other: AclBinding) -> bool:
+    """Whether there may be a topic that both bindings are of."""
+    if one.pattern == PREFIXED and other.pattern == PREFIXED:
+        return one.topic.startswith(other.topic) or other.topic.startswith(one.topic)
+    if one.pattern == PREFIXED:
+        return other.topic.startswith(one.topic)
+    return one.topic.startswith(other.topic) if other.pattern == PREFIXED else one.topic == other.topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +66,19 @@ class RevokeAcl:
 
 @dataclass(frozen=True, slots=True)
 class AclRules:
-    """What the configuration says about ACLs: the flow's topics, its naming, and whether revocations follow."""
+    """What the configuration says about ACLs: the flow's topics, its naming, and whether revocations follow.
+
+    `source_name` gives the source's topic of a remote name, None for what is none. `prefix` is what a built-in policy
+    puts before every name, "" for any other naming. `own_topics` are the mirror's internal topics on the target.
+    """
 
     is_mirrored: Callable[[str], bool]
     remote_name: Callable[[str], str]
+    source_name: Callable[[str], str | None]
+    prefix: str = ""
+    own_topics: frozenset[str] = frozenset()
     revoke: bool = False
+    operations: str = READ_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,55 +86,136 @@ class AclSnapshot:
     """Both clusters as seen in one round.
 
     `source` and `target` hold all bindings of topics, None where a cluster has no authorizer. `mirrored` names the
-    source topics that are mirrored, `created` the bindings that earlier rounds added to the target.
+    source topics that are mirrored, `target_topics` all that the target has, `created` the bindings that earlier rounds
+    added to the target, as notes say that anybody with rights on their topic may have written.
     """
 
     source: frozenset[AclBinding] | None
     target: frozenset[AclBinding] | None
     mirrored: frozenset[str]
+    target_topics: frozenset[str] = frozenset()
     created: frozenset[AclBinding] = frozenset()
 
 
 def plan_acls(seen: AclSnapshot, rules: AclRules) -> Plan:
-    """What brings the target's ACLs in step; pure, and empty once applied."""
+    """What brings the target's ACLs in step; pure, and empty once applied.
+
+    In an order in which nobody may do more meanwhile: denials first, theirs are removed last.
+    """
     if seen.source is None:
         return Plan()
-    wanted = frozenset(remote for binding in seen.source for remote in _remote_bindings(binding, seen.mirrored, rules))
+    thought = _Wanted(seen, rules)
+    wanted = thought.bindings()
     if seen.target is None:
         return Plan(warnings=(_NOT_SECURED,)) if wanted else Plan()
-    changes: list[Change] = [AddAcl(binding) for binding in sorted(wanted - seen.target)]
-    if rules.revoke:
-        changes += [RevokeAcl(binding) for binding in sorted((seen.created & seen.target) - wanted)]
+    missing = sorted(wanted - seen.target)
+    gone = sorted((seen.created & seen.target) - wanted) if rules.revoke else []
+    gone = [binding for binding in gone if thought.is_of_remote_topics(binding)]
+    changes: list[Change] = [AddAcl(binding) for binding in missing if binding.permission == _DENY]
+    changes += [RevokeAcl(binding) for binding in gone if binding.permission != _DENY]
+    changes += [AddAcl(binding) for binding in missing if binding.permission != _DENY]
+    changes += [RevokeAcl(binding) for binding in gone if binding.permission == _DENY]
     return Plan(tuple(changes))
 
 
-def _remote_bindings(binding: AclBinding, mirrored: Iterable[str], rules: AclRules) -> Iterator[AclBinding]:
-    if (binding.permission == "ALLOW" and binding.operation == "WRITE") or binding == fence_of(binding.topic):
-        return
-    if binding.permission == "ALLOW" and binding.operation == "ALL":
-        binding = binding._replace(operation="READ")
-    if binding.pattern == PREFIXED or binding.topic == _EVERY_TOPIC:
-        prefix = "" if binding.topic == _EVERY_TOPIC and binding.pattern == LITERAL else binding.topic
-        for pattern, name in sorted(_remote_patterns(prefix, mirrored, rules)):
-            yield binding._replace(topic=name, pattern=pattern)
-    elif binding.pattern == LITERAL and rules.is_mirrored(binding.topic):
-        yield binding._replace(topic=rules.remote_name(binding.topic))
+@dataclass(frozen=True)
+class _Wanted:
+    """What the target is to have of the source's bindings."""
+
+    seen: AclSnapshot
+    rules: AclRules
+
+    def bindings(self) -> frozenset[AclBinding]:
+        source = self.seen.source or frozenset()
+        denied = {remote for binding in source if binding.permission == _DENY for remote in self._denials(binding)}
+        return frozenset(denied | set(self._allowed(source)))
+
+    def is_of_remote_topics(self, binding: AclBinding) -> bool:
+        """Whether a binding is one that this flow may have made: of its remote topics, by name. A naming that does not
+        tell what a remote topic comes from has only those of the topics that are there."""
+        rules, name = self.rules, binding.topic
+        if name in rules.own_topics or name == _EVERY_TOPIC:
+            return False
+        if rules.prefix and name.startswith(rules.prefix):
+            return True
+        source = rules.source_name(name)
+        is_remote = source is not None and rules.is_mirrored(source) and rules.remote_name(source) == name
+        return binding.pattern == LITERAL and (is_remote or name in self._mirrored.values())
+
+    @cached_property
+    def _mirrored(self) -> dict[str, str]:
+        """Remote names by source topic, of the topics that are there."""
+        return self._remote(self.seen.mirrored)
+
+    @cached_property
+    def _named(self) -> dict[str, str]:
+        """The same, and what bindings name: a topic that is made is denied before anybody is allowed to read it."""
+        named = {one.topic for one in self.seen.source or () if not _is_of_many(one)}
+        return self._mirrored | self._remote(name for name in named if self.rules.is_mirrored(name))
+
+    def _remote(self, names: Iterable[str]) -> dict[str, str]:
+        found = {name: self.rules.remote_name(name) for name in names}
+        return {name: to for name, to in found.items() if to != _EVERY_TOPIC and to not in self.rules.own_topics}
+
+    def _denials(self, binding: AclBinding) -> Iterator[AclBinding]:
+        if binding._replace(topic="", pattern=LITERAL) == fence_of(""):
+            return
+        if self.rules.prefix and _is_of_many(binding):
+            yield binding._replace(topic=self.rules.prefix + _prefix_of(binding), pattern=PREFIXED)
+            return
+        for name in _covered(binding, self._named):
+            yield binding._replace(topic=self._named[name], pattern=LITERAL)
+
+    def _allowed(self, source: Iterable[AclBinding]) -> Iterator[AclBinding]:
+        """Where a naming makes one remote topic of several, only what is allowed on all of them."""
+        by_topic: dict[str, set[AclBinding]] = defaultdict(set)
+        for binding in source:
+            operation = self._operation(binding)
+            if operation is None:
+                continue
+            names, copied = _covered(binding, self._mirrored), binding._replace(operation=operation)
+            if names and (prefix := self._safe_prefix(binding)):
+                yield copied._replace(topic=prefix, pattern=PREFIXED)
+                continue
+            for name in names:
+                by_topic[name].add(copied._replace(topic=self._mirrored[name], pattern=LITERAL))
+        for names_of_one in self._names_by_remote().values():
+            yield from set.intersection(*(by_topic[name] for name in names_of_one))
+
+    def _names_by_remote(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for name, remote in self._mirrored.items():
+            found[remote].append(name)
+        return found
+
+    def _operation(self, binding: AclBinding) -> str | None:
+        """What is allowed on remote topics where this is on the source."""
+        operation = "READ" if binding.operation == "ALL" else binding.operation
+        if binding.permission != _ALLOW or operation == "WRITE":
+            return None
+        restored = self.rules.operations == ALL_BUT_WRITE and not _is_of_many(binding)
+        return operation if restored or operation in _READING else None
+
+    def _safe_prefix(self, binding: AclBinding) -> str:
+        """The prefix on the target; "" where it would cover a topic that is not one of the flow's remote topics."""
+        if not (self.rules.prefix and binding.pattern == PREFIXED):
+            return ""
+        prefix = self.rules.prefix + binding.topic
+        others = self.rules.own_topics | (self.seen.target_topics - set(self._mirrored.values()))
+        return "" if any(name.startswith(prefix) for name in others) else prefix
 
 
-def _remote_patterns(prefix: str, mirrored: Iterable[str], rules: AclRules) -> set[tuple[str, str]]:
-    """The patterns that cover the remote topics of all mirrored topics which begin with `prefix`.
+def _covered(binding: AclBinding, names: Mapping[str, str]) -> list[str]:
+    """The source topics among `names` that a binding is of."""
+    if not _is_of_many(binding):
+        return [binding.topic] if binding.topic in names else []
+    prefix = _prefix_of(binding)
+    return [name for name in names if name.startswith(prefix)]
 
-    Where the naming keeps what follows the prefix, one pattern serves for later topics too; else one for each topic.
-    """
-    patterns: set[tuple[str, str]] = set()
-    for topic in mirrored:
-        if not topic.startswith(prefix):
-            continue
-        remote, rest = rules.remote_name(topic), topic[len(prefix) :]
-        if not remote.endswith(rest):
-            patterns.add((LITERAL, remote))
-        elif begin := remote.removesuffix(rest):
-            patterns.add((PREFIXED, begin))
-        else:
-            patterns.add((LITERAL, _EVERY_TOPIC))
-    return patterns
+
+def _is_of_many(binding: AclBinding) -> bool:
+    return binding.pattern == PREFIXED or binding.topic == _EVERY_TOPIC
+
+
+def _prefix_of(binding: AclBinding) -> str:
+    return binding.topic if binding.pattern == PREFIXED else ""

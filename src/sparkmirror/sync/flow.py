@@ -11,8 +11,10 @@ from sparkmirror.config.syncing import SyncSettings
 from sparkmirror.errors import AuthorizationFailed
 from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.ledger.mirror_topics import mirror_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.policy.filters import NameFilter, is_left_out
+from sparkmirror.policy.naming import added_prefix
 from sparkmirror.sync.acl_job import AclNotes, AclSync
 from sparkmirror.sync.acls import AclRules
 from sparkmirror.sync.change import Plan, Round, Sync, sync_once
@@ -50,7 +52,17 @@ def config_rules(sync: SyncSettings) -> ConfigRules:
 
 def acl_rules(flow: FlowConfig) -> AclRules:
     """The flow's settings as the rules of the ACL job."""
-    return AclRules(flow.should_replicate, flow.remote_topic, flow.sync.acls_revoke)
+    names = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location)
+    ledger = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    return AclRules(
+        is_mirrored=flow.should_replicate,
+        remote_name=flow.remote_topic,
+        source_name=flow.policy.upstream_topic,
+        prefix=added_prefix(flow.policy, flow.name.source),
+        own_topics=frozenset({names.checkpoints, names.heartbeats, names.syncs, *ledger}),
+        revoke=flow.sync.acls_revoke,
+        operations=flow.sync.acls_operations,
+    )
 
 
 def flow_syncs(flow: FlowConfig, source: Admin, target: Admin, *, first: bool = True) -> list[Sync]:

@@ -7,8 +7,22 @@ import pytest
 from sparkmirror.kafka.answers import LITERAL, PREFIXED, AclBinding
 from sparkmirror.model import FlowName
 from sparkmirror.policy.filters import TopicFilter
-from sparkmirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
-from sparkmirror.sync.acls import AclRules, AclSnapshot, AddAcl, RevokeAcl, plan_acls
+from sparkmirror.policy.naming import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+    added_prefix,
+)
+from sparkmirror.sync.acls import (
+    ALL_BUT_WRITE,
+    AclRules,
+    AclSnapshot,
+    AddAcl,
+    RevokeAcl,
+    fence_of,
+    overlap,
+    plan_acls,
+)
 from sparkmirror.sync.change import Plan
 
 MIRRORED = frozenset({"orders", "orders-eu", "payments"})
@@ -21,6 +35,9 @@ def rules(policy: ReplicationPolicy | None = None) -> AclRules:
     return AclRules(
         is_mirrored=lambda name: topics.should_replicate(name, naming, FlowName("A", "B")),
         remote_name=lambda name: naming.format_remote_topic("A", name),
+        source_name=naming.upstream_topic,
+        prefix=added_prefix(naming, "A"),
+        own_topics=frozenset({"A.checkpoints.internal"}),
     )
 
 
@@ -41,6 +58,10 @@ def added(*source: AclBinding, policy: ReplicationPolicy | None = None) -> list[
         ("ALLOW", "DESCRIBE", "DESCRIBE"),
         ("ALLOW", "WRITE", None),
         ("ALLOW", "ALL", "READ"),
+        ("ALLOW", "DESCRIBE_CONFIGS", "DESCRIBE_CONFIGS"),
+        ("ALLOW", "DELETE", None),
+        ("ALLOW", "ALTER", None),
+        ("ALLOW", "ALTER_CONFIGS", None),
         ("DENY", "WRITE", "WRITE"),
         ("DENY", "ALL", "ALL"),
         ("DENY", "READ", "READ"),
@@ -61,16 +82,84 @@ def test_principal_and_host_are_kept() -> None:
     assert added(binding) == [binding._replace(topic="A.orders")]
 
 
+def test_mirror_maker_s_operations_come_back_for_single_topics_when_asked() -> None:
+    operations = ("ALL", "ALTER", "ALTER_CONFIGS", "DELETE", "DESCRIBE", "WRITE")
+    bindings = [READ._replace(operation=operation) for operation in operations]
+    bindings += [one._replace(topic="ord", pattern=PREFIXED) for one in bindings]
+    bindings += [READ._replace(topic="*", operation="DELETE")]
+    plan = plan_acls(seen(*bindings), replace(rules(), operations=ALL_BUT_WRITE))
+    found = [change.binding for change in plan.changes if isinstance(change, AddAcl)]
+    assert {(one.topic, one.operation) for one in found} == {
+        *(("A.orders", operation) for operation in ("READ", "ALTER", "ALTER_CONFIGS", "DELETE", "DESCRIBE")),
+        ("A.ord", "READ"),
+        ("A.ord", "DESCRIBE"),
+    }
+
+
 def test_a_prefix_covers_the_remote_topics_of_what_it_covered() -> None:
     prefixed = READ._replace(topic="ord", pattern=PREFIXED)
     assert added(prefixed) == [prefixed._replace(topic="A.ord")]
-    assert added(prefixed, policy=IdentityReplicationPolicy()) == [prefixed]
+    each = [READ, READ._replace(topic="orders-eu")]
+    assert added(prefixed, policy=IdentityReplicationPolicy()) == each
 
 
-def test_every_topic_becomes_every_topic_of_that_source() -> None:
+def test_a_prefix_that_covers_topics_of_others_becomes_a_binding_for_each_topic() -> None:
+    each = [AddAcl(READ._replace(topic=f"A.{name}")) for name in ("orders", "orders-eu")]
+    snapshot = replace(seen(READ._replace(topic="ord", pattern=PREFIXED)), target_topics=frozenset({"A.ordinary"}))
+    assert plan_acls(snapshot, rules()).changes == tuple(each)
+    own = seen(READ._replace(topic="check", pattern=PREFIXED))
+    mirrored = replace(own, mirrored=frozenset({"checkpoints"}))
+    assert plan_acls(mirrored, rules()).changes == (AddAcl(READ._replace(topic="A.checkpoints")),)
+
+
+def test_every_topic_becomes_each_topic_of_that_source() -> None:
     everything = READ._replace(topic="*")
-    assert added(everything) == [everything._replace(topic="A.", pattern=PREFIXED)]
-    assert added(everything, policy=IdentityReplicationPolicy()) == [everything]
+    each = [READ._replace(topic=f"A.{name}") for name in ("orders", "orders-eu", "payments")]
+    assert added(everything) == each
+    assert [one.topic for one in added(everything, policy=IdentityReplicationPolicy())] == sorted(MIRRORED)
+
+
+def test_denials_come_first_and_by_name_where_there_is_no_topic_yet() -> None:
+    denials = [
+        READ._replace(topic="pay", pattern=PREFIXED, permission="DENY"),
+        READ._replace(topic="orders-late", permission="DENY"),
+        READ._replace(topic="*", principal="User:mallory", permission="DENY"),
+    ]
+    assert added(READ, *denials) == [
+        denials[2]._replace(topic="A.", pattern=PREFIXED),
+        READ._replace(topic="A.orders-late", permission="DENY"),
+        denials[0]._replace(topic="A.pay"),
+        READ._replace(topic="A.orders"),
+    ]
+    kept = added(READ._replace(topic="orders-late"), *denials[:2], policy=IdentityReplicationPolicy())
+    assert kept == [
+        READ._replace(topic="orders-late", permission="DENY"),
+        denials[0]._replace(topic="payments", pattern=LITERAL),
+    ]
+
+
+def test_what_denies_writing_to_everybody_would_shut_the_mirror_out() -> None:
+    fence = fence_of("orders")
+    assert added(fence, fence._replace(topic="ord", pattern=PREFIXED), fence._replace(topic="*")) == []
+    assert added(fence._replace(host="10.0.0.9")) != []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "answer"),
+    [
+        ((LITERAL, "a"), (LITERAL, "a"), True),
+        ((LITERAL, "a"), (LITERAL, "ab"), False),
+        ((LITERAL, "ab"), (PREFIXED, "a"), True),
+        ((LITERAL, "a"), (PREFIXED, "ab"), False),
+        ((PREFIXED, "abc"), (PREFIXED, "a"), True),
+        ((PREFIXED, "b"), (PREFIXED, "a"), False),
+    ],
+)
+def test_bindings_overlap_where_a_topic_may_be_of_both(
+    one: tuple[str, str], other: tuple[str, str], answer: bool
+) -> None:
+    first, second = (READ._replace(pattern=pattern, topic=topic) for pattern, topic in (one, other))
+    assert overlap(first, second) is overlap(second, first) is answer
 
 
 def test_a_naming_that_is_no_prefix_gets_a_binding_for_each_topic() -> None:
