@@ -3,7 +3,12 @@
 One task's sending end on real brokers, without Spark (`one_task`).
 """
 
+import json
+import os
+import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
@@ -18,14 +23,20 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from tests.faults.clock import SteppedClock
 from tests.faults.numbered import wait_until
 from tests.faults.one_task import Mirrored, OneTask
+from tests.faults.story import Story
 from tests.scenarios.data import ORDER_SECONDS_MAX
+from tests.scenarios.mirror import COMMAND
+from tests.scenarios.status import board_of
 
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.target.coordinator import Coordinator
 from sparkmirror.testing.kafka import KafkaCluster
 
+EXACTLY_ONCE = ("backup.exactly.once.source.support = enabled",)
+HOUR_NS = 3600 * 10**9
 BEFORE, AFTER = 100, 300
 TOO_SMALL = "120"
 """Room for the marker that ends a transaction, which a coordinator tries only once, and for no position."""
@@ -45,7 +56,7 @@ def flow(target_cluster: KafkaCluster, unique: Callable[[str], str]) -> Mirrored
     return flow
 
 
-@pytest.mark.parametrize("topic", ["positions", "offsets"])
+@pytest.mark.parametrize("topic", ["positions", pytest.param("offsets", marks=pytest.mark.long)])
 def test_a_transaction_whose_positions_are_too_large_is_aborted_and_sent_again(flow: Mirrored, topic: str) -> None:
     refusing = getattr(ledger_topics(flow.alias), topic)
     with OneTask(flow, exactly_once=True) as task:
@@ -65,7 +76,45 @@ def test_a_transaction_whose_positions_are_too_large_is_aborted_and_sent_again(f
     assert arrival.repeats() == 0
 
 
-@pytest.fixture(params=[0, 2], ids=["first protocol", "second protocol"])
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_a_clock_that_is_hours_ahead_costs_no_position(
+    flow: Mirrored, exactly_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers refuse records of the future, an hour by default."""
+    right = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: right() + 3 * HOUR_NS)
+    with OneTask(flow, exactly_once=exactly_once) as task:
+        task.give(BEFORE, BEFORE)
+        task.wait_for_ledger(BEFORE, BEFORE)
+        assert task.failed == {}
+    board = board_of({"bootstrap.servers": flow.servers}, flow.alias)
+    assert board.status().records == 2 * BEFORE
+
+
+@pytest.mark.long
+def test_a_mirror_whose_clock_is_hours_ahead_stores_its_positions_and_says_that_it_runs(
+    story: Story, tmp_path: Path
+) -> None:
+    clock = SteppedClock(tmp_path / "clock")
+    clock.step(3 * 3600)
+    with story.writer() as writer, story.run(lines=EXACTLY_ONCE, environment=os.environ | clock.environment) as run:
+        story.wait_until_close(run, writer)
+        file = tmp_path / "status.properties"
+        file.write_text(story.text(*EXACTLY_ONCE))
+        command = [str(COMMAND), "status", str(file), "--format", "json"]
+        for environment in (os.environ, os.environ | clock.environment):
+            told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+            assert json.loads(told.stdout)[0]["state"] == "RUNNING"
+        story.wait_for_all(run, writer)
+        run.stop(30)
+    arrival = story.arrival()
+    arrival.assert_complete(writer.produced)
+    assert arrival.repeats() == 0
+
+
+@pytest.fixture(
+    params=[pytest.param(0, id="first protocol"), pytest.param(2, id="second protocol", marks=pytest.mark.long)]
+)
 def guarded_flow(request: pytest.FixtureRequest, unique: Callable[[str], str]) -> Iterator[Mirrored]:
     features = {"transaction.version": request.param}
     with KafkaCluster(name="guarded-ledger", features=features, config=AUTHORIZER) as cluster:

@@ -1,7 +1,9 @@
 """The internal topics of one flow on its target: their names, and which to create; pure, applied by `ledger.setup`.
 
-Connect's offsets topic is MirrorMaker's own; the rest are ours and named `mm2-sparkmirror-….internal`, which every
-MirrorMaker's topic filter leaves alone. Ours have small segments: compaction never touches the active one.
+Connect's offsets topic is MirrorMaker's own and made as Connect makes it; the rest are ours and named
+`mm2-sparkmirror-….internal`, which every MirrorMaker's topic filter leaves alone. Ours have small segments: compaction
+never touches the active one. Brokers stamp them with their own time: what they take does not depend on our clocks, nor
+do the ages of records on which of them wrote.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +17,8 @@ INTERNAL_REPLICATION_FACTOR = 3
 SHARING_GROUP = "__sparkmirror"
 """The group, on each target, of the processes that share its flows. No rule of group syncing copies such names."""
 
-_SMALL_SEGMENTS = {
+_OURS = {
+    "message.timestamp.type": "LogAppendTime",
     # 1 MiB is the least that Kafka 4 accepts (KIP-1030).
     "segment.bytes": str(1 << 20),
     "segment.ms": str(3_600_000),
@@ -77,11 +80,11 @@ def plan_ledger_topics(
     possible = min(replication_factor, brokers) if replication_factor > 0 else replication_factor
     wanted = (
         NewTopic(topics.offsets, offsets_partitions, possible, _COMPACT),
-        NewTopic(topics.positions, 1, possible, _COMPACT | _SMALL_SEGMENTS),
+        NewTopic(topics.positions, 1, possible, _COMPACT | _OURS),
         NewTopic(topics.commands, 1, possible, _command_configs()),
-        NewTopic(topics.status, 1, possible, _COMPACT | _SMALL_SEGMENTS),
-        NewTopic(topics.offset_map, 1, possible, _COMPACT | _SMALL_SEGMENTS),
-        NewTopic(topics.gaps, 1, possible, _COMPACT | _SMALL_SEGMENTS),
+        NewTopic(topics.status, 1, possible, _COMPACT | _OURS),
+        NewTopic(topics.offset_map, 1, possible, _COMPACT | _OURS),
+        NewTopic(topics.gaps, 1, possible, _COMPACT | _OURS),
     )
     missing = tuple(topic for topic in wanted if topic.name not in existing)
     warnings = [*_policy_warnings(topics, existing)]
@@ -104,4 +107,4 @@ def _policy_warnings(topics: LedgerTopics, existing: Mapping[str, Topic]) -> lis
 
 def _command_configs() -> dict[str, str]:
     policy = {"cleanup.policy": "compact,delete", "retention.ms": str(_COMMAND_RETENTION_MS)}
-    return policy | _SMALL_SEGMENTS
+    return policy | _OURS

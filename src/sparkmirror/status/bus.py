@@ -4,11 +4,15 @@ Used by the CLI, by the running mirror itself (`engine.progress`), by the status
 needs a running process of ours, only the target.
 """
 
+from contextlib import suppress
 from typing import Self
 
 from sparkmirror.config.flows import FlowConfig
+from sparkmirror.errors import ClusterError
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
-from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS
+from sparkmirror.kafka.health import clock_ahead_seconds
+from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS, TailRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.board import StatusBoard
@@ -20,11 +24,13 @@ class BusReader:
     """Folds what comes into `board`. A context manager, for one thread.
 
     With a `run` it shows that one alone, otherwise the latest. Opening raises ClusterError; the topic must exist for
-    anything to come.
+    anything to come. Records bear the brokers' time: with an `admin` of the target it is told in ours, so that a clock
+    that is wrong here makes nobody silent.
     """
 
-    def __init__(self, flow: FlowConfig, run: str = "", role: str = "status") -> None:
+    def __init__(self, flow: FlowConfig, run: str = "", role: str = "status", admin: Admin | None = None) -> None:
         self.flow = flow
+        self._ahead_ms = _ahead_ms(admin) if admin is not None else 0
         self.board = StatusBoard(flow.name.source, run)
         topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
         self._tail = open_tail(flow.target, role, [TopicPartition(topics.status, 0)], FOLLOWING_WAIT_SECONDS)
@@ -42,14 +48,17 @@ class BusReader:
         """Take in what has come, or comes within the time; how many records that were. Raises ClusterError."""
         records = self._tail.poll(seconds_max)
         for record in records:
-            self.board.take(record.key, record.value, record.timestamp_ms)
+            self._take(record)
         return len(records)
 
     def read_to_end(self, seconds_max: float = _READ_SECONDS_MAX) -> StatusBoard:
         """Take in all that there is now. Raises ClusterError."""
         for record in self._tail.read_to_end(seconds_max):
-            self.board.take(record.key, record.value, record.timestamp_ms)
+            self._take(record)
         return self.board
+
+    def _take(self, record: TailRecord) -> None:
+        self.board.take(record.key, record.value, record.timestamp_ms - self._ahead_ms)
 
 
 def read_board(flow: FlowConfig, role: str = "status") -> StatusBoard:
@@ -58,5 +67,12 @@ def read_board(flow: FlowConfig, role: str = "status") -> StatusBoard:
     with open_admin(flow.target, role) as admin:
         if not admin.list_topics([topic]):
             return StatusBoard(flow.name.source)
-    with BusReader(flow, "", role) as reader:
-        return reader.read_to_end()
+        with BusReader(flow, "", role, admin) as reader:
+            return reader.read_to_end()
+
+
+def _ahead_ms(admin: Admin) -> int:
+    """By how much the target's clock is ahead of ours; one that does not tell is taken to go as ours does."""
+    with suppress(ClusterError):
+        return round((clock_ahead_seconds(admin) or 0.0) * 1000)
+    return 0

@@ -141,5 +141,5 @@ def _heard_seconds(flow: FlowConfig) -> float | None:
     """How long ago the mirror last stored a position."""
     topic = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).positions, 0)
     with open_tail(flow.target, "failover", [topic]) as tail:
-        stored = [record.timestamp_ms for record in tail.read_to_end()]
+        stored = [record.timestamp_ms for record in tail.read_to_end() if record.timestamp_ms >= 0]
     return max(time.time_ns() // 1_000_000 - max(stored), 0) / 1000 if stored else None

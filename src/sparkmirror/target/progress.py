@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from sparkmirror.batch.records import encode_batch
+from sparkmirror.batch.records import NO_TIMESTAMP, encode_batch
 from sparkmirror.ledger import connect, gaps, map_records, positions
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.positions import PositionRecord
@@ -291,7 +291,9 @@ class Progress:
         outbox = self.outboxes.get(target)
         if outbox is None:
             outbox = self.outboxes[target] = Outbox(target, target, 0, -1, is_ledger=True)
-        timestamp = time.time_ns() // 1_000_000
+        # Brokers refuse records of the future: which those are must not depend on our clock. In the status topic the
+        # time counts, and no position depends on what is refused there.
+        timestamp = time.time_ns() // 1_000_000 if target == self._status else NO_TIMESTAMP
         if self._in_transactions:
             self._uncommitted += entries
         for lot in _split(entries):

@@ -83,7 +83,7 @@ class FlowWatcher:
         self._gaps, self._checkpoints = (TopicFollower(flow.target, admin, name, "page") for name in names)
         for follower in (self._gaps, self._checkpoints):
             self._open.callback(follower.close)
-        self._bus = self._open.enter_context(BusReader(flow, "", "page"))
+        self._bus = self._open.enter_context(BusReader(flow, "", "page", admin))
         self._bus.read_to_end()
         return self._bus
 
