@@ -24,8 +24,10 @@ ALL_TOPICS = ""
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Task `task` takes on `add` and lets go of `release`, from `generation` on.
+    """Task `task` of one `process` takes on `add` and lets go of `release`, from `generation` on.
 
+    Tasks of other processes leave it alone: a planner that has slept may still count a task as its own that another
+    process runs by now, beside the task to which it has given the partition.
     `topics` has the partitions of topics whose number has changed in the flow, 0 for those that are gone.
     """
 
@@ -35,6 +37,7 @@ class Assign:
     add: tuple[Assigned, ...] = ()
     release: tuple[TopicPartition, ...] = ()
     topics: Mapping[str, int] = field(default_factory=dict)
+    process: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,7 @@ def encode_command(command: Command) -> bytes:
             "add": [assigned_to_json(assigned) for assigned in command.add],
             "release": [[tp.topic, tp.partition] for tp in command.release],
             "topics": dict(command.topics),
+            "process": command.process,
         }
     ).encode()
 
@@ -190,7 +194,7 @@ def command_key(command: Command) -> bytes:
     if isinstance(command, Stop) and command.process:
         parts.append(command.process)
     elif isinstance(command, Assign):
-        parts = ["assign", command.run, command.generation, command.task]
+        parts = ["assign", command.run, command.process, command.generation, command.task]
     elif isinstance(command, Share | Began | Slots):
         parts = [_kind(command), command.run, command.process]
     elif isinstance(command, Throttle):
@@ -246,8 +250,14 @@ def is_growth(share: Share, before: Share | None) -> bool:
 
 
 def is_order_for(plan: TaskPlan, order: Assign) -> bool:
-    """Whether the task has that still to obey: a plan that was made anew has orders of before in it."""
-    return order.task == plan.task and order.generation > plan.generation
+    """Whether the task has that still to obey: a plan that was renewed has orders of before in it."""
+    return is_own_order(plan, order) and order.generation > plan.generation
+
+
+def is_own_order(plan: TaskPlan, order: Assign) -> bool:
+    """Whether the planner that made the plan gave the task that order, be it before the plan or after."""
+    process = plan.share.process if plan.share is not None else ""
+    return (order.run, order.process, order.task) == (plan.run, process, plan.task)
 
 
 def _kind(command: Share | Began | Slots | Pause | Resume | Retry) -> str:
@@ -276,6 +286,7 @@ def decode_command(value: bytes | None) -> Command | None:
                 tuple(assigned_from_json(item) for item in fields["add"]),
                 tuple(TopicPartition(topic, partition) for topic, partition in fields["release"]),
                 fields["topics"],
+                fields["process"],
             )
         if fields["kind"] == "throttle":
             rate = fields["bytes_per_second"]

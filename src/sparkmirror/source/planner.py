@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.errors import ClusterUnreachable, FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.publish import Publisher, publish
@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 _LEDGER_POLL_SECONDS = 0.2
 _HEAR_SECONDS = 0.2
 _RELEASE_SECONDS_MAX = 10.0
+_LOOK_SECONDS_MAX = 60.0
 
 
 class Planner:
@@ -50,6 +51,7 @@ class Planner:
         """`process` is one of those that share the flow, and works as far as it has a share; without, it takes all."""
         self._flow = flow
         self._run = run
+        self._process = process
         self._book = OrderBook(flow, run, process)
         self._duty = Duty(flow, run, process, self._book, self._tell)
         self._once = once
@@ -80,9 +82,8 @@ class Planner:
         """
         self.end_epoch()
         source, target, ledger = self._clients()
-        commands = TopicPartition(self._topics.commands, 0)
-        commands_from = target.await_end(commands)  # unknown is not 0: pauses and throttles would look forgotten
-        if commands_from:
+        # Unknown is not 0: pauses and throttles would look forgotten.
+        if commands_from := target.await_end(TopicPartition(self._topics.commands, 0)):
             self._book.read()
         stop_if_replaced(self._flow, self._run, ledger, self._generation)
         self._duty.take(target)
@@ -159,16 +160,14 @@ class Planner:
 
     def is_complete(self) -> bool:
         """Whether a bounded run has reached all its ends, by the ledger."""
-        _, _, ledger = self._clients()
-        positions = ledger.read_to_end()
+        positions = self._clients()[2].read_to_end()
         started = {tp for tp, end in self.ends().items() if end > 0}
         return all(tp in positions and positions[tp].offset >= self.ends()[tp] for tp in started)
 
     def positions(self) -> dict[str, dict[str, int]]:
         """Source positions by topic and partition, as Spark's progress shows them."""
-        _, _, ledger = self._clients()
         shown: dict[str, dict[str, int]] = {}
-        for partition, position in sorted(ledger.read_to_end().items()):
+        for partition, position in sorted(self._clients()[2].read_to_end().items()):
             shown.setdefault(partition.topic, {})[str(partition.partition)] = position.offset
         return shown
 
@@ -252,17 +251,12 @@ class Planner:
         _, target, ledger = self._clients()
         unknown = ledger.view.problems
         fresh = [tp for tp in partitions if tp not in positions and tp not in unknown]
-        starts = self._first_offsets(source, fresh) if fresh else {}
+        starts = first_offsets(self._flow, source, fresh, all_of_them=self._once)
         ends = self.ends() if self._once else {}
         known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
         items = [start_at(tp, known[tp], topics[tp.topic].topic_id, ends.get(tp)) for tp in partitions if tp in known]
         items += [hold_unknown(tp, unknown[tp], topics[tp.topic].topic_id) for tp in partitions if tp in unknown]
         return look_at_target(target, items, ledger.view.records, self._flow.remote_topic)
-
-    def _first_offsets(self, source: Admin, fresh: list[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Without those that are not known: a run without an end looks again for them, a bounded one fails by name."""
-        starts = first_offsets(self._flow, source, fresh)
-        return starts.all() if self._once else starts.known
 
     # During the epoch, on a thread of its own.
 
@@ -272,10 +266,15 @@ class Planner:
         self._watcher.start()
 
     def end_epoch(self) -> None:
-        """Stop looking for changes; the clients are the caller's alone from here on."""
+        """Stop looking for changes; the clients are the caller's alone from here on.
+
+        Raises ClusterUnreachable while a look does not end: it would give orders by a plan that is no more.
+        """
         if self._watcher is not None:
             self._stopping.set()
-            self._watcher.join(30)
+            self._watcher.join(_LOOK_SECONDS_MAX)
+            if self._watcher.is_alive():
+                raise ClusterUnreachable(f"{self._flow.name}: a look for new topics has not ended yet.")
             self._watcher = None
         self._hand_overs.forget()
 
@@ -370,16 +369,12 @@ class Planner:
             source, target, ledger = self._clients()
             ledger.poll(_LEDGER_POLL_SECONDS)
             if released := self._hand_overs.take_released(ledger.view.records, time.monotonic()):
-                positions = ledger.read_through(target)
-                wanted = self._catalogue.read(source)
-                self._publish(
-                    [
-                        Assign(
-                            self._run, self._generation + 1, task, tuple(self._assigned(source, tps, wanted, positions))
-                        )
-                        for task, tps in by_new_task(released, wanted).items()
-                    ]
-                )
+                positions, wanted = ledger.read_through(target), self._catalogue.read(source)
+                given = {
+                    task: tuple(self._assigned(source, tps, wanted, positions))
+                    for task, tps in by_new_task(released, wanted).items()
+                }
+                self._publish([Assign(self._run, self._generation + 1, task, add) for task, add in given.items()])
             if time.monotonic() >= give_up_at:
                 return
 
@@ -397,7 +392,7 @@ class Planner:
             publish(self._flow.target, self._topics.status, gone)
 
     def _publish(self, commands: list[Assign]) -> None:
-        parts = in_parts(commands)
+        parts = in_parts(replace(command, process=self._process) for command in commands)
         self._generation = max(part.generation for part in parts)
         self._tell(*parts)
 

@@ -12,7 +12,7 @@ from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.source.commands import Assign, decode_command
+from sparkmirror.source.commands import Assign, decode_command, is_own_order
 from sparkmirror.source.plan import Assigned, TaskPlan
 
 _READ_SECONDS_MAX = 10.0
@@ -24,7 +24,7 @@ def read_orders(flow: FlowConfig, plan: TaskPlan) -> list[Assign]:
     with open_tail(flow.target, "orders", [where]) as tail:
         tail.seek(where, plan.commands_from)
         commands = [decode_command(record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
-    return [one for one in commands if isinstance(one, Assign) and (one.run, one.task) == (plan.run, plan.task)]
+    return [one for one in commands if isinstance(one, Assign) and is_own_order(plan, one)]
 
 
 def follow_orders(

@@ -1,6 +1,7 @@
 """Where a partition begins to be mirrored. Called by `source.planner`."""
 
 import time
+from collections.abc import Mapping
 from uuid import UUID
 
 from sparkmirror.config.flows import FlowConfig
@@ -11,8 +12,18 @@ from sparkmirror.policy.start import start_ms
 from sparkmirror.source.plan import Assigned
 
 
-def first_offsets(flow: FlowConfig, source: Admin, partitions: list[TopicPartition]) -> LogOffsets:
-    """Of partitions that the ledger does not know, by `auto.offset.reset`. Raises ClusterError."""
+def first_offsets(
+    flow: FlowConfig, source: Admin, partitions: list[TopicPartition], *, all_of_them: bool
+) -> Mapping[TopicPartition, int]:
+    """Of partitions that the ledger does not know, by `auto.offset.reset`; those that are not known now are left out.
+
+    With `all_of_them`, as for a run that is to end, OffsetsUnknown is raised instead. Raises ClusterError.
+    """
+    found = _first_offsets(flow, source, partitions) if partitions else LogOffsets(source.alias, {})
+    return found.all() if all_of_them else found.known
+
+
+def _first_offsets(flow: FlowConfig, source: Admin, partitions: list[TopicPartition]) -> LogOffsets:
     start = flow.consumer.auto_offset_reset
     at_ms = start_ms(start, time.time_ns() // 1_000_000)
     if at_ms is not None:
