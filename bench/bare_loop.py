@@ -2,9 +2,12 @@
 
 No Spark, no progress kept, no idempotence, no retry, no leader change, no topic creation: what a mirror in Python could
 reach at most. Batches go through as they are; only the base offset, which lies outside the checksum, becomes zero.
-Run by `bench.contestants` as `bare_loop.py SOURCE TARGET TOPIC TARGET_TOPIC`, until SIGTERM.
+Run by `bench.contestants` as `bare_loop.py SOURCE TARGET TOPIC TARGET_TOPIC`, until SIGTERM. With a fifth argument it
+runs in steady mode: batches that the source has stamped with its append time get that time as their records', since a
+target refuses them as they are, and answers that brought records are counted in that file (eight bytes, native order).
 """
 
+import mmap
 import selectors
 import socket
 import struct
@@ -12,8 +15,11 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from uuid import UUID
 
+from sparkmirror.batch import crc as crc32c
+from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka import wire
 from sparkmirror.kafka.dial import Link, dial
@@ -36,6 +42,11 @@ _OVERHEAD_BYTES = 12
 _LENGTH_AT = 8
 _LAST_DELTA_AT = 23
 _LENGTH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+_CRC_AT = 17
+_ATTRIBUTES = struct.Struct(">h")
+_TIMES = struct.Struct(">qq")
+_TIMES_AT = 27
 
 
 class Lease:
@@ -179,9 +190,10 @@ class ProducePeer:
 class FetchPeer:
     """A connection to a source broker: one request under way as long as a buffer is free."""
 
-    def __init__(self, link: Link, topic: UUID | str, lanes: list[Lane], version: int) -> None:
+    def __init__(self, link: Link, topic: UUID | str, lanes: list[Lane], version: int, steady: "Steady | None") -> None:
         self.link = link
         self.waits = False
+        self._steady = steady
         self._topic = topic
         self._lanes = {lane.partition: lane for lane in lanes}
         self._version = version
@@ -215,11 +227,15 @@ class FetchPeer:
             if fetched.error:
                 raise SparkMirrorError(f"The source refused to be read, with error {fetched.error}.")
             self._take(frame, fetched, lease)
+        if self._steady is not None and lease.unacknowledged:
+            self._steady.count()
 
     def _take(self, frame: memoryview, fetched: wire.FetchedPartition, lease: Lease) -> None:
         lane = self._lanes[fetched.partition]
         for start, stop, next_offset in whole_batches(frame, fetched.start, fetched.stop):
             _BASE_OFFSET.pack_into(frame, start, 0)
+            if self._steady is not None:
+                take_append_time(frame[start:stop])
             lane.batches.append((frame[start:stop], lease))
             lane.offset = next_offset
             lease.unacknowledged += 1
@@ -234,6 +250,29 @@ def whole_batches(frame: memoryview, start: int, stop: int) -> Iterator[tuple[in
             return
         yield start, end, offset_of(frame, start)[0] + length_of(frame, start + _LAST_DELTA_AT)[0] + 1
         start = end
+
+
+def take_append_time(batch: memoryview) -> None:
+    """A batch with the source's append time becomes one whose records were created then, in place; others stay."""
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
+    if not attributes & APPEND_TIME:
+        return
+    _, appended = _TIMES.unpack_from(batch, _TIMES_AT)
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes & ~APPEND_TIME)
+    _TIMES.pack_into(batch, _TIMES_AT, appended, appended)
+    _CRC.pack_into(batch, _CRC_AT, crc32c.value(bytes(batch[ATTRIBUTES_AT:])))
+
+
+class Steady:
+    """What steady mode adds: the count of answers, in a file that the benchmark reads."""
+
+    def __init__(self, file: Path) -> None:
+        file.write_bytes(bytes(8))
+        with file.open("r+b") as opened:
+            self._answers = memoryview(mmap.mmap(opened.fileno(), 8)).cast("Q")
+
+    def count(self) -> None:
+        self._answers[0] += 1
 
 
 class Loop:
@@ -267,8 +306,12 @@ class Loop:
             self._selector.modify(peer.link.socket, events, peer)
 
 
-def connect(source: str, target: str, topic: str, target_topic: str) -> Loop:
-    """Open the connections of a loop that copies `topic` from its first offset into `target_topic`, which exists."""
+def connect(source: str, target: str, topic: str, target_topic: str, counted: str = "") -> Loop:
+    """Open the connections of a loop that copies `topic` from its first offset into `target_topic`, which exists.
+
+    In steady mode where `counted` names a file.
+    """
+    steady = Steady(Path(counted)) if counted else None
     reading, writing = (_settings(servers) for servers in (source, target))
     readable, writable = look_up(reading, [topic]), look_up(writing, [target_topic])
     lanes = [Lane(where.partition, 0) for where in sorted(readable.leaders)]
@@ -277,7 +320,7 @@ def connect(source: str, target: str, topic: str, target_topic: str) -> Loop:
         link = dial(*address, reading)
         version = link.version(wire.FETCH, wire.FETCH_VERSIONS)
         key = readable.topic_ids[topic] if version >= wire.TOPIC_ID_FETCH else topic
-        fetchers.append(FetchPeer(link, key, some, version))
+        fetchers.append(FetchPeer(link, key, some, version, steady))
     producers: list[ProducePeer] = []
     for address, some in _by_connection(writable, target_topic, lanes):
         link = dial(*address, writing)
@@ -303,4 +346,4 @@ def _by_connection(view: ClusterView, topic: str, lanes: list[Lane]) -> list[tup
 
 
 if __name__ == "__main__":
-    connect(*sys.argv[1:5]).run()
+    connect(*sys.argv[1:6]).run()

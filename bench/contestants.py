@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench.brokers import JVM_OPTIONS
 from bench.loading import create_topic
+from bench.workloads import PARTITIONS
 from sparkmirror.testing.jars import MIRROR_MAKER, class_path
 from sparkmirror.testing.kafka import KafkaCluster
 from sparkmirror.testing.process import JavaProgram
@@ -28,6 +29,7 @@ class Job:
     `far` is `source` or `target` where that side is reached over the long link.
     `settings` are lines for SparkMirror alone. `tasks` is `tasks.max`; 0 stands for what the contestant has elsewhere.
     With several `flows` each has a source alias and a topic of its own, all to one target: `numbered` names them.
+    `counted` is the file in which the bare loop counts its answers, in steady mode.
     """
 
     source: KafkaCluster
@@ -40,6 +42,8 @@ class Job:
     settings: tuple[tuple[str, str], ...] = ()
     tasks: int = 0
     flows: int = 1
+    partitions: int = PARTITIONS
+    counted: Path | None = None
 
     @property
     def numbered(self) -> tuple[tuple[str, str], ...]:
@@ -141,9 +145,10 @@ def _mirror_maker_tuned(job: Job, directory: Path) -> list[str]:
 
 
 def _bare(job: Job, _directory: Path) -> list[str]:
-    create_topic(job.target, job.target_topic, job.replication_factor)
+    create_topic(job.target, job.target_topic, job.replication_factor, job.partitions)
     servers = (job.source.bootstrap_servers, job.target.bootstrap_servers)
-    return [sys.executable, "-P", str(BARE_LOOP), *servers, job.topic, job.target_topic]
+    counted = [str(job.counted)] if job.counted else []
+    return [sys.executable, "-P", str(BARE_LOOP), *servers, job.topic, job.target_topic, *counted]
 
 
 def _spark(job: Job, directory: Path, extra: Mapping[str, object] | None = None) -> list[str]:

@@ -1,6 +1,7 @@
 """Measures one copy of a loaded topic, from the first record at the target to the last. Called by `bench.plan`."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,12 +44,19 @@ class Copy:
         return self.megabytes / max(self.cpu_seconds, 0.01)
 
 
-def measure_copy(contestant: Contestant, job: Job, workload: Workload, directory: Path, guard: Guard) -> Copy:
+def measure_copy(
+    contestant: Contestant,
+    job: Job,
+    workload: Workload,
+    directory: Path,
+    guard: Guard,
+    environment: Mapping[str, str] | None = None,
+) -> Copy:
     """Start the contestant, see the topic through, stop it. Raises SparkMirrorError when the copy does not come."""
     command = contestant.prepare(job, directory)
     log_file = directory / f"{job.alias}.log"
     ends = EndOffsets(job.target.bootstrap_servers, job.target_topic, workload.partitions)
-    with ends, Mirror(command, log_file, guard) as mirror, PeakMemory(mirror.pid) as memory:
+    with ends, Mirror(command, log_file, guard, environment) as mirror, PeakMemory(mirror.pid) as memory:
         early = ends.wait(1, mirror.check, seconds_max=START_SECONDS_MAX, stall_seconds_max=START_SECONDS_MAX)
         first_at, cpu_first = time.monotonic(), mirror.cpu_seconds()
         try:

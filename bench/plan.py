@@ -10,6 +10,8 @@ from typing import TypeVar
 from confluent_kafka import KafkaException
 
 from bench.brokers import bench_cluster, delete_topics, delete_traces
+from bench.caught_up import CaughtUp, Course, measure_caught_up
+from bench.caught_up_table import CaughtUpRow, describe_caught_up
 from bench.contestants import CONTESTANTS, SPARK_INLINE, Contestant, Job
 from bench.copying import Copy, measure_copy
 from bench.crowd import PREFIX, Crowd, create_crowd, delete_crowd, measure_crowd
@@ -41,8 +43,8 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.kafka import KafkaCluster
 
-COPIES, VARIANTS, STEADY, CROWD, SHAPES, VERIFY = PARTS = (
-    "copies", "variants", "steady", "crowd", "shapes", "verify"
+COPIES, VARIANTS, STEADY, CAUGHT_UP, CROWD, SHAPES, VERIFY = PARTS = (
+    "copies", "variants", "steady", "caught-up", "crowd", "shapes", "verify"
 )  # fmt: skip
 VARIED = "a"
 """The work that the variants are measured on."""
@@ -62,6 +64,7 @@ class Plan:
     quick: bool
     large: bool
     say: Callable[[str], None]
+    courses: tuple[Course, ...] = ()
 
     def chosen(self, *names: str) -> list[Contestant]:
         return [CONTESTANTS[name] for name in names if name in self.contestants]
@@ -84,6 +87,7 @@ class Benchmark:
     crowds: list[CrowdRow] = field(default_factory=list)
     shapes: list[ShapeRow] = field(default_factory=list)
     verified: list[VerifyRow] = field(default_factory=list)
+    caught_up: list[CaughtUpRow] = field(default_factory=list)
     batches: dict[str, Batches] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     runs: int = 0
@@ -96,6 +100,8 @@ class Benchmark:
             self._attempt(f"work {name}", partial(self._run_workload, workload))
         if STEADY in self.plan.parts:
             self._run_steady()
+        if CAUGHT_UP in self.plan.parts:
+            self._run_caught_up()
         if SHAPES in self.plan.parts:
             self._run_shapes()
         if CROWD in self.plan.parts:
@@ -110,6 +116,7 @@ class Benchmark:
             tuple(self.crowds),
             tuple(self.shapes),
             tuple(self.verified),
+            tuple(self.caught_up),
         )
 
     def _attempt(self, subject: str, measure: Callable[[], None]) -> None:
@@ -173,6 +180,18 @@ class Benchmark:
             outcome = self._try(partial(self._measure_steady, contestant, job))
             self.steady.append(SteadyRow(contestant.name, contestant.title, outcome))
             self.plan.say(f"running flow, {contestant.title}: {describe_steady(outcome)}")
+
+    def _run_caught_up(self) -> None:
+        for wanted in self.plan.courses:
+            course = wanted.quick() if self.plan.quick else wanted
+            for contestant in self.plan.chosen(DEFAULT, TUNED, BARE, SPARK, EXACTLY_ONCE):
+                job = self._job(contestant, None, f"bench-caught-up-{self.runs}")
+                found = self._try(partial(measure_caught_up, contestant, job, course, self.directory, self.guard))
+                outcomes: list[CaughtUp | str] = [found] * len(course.rates) if isinstance(found, str) else found
+                for rate, outcome in zip(course.rates, outcomes, strict=True):
+                    self.caught_up.append(CaughtUpRow(contestant.title, rate, course.partitions, outcome))
+                    layout = f"{rate:,} records/s over {course.partitions} partitions"
+                    self.plan.say(f"caught up, {layout}, {contestant.title}: {describe_caught_up(outcome)}")
 
     def _run_shapes(self) -> None:
         for shape in EVEN_SHAPES:

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from bench.caught_up_table import CaughtUpRow, render_caught_up
 from bench.copying import Copy
 from bench.crowd import Crowd
 from bench.even_rate import Shape, Spent
 from bench.loading import Batches
+from bench.markdown import render_table
 from bench.steady import Steady
 from bench.verifying import Verified
 from bench.workloads import Workload
@@ -83,6 +85,7 @@ class Results:
     crowds: tuple[CrowdRow, ...] = ()
     shapes: tuple[ShapeRow, ...] = ()
     verified: tuple[VerifyRow, ...] = ()
+    caught_up: tuple[CaughtUpRow, ...] = ()
 
     def copy(self, workload: str, variant: str, contestant: str) -> Copy | None:
         for row in self.copies:
@@ -110,7 +113,8 @@ class Verdict:
 def render_results(results: Results) -> str:
     """Markdown: the copies work by work, then running flows, goals, and failures in full."""
     parts = [
-        _render_copies(results), _render_verified(results), _render_steady(results), render_shapes(results.shapes),
+        _render_copies(results), _render_verified(results), _render_steady(results),
+        render_caught_up(results.caught_up), render_shapes(results.shapes),
         render_crowds(results.crowds),
         _render_goals(judge(results)), _render_failures(results),
     ]  # fmt: skip
@@ -189,12 +193,6 @@ def rate_ratio(copy: Copy, other: Copy) -> float:
 def cpu_ratio(copy: Copy, other: Copy) -> float:
     """CPU for the same data: at its start each copy has missed a different part of it."""
     return copy.cpu_seconds_per_gigabyte / max(other.cpu_seconds_per_gigabyte, 0.01)
-
-
-def render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; columns after the first are right-aligned."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _render_copies(results: Results) -> str:
@@ -333,6 +331,10 @@ def _render_failures(results: Results) -> str:
     flows: list[tuple[tuple[str, ...], object]] = [((row.title, "running flow"), row.outcome) for row in results.steady]
     flows += [((row.title, "very many partitions"), row.outcome) for row in results.crowds]
     flows += [((row.title, str(row.shape)), row.outcome) for row in results.shapes]
+    flows += [
+        ((row.title, f"{row.per_second:,} records/s over {row.partitions} partitions"), row.outcome)
+        for row in results.caught_up
+    ]
     flows += [(("sparkmirror verify", row.workload.name), row.outcome) for row in results.verified]
     every = [(", ".join(filter(None, names)), outcome) for names, outcome in (*copies, *flows)]
     failures = [f"{subject} failed:\n\n```\n{text}\n```" for subject, text in every if isinstance(text, str)]

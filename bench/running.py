@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -20,20 +20,27 @@ _LOG_COLUMNS = 300
 
 
 class Mirror:
-    """Runs `command` from entering to leaving the block; its output goes to `log_file`."""
+    """Runs `command` from entering to leaving the block; its output goes to `log_file`.
 
-    def __init__(self, command: Sequence[str], log_file: Path, guard: Guard) -> None:
+    `environment` is added to this process's own.
+    """
+
+    def __init__(
+        self, command: Sequence[str], log_file: Path, guard: Guard, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._command = command
         self._log_file = log_file
         self._guard = guard
+        self._environment = {**os.environ, **(environment or {})}
         self.started_at = 0.0
 
     def __enter__(self) -> Self:
         self.started_at = time.monotonic()
         with self._log_file.open("ab") as log:
             self._child = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                env=self._environment,
+            )  # fmt: skip
         self._guard.watch(self._child.pid)
         return self
 

@@ -67,6 +67,7 @@ def _strike(scene: Scene, breakage: Breakage, second: Second | None, cell: Resul
     scene.story.wait_until_on_log(scene.run, topic_id)
     scene.story.wait_until_close(scene.run, scene.writer)
     scene.catch_up()
+    scene.await_sharing()
     repeats_max = 0 if scene.mode.delivery == EXACTLY_ONCE else REPEATED_MAX
     repeats = witness.repeats - repeats_before
     assert repeats <= repeats_max, f"{repeats} records came again"

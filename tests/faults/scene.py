@@ -144,10 +144,10 @@ class Scene:
         self.await_sharing()
 
     def await_sharing(self) -> None:
-        """Where there are two processes, each has its task."""
+        """Where there are two processes, each has its task. Fails when one of them has ended."""
         if self.other is not None:
             run, other = self.run, self.other
-            self.wait_until(lambda: are_shared(run, other), "each process runs one of two tasks", SHARED_SECONDS_MAX)
+            self.wait_until(lambda: _share(run, other), "each process runs one of two tasks", SHARED_SECONDS_MAX)
 
     def _begin_flow(self) -> None:
         self._flows += 1
@@ -292,3 +292,9 @@ class Scene:
         self.witness.read(0.02)
         self._revive()
         return bool(condition())
+
+
+def _share(run: Run, other: Run) -> bool:
+    for one in (run, other):
+        assert one.running, f"process {one.pid} has ended by itself"
+    return are_shared(run, other)

@@ -3,9 +3,13 @@
 import socket
 import struct
 
-from bench.bare_loop import Frames, LargeFrame, whole_batches
+from bench.bare_loop import Frames, LargeFrame, take_append_time, whole_batches
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.batch.witnesses import with_attributes
+
+from sparkmirror.batch.header import APPEND_TIME, parse_header
+from sparkmirror.batch.records import Record, decode_records, encode_batch
 
 
 def batch(base_offset: int, records: int, payload_bytes: int) -> bytes:
@@ -52,3 +56,16 @@ def test_a_large_frame_is_received_piece_by_piece_into_the_memory_given() -> Non
         theirs.sendall(stream[-1:])
         frame = receiver.read(memory)
         assert frame is not None and bytes(frame) == body == bytes(memory)
+
+
+def test_in_steady_mode_append_time_becomes_the_time_of_the_records() -> None:
+    created = encode_batch([Record(0, 1_000, None, b"one"), Record(1, 1_002, None, b"two")])
+    stamped = bytearray(with_attributes(created, APPEND_TIME))
+    take_append_time(memoryview(stamped))
+    header = parse_header(stamped, 0)
+    assert not header.has_append_time
+    records = decode_records(stamped)  # checks the checksum
+    assert [(record.timestamp, record.value) for record in records] == [(1_002, b"one"), (1_004, b"two")]
+    plain = bytearray(created)
+    take_append_time(memoryview(plain))
+    assert plain == created, "a batch with its producer's time passes as it is"
