@@ -226,11 +226,17 @@ def render_comparison(names: tuple[str, str], turns: Turns) -> str:
     compared = turns.compared()
     head = ["", f"{names[0]}, median", f"{names[1]}, median", "difference", "noise", ""]
     rows = [
-        [one.subject, f"{one.before:,.4g}", f"{one.after:,.4g}", f"{one.difference:+.1%}", f"± {one.noise:.1%}",
+        [one.subject, _shown(one.before), _shown(one.after), f"{one.difference:+.1%}", f"± {one.noise:.1%}",
          f"**{one.verdict}**" if one.verdict else ""]
         for one in compared
     ]  # fmt: skip
     worse = [one.subject for one in compared if one.verdict == "worse"]
     said = f"Worse by more than the noise: {'; '.join(worse)}." if worse else "Nothing is worse by more than the noise."
+    if not compared:
+        said = "Nothing was compared: no turn came through with both versions."
     failures = [f"```\n{problem}\n```" for problem in turns.problems]
     return "\n\n".join([render_table(head, rows), said, *failures]) + "\n"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

@@ -36,9 +36,20 @@ def test_a_hair_is_never_marked_and_one_turn_alone_says_nothing() -> None:
 def test_the_table_names_what_became_worse_and_leaves_out_what_only_one_version_has() -> None:
     turns = Turns(problems=["work a, turn 3: it ended"])
     for _ in range(3):
-        turns.add({Figure("a: CPU"): 1.0, Figure("a: gone"): 1.0}, {Figure("a: CPU"): 1.5, Figure("a: new"): 1.0})
+        before = {Figure("a: CPU"): 1.0, Figure("a: gone"): 1.0, Figure("a: records/s", is_more_better=True): 123_456.7}
+        turns.add(
+            before,
+            {Figure("a: CPU"): 1.5, Figure("a: new"): 1.0, Figure("a: records/s", is_more_better=True): 123_456.7},
+        )
     text = render_comparison(("abc", "working tree"), turns)
     assert "| a: CPU | 1 | 1.5 | +50.0% | ± 2.0% | **worse** |" in text
+    assert "| a: records/s | 123,457 | 123,457 | +0.0% | ± 2.0% |  |" in text
     assert "Worse by more than the noise: a: CPU." in text
     assert "gone" not in text and "new" not in text
     assert "work a, turn 3: it ended" in text
+
+
+def test_turns_that_all_failed_are_not_called_fine() -> None:
+    text = render_comparison(("abc", "working tree"), Turns(problems=["work a, turn 1: it ended"]))
+    assert "Nothing was compared" in text
+    assert "Nothing is worse" not in text
