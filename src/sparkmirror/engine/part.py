@@ -98,9 +98,13 @@ class Part:
             self._told = share
 
     def hear(self, began: Began) -> bool:
-        """Whether the group is to know: tasks are free for others, or a query is there that can run some."""
+        """Whether the group is to know: tasks are free for others, or a query is there that can run some.
+
+        A word on the share before counts no more once another is on its way: its tasks run from then on. The topic is
+        read again from its beginning at times, and then has such words.
+        """
         share = self._told
-        if share is None or began.process != share.process or began.number != share.number:
+        if share is None or began.process != share.process or not began.number == share.number == self._number:
             return False
         self._began = began.number
         self.lost_at = 0.0

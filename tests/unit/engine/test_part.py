@@ -73,6 +73,22 @@ def test_a_share_that_may_not_have_arrived_counts_as_running() -> None:
     assert lost and again and again.number > lost.number, "else the planner would take the second for the first"
 
 
+def test_an_old_word_of_the_planner_does_not_let_go_of_tasks_that_it_is_being_given() -> None:
+    """Who takes over from a sleeper reads the command topic, and finds what its own planner said before."""
+    one = part()
+    one.take(granted(1))
+    one.engage("run", "p")
+    begun(one)
+    one.take(granted(0, 1))
+    on_its_way = one.next_share("m")
+    assert on_its_way is not None
+    assert not one.hear(Began("run", "p", on_its_way.number - 1))
+    assert one.stake().held == {0, 1}, "or another would be granted task 0, and fence it here"
+    one.told(on_its_way)
+    one.hear(Began("run", "p", on_its_way.number))
+    assert one.stake().held == {0, 1}
+
+
 def test_who_is_out_of_the_group_tells_its_planner_to_run_nothing_and_claims_nothing() -> None:
     one = part()
     one.take(granted(0, 1))
