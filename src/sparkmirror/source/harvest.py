@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from sparkmirror.batch.header import whole_batches
 from sparkmirror.batch.loading import kernels_ready
@@ -11,8 +11,9 @@ from sparkmirror.kafka.errors import error_name
 from sparkmirror.kafka.wire import FetchedPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.relay.schema import FAULT, GAP, RUN, Row
-from sparkmirror.source.fetch import FetchConnection, Frame
-from sparkmirror.source.loss import TRUNCATED, Loss, judge_divergence, judge_untaken
+from sparkmirror.source.emptiness import Emptiness
+from sparkmirror.source.fetch import FetchConnection, Frame, PartitionKey
+from sparkmirror.source.loss import TRUNCATED, Loss, judge_divergence, judge_empty, judge_untaken
 from sparkmirror.source.partitions import Partitions, Reading
 from sparkmirror.source.runs import MANY_BATCHES_MIN, Run, split_by_epoch, summarize, summarize_committed
 
@@ -38,6 +39,7 @@ class Harvest:
         self._on_out_of_range = on_out_of_range
         self.rows: list[Row] = []
         self._nothing_left = False
+        self._emptiness = Emptiness()
         self._small_batches = 0
 
     def take_rows(self) -> list[Row]:
@@ -63,6 +65,8 @@ class Harvest:
                 if connection.asked(fetched, reading.offset):
                     region = None if inline else frame.region
                     self._take_partition(reading, fetched, frame.buffer, region, leases, fetched_at)
+            if self._nothing_left and self._emptiness:
+                self._step_over_empty(readings, connection.by_id)
         finally:
             if frame.region is not None:
                 self._ring.lend(frame.region, leases)
@@ -94,14 +98,15 @@ class Harvest:
         runs = self._read_runs(reading, fetched, buffer)
         if runs is None:
             return
-        if reading.fault and not runs:
-            self._recover(reading)
-        reading.fault = ""
         if reading.doubts:
             reading.doubts = 0
         reading.readable = fetched.high_watermark if fetched.last_stable_offset < 0 else fetched.last_stable_offset
-        if not runs:
-            self._step_over_empty(reading, fetched)
+        if not runs and self._is_hollow(reading, fetched):
+            self._suspect(reading)
+        elif reading.fault:
+            if not runs:
+                self._recover(reading)
+            reading.fault = ""
         self._note_small_batches(runs)
         for run in runs:
             self._add_run(reading, run, fetched.high_watermark, buffer, region, leases, fetched_at)
@@ -157,24 +162,29 @@ class Harvest:
             leases.append(lease)
         self.rows.append(_run_row(reading, run, high_watermark, fetched_at, payload, lease))
 
-    def _step_over_empty(self, reading: Reading, fetched: FetchedPartition) -> None:
-        """A bounded read whose last offsets hold no batch (compaction removed them) ends where readers may read to.
+    def _is_hollow(self, reading: Reading, fetched: FetchedPartition) -> bool:
+        """Whether a bounded read is given nothing before its end, although the broker says that readers may read on.
 
         Only if the whole response is empty: a full one has no room for this partition's records, which are still there.
         """
-        is_away = fetched.preferred_replica >= 0
-        if reading.end is None or not self._nothing_left or is_away or reading.readable < reading.end:
-            return
-        where = reading.partition
-        self.rows.append(
-            Row(
-                RUN, where.topic, where.partition, reading.offset, reading.end,
-                high_watermark=reading.end, turns=reading.lineage.turns,
-            )
-        )  # fmt: skip
-        reading.offset = reading.end
+        if reading.end is None or reading.done or not self._nothing_left or fetched.preferred_replica >= 0:
+            return False
+        return reading.readable >= reading.end
+
+    def _suspect(self, reading: Reading) -> None:
+        assert reading.end is not None
+        self._emptiness.suspect(reading, time.monotonic())
+        nothing = f"offsets {reading.offset} to {reading.end - 1} of {reading.partition}, which it says it has"
+        self.report([reading], f"the source gives nothing for {nothing}")
+
+    def _step_over_empty(self, readings: Mapping[PartitionKey, Reading], by_id: bool) -> None:
+        """What has stayed empty for long is taken to be empty, and told as a gap (invariant 1)."""
+        for reading in self._emptiness.believe(readings, by_id, time.monotonic()):
+            assert reading.end is not None
+            self.lose(reading, judge_empty(reading.offset, reading.lineage, reading.end))
 
     def _take_error(self, reading: Reading, fetched: FetchedPartition) -> None:
+        self._emptiness.clear(reading)
         is_elsewhere = fetched.diverging_offset >= 0 or fetched.error == _OFFSET_OUT_OF_RANGE
         if is_elsewhere and reading.is_nearer:  # a replica that is behind says so too: the leader knows
             reading.node = None

@@ -13,6 +13,7 @@ from sparkmirror.ledger.lineage import Lineage
 RETENTION = "retention"
 TRUNCATED = "truncated"
 RECREATED = "recreated"
+EMPTY = "empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,11 @@ def judge_out_of_range(position: int, lineage: Lineage, span: Span) -> Loss | No
     if position > span.end:
         return Loss(TRUNCATED, position, span.end, lineage, lineage.truncated(span.end))
     return None
+
+
+def judge_empty(position: int, lineage: Lineage, end: int) -> Loss:
+    """The broker says that there is more, up to `end` at least, and has given nothing for long."""
+    return Loss(EMPTY, position, end, lineage, lineage)
 
 
 def judge_divergence(position: int, lineage: Lineage, epoch: int, end: int) -> Loss:

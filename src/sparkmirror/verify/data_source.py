@@ -102,7 +102,8 @@ def _reading(options: RunsOptions, span: "Span") -> Any:
 
     def read(is_target: bool, first: int, end: int) -> "Iterator[Part]":
         where = span.target if is_target else span.source
-        wanted = LogRange(where, first, end, is_target or is_committed)
+        compacted = span.target_compacted if is_target else span.source_compacted
+        wanted = LogRange(where, first, end, is_target or is_committed, compacted)
         return read_parts(target if is_target else source, wanted)
 
     return read

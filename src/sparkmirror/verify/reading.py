@@ -31,7 +31,7 @@ from sparkmirror.kafka.wire import AbortedTransaction, FetchedPartition, FetchPo
 from sparkmirror.model import NO_EPOCH, TopicPartition
 from sparkmirror.relay.lease import PrivateMemory
 from sparkmirror.source.fetch import FetchConnection, FetchLimits, Frame
-from sparkmirror.verify.matching import Part
+from sparkmirror.verify.matching import NO_PART, Part
 
 _ANSWER_BYTES: Final = 8 << 20
 _SILENCE_SECONDS_MAX: Final = 30.0
@@ -46,12 +46,16 @@ class RangeGone(ClusterError):
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """What to read: offsets `first` … `end - 1`. With `read_committed` without what transactions aborted."""
+    """What to read: offsets `first` … `end - 1`. With `read_committed` without what transactions aborted.
+
+    The last offsets of a `compacted` log may hold no records.
+    """
 
     where: TopicPartition
     first: int
     end: int
     read_committed: bool
+    compacted: bool = False
 
 
 def read_parts(settings: ClientSettings, wanted: LogRange) -> Iterator[Part]:
@@ -78,6 +82,7 @@ class _Reader:
         self._asked = -1
         self._topic_key: object = None
         self._problem = ""
+        self._is_bare = False
 
     def __enter__(self) -> "_Reader":
         return self
@@ -91,7 +96,11 @@ class _Reader:
             self._connection = None
 
     def next_part(self, position: int) -> Part:
-        """What lies at `position`. The question for what follows is sent before this returns."""
+        """What lies at `position`. The question for what follows is sent before this returns.
+
+        That nothing does is believed of a compacted log when it has given nothing for 30 s, and of no other.
+        """
+        self._is_bare, self._problem = False, ""
         give_up_at = time.monotonic() + _SILENCE_SECONDS_MAX
         while True:
             try:
@@ -102,6 +111,8 @@ class _Reader:
             if part is not None:
                 return part
             if time.monotonic() > give_up_at:
+                if self._is_bare and self._wanted.compacted:
+                    return NO_PART._replace(next_offset=self._wanted.end)
                 raise ClusterUnreachable(
                     f"Cluster {self._settings.alias} sends no more of {self._wanted.where} from offset {position} on"
                     f"{': ' if self._problem else '.'}{self._problem}",
@@ -110,7 +121,7 @@ class _Reader:
 
     def _fail(self, problem: str) -> None:
         self._close()
-        self._problem = problem
+        self._problem, self._is_bare = problem, False
         time.sleep(_PAUSE_SECONDS)
 
     def _try(self, position: int) -> Part | None:
@@ -129,6 +140,8 @@ class _Reader:
             self._judge(fetched, position)
             return None
         part = take_part(frame.buffer, fetched, position, self._wanted)
+        if part is None and reaches_end(fetched, self._wanted):
+            self._is_bare, self._problem = True, "it says that there are more, and gives none"
         if part is not None and part.next_offset < self._wanted.end:
             self._ask(connection, part.next_offset)
         return part
@@ -172,13 +185,17 @@ class _Reader:
         self._fail(error_name(fetched.error))
 
 
+def reaches_end(fetched: FetchedPartition, wanted: LogRange) -> bool:
+    """Whether the broker says that readers may read the whole range."""
+    return (fetched.last_stable_offset if wanted.read_committed else fetched.high_watermark) >= wanted.end
+
+
 def take_part(buffer: memoryview, fetched: FetchedPartition, position: int, wanted: LogRange) -> Part | None:
-    """The batches of data from `position` on; None where the log has no more yet."""
+    """The batches of data from `position` on; None where nothing came."""
     headers = read_headers(buffer, fetched.start, fetched.stop)
     table = headers.table[headers.table[:, NEXT_OFFSET] > position]
     if not len(table):
-        readable = fetched.last_stable_offset if wanted.read_committed else fetched.high_watermark
-        return Part(buffer, table, wanted.end) if readable >= wanted.end else None
+        return None
     next_offset = int(table[-1, NEXT_OFFSET])
     _begin_old_messages(table, position)
     data = table[:, ATTRIBUTES] & CONTROL == 0

@@ -11,6 +11,7 @@ from sparkmirror.batch.records import encode_batch
 from sparkmirror.kafka.wire import FetchedPartition, FetchResponse
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import Ring
+from sparkmirror.source.emptiness import EMPTY_ANSWERS_MIN, EMPTY_SECONDS
 from sparkmirror.source.fetch import Frame
 from sparkmirror.source.harvest import Harvest
 from sparkmirror.source.partitions import Partitions, Reading
@@ -74,9 +75,33 @@ def test_a_partition_that_found_no_room_in_a_full_response_is_read_later(field: 
     assert [reading.done for reading in field.readings] == [True, False]
 
 
-def test_in_an_empty_response_the_last_offsets_of_a_bounded_read_are_empty(field: Field) -> None:
-    assert field.take(fetched(0, 0), fetched(1, 0)) == ["run 0 0-5", "run 1 0-5"]
+def test_an_empty_answer_is_no_end_and_believed_only_when_it_lasts(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    assert field.take(fetched(0, 0), fetched(1, 0)) == ["fault 0 None-None", "fault 1 None-None"]
+    now[0] += EMPTY_SECONDS - 1
+    for _ in range(2):  # in a session that has nothing new, no partition is named
+        assert field.take() == []
+    assert field.take(fetched(1, len(BATCH))) == ["run 1 0-5"], "it was only late"
+    now[0] += 1
+    assert field.take() == []
+    assert field.take() == ["gap 0 0-5"], "nothing is skipped in silence"
     assert all(reading.done for reading in field.readings)
+
+
+def test_a_process_that_has_slept_asks_again_before_it_believes(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    field.take(fetched(0, 0))
+    now[0] += 10 * EMPTY_SECONDS
+    said = [row for _ in range(EMPTY_ANSWERS_MIN) for row in field.take()]
+    assert said == ["gap 0 0-5"]
+    field.take(fetched(1, 0))
+    now[0] += 10 * EMPTY_SECONDS
+    field.readings[1].held_by_writer = True
+    assert [field.take() for _ in range(9)] == [[]] * 9, "a partition that is not asked for does not answer"
 
 
 def test_an_open_transaction_below_the_end_is_waited_for(field: Field) -> None:

@@ -1,16 +1,22 @@
 """What of a fetch response is compared: data only, and where old messages may begin."""
 
+import time
 from uuid import UUID
 
+import pytest
 from tests.scenarios.odd_logs import java_batch, numbered_records, sealed
 
 from sparkmirror.batch.header import CONTROL, TRANSACTIONAL, Codec, parse_header, stamp
 from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET
 from sparkmirror.batch.records import encode_batch
-from sparkmirror.kafka.wire import AbortedTransaction, FetchedPartition
-from sparkmirror.model import TopicPartition
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire import AbortedTransaction, FetchedPartition, FetchResponse
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.source.fetch import Frame
+from sparkmirror.verify import reading
 from sparkmirror.verify.matching import Part
-from sparkmirror.verify.reading import LogRange, take_part
+from sparkmirror.verify.reading import LogRange, read_parts, take_part
 
 WHERE = TopicPartition("orders", 0)
 
@@ -30,6 +36,33 @@ def take(log: bytes, position: int = 0, end: int = 1000, **fields: object) -> Pa
     }  # fmt: skip
     fetched = FetchedPartition(**known | fields)  # type: ignore[arg-type]
     return take_part(memoryview(log), fetched, position, LogRange(WHERE, 0, end, read_committed=True))
+
+
+class Connection:
+    """Stands for a connection to the leader: every answer is empty."""
+
+    last_stable_offset = -1
+    waiting = False
+    by_id = True
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def send_alone(self, _position: object) -> None:
+        self.asked += 1
+
+    def receive(self) -> Frame:
+        return Frame(memoryview(b""), None)
+
+    def decode(self, _frame: Frame) -> FetchResponse:
+        known = dict.fromkeys(FetchedPartition._fields, -1) | {
+            "topic_key": UUID(int=0), "error": 0, "start": 0, "stop": 0, "aborted": (),
+            "last_stable_offset": self.last_stable_offset,
+        }  # fmt: skip
+        return FetchResponse(0, 0, 1, [FetchedPartition(**known)])  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        pass
 
 
 def firsts(part: Part | None) -> list[int]:
@@ -60,7 +93,33 @@ def test_a_compressed_old_message_may_begin_where_the_one_before_it_ends() -> No
     assert part is not None and firsts(part) == [0, 5] and int(part.table[-1, NEXT_OFFSET]) == 10
 
 
-def test_an_empty_answer_ends_the_range_only_if_the_log_reaches_so_far() -> None:
-    assert take(b"", last_stable_offset=999) is None
-    part = take(b"", last_stable_offset=1000)
-    assert part is not None and (len(part.table), part.next_offset) == (0, 1000)
+class Hollow(Connection):
+    """A broker whose log reaches the end of the range, and that gives nothing."""
+
+    last_stable_offset = 1000
+
+
+class Waiting(Connection):
+    """One whose log does not reach so far, as readers may read it."""
+
+    last_stable_offset = 999
+
+
+@pytest.mark.parametrize(("answers", "compacted"), [(Hollow, True), (Hollow, False), (Waiting, True)])
+def test_nothing_is_believed_to_lie_there_only_in_a_compacted_log_and_after_long(
+    answers: type[Connection], compacted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter(range(0, 10_000, 5))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(seconds)))
+    connection = answers()
+    monkeypatch.setattr(reading._Reader, "_connect", lambda _: connection)
+    parts = read_parts(
+        client_settings(Cluster("a:1", {"bootstrap.servers": "a:1"}), "test"), LogRange(WHERE, 0, 1000, True, compacted)
+    )
+    if answers is Hollow and compacted:
+        (part,) = parts
+        assert (len(part.table), part.next_offset) == (0, 1000)
+    else:
+        with pytest.raises(ClusterUnreachable, match="sends no more of orders-0 from offset 0 on"):
+            list(parts)
+    assert connection.asked > 2, "once is not enough"
