@@ -6,6 +6,7 @@
     │   ├── AuthenticationFailed
     │   └── AuthorizationFailed
     ├── ProtocolError          a broker sent what we cannot read; the connection is dropped and made anew
+    │   └── ContentTooLarge    a batch becomes more than it may when it is unpacked; it is not unpacked
     ├── RecordTooLarge         a record does not fit the target topic's max.message.bytes; its partition is FAILED
     ├── FencedError            another instance has taken over; this one stops
     ├── ConfigError            exit status 2; names key, file and line
@@ -56,6 +57,10 @@ class ProtocolError(SparkMirrorError):
     """A broker's answer could not be read."""
 
     retriable = True
+
+
+class ContentTooLarge(ProtocolError):
+    """A batch becomes more than it may when it is unpacked, by what its frames say or what came out so far."""
 
 
 class RecordTooLarge(SparkMirrorError):

@@ -20,6 +20,7 @@ import numpy as np
 
 from sparkmirror.batch.header import MAGIC, Codec
 from sparkmirror.batch.headers import MAGIC_NUMBER, TOTAL_BYTES, Headers
+from sparkmirror.batch.unpacking import USUAL_SHARE
 
 IN_FLIGHT_MAX: Final = 5
 MERGED_BYTES_MAX: Final = 4 << 20
@@ -34,7 +35,6 @@ _BYTE_SECONDS = {
     Codec.LZ4: 2.0e-9,
     Codec.ZSTD: 5.0e-9,
 }
-_UNPACKED_SHARE = 1.5  # what a compressed byte becomes; the rest of the error is in how the records compress
 _PACKED_SHARE = 0.9
 _NEAR_SECONDS = 5e-3
 _WAITING_SHARE = 0.5
@@ -47,13 +47,15 @@ class Traffic:
     """How one target partition stands: batches in flight, the shortest acknowledgement lately, and its limits.
 
     `round_trip_seconds` is 0 for a near target, whose slow answers are its own. `max_batch_bytes` is the target topic's
-    `max.message.bytes`, `filled_bytes_max` what merging may fill a batch up to.
+    `max.message.bytes`, `filled_bytes_max` what merging may fill a batch up to. `unpacked_share` is what a compressed
+    byte of the partition became last; the rest of the error is in how the records compress.
     """
 
     in_flight: int
     round_trip_seconds: float
     max_batch_bytes: int
     filled_bytes_max: int = MERGED_BYTES_MAX
+    unpacked_share: float = USUAL_SHARE
 
     def merged_bytes_max(self, codec: Codec) -> int:
         """How much of the source to merge into one batch: packed records take more or less room than they did before,
@@ -78,12 +80,12 @@ def choose(headers: Headers, first: int, traffic: Traffic, *, is_rewritten: bool
 
     1 means that the batch is best left alone: passed through, if it can be. Control batches among them count, too; they
     vanish. A batch that cannot pass through is rewritten anyway, and so takes along what fits; `is_rewritten` says so
-    of one for reasons that its header does not tell.
+    of one for reasons that its header does not tell. Raises ProtocolError for a codec that Kafka does not have.
     """
     table = headers.table[first:]
     control = headers.are_control[first:]
     sizes = np.where(control, 0, table[:, TOTAL_BYTES])
-    codec = Codec(int(headers.codecs[first]))
+    codec = headers.codec_of(first)
     fitting = int(np.searchsorted(np.cumsum(sizes), traffic.merged_bytes_max(codec), "right"))
     is_rewritten = is_rewritten or not bool(headers.rows(first, first + 1).passable(traffic.max_batch_bytes)[0])
     kinds = headers.codecs[first:] + 8 * (table[:, MAGIC_NUMBER] == MAGIC)
@@ -100,7 +102,7 @@ def _pays(batches: int, all_bytes: int, codec: Codec, waiting: int, traffic: Tra
     if batches < 2:
         return False
     saved = (batches - 1) * (_BATCH_SECONDS + _waiting_seconds(waiting, traffic))
-    unpacked_bytes = all_bytes if codec is Codec.NONE else all_bytes * _UNPACKED_SHARE
+    unpacked_bytes = all_bytes if codec is Codec.NONE else all_bytes * traffic.unpacked_share
     return saved > _GAIN_MIN * (_MERGE_SECONDS + unpacked_bytes * _BYTE_SECONDS[codec])
 
 

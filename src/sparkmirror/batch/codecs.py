@@ -6,21 +6,16 @@ Source: `org.apache.kafka.common.compress` (`GzipCompression`, `SnappyCompressio
 """
 
 import mmap
-import struct
 import threading
-from collections.abc import Iterator
 
 import cramjam
 
+from sparkmirror.batch.claims import BLOCK_LENGTH, XERIAL_HEADER, has_xerial_frame, read_claim, xerial_blocks
 from sparkmirror.batch.header import Codec
-from sparkmirror.errors import ProtocolError
+from sparkmirror.errors import ContentTooLarge, ProtocolError
 
-# snappy-java frames its blocks: magic, version 1, compatible with 1, then (length, raw snappy) until the end.
-_XERIAL_MAGIC = b"\x82SNAPPY\0"
-_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _SCRATCH_BYTES = 1 << 20
-_BLOCK_LENGTH = struct.Struct(">i")
 
 
 def compress(codec: Codec, data: bytes | memoryview) -> bytes:
@@ -41,17 +36,29 @@ def compress(codec: Codec, data: bytes | memoryview) -> bytes:
 def decompress(codec: Codec, data: bytes | memoryview, max_bytes: int) -> bytes:
     """The whole content of a stream of the codec.
 
-    Raises ProtocolError when the stream is damaged, or its content larger than `max_bytes`; memory is touched only as
-    far as there is content.
+    Raises ContentTooLarge for content of more than `max_bytes`: before anything is unpacked where the stream's frames
+    tell its size, else as soon as so much is there, whatever they say. Raises ProtocolError for a damaged stream.
     """
+    packed = memoryview(data)
+    claim = read_claim(codec, packed)
+    if claim is not None and claim.is_told and claim.content_bytes > max_bytes:
+        raise _too_large(codec, max_bytes)
     if codec is Codec.NONE:
-        return _bounded(bytes(data), codec, max_bytes)
+        return bytes(packed)
+    if claim is None and codec is Codec.SNAPPY:
+        raise ProtocolError("the snappy data of a record batch is damaged: its blocks have no lengths")
+    room_bytes = max_bytes if claim is None else min(claim.content_bytes, max_bytes)
     try:
         if codec is Codec.SNAPPY:
-            return _decompress_snappy(bytes(data), max_bytes)
-        return _decompress_stream(codec, data, max_bytes)
+            return _decompress_snappy(packed)
+        return _decompress_stream(codec, packed, room_bytes)
     except cramjam.DecompressionError as error:
         raise ProtocolError(f"the {codec.name.lower()} data of a record batch is damaged: {error}") from error
+    except _NoRoom:
+        if room_bytes == max_bytes:
+            raise _too_large(codec, max_bytes) from None
+        told = f"it holds more than the {room_bytes} bytes that it tells of"
+        raise ProtocolError(f"the {codec.name.lower()} data of a record batch is damaged: {told}") from None
 
 
 def _compress_lz4(data: bytes | memoryview) -> bytes:
@@ -63,10 +70,10 @@ def _compress_lz4(data: bytes | memoryview) -> bytes:
 
 
 def _compress_xerial(data: bytes | memoryview) -> bytes:
-    framed = bytearray(_XERIAL_HEADER)
+    framed = bytearray(XERIAL_HEADER)
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
-        framed += _BLOCK_LENGTH.pack(len(block)) + block
+        framed += BLOCK_LENGTH.pack(len(block)) + block
     return bytes(framed)
 
 
@@ -80,25 +87,26 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
-def _decompress_stream(codec: Codec, data: bytes | memoryview, max_bytes: int) -> bytes:
-    """gzip, lz4 and zstd do not tell their content's size: try the room at hand, then all that is allowed."""
-    if len(data) < _SCRATCH_BYTES:
-        try:
-            return _decompress_into(_scratch.pages, codec, data, max_bytes)
-        except _NoRoom:
-            pass
-    try:
-        with mmap.mmap(-1, max_bytes + 1) as pages:  # backed as far as it is written
-            return _decompress_into(pages, codec, data, max_bytes)
-    except _NoRoom as error:
-        raise _too_large(codec, max_bytes) from error
-
-
 class _NoRoom(Exception):
     """The content does not fit."""
 
 
-def _decompress_into(room: bytearray | mmap.mmap, codec: Codec, data: bytes | memoryview, max_bytes: int) -> bytes:
+def _decompress_stream(codec: Codec, data: memoryview, room_bytes: int) -> bytes:
+    """In the room at hand where the content may fit into it, else in pages that are backed as far as they are written.
+
+    Raises _NoRoom.
+    """
+    if len(data) < _SCRATCH_BYTES:
+        try:
+            return _decompress_into(_scratch.pages, codec, data, room_bytes)
+        except _NoRoom:
+            if room_bytes <= _SCRATCH_BYTES:
+                raise
+    with mmap.mmap(-1, room_bytes + 1) as pages:
+        return _decompress_into(pages, codec, data, room_bytes)
+
+
+def _decompress_into(room: bytearray | mmap.mmap, codec: Codec, data: memoryview, room_bytes: int) -> bytes:
     module = {Codec.GZIP: cramjam.gzip, Codec.LZ4: cramjam.lz4, Codec.ZSTD: cramjam.zstd}[codec]
     try:
         size_bytes = module.decompress_into(data, room)
@@ -106,51 +114,23 @@ def _decompress_into(room: bytearray | mmap.mmap, codec: Codec, data: bytes | me
         if "whole buffer" in str(error):
             raise _NoRoom from error
         raise
-    if size_bytes > max_bytes:
-        raise _too_large(codec, max_bytes)
+    if size_bytes > room_bytes:
+        raise _NoRoom
     with memoryview(room) as content:
         return bytes(content[:size_bytes])
 
 
-def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
-    if not data.startswith(_XERIAL_MAGIC):
-        return _decompress_snappy_block(data, max_bytes)
+def _decompress_snappy(data: memoryview) -> bytes:
+    """Each block's length stands in front of it, and no block gets more room."""
+    if not has_xerial_frame(data):
+        return bytes(cramjam.snappy.decompress_raw(data))
     content = bytearray()
-    for block in _xerial_blocks(data):
-        content += _decompress_snappy_block(block, max_bytes, before_bytes=len(content))
+    for block in xerial_blocks(data):
+        content += cramjam.snappy.decompress_raw(block)
     return bytes(content)
 
 
-def _decompress_snappy_block(block: bytes, max_bytes: int, before_bytes: int = 0) -> bytes:
-    # A block's length is written in front of it, so a bomb is known before a byte of it is made.
-    if before_bytes + cramjam.snappy.decompress_raw_len(block) > max_bytes:
-        raise _too_large(Codec.SNAPPY, max_bytes)
-    return bytes(cramjam.snappy.decompress_raw(block))
-
-
-def _xerial_blocks(data: bytes) -> Iterator[bytes]:
-    position = 0
-    while position < len(data):
-        if data.startswith(_XERIAL_MAGIC, position):  # at the start, and where one stream was appended to another
-            position += len(_XERIAL_HEADER)
-            continue
-        start = position + _BLOCK_LENGTH.size
-        length = _BLOCK_LENGTH.unpack_from(data, position)[0] if start <= len(data) else -1
-        if not 0 <= length <= len(data) - start:
-            raise ProtocolError("the snappy data of a record batch is damaged: a block is cut off or has no length")
-        position = start + length
-        yield data[start:position]
-    if position > len(data):
-        raise ProtocolError("the snappy data of a record batch is damaged: its frame's header is cut off")
-
-
-def _bounded(content: bytes, codec: Codec, max_bytes: int) -> bytes:
-    if len(content) > max_bytes:
-        raise _too_large(codec, max_bytes)
-    return content
-
-
-def _too_large(codec: Codec, max_bytes: int) -> ProtocolError:
-    return ProtocolError(
+def _too_large(codec: Codec, max_bytes: int) -> ContentTooLarge:
+    return ContentTooLarge(
         f"a {codec.name.lower()} record batch holds more than {max_bytes} bytes once decompressed; it is not unpacked"
     )

@@ -24,10 +24,8 @@ from sparkmirror.batch.headers import (
     Headers,
     read_headers,
 )
-from sparkmirror.errors import ProtocolError
-
-CONTENT_BYTES_MAX = 256 * 1024 * 1024
-"""The most that batches may hold decompressed, unless the caller says otherwise."""
+from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX, USUAL_BOUND, Bound
+from sparkmirror.errors import ContentTooLarge, ProtocolError
 
 # Columns of the table of places, one row a record.
 KEY_START, KEY_BYTES, VALUE_START, VALUE_BYTES, HEADERS_START, HEADERS_BYTES = range(6)
@@ -101,14 +99,16 @@ NOTHING = Columns(
 )
 
 
-def decode(buffer: memoryview, start: int, stop: int, *, max_bytes: int = CONTENT_BYTES_MAX) -> Columns:
+def decode(
+    buffer: memoryview, start: int, stop: int, *, max_bytes: int = UNPACKED_BYTES_MAX, bound: Bound | None = None
+) -> Columns:
     """The records of the whole v2 batches in `buffer[start:stop]`, in order, those of control batches left out.
 
     Where the broker stamped append time, each record has its batch's time, as a consumer sees it. Uncompressed batches
     are not copied.
 
     Raises ProtocolError when a batch is cut off, not of magic 2, fails its checksum, is damaged inside, or when more
-    than `max_bytes` would stand in memory decompressed.
+    than `max_bytes` would stand in memory decompressed, or one batch beyond its `bound`.
     """
     headers = read_headers(buffer, start, stop)
     if headers.stop != stop:
@@ -116,22 +116,24 @@ def decode(buffer: memoryview, start: int, stop: int, *, max_bytes: int = CONTEN
         raise ProtocolError(f"{name} is damaged: it claims more than the {stop - headers.stop} bytes it has")
     if not len(headers):
         return NOTHING
-    columns, rows = decode_some(buffer, headers, 0, max_bytes=max_bytes, enough_bytes=max_bytes)
-    if rows < len(headers):
-        raise ProtocolError(f"{_name(headers, 0)} and those behind it hold more than {max_bytes} bytes decompressed")
+    bound = Bound(max_bytes, max_bytes) if bound is None else bound
+    columns, rows = decode_some(buffer, headers, 0, bound=bound, enough_bytes=max_bytes)
+    if rows < len(headers) or len(columns.content) > max_bytes:
+        raise ContentTooLarge(f"{_name(headers, 0)} and those behind it hold more than {max_bytes} bytes decompressed")
     return columns
 
 
 def decode_some(
-    buffer: memoryview, headers: Headers, first: int, *, max_bytes: int = CONTENT_BYTES_MAX, enough_bytes: int
+    buffer: memoryview, headers: Headers, first: int, *, bound: Bound = USUAL_BOUND, enough_bytes: int
 ) -> tuple[Columns, int]:
     """As `decode` from row `first` of `headers` on, as far as `enough_bytes` decompressed go.
 
-    Returns the records and the first row that is left. At least one batch is taken; alone it may have `max_bytes`.
+    Returns the records and the first row that is left. At least one batch is taken, however much it holds within its
+    `bound`; beyond that it raises ContentTooLarge.
     """
     from sparkmirror.batch import kernels
 
-    content, ranges = _unpack(buffer, _candidates(buffer, headers, first, enough_bytes), max_bytes, enough_bytes)
+    content, ranges = _unpack(buffer, _candidates(buffer, headers, first, enough_bytes), bound, enough_bytes)
     stop = first + len(ranges)
     table = headers.table[first:stop].copy()
     table[headers.are_control[first:stop], RECORDS] = 0
@@ -170,28 +172,33 @@ def _check_sums(buffer: memoryview, headers: Headers) -> None:
 
 
 def _unpack(
-    buffer: memoryview, headers: Headers, max_bytes: int, enough_bytes: int
+    buffer: memoryview, headers: Headers, bound: Bound, enough_bytes: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The bytes in which the records stand uncompressed, and from where to where for each batch that is taken."""
     table = headers.table
     empty = (table[:, RECORDS] == 0) | headers.are_control
     if headers.codecs.any():
-        return _decompress(buffer, headers, empty, max_bytes, enough_bytes)
+        return _decompress(buffer, headers, empty, bound, enough_bytes)
     start = int(table[0, POSITION])
     ends = table[:, POSITION] - start + table[:, TOTAL_BYTES]
     starts = np.where(empty, ends, table[:, POSITION] - start + HEADER_BYTES)
-    if ends[-1] > min(max_bytes, _PLACE_MAX):
-        raise _damaged(headers, 0, f"it has more than {max_bytes} bytes")
+    if ends[-1] > _PLACE_MAX:
+        raise ContentTooLarge(f"{_name(headers, 0)} has more than {_PLACE_MAX} bytes")
     return np.frombuffer(buffer[start : headers.stop], np.uint8), np.stack((starts, ends), axis=1)
 
 
 def _decompress(
-    buffer: memoryview, headers: Headers, empty: NDArray[np.bool_], max_bytes: int, enough_bytes: int
+    buffer: memoryview, headers: Headers, empty: NDArray[np.bool_], bound: Bound, enough_bytes: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     parts: list[bytes] = []
     ends: list[int] = [0]
     for row, is_empty in enumerate(empty.tolist()):
-        part = b"" if is_empty else _decompress_one(buffer, headers, row, max_bytes)
+        try:
+            part = b"" if is_empty else _decompress_one(buffer, headers, row, bound)
+        except ContentTooLarge:
+            if parts:
+                break  # it is met again, as the first
+            raise
         if parts and ends[-1] + len(part) > enough_bytes:
             break
         parts.append(part)
@@ -200,10 +207,13 @@ def _decompress(
     return np.frombuffer(content, np.uint8), np.array((ends[:-1], ends[1:]), np.int64).T.copy()
 
 
-def _decompress_one(buffer: memoryview, headers: Headers, row: int, max_bytes: int) -> bytes:
+def _decompress_one(buffer: memoryview, headers: Headers, row: int, bound: Bound) -> bytes:
     at, size = int(headers.table[row, POSITION]), int(headers.table[row, TOTAL_BYTES])
     codec = parse_header(buffer, at).codec
-    return codecs.decompress(codec, buffer[at + HEADER_BYTES : at + size], max_bytes)
+    try:
+        return codecs.decompress(codec, buffer[at + HEADER_BYTES : at + size], bound.of(size))
+    except ContentTooLarge as problem:
+        raise ContentTooLarge(f"{_name(headers, row)}, of {size} bytes: {problem}") from None
 
 
 def _check_counts(headers: Headers, first: int, counts: NDArray[np.int64], content_bytes: NDArray[np.int64]) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparkmirror.batch import codecs
 from sparkmirror.batch import crc as crc32c
-from sparkmirror.batch.columns import CONTENT_BYTES_MAX, Columns
+from sparkmirror.batch.columns import Columns
 from sparkmirror.batch.header import (
     ATTRIBUTES_AT,
     HEADER,
@@ -27,6 +27,7 @@ from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.span import Span
 from sparkmirror.errors import RecordTooLarge
 
+_CONTENT_BYTES_MAX = 256 << 20
 _ROOM_LEFT = 0.95
 """How full a compressed batch is aimed to be: its size is only known once it is made."""
 
@@ -54,7 +55,7 @@ def _encode_one(columns: Columns, codec: Codec, first: int, max_batch_bytes: int
     body_bytes_max = max_batch_bytes - HEADER_BYTES
     limit_bytes = body_bytes_max if codec is Codec.NONE else int(body_bytes_max / share * _ROOM_LEFT)
     while True:
-        wanted_bytes = min(max(limit_bytes, 0), CONTENT_BYTES_MAX)
+        wanted_bytes = min(max(limit_bytes, 0), _CONTENT_BYTES_MAX)
         stop, content_bytes = kernels.measure_records(columns.timestamps, columns.places, first, wanted_bytes)
         if stop == first:  # not even one record: it may still fit, compressed
             stop, content_bytes = kernels.measure_records(

@@ -33,7 +33,8 @@ DELETE_HORIZON = 0x40
 
 _PRODUCER_AT = 43
 _LENGTH_BYTES_MIN = HEADER_BYTES - LOG_OVERHEAD_BYTES
-_UNTOUCHABLE = APPEND_TIME | DELETE_HORIZON
+_JUDGED = APPEND_TIME | DELETE_HORIZON | CODEC_MASK
+_PASSABLE = frozenset(range(5))  # neither of both bits, and one of the five codecs
 
 # Messages before v2: offset, size, crc, magic, attributes. The smallest is a v0 message with neither key nor value.
 _OLD_HEADER = struct.Struct(">qiIbb")
@@ -94,7 +95,7 @@ class BatchHeader(NamedTuple):
         """The codec. Raises ProtocolError for the three numbers that Kafka has not given out."""
         number = self.attributes & CODEC_MASK
         if number > Codec.ZSTD:
-            raise ProtocolError(f"record batch at offset {self.base_offset} names an unknown codec, number {number}")
+            raise unknown_codec(self.base_offset, number)
         return Codec(number)
 
     @property
@@ -114,6 +115,11 @@ class BatchHeader(NamedTuple):
     def has_delete_horizon(self) -> bool:
         """Whether `base_timestamp` is a time to delete tombstones at instead (KIP-534), set by log compaction."""
         return bool(self.attributes & DELETE_HORIZON)
+
+
+def unknown_codec(base_offset: int, number: int) -> ProtocolError:
+    """Nobody can read such a batch, and a broker that does not know its codec does not take it."""
+    return ProtocolError(f"record batch at offset {base_offset} names an unknown codec, number {number}")
 
 
 def parse_header(buffer: memoryview | bytes, position: int) -> BatchHeader:
@@ -198,7 +204,7 @@ def refusal(header: BatchHeader, max_message_bytes: int) -> str | None:
     """
     if (
         header.magic == MAGIC
-        and not header.attributes & _UNTOUCHABLE
+        and header.attributes & _JUDGED in _PASSABLE
         and header.records_count == header.last_offset_delta + 1
         and header.batch_length + LOG_OVERHEAD_BYTES <= max_message_bytes
     ):
@@ -215,6 +221,8 @@ def _describe_refusal(header: BatchHeader, max_message_bytes: int) -> str:
         return "has append time: the broker's clock stands in its header, not in its records"
     if header.has_delete_horizon:
         return "has a delete horizon: its base timestamp is not a record's"
+    if header.attributes & CODEC_MASK > Codec.ZSTD:
+        return f"names an unknown codec, number {header.attributes & CODEC_MASK}"
     return f"is {header.total_bytes} bytes, the target topic's max.message.bytes is {max_message_bytes}"
 
 

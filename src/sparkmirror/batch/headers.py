@@ -16,7 +16,9 @@ from sparkmirror.batch.header import (
     DELETE_HORIZON,
     MAGIC,
     BatchHeader,
+    Codec,
     parse_header,
+    unknown_codec,
 )
 from sparkmirror.errors import ProtocolError
 
@@ -50,6 +52,13 @@ class Headers:
         """The codec's number of each; up to 7, of which five exist."""
         return self.table[:, ATTRIBUTES] & CODEC_MASK
 
+    def codec_of(self, row: int) -> Codec:
+        """Raises ProtocolError for the three numbers that Kafka has not given out."""
+        number = int(self.codecs[row])
+        if number > Codec.ZSTD:
+            raise unknown_codec(int(self.table[row, BASE_OFFSET]), number)
+        return Codec(number)
+
     @property
     def are_control(self) -> NDArray[np.bool_]:
         control: NDArray[np.bool_] = self.table[:, ATTRIBUTES] & CONTROL != 0
@@ -62,6 +71,7 @@ class Headers:
         passable: NDArray[np.bool_] = (
             (table[:, MAGIC_NUMBER] == MAGIC)
             & (table[:, ATTRIBUTES] & (APPEND_TIME | DELETE_HORIZON) == 0)
+            & (self.codecs <= Codec.ZSTD)
             & (table[:, RECORDS] == spanned)
             & (table[:, TOTAL_BYTES] <= max_message_bytes)
         )

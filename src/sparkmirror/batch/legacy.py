@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkmirror.batch import codecs
-from sparkmirror.batch.columns import CONTENT_BYTES_MAX, Columns
+from sparkmirror.batch.columns import Columns
 from sparkmirror.batch.header import APPEND_TIME, CODEC_MASK, LOG_OVERHEAD_BYTES, Codec
-from sparkmirror.errors import ProtocolError
+from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX, Bound
+from sparkmirror.errors import ContentTooLarge, ProtocolError
 
 NO_TIMESTAMP = -1
 
@@ -29,6 +30,9 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_CONTENT_SIZE = 0x08
 _PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
 _WORD = 0xFFFFFFFF
+
+MESSAGE_BYTES = 100
+"""What a message takes in memory beside its key and value: null ones, of which 34 bytes pack to none, count too."""
 
 
 class Message(NamedTuple):
@@ -43,7 +47,7 @@ class Message(NamedTuple):
 
 
 def decode_messages(
-    buffer: memoryview, start: int, stop: int, *, first_offset: int = 0, max_bytes: int = CONTENT_BYTES_MAX
+    buffer: memoryview, start: int, stop: int, *, first_offset: int = 0, max_bytes: int = UNPACKED_BYTES_MAX
 ) -> Columns:
     """The messages of the whole sets in `buffer[start:stop]` from `first_offset` on, wrappers unpacked, in their order.
 
@@ -52,42 +56,83 @@ def decode_messages(
     Raises ProtocolError when a message is cut off or damaged, fails its checksum, is of another magic, or when more
     than `max_bytes` would stand in memory.
     """
-    content, offsets, timestamps = bytearray(), list[int](), list[int]()
-    places: list[tuple[int, int, int, int, int, int]] = []
-    for message in _unwrapped(buffer[start:stop], max_bytes):
-        if message.offset < first_offset:
-            continue
-        key, value = message.key, message.value
+    bound = Bound(max_bytes, max_bytes)
+    columns, end = decode_some_messages(buffer[start:stop], bound, max_bytes, first_offset=first_offset)
+    if end < stop - start:
+        first = int(columns.offsets[0]) if len(columns) else first_offset
+        raise ContentTooLarge(f"the messages from offset {first} on hold more than {max_bytes} bytes")
+    return columns
+
+
+def decode_some_messages(
+    data: memoryview, bound: Bound, enough_bytes: int, *, first_offset: int = 0
+) -> tuple[Columns, int]:
+    """As `decode_messages`, as far as `enough_bytes` go, and where the first message that is left begins.
+
+    At least one message or wrapper is taken, however much it holds within its `bound`.
+    """
+    found = _Messages()
+    end = 0
+    for outer, after in _read_set(data):
+        bytes_max = bound.of(after - end)
+        full_bytes = found.taken_bytes + bytes_max
+        for message in _unwrapped(outer, bytes_max):
+            if message.offset < first_offset:
+                continue
+            found.add(message)
+            if found.taken_bytes > full_bytes:
+                raise ContentTooLarge(f"the messages up to offset {message.offset} hold more than {bytes_max} bytes")
+        end = after
+        if found.taken_bytes >= enough_bytes:
+            break
+    return found.as_columns(), end
+
+
+class _Messages:
+    """Messages as they are found."""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+        self._offsets: list[int] = []
+        self._timestamps: list[int] = []
+        self._places: list[tuple[int, int, int, int, int, int]] = []
+
+    @property
+    def taken_bytes(self) -> int:
+        return len(self._content) + MESSAGE_BYTES * len(self._places)
+
+    def add(self, message: Message) -> None:
+        content, key, value = self._content, message.key, message.value
         key_at = len(content)
         content += key or b""
         value_at = len(content)
         content += value or b""
-        if len(content) > max_bytes:
-            raise ProtocolError(f"the messages up to offset {message.offset} hold more than {max_bytes} bytes")
-        offsets.append(message.offset)
-        timestamps.append(message.timestamp)
-        places.append((key_at, _length(key), value_at, _length(value), len(content), 0))
-    return Columns(
-        np.frombuffer(content, np.uint8),
-        np.array(offsets, np.int64),
-        np.array(timestamps, np.int64),
-        np.array(places, np.int32).reshape(len(places), 6),
-    )
+        self._offsets.append(message.offset)
+        self._timestamps.append(message.timestamp)
+        self._places.append((key_at, _length(key), value_at, _length(value), len(content), 0))
+
+    def as_columns(self) -> Columns:
+        return Columns(
+            np.frombuffer(self._content, np.uint8),
+            np.array(self._offsets, np.int64),
+            np.array(self._timestamps, np.int64),
+            np.array(self._places, np.int32).reshape(len(self._places), 6),
+        )
 
 
 def _length(data: memoryview | None) -> int:
     return -1 if data is None else len(data)
 
 
-def _unwrapped(data: memoryview, max_bytes: int) -> Iterator[Message]:
-    for message in _read_set(data):
-        if message.attributes & CODEC_MASK:
-            yield from _unwrap(message, max_bytes)
-        else:
-            yield message
+def _unwrapped(message: Message, max_bytes: int) -> Iterator[Message]:
+    if message.attributes & CODEC_MASK:
+        yield from _unwrap(message, max_bytes)
+    else:
+        yield message
 
 
-def _read_set(data: memoryview) -> Iterator[Message]:
+def _read_set(data: memoryview) -> Iterator[tuple[Message, int]]:
+    """Each message, and where it ends."""
     at = 0
     while at < len(data):
         if len(data) - at < _START.size:
@@ -100,8 +145,20 @@ def _read_set(data: memoryview) -> Iterator[Message]:
             raise _damaged(offset, "its checksum is wrong")
         if magic not in (0, 1):
             raise _damaged(offset, f"its magic is {magic}, among messages of magic 0 and 1")
-        yield _read_message(data[at + _START.size : end], offset, magic, attributes)
+        yield _read_message(data[at + _START.size : end], offset, magic, attributes), end
         at = end
+
+
+def _last_offset(data: memoryview) -> int | None:
+    """Of a set, by its lengths alone; None for an empty one, and for one that is cut off, as `_read_set` will find."""
+    at = 0
+    last: int | None = None
+    while len(data) - at >= _START.size:
+        last, size = _START.unpack_from(data, at)[:2]
+        if size < _START.size - LOG_OVERHEAD_BYTES:
+            return last
+        at += LOG_OVERHEAD_BYTES + size
+    return last
 
 
 def _read_message(body: memoryview, offset: int, magic: int, attributes: int) -> Message:
@@ -140,12 +197,13 @@ def _unwrap(wrapper: Message, max_bytes: int) -> Iterator[Message]:
     packed = wrapper.value
     if number == Codec.LZ4 and wrapper.magic == 0:
         packed = _mend_lz4_checksum(packed)
-    inner = list(_read_set(memoryview(codecs.decompress(Codec(number), packed, max_bytes))))
-    if not inner:
+    inner = memoryview(codecs.decompress(Codec(number), packed, max_bytes))
+    last_offset = _last_offset(inner)
+    if last_offset is None:
         raise _damaged(wrapper.offset, "it is compressed and holds no message")
-    base_offset = _base_offset(wrapper, inner[-1].offset)
+    base_offset = _base_offset(wrapper, last_offset)
     stamped = wrapper.magic == 1 and wrapper.attributes & APPEND_TIME
-    for message in inner:
+    for message, _ in _read_set(inner):
         if message.magic != wrapper.magic or message.attributes & CODEC_MASK:
             raise _damaged(wrapper.offset, "a message in it is of another magic, or compressed again")
         timestamp = wrapper.timestamp if stamped else message.timestamp

@@ -22,15 +22,13 @@ from sparkmirror.batch.header import (
     Codec,
     parse_header,
 )
+from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX
 from sparkmirror.errors import ProtocolError
 
 Pair: TypeAlias = tuple[bytes | None, bytes | None]
 RecordHeader: TypeAlias = tuple[bytes, bytes | None]
 
 NO_TIMESTAMP = -1
-CONTENT_BYTES_MAX = 256 * 1024 * 1024
-"""The most that a batch may hold decompressed, unless the caller says otherwise."""
-
 _RECORD_BYTES_MIN = 7  # a length, attributes, two deltas, two absent lengths and the count of headers
 _INT64_SPAN = 1 << 64
 
@@ -49,7 +47,7 @@ class Record:
     headers: tuple[RecordHeader, ...] = ()
 
 
-def decode_records(batch: bytes | memoryview, max_bytes: int = CONTENT_BYTES_MAX) -> list[Record]:
+def decode_records(batch: bytes | memoryview, max_bytes: int = UNPACKED_BYTES_MAX) -> list[Record]:
     """The records of one whole v2 batch, control records too, in their order.
 
     Where the broker stamped append time, each record has the batch's time, as a consumer sees it.

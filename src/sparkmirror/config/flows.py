@@ -76,6 +76,7 @@ class FlowConfig:
     balance_interval_seconds: int
     lease_ring_bytes: int
     connections_per_broker: int
+    unpacked_bytes_max: int
     rate_limits: tuple[RateLimit, ...]
     on_data_loss: LossPolicy
     canary_interval_seconds: int
@@ -299,6 +300,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         balance_interval_seconds=flow.read(keys.BALANCE_INTERVAL),
         lease_ring_bytes=read_ring_bytes(flow, Reader(layers.producer, problems)),
         connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),
+        unpacked_bytes_max=flow.read(keys.UNPACKED_BYTES_MAX),
         rate_limits=_read_rates(flow),
         on_data_loss=LossPolicy(flow.read(keys.ON_DATA_LOSS), flow.read(keys.ON_DATA_LOSS_TOPICS)),
         canary_interval_seconds=flow.read(keys.CANARY_INTERVAL),

@@ -8,6 +8,7 @@ and, for what has no effect, `config/unused.py`.
 
 from typing import Any
 
+from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX as UNPACKED_BYTES
 from sparkmirror.config import client_keys, offset_keys, status_keys, sync_keys, types
 from sparkmirror.config.key import Key, Scope
 from sparkmirror.policy.loss import CONTINUE, LOSS_ACTIONS
@@ -283,6 +284,16 @@ LEASE_RING_BYTES = Key(
     types.whole(1 << 20, unit="bytes", also=0),
     32 << 20,
     "Shared memory between a task's reading and writing end: bounds what is in flight. 0 passes all payload by Spark.",
+    "no such key",
+)
+UNPACKED_BYTES_MAX = Key(
+    "unpacked.bytes.max",
+    Scope.FLOW,
+    types.whole(1 << 20, 1 << 30, unit="bytes"),
+    UNPACKED_BYTES,
+    "How much a task's process holds of decompressed batches at a time, where batches cannot pass as they are; others "
+    "wait for their turn. A batch that would take more by itself, or more than an eighth of it and 100 times its own "
+    "size, is not decompressed: its partition is FAILED (docs/security.md).",
     "no such key",
 )
 CONNECTIONS_PER_BROKER = Key(

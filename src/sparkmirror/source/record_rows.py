@@ -14,7 +14,8 @@ import pyarrow as pa
 from sparkmirror.batch.columns import Columns, decode_some
 from sparkmirror.batch.headers import NEXT_OFFSET, RECORDS, TOTAL_BYTES, Headers, read_headers
 from sparkmirror.batch.record_headers import decode_headers
-from sparkmirror.errors import ProtocolError
+from sparkmirror.batch.unpacking import CONTENT_HINT, USUAL_BOUND, Bound
+from sparkmirror.errors import ContentTooLarge, ProtocolError
 from sparkmirror.relay.record_schema import PADDING, RECORD, RECORD_SCHEMA, REFUSED, widen
 from sparkmirror.relay.schema import FLUSH, ROW_SCHEMA, RUN, TRAIL, Row, to_arrow
 
@@ -24,29 +25,29 @@ _PADDING_SECONDS = 0.1
 _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
 
 
-def decode_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of `relay.schema`, payload inline, as rows of `relay.record_schema`."""
+def decode_rows(batches: Iterator[pa.RecordBatch], bound: Bound = USUAL_BOUND) -> Iterator[pa.RecordBatch]:
+    """Rows of `relay.schema`, payload inline, as rows of `relay.record_schema`. `bound` is for each batch."""
     pushed_at = 0.0
     for batch in batches:
         for at, kind in enumerate(batch.column(0).to_pylist()):
             if kind not in (FLUSH, TRAIL):
-                yield from _decode_row(batch, at)
+                yield from _decode_row(batch, at, bound)
             elif kind == TRAIL or time.monotonic() - pushed_at >= _PADDING_SECONDS:
                 pushed_at = time.monotonic()
                 yield PADDING
 
 
-def _decode_row(batch: pa.RecordBatch, at: int) -> Iterator[pa.RecordBatch]:
+def _decode_row(batch: pa.RecordBatch, at: int, bound: Bound) -> Iterator[pa.RecordBatch]:
     payload = batch.column(_PAYLOAD)[at]
     if batch.column(0)[at].as_py() != RUN or not payload.is_valid or not payload.as_buffer().size:
         yield widen(batch.slice(at, 1))
         return
     names = (name for name in batch.schema.names if name != "payload")
     run = Row(**{name: batch.column(name)[at].as_py() for name in names})
-    yield from decode_run(run, memoryview(payload.as_buffer()))
+    yield from decode_run(run, memoryview(payload.as_buffer()), bound)
 
 
-def decode_run(run: Row, payload: memoryview) -> Iterator[pa.RecordBatch]:
+def decode_run(run: Row, payload: memoryview, bound: Bound = USUAL_BOUND) -> Iterator[pa.RecordBatch]:
     """The records of a run from its `first_offset` on, in chunks, each closed by a run row for its range.
 
     Where the bytes cannot be read, the rest of the range comes as one refused row, with the reason as payload.
@@ -56,13 +57,14 @@ def decode_run(run: Row, payload: memoryview) -> Iterator[pa.RecordBatch]:
         headers = read_headers(payload, 0, len(payload))
         row = 0
         while row < len(headers):
-            columns, stop = decode_some(payload, headers, row, enough_bytes=_CHUNK_BYTES)
+            columns, stop = decode_some(payload, headers, row, bound=bound, enough_bytes=_CHUNK_BYTES)
             is_last = stop == len(headers)
             closing = _closing(run, headers, row, stop, first, left if is_last else None)
-            yield from _chunk(columns, closing, int(headers.codecs[stop - 1]))
+            yield from _chunk(columns, closing, int(headers.codec_of(stop - 1)))
             row, first, left = stop, closing.next_offset, left - closing.bytes
     except ProtocolError as problem:
-        rest = run._replace(kind=REFUSED, first_offset=first, bytes=left, payload=str(problem).encode(), lease=None)
+        reason = f"{problem}; {CONTENT_HINT}" if isinstance(problem, ContentTooLarge) else str(problem)
+        rest = run._replace(kind=REFUSED, first_offset=first, bytes=left, payload=reason.encode(), lease=None)
         yield widen(to_arrow([rest]))
 
 

@@ -14,6 +14,7 @@ class KafkaRecordsReader(KafkaRunsReader):
     """Plans as `KafkaRunsReader` does; rows are records."""
 
     def read(self, partition: "InputPartition") -> Iterator["pa.RecordBatch"]:
+        from sparkmirror.batch.unpacking import bound_for
         from sparkmirror.source.record_rows import decode_rows
 
-        return decode_rows(super().read(partition))
+        return decode_rows(super().read(partition), bound_for(self._options.flow().unpacked_bytes_max))

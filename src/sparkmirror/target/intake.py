@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from uuid import UUID
 
+from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.ledger.lineage import Lineage, epochs_from_json
 from sparkmirror.model import TopicPartition
@@ -42,6 +43,7 @@ class Intake:
         packing: Packing,
         on_data_loss: LossPolicy = CONTINUE_ALWAYS,
     ) -> None:
+        self._budget = UnpackingBudget(packing.unpacked_bytes_max)
         self._on_data_loss = on_data_loss
         self._peer = peer
         self._progress = progress
@@ -64,7 +66,8 @@ class Intake:
             outbox = self.outboxes.get(where)
             if outbox is None:
                 moved = self._progress.moved
-                outbox = Outbox(where, None, start.offset, slot, packing=self._packing, moved=moved)
+                unpacking = Unpacking(self._budget)
+                outbox = Outbox(where, None, start.offset, slot, packing=self._packing, moved=moved, unpacking=unpacking)
                 self.outboxes[where] = outbox
             outbox.slot = slot
             if outbox.idle:

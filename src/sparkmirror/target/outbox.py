@@ -13,6 +13,7 @@ from typing import Any, Final
 from sparkmirror.batch.choice import IN_FLIGHT_MAX, Traffic
 from sparkmirror.batch.header import BatchHeader, parse_header, stamp
 from sparkmirror.batch.span import Span
+from sparkmirror.batch.unpacking import USUAL_SHARE, Unpacking
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.extent import Extent
 from sparkmirror.ledger.lineage import Lineage
@@ -39,7 +40,7 @@ class Outbox(Standing):
         "_draining", "_handed_on", "_identity", "_in_flight", "_packing", "_queue", "_recovering", "_resend",
         "_round_trip_seconds", "_sequence", "_target", "awaits_limits", "committed", "extent", "failures",
         "is_far", "is_held", "is_ledger", "limits", "linger", "lost_reason", "position", "progressed_at", "reason",
-        "rests", "retry_at", "route", "slot", "state", "turns",
+        "rests", "retry_at", "route", "slot", "state", "turns", "unpacking",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +53,7 @@ class Outbox(Standing):
         is_ledger: bool = False,
         packing: Packing = AS_THEY_ARE,
         moved: dict[TopicPartition, None] | None = None,
+        unpacking: Unpacking | None = None,
     ) -> None:
         super().__init__(source, moved)
         self._target = target
@@ -75,6 +77,7 @@ class Outbox(Standing):
         self.rests = False
         self._draining = False
         self._packing = packing
+        self.unpacking = unpacking or Unpacking()
         self.linger = Linger(packing.linger_seconds, packing.batch_bytes)
         self._round_trip_seconds = 0.0
         self.is_far = True
@@ -184,7 +187,8 @@ class Outbox(Standing):
     def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:
         """The next batch to send, stamped; None when there is none.
 
-        Raises ProtocolError for what is damaged, RecordTooLarge for what the target does not take.
+        Raises ProtocolError for what is damaged, RecordTooLarge for what the target does not take, UnpackingBusy where
+        it has to wait for others that unpack.
         """
         if self._resend:
             if self._resend[0].is_refused:
@@ -205,7 +209,7 @@ class Outbox(Standing):
 
     def _cut_off(self, producer_id: int, producer_epoch: int, transactional: bool) -> Batch | None:
         """The next batch: as it is, or the next piece of a range that is made anew; None if nothing is left of that."""
-        parcel = self._packing.prepare(self._queue, self.limits, self._traffic())
+        parcel = self._packing.prepare(self._queue, self.limits, self._traffic(), self.unpacking)
         header: BatchHeader | None
         if parcel.rewriting is None:
             header = parcel.header
@@ -214,8 +218,8 @@ class Outbox(Standing):
             spans: tuple[Span, ...] = (Span(header.base_offset, header.records_count),)
             next_offset = header.next_offset
             parcel.pass_by(header)
-        elif parcel.rewriting.has_more:
-            piece, next_offset = parcel.rewriting.take()
+        elif (making := parcel.make_anew(self.unpacking)) is not None:
+            piece, next_offset = making
             data, spans = memoryview(piece.data), piece.spans
             header = parse_header(data, 0)
         else:
@@ -230,10 +234,16 @@ class Outbox(Standing):
         self._in_flight.append(batch)
         return batch
 
+    def park(self) -> None:
+        """Give back what is unpacked of it; for one that does not move."""
+        for parcel in self._queue:
+            if parcel.rewriting is not None:
+                parcel.rewriting.park()
+
     def _refit(self, producer_id: int, producer_epoch: int, transactional: bool) -> None:
         """Replace the refused batch at the head by batches within the limits; they take its place in the sequence."""
         refused = self._resend[0]
-        fresh = self._packing.refit(refused, self.limits)
+        fresh = self._packing.refit(refused, self.limits, self.unpacking)
         for batch in fresh[:-1]:  # the last may stand before a gap
             batch.lineage = self.lineage.read(refused.parcel.leader_epoch, refused.spans[0].first_offset)
         for batch in fresh:
@@ -249,7 +259,9 @@ class Outbox(Standing):
 
     def _traffic(self) -> Traffic:
         round_trip_seconds = self._round_trip_seconds if self.is_far else 0.0
-        return Traffic(len(self._in_flight), round_trip_seconds, self.limits.merged_bytes, self._packing.batch_bytes)
+        share = max(self.unpacking.share, USUAL_SHARE)
+        sizes = self.limits.merged_bytes, self._packing.batch_bytes
+        return Traffic(len(self._in_flight), round_trip_seconds, *sizes, share)
 
     def _measure(self, seconds: float) -> None:
         """Keep the shortest acknowledgement lately: longer ones say that brokers are busy."""

@@ -7,7 +7,7 @@ made anew by `batch.deep`; small batches are merged where `batch.choice` says th
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,8 @@ from sparkmirror.batch.deep import Limits, rewrite
 from sparkmirror.batch.header import BatchHeader, Codec, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
 from sparkmirror.batch.loading import kernels_ready, kernels_soon
+from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX, Unpacking
 from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.parcel import Batch, Parcel, fuse, slice_spans
 
@@ -31,15 +33,18 @@ _LONG_SECONDS: Final = 0.05
 class Packing:
     """What a flow asks for: `codec` for all its records (None: each batch keeps its own); `clamp_timestamps` gives
     records from further in the future than the target allows the latest time that it does; `merging` may be off. Small
-    batches are merged up to `batch_bytes`, and wait so long for more (0: only for room on the connection)."""
+    batches are merged up to `batch_bytes`, and wait so long for more (0: only for room on the connection). A process
+    holds at most `unpacked_bytes_max` of unpacked batches.
+    """
 
     codec: Codec | None = None
     clamp_timestamps: bool = False
     merging: bool = True
     batch_bytes: int = MERGED_BYTES_MAX
     linger_seconds: float = 0.0
+    unpacked_bytes_max: int = UNPACKED_BYTES_MAX
 
-    def prepare(self, queue: deque[Parcel], limits: TopicLimits, traffic: Traffic) -> Parcel:
+    def prepare(self, queue: deque[Parcel], limits: TopicLimits, traffic: Traffic, unpacking: Unpacking) -> Parcel:
         """The queue's head, with its next batch or with the range that is being made anew. Raises ProtocolError."""
         parcel = queue[0]
         parcel.seek_batch()
@@ -47,10 +52,10 @@ class Packing:
         if parcel.rewriting is not None or header is None:
             return parcel
         if self._must_rewrite(header, parcel, limits):
-            self._rewrite(parcel, limits, traffic)
-        elif self.merging and self._may_merge(header, parcel, queue, traffic):
+            self._rewrite(parcel, limits, traffic, unpacking)
+        elif self.merging and not unpacking.is_poor and self._may_merge(header, parcel, queue, traffic):
             parcel = _fuse_head(queue, traffic.merged_bytes_max(header.codec))
-            self._merge(parcel, header, limits, traffic)
+            self._merge(parcel, header, limits, traffic, unpacking)
         return parcel
 
     def awaits_kernels(self, queue: deque[Parcel], traffic: Callable[[], Traffic]) -> bool:
@@ -59,13 +64,13 @@ class Packing:
             return False
         return passing_seconds(_waiting_bytes(queue) // header.total_bytes, traffic()) > _LONG_SECONDS
 
-    def refit(self, batch: Batch, limits: TopicLimits) -> list[Batch]:
-        """A batch that the target's limits refused, as batches within them. Raises RecordTooLarge."""
+    def refit(self, batch: Batch, limits: TopicLimits, unpacking: Unpacking) -> list[Batch]:
+        """A batch that the target's limits refused, as batches within them. Raises as `rewrite`."""
         if len(batch.data) <= limits.merged_bytes and not self.clamp_timestamps:
             return [batch]
         fresh: list[Batch] = []
         first = 0
-        for piece in rewrite(batch.data, 0, self._wanted(limits)):
+        for piece in rewrite(batch.data, 0, self._wanted(limits), unpacking):
             spans = slice_spans(batch.spans, first, piece.records)
             last = spans[-1]
             reached = last.first_offset + last.records
@@ -103,22 +108,38 @@ class Packing:
         waiting_bytes = _waiting_bytes(queue, traffic.max_batch_bytes)
         return may_pay(header.total_bytes, header.codec, waiting_bytes, traffic) and kernels_ready()
 
-    def _merge(self, parcel: Parcel, header: BatchHeader, limits: TopicLimits, traffic: Traffic) -> None:
-        if parcel.seek_batch() and not self._rewrite(parcel, limits, traffic, only_if_several=True):
+    def _merge(
+        self, parcel: Parcel, header: BatchHeader, limits: TopicLimits, traffic: Traffic, unpacking: Unpacking
+    ) -> None:
+        if parcel.seek_batch() and not self._rewrite(parcel, limits, traffic, unpacking, only_if_several=True):
             parcel.pass_until = parcel.at + _PASS_BATCHES * header.total_bytes
 
-    def _rewrite(self, parcel: Parcel, limits: TopicLimits, traffic: Traffic, only_if_several: bool = False) -> bool:
+    def _rewrite(
+        self,
+        parcel: Parcel,
+        limits: TopicLimits,
+        traffic: Traffic,
+        unpacking: Unpacking,
+        *,
+        only_if_several: bool = False,
+    ) -> bool:
         stop = min(parcel.at + 2 * min(traffic.max_batch_bytes, MERGED_BYTES_MAX), len(parcel.data))
         headers = read_headers(parcel.data, parcel.at, stop)
         if not len(headers):  # one batch, larger than what may be merged
             headers = read_headers(parcel.data, parcel.at, len(parcel.data))
-        count = choose(headers, 0, traffic, is_rewritten=not only_if_several) if self.merging else 1
+        is_alone = unpacking.is_poor or not self.merging
+        count = 1 if is_alone else choose(headers, 0, traffic, is_rewritten=not only_if_several)
         if only_if_several and count < 2:
             return False
         last = headers.table[count - 1]
         end = int(last[POSITION] + last[TOTAL_BYTES])
-        pieces = rewrite(parcel.data[parcel.at : end], parcel.first_offset, self._wanted(limits))
-        parcel.rewrite(end, int(last[NEXT_OFFSET]), int(last[LEADER_EPOCH]), pieces)
+        data, wanted = parcel.data[parcel.at : end], self._wanted(limits)
+        bound = unpacking.budget.merging_bound if only_if_several else unpacking.budget.bound
+
+        def make(first_offset: int) -> Iterator[Piece]:
+            return rewrite(data, first_offset, wanted, unpacking, bound)
+
+        parcel.rewrite(end, int(last[NEXT_OFFSET]), int(last[LEADER_EPOCH]), make, is_one=count == 1)
         return True
 
 

@@ -4,13 +4,15 @@ Owned by `target.outbox`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from sparkmirror.batch.header import BatchHeader, parse_header
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.span import Span
-from sparkmirror.errors import ProtocolError, RecordTooLarge
+from sparkmirror.batch.unpacking import Unpacking, UnpackingBusy
+from sparkmirror.errors import ContentTooLarge, ProtocolError, RecordTooLarge
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import NO_EPOCH
 
@@ -25,52 +27,77 @@ class Making(NamedTuple):
 class Rewriting:
     """A range of batches being made anew, piece by piece (`batch.deep.rewrite`), each made when it is about to go out.
 
-    The last piece reaches to the range's end: offsets behind its last record are empty. Making is one piece ahead, so
-    that the last is known; what is wrong with a later record is raised when all pieces before it have been taken.
+    `make` gives the pieces from a source offset on. The last piece reaches to the range's end: offsets behind its last
+    record are empty. Making is one piece ahead, so that the last is known; what is wrong with a later record is raised
+    when all pieces before it have been taken. `reached` is the source offset behind the last piece that was taken.
     """
 
-    def __init__(self, pieces: Iterable[Piece], next_offset: int) -> None:
-        self._pieces = iter(pieces)
+    def __init__(self, make: Callable[[int], Iterator[Piece]], first_offset: int, next_offset: int) -> None:
+        self._make = make
+        self.reached = first_offset
         self._next_offset = next_offset
         self._problem: ProtocolError | RecordTooLarge | None = None
-        self._ahead = self._make()
+        self._pieces: Iterator[Piece] | None = None
+        self._ahead: Piece | None = None
+        self._is_over = False
+        with suppress(UnpackingBusy):
+            self._look_ahead()
 
     @property
     def has_more(self) -> bool:
-        return self._ahead is not None or self._problem is not None
+        """Whether there may be a piece; while the process's budget is used up nobody knows."""
+        return not self._is_over
 
-    def take(self) -> Making:
-        """The next piece. Raises ProtocolError and RecordTooLarge."""
+    def park(self) -> None:
+        """Give back what is unpacked; it is unpacked again when the next piece is wanted."""
+        self._pieces = self._ahead = None
+
+    def take(self) -> Making | None:
+        """The next piece; None where no record is left. Raises ProtocolError, RecordTooLarge and UnpackingBusy."""
+        if self._ahead is None:
+            self._look_ahead()
         piece = self._ahead
         if piece is None:
-            assert self._problem is not None, "asked for a piece when there is none"
-            raise self._problem
-        self._ahead = self._make()
+            if self._problem is not None:
+                raise self._problem
+            return None
+        last = piece.spans[-1]
+        self._ahead, self.reached = None, last.first_offset + last.records
+        with suppress(UnpackingBusy):
+            self._look_ahead()
         if self.has_more:
-            last = piece.spans[-1]
-            return Making(piece, last.first_offset + last.records)
+            return Making(piece, self.reached)
         return Making(piece, self._next_offset)
 
-    def _make(self) -> Piece | None:
+    def _look_ahead(self) -> None:
+        """Raises UnpackingBusy; then the pieces have to be begun again, from where the last one reached."""
+        if self._problem is not None:
+            return
+        if self._pieces is None:
+            self._pieces = self._make(self.reached)
         try:
-            return next(self._pieces, None)
+            self._ahead = next(self._pieces, None)
+            self._is_over = self._ahead is None
         except (ProtocolError, RecordTooLarge) as problem:
             self._problem = problem
-            return None
+        except UnpackingBusy:
+            self._pieces = None
+            raise
 
 
 class Parcel:
     """A run as it came: its bytes, and what to do when all of its batches are acknowledged or dropped.
 
     `at` is where its next batch begins, `header` that batch's once it is known, `rewriting` the range before `at` that
-    is being made anew, `pass_until` where merging is considered again, `leader_epoch` that of its batches, which have
-    one in common, NO_EPOCH while it is not known. `turned` is set on a gap: the log that goes on behind it.
-    `fetched_at_ms` is when it came from the source, 0 where that is not known any more.
+    is being made anew, of several batches from `whole_from` on (-1: of one), `pass_until` where merging is considered
+    again, `leader_epoch` that of its batches, which have one in common, NO_EPOCH while it is not known. `turned` is set
+    on a gap: the log that goes on behind it. `fetched_at_ms` is when it came from the source, 0 where that is not known
+    any more.
     """
 
     __slots__ = (
         "at", "data", "fetched_at_ms", "first_offset", "handed_out", "header", "leader_epoch", "next_offset", "on_free",
-        "open_batches", "pass_until", "rewriting", "turned",
+        "open_batches", "pass_until", "rewriting", "turned", "whole_from",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +116,7 @@ class Parcel:
         self.at = 0
         self.header: BatchHeader | None = None
         self.rewriting: Rewriting | None = None
+        self.whole_from = -1
         self.pass_until = 0
         self.leader_epoch = NO_EPOCH
         self.turned: Lineage | None = None
@@ -155,12 +183,33 @@ class Parcel:
         self.header = None
         self.leader_epoch = header.partition_leader_epoch
 
-    def rewrite(self, stop: int, next_offset: int, leader_epoch: int, pieces: Iterator[Piece]) -> None:
-        """Have the batches up to byte `stop` made anew: they reach to `next_offset`."""
+    def rewrite(
+        self, stop: int, next_offset: int, leader_epoch: int, make: Callable[[int], Iterator[Piece]], *, is_one: bool
+    ) -> None:
+        """Have the batches up to byte `stop` made anew: they reach to `next_offset`. `is_one` if it is one alone."""
+        self.whole_from = -1 if is_one else self.at
         self.at = stop
         self.header = None
         self.leader_epoch = leader_epoch
-        self.rewriting = Rewriting(pieces, next_offset)
+        self.rewriting = Rewriting(make, self.first_offset, next_offset)
+
+    def make_anew(self, unpacking: Unpacking) -> Making | None:
+        """The next piece of the range; None where none is left, or where the rest of its batches had better pass.
+
+        Raises as `Rewriting.take`, ContentTooLarge only for a batch that cannot pass.
+        """
+        assert self.rewriting is not None
+        making: Making | None = None
+        try:
+            making = self.rewriting.take()
+        except ContentTooLarge:
+            unpacking.is_poor = True
+            if self.whole_from < 0:
+                raise
+        if unpacking.is_poor and self.whole_from >= 0 and self.rewriting.has_more:
+            self.at, self.first_offset = self.whole_from, self.rewriting.reached
+            self.rewriting = self.header = None
+        return making
 
     def hand_out(self) -> None:
         """No batch is left in it; frees the memory where none is under way."""
@@ -179,11 +228,14 @@ class Parcel:
         if self.rewriting is not None:
             try:
                 making = self.rewriting.take()
-            except (ProtocolError, RecordTooLarge):
+            except (ProtocolError, RecordTooLarge, UnpackingBusy):
+                return None
+            if making is None:
                 return None
             copy = Parcel(memoryview(b""), self.first_offset, making.next_offset, free_nothing)
             copy.leader_epoch = self.leader_epoch
-            copy.rewriting = Rewriting([making.piece], making.next_offset)
+            kept = [making.piece]
+            copy.rewriting = Rewriting(lambda _: iter(kept), self.first_offset, making.next_offset)
             return copy
         header = self.header
         size = header.total_bytes if header is not None else self.left_bytes

@@ -9,8 +9,9 @@ from typing import Final
 
 from sparkmirror.batch.header import Codec, iterate_headers
 from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.unpacking import CONTENT_HINT, UNPACKED_BYTES_MAX, bound_for
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.errors import ProtocolError, SparkMirrorError
+from sparkmirror.errors import ContentTooLarge, ProtocolError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster, TopicPartition
@@ -52,7 +53,10 @@ class Repartition:
             return None
         self._runs += 1
         try:
-            pieces = spread(delivery, TopicPartition(topic, self._runs + source.partition), count)
+            keyless = TopicPartition(topic, self._runs + source.partition)
+            pieces = spread(delivery, keyless, count, self._flow.unpacked_bytes_max)
+        except ContentTooLarge as problem:
+            return Bundle(bare, size, problem=f"its records cannot be put by key: {problem}; {CONTENT_HINT}")
         except ProtocolError as problem:
             return Bundle(bare, size, problem=f"its records cannot be put by key: {problem}")
         return Bundle(bare, size, pieces)
@@ -88,18 +92,22 @@ class Repartition:
         self._admins.clear()
 
 
-def spread(delivery: Delivery, keyless: TopicPartition, count: int) -> Pieces:
+def spread(
+    delivery: Delivery, keyless: TopicPartition, count: int, bytes_max: int = UNPACKED_BYTES_MAX
+) -> Pieces:
     """The records of a run as batches for the `count` partitions of a topic.
 
     Records of one key keep their order. Those without a key go together to the partition of `keyless`, whose number may
-    be any: Java's producer sticks to one partition for a batch, too. Raises ProtocolError for a damaged run.
+    be any: Java's producer sticks to one partition for a batch, too. Raises ProtocolError for a damaged run,
+    ContentTooLarge for one that becomes more than `bytes_max`, or a batch of which becomes more than its bound.
     """
     from sparkmirror.batch.columns import decode
 
     codec = Codec.NONE
     for _, header in iterate_headers(delivery.payload, 0, len(delivery.payload)):
         codec = codec if header.is_control else header.codec
-    columns = decode(delivery.payload, 0, len(delivery.payload))
+    bound = bound_for(bytes_max)
+    columns = decode(delivery.payload, 0, len(delivery.payload), max_bytes=bytes_max, bound=bound)
     below = int((columns.offsets < delivery.first_offset).sum())
     columns = columns.rows(below, len(columns))
     partitions = partitions_by_key(columns, keyless.partition, count)

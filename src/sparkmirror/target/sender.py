@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sparkmirror.batch.loading import kernels_ready
-from sparkmirror.errors import ProtocolError, RecordTooLarge
+from sparkmirror.batch.unpacking import CONTENT_HINT, UnpackingBusy
+from sparkmirror.errors import ContentTooLarge, ProtocolError, RecordTooLarge
 from sparkmirror.kafka.background import Background
 from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.kafka.settings import ClientSettings
@@ -53,6 +54,10 @@ _JOIN_SECONDS_MAX: Final = 60.0
 _MAKING_SECONDS: Final = 0.2
 _TEND_SECONDS: Final = 0.02
 """How often timers are looked at while data flows: tens of thousands of turns a second need it no oftener."""
+_BUSY_SECONDS: Final = 0.05
+_PARK_SECONDS: Final = 2.0
+_SHORT_SECONDS: Final = 0.001
+_OTHERS_PARTS: Final = 9
 _WAKE: Final = "wake"
 
 
@@ -110,6 +115,7 @@ class Sender:
         self._routing = Routing(peer, self._intake, self.tally, self._isolation.fail, self._close_range, self._land)
         self._finish_by = 0.0
         self._tend_at = 0.0
+        self._park_at = 0.0
         self.error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="sparkmirror-sender", daemon=True)
         self._guarantee = self._make_guarantee()
@@ -349,21 +355,46 @@ class Sender:
             return None
         try:
             batch = outbox.next_batch(*guarantee.identity, guarantee.transactional)
+        except UnpackingBusy:
+            self._wait_to_unpack(outbox, began)
+            return None
         except RecordTooLarge as problem:
             self._limits.ask(outbox.target.topic)
             self._isolation.fail(outbox, str(problem))
+            return None
+        except ContentTooLarge as problem:
+            self._isolation.fail(outbox, f"{problem}, and it cannot pass as it is; {CONTENT_HINT}")
             return None
         except ProtocolError as problem:
             self._isolation.fail(outbox, str(problem))
             return None
         finally:
             self._wait_longer(time.monotonic() - began)
+            if outbox.unpacking.is_poor and len(self._intake.outboxes) > 1:
+                self._hold_back(outbox, began)
         if batch is not None:
             if not is_again:
                 guarantee.sent(outbox, batch)
         elif outbox.idle:  # what was left had no record to send
             self._isolation.after_progress(outbox)
         return batch
+
+    def _wait_to_unpack(self, outbox: Outbox, now: float) -> None:
+        """Others have unpacked all that the process may hold. Those that do not move give theirs back."""
+        outbox.rests = True
+        self._isolation.rest(outbox, now + _BUSY_SECONDS)
+        if now >= self._park_at:
+            self._park_at = now + _PARK_SECONDS
+            for other in self._intake.outboxes.values():
+                if other.is_stuck(now, _PARK_SECONDS):
+                    other.park()
+
+    def _hold_back(self, outbox: Outbox, began: float) -> None:
+        """A partition whose batches become very large gets a tenth of the time: the other nine are the others'."""
+        ended = time.monotonic()
+        if ended - began > _SHORT_SECONDS and not outbox.rests:
+            outbox.rests = True
+            self._isolation.rest(outbox, ended + _OTHERS_PARTS * (ended - began))
 
     def _may_begin(self, outbox: Outbox, now: float) -> bool:
         """Out of time to drain, nothing new goes out: its answer would come too late to be stored, and it twice.

@@ -173,6 +173,7 @@ def _packing(flow: FlowConfig) -> Packing:
         flow.clamp_timestamps,
         batch_bytes=max(producer.batch_size_bytes, 1),
         linger_seconds=producer.linger_ms / 1000,
+        unpacked_bytes_max=flow.unpacked_bytes_max,
     )
 
 

@@ -24,8 +24,9 @@ from sparkmirror.batch.headers import (
     TOTAL_BYTES,
     Headers,
 )
-from sparkmirror.batch.legacy import decode_messages
+from sparkmirror.batch.legacy import decode_some_messages
 from sparkmirror.batch.likeness import Likeness, compare_records, identical_batches
+from sparkmirror.batch.unpacking import USUAL_BOUND
 from sparkmirror.verify.difference import MISSING, SURPLUS, Difference, Seen, describe, see
 from sparkmirror.verify.span import NOWHERE, Span
 
@@ -252,18 +253,18 @@ def _decode(part: Part, first: int, end: int) -> tuple[Columns, int]:
     old = rows[:, MAGIC_NUMBER] != MAGIC
     alike = int(np.argmax(old != old[0])) or len(rows)
     if old[0]:
-        columns = _decode_messages(part.buffer, rows[:alike])
-        taken = alike
+        columns, taken = _decode_messages(part.buffer, rows[:alike])
     else:
         group = Headers(rows[:alike], int(rows[alike - 1, POSITION] + rows[alike - 1, TOTAL_BYTES]))
         columns, taken = decode_some(part.buffer, group, 0, enough_bytes=_CHUNK_BYTES)
     return columns, end if taken == len(rows) else int(rows[taken - 1, NEXT_OFFSET])
 
 
-def _decode_messages(buffer: memoryview, rows: NDArray[np.int64]) -> Columns:
+def _decode_messages(buffer: memoryview, rows: NDArray[np.int64]) -> tuple[Columns, int]:
     ranges = rows[:, [POSITION, TOTAL_BYTES]].tolist()
     messages = b"".join(buffer[at : at + size] for at, size in ranges)
-    return decode_messages(memoryview(messages), 0, len(messages))
+    columns, end = decode_some_messages(memoryview(messages), USUAL_BOUND, _CHUNK_BYTES)
+    return columns, int(np.searchsorted(np.cumsum(rows[:, TOTAL_BYTES]), end)) + 1
 
 
 def _chosen(columns: Columns, wanted: NDArray[np.bool_]) -> Columns:

@@ -1,5 +1,7 @@
 """Messages of magic 0 and 1: as Java's and kafka-python's record classes write them, and damaged."""
 
+import gzip
+import struct
 import zlib
 from typing import TypeAlias
 
@@ -152,3 +154,19 @@ def test_absurd_wrappers_are_named(java_batches: dict[str, bytes]) -> None:
         decoded(bytes(early))
     with pytest.raises(ProtocolError, match="its checksum is wrong"):
         decoded(with_attributes(encode_batch([(b"k", b"v")]), 0))
+
+
+def wrapper_of_nulls(count: int) -> bytes:
+    """A gzip wrapper of magic 1 with so many messages that have neither key nor value."""
+    inner = b"".join(_null_message(at) for at in range(count))
+    packed = gzip.compress(inner)
+    body = struct.pack(">bbqi", 1, int(Codec.GZIP), TIME, -1) + struct.pack(">i", len(packed)) + packed
+    return _sealed_message(count - 1, body)
+
+
+def _null_message(offset: int) -> bytes:
+    return _sealed_message(offset, struct.pack(">bbqii", 1, 0, TIME, -1, -1))
+
+
+def _sealed_message(offset: int, body: bytes) -> bytes:
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body

@@ -11,7 +11,8 @@ from sparkmirror.batch.header import ATTRIBUTES_AT, HEADER, HEADER_BYTES, Codec,
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.batch.span import Span
-from sparkmirror.errors import ProtocolError, RecordTooLarge
+from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget, UnpackingBusy
+from sparkmirror.errors import ContentTooLarge, ProtocolError, RecordTooLarge
 from sparkmirror.model import TopicPartition
 from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.outbox import IN_FLIGHT_MAX, Outbox
@@ -371,3 +372,98 @@ def test_what_is_made_anew_for_another_codec_takes_its_neighbours_along() -> Non
     large = [batch(offset, [rng.randbytes(60_000)]) for offset in range(10)]
     accept(outbox, 10, *large)
     assert [sent.records for sent in send_all(outbox)] == [10], "it would not pay for batches that could pass"
+
+
+def bomb(first: int, codec: Codec = Codec.ZSTD) -> bytes:
+    """50 MiB of zeros in 1.7 KB, or 50 KB of gzip."""
+    return encode_batch([(b"k", bytes(50 << 20))], codec, base_offset=first, timestamp=NOW_MS)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_bombs_pass_as_they_are_however_small_they_are(codec: Codec) -> None:
+    """Far away, where time is the cost, all that waits would be merged."""
+    bombs = [bomb(at, codec) for at in range(12)]
+    outbox = new_outbox(Packing())
+    accept(outbox, 12, *bombs)
+    outbox._round_trip_seconds = 0.2
+    began = time.process_time()
+    sent = list(send_all(outbox))
+    assert [bytes(one.data[HEADER_BYTES:]) for one in sent] == [one[HEADER_BYTES:] for one in bombs]
+    assert outbox.unpacking.is_poor
+    assert time.process_time() - began < 1, "12 of them take 2 s to be unpacked and packed"
+
+
+def test_a_bomb_behind_small_batches_parts_what_is_merged_from_what_passes() -> None:
+    values = [b"value %d" % at for at in range(60)]
+    batches = [batch(at, [value], Codec.ZSTD) for at, value in enumerate(values)]
+    outbox = new_outbox(Packing())
+    accept(outbox, 121, *batches, bomb(60), *[batch(61 + at, [value], Codec.ZSTD) for at, value in enumerate(values)])
+    sent = list(send_all(outbox))
+    assert sum(one.records for one in sent) == 121
+    assert outbox.acknowledged == 121
+    assert sent[0].records == 60, "merged up to the bomb"
+    assert bytes(sent[1].data[HEADER_BYTES:]) == bomb(60)[HEADER_BYTES:]
+    assert [one.records for one in sent[1:]] == [1] * 61, "passed through from then on"
+    assert [span for one in sent for span in one.spans] == [Span(0, 60), *(Span(at, 1) for at in range(60, 121))]
+
+
+def test_a_bomb_that_cannot_pass_is_named_after_all_before_it_went_out() -> None:
+    outbox = new_outbox(Packing(codec=Codec.LZ4))
+    accept(outbox, 31, batch(0, [b"v"] * 10, Codec.ZSTD), batch(10, [b"v"] * 20, Codec.ZSTD), bomb(30))
+    sent = send_all(outbox)
+    assert next(sent).records == 30
+    with pytest.raises(
+        ContentTooLarge, match=r"record batch at offset 30, of \d+ bytes: a zstd .* 16777216 bytes once"
+    ):
+        next(sent)
+    assert outbox.acknowledged == 30
+    outbox.rewind()
+    assert outbox.unpacking.budget.held_bytes == 0
+
+
+def test_a_poor_ratio_is_found_by_what_comes_out_where_each_batch_is_small() -> None:
+    """100 bytes that become 100,000 each: no single one is refused, but what they cost is known after the first few."""
+    batches = [encode_batch([(None, bytes(100_000))], Codec.ZSTD, at, timestamp=NOW_MS) for at in range(400)]
+    assert max(map(len, batches)) < 200
+    outbox = new_outbox(Packing())
+    accept(outbox, 400, *batches)
+    sent = list(send_all(outbox))
+    assert outbox.unpacking.is_poor
+    assert outbox.acknowledged == 400
+    assert sum(one.records == 1 for one in sent) > 300
+
+
+def test_where_the_budget_is_used_up_an_outbox_waits_and_goes_on_where_it_was() -> None:
+    budget = UnpackingBudget(8 << 20)
+    busy = Unpacking(budget)
+    outbox = new_outbox(Packing(codec=Codec.GZIP), limits=TopicLimits(max_message_bytes=3000))
+    outbox.unpacking = Unpacking(budget)
+    values = [random.Random(at).randbytes(500) for at in range(300)]
+    accept(outbox, 300, *(batch(at * 100, values[at * 100 : at * 100 + 100], Codec.ZSTD) for at in range(3)))
+    with busy.holding(8 << 20), pytest.raises(UnpackingBusy):
+        outbox.next_batch(1000, 7)
+    sent = []
+    for one in send_all(outbox):
+        sent.append(one)
+        if len(sent) % 7 == 0:
+            outbox.park()
+            with busy.holding(8 << 20):
+                assert budget.held_bytes == 8 << 20, "what was unpacked is given back while it is parked"
+    assert values_of(sent) == values
+    assert outbox.acknowledged == 300
+
+
+@pytest.mark.parametrize("number", [5, 6, 7])
+@pytest.mark.parametrize("packing", [Packing(), Packing(merging=False), Packing(codec=Codec.ZSTD)], ids=str)
+@pytest.mark.parametrize("has_holes", [False, True])
+def test_a_codec_that_kafka_does_not_have_is_this_partition_s_problem(
+    number: int, packing: Packing, has_holes: bool
+) -> None:
+    strange = with_fields(batch(10, [b"v"] * 3), attributes=number, last_offset_delta=4 if has_holes else 2)
+    outbox = new_outbox(packing)
+    accept(outbox, 15, batch(0, [b"v"] * 10), strange)
+    sent = send_all(outbox)
+    assert next(sent).records == 10
+    with pytest.raises(ProtocolError, match=f"offset 10 names an unknown codec, number {number}"):
+        next(sent)
+    assert outbox.acknowledged == 10
