@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,8 +24,11 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 class Standalone:
     """A master, and workers that are added; in a `with` block, which leaves nothing behind."""
 
-    def __init__(self, directory: Path, *, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, directory: Path, *, environment: Mapping[str, str] = os.environ, java_options: Sequence[str] = ()
+    ) -> None:
         self._directory = directory
+        self._java_options = java_options
         self._environment = environment
         self._ports = PortReservation(_WORKERS_MAX + 1)
         self._master: _Daemon | None = None
@@ -34,7 +37,7 @@ class Standalone:
     def __enter__(self) -> Self:
         self._ports.__enter__()
         place = ["--host", LOOPBACK, "--port", str(self._ports.ports[0])]
-        master = self._master = _Daemon(self._directory, "master", "master.Master", place, self._environment)
+        master = self._master = self._start("master", "master.Master", place)
         wait_until(lambda: "New state: ALIVE" in master.log, "the master serves", _JOIN_SECONDS_MAX)
         return self
 
@@ -55,19 +58,26 @@ class Standalone:
         name = f"worker-{number}"
         place = ["--host", LOOPBACK, "--port", str(self._ports.ports[number + 1])]
         room = ["--work-dir", str(self._directory / name), "--cores", str(cores), "--memory", f"{768 * cores}m"]
-        self.workers.append(
-            _Daemon(self._directory, name, "worker.Worker", [*place, *room, self.url], self._environment)
-        )
+        self.workers.append(self._start(name, "worker.Worker", [*place, *room, self.url]))
         wait_until(
             lambda: master.log.count("Registering worker") > number, f"worker {number} has joined", _JOIN_SECONDS_MAX
         )
+
+    def _start(self, name: str, main_class: str, arguments: Sequence[str]) -> "_Daemon":
+        return _Daemon(self._directory, name, main_class, arguments, self._environment, self._java_options)
 
 
 class _Daemon:
     """A master or a worker. A worker ends its executors, which end their Python workers, when it is told to end."""
 
     def __init__(
-        self, directory: Path, name: str, main_class: str, arguments: list[str], environment: Mapping[str, str]
+        self,
+        directory: Path,
+        name: str,
+        main_class: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        java_options: Sequence[str],
     ) -> None:
         self._log = directory / f"{name}.log"
         home = Path(pyspark.__file__).parent
@@ -76,7 +86,7 @@ class _Daemon:
         main = ["-cp", f"{home}/jars/*", f"org.apache.spark.deploy.{main_class}"]
         with self._log.open("wb") as log:
             self._child = subprocess.Popen(
-                ["java", "-Xmx256m", *_QUICK_START, *java, *main, *arguments],
+                ["java", "-Xmx256m", *_QUICK_START, *java, *java_options, *main, *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory,
                 env={**environment, **place}, start_new_session=True,
             )  # fmt: skip

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.faults.numbered import create_topic
 from tests.faults.pretended_kubernetes import PretendedKubernetes
 from tests.faults.standalone import LOCAL, Standalone
 from tests.faults.story import Story
 from tests.faults.tree import Run
+
+from sparkmirror.errors import EnvironmentProblem
 
 PARTITIONS = 6
 SECONDS_MAX = 240.0
@@ -49,6 +52,31 @@ def test_a_bounded_run_mirrors_on_the_executors_of_a_cluster_that_has_fewer_slot
     arrival = story.arrival()
     arrival.assert_complete(writer.produced)
     assert arrival.repeats() == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_file_with_passwords_goes_to_executors_encrypted_by_a_secret_in_no_command_line(
+    story: Story, tmp_path: Path
+) -> None:
+    secret = {"_SPARK_AUTH_SECRET": "swordfish"}
+    options = ["-Dspark.authenticate=true", "-Dspark.network.crypto.enabled=true"]
+    writer = story.writer()
+    writer.write(1000)
+    lines = ["ssl.key.password = hunter2"]
+    with Standalone(tmp_path, environment={**os.environ, **secret}, java_options=options) as spark:
+        spark.add_worker()
+        with story.run("--once", "--master", spark.url, lines=lines, environment=DRIVER) as run:
+            refused = run.finish(150)
+        assert refused.status == EnvironmentProblem.exit_status and "_SPARK_AUTH_SECRET" in refused.errors
+        with story.run("--once", "--master", spark.url, lines=lines, environment=DRIVER | secret) as run:
+            run.wait_until(lambda: slots_of(run) or spark.workers[0].executors(), "an executor comes", SECONDS_MAX)
+            commands = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
+            ended = run.finish(SECONDS_MAX)
+        assert ended.status == 0, ended.errors
+        assert "unencrypted" not in ended.errors
+    assert not [command for command in commands if "swordfish" in command or "hunter2" in command]
+    story.arrival().assert_complete(writer.produced)
 
 
 @pytest.mark.long

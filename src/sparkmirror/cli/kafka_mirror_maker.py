@@ -11,7 +11,7 @@ from sparkmirror.cli.consumer_and_producer import add_files, add_topic_lists
 from sparkmirror.cli.file import add_debug
 from sparkmirror.cli.output import add_format, add_log_format
 from sparkmirror.cli.plan import show_plan
-from sparkmirror.cli.run import plan_for, say_before
+from sparkmirror.cli.run import plan_for, refuse_without_key, say_before
 from sparkmirror.config.mm1_names import REFUSED_OPTIONS
 from sparkmirror.errors import ConfigError
 
@@ -98,6 +98,7 @@ def execute(args: argparse.Namespace) -> int:
     from sparkmirror.engine.start import run_mirror
 
     cluster = plan_for(config, args.master, ()) if args.master else None
+    refuse_without_key(cluster)
     return run_mirror(config, RunOptions(args.once, cluster, args.debug, args.log_format))
 
 

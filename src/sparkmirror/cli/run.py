@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli import plan
@@ -54,6 +55,7 @@ def mirror(config: "MirrorConfig", args: argparse.Namespace, cluster: "SparkClus
     """Says what there is to be warned of, and runs until stopped. Raises what the engine raises."""
     from sparkmirror.config.options import RunOptions
 
+    refuse_without_key(cluster)
     say_before(config, args, [*config.warnings, *warnings_of(config, cluster)])
 
     from sparkmirror.engine.start import run_mirror
@@ -76,6 +78,7 @@ def warnings_of(config: "MirrorConfig", cluster: "SparkCluster | None") -> list[
 
 def plan_for(config: "MirrorConfig", master: str | None, pairs: Sequence[str]) -> "SparkCluster":
     """What Spark is told for the file's flows. Raises ConfigError, and EnvironmentProblem without YARN's own files."""
+    from sparkmirror.config.secrets import is_secret
     from sparkmirror.engine.cluster import Demand, local_master, plan_cluster, read_settings
     from sparkmirror.engine.spark import FIXED_SETTINGS
 
@@ -84,7 +87,33 @@ def plan_for(config: "MirrorConfig", master: str | None, pairs: Sequence[str]) -
         raise EnvironmentProblem("YARN's configuration is not known here.", hint)
     tasks = sum(flow.tasks_max for flow in config.flows)
     demand = Demand(tasks, max((flow.lease_ring_bytes for flow in config.flows), default=0))
-    return plan_cluster(master or local_master(tasks), read_settings(pairs), FIXED_SETTINGS, demand)
+    carries_secrets = any(map(is_secret, config.lines.entries))
+    own = read_settings(pairs)
+    return plan_cluster(master or local_master(tasks), own, FIXED_SETTINGS, demand, carries_secrets=carries_secrets)
+
+
+def refuse_without_key(cluster: "SparkCluster | None") -> None:
+    """Raises EnvironmentProblem where Spark would not start: the driver has to know the secret of its cluster."""
+    from sparkmirror.engine.cluster import needs_key
+
+    if cluster is not None and needs_key(cluster) and not _has_key():
+        raise EnvironmentProblem(
+            f"The driver would encrypt what it tells executors of {cluster.master}, but has no secret for that.",
+            "Start master and workers with -Dspark.authenticate=true, -Dspark.network.crypto.enabled=true and a secret "
+            "in the environment variable _SPARK_AUTH_SECRET, and set that here, too (docs/cluster.md). `--conf "
+            "spark.authenticate=false --conf spark.network.crypto.enabled=false` sends passwords in the open.",
+        )
+
+
+def _has_key() -> bool:
+    """Whether Spark's driver will find the secret of its cluster: in the environment, or among its defaults."""
+    if "_SPARK_AUTH_SECRET" in os.environ or "SPARK_CONF_DIR" not in os.environ:
+        return "_SPARK_AUTH_SECRET" in os.environ
+    try:
+        defaults = (Path(os.environ["SPARK_CONF_DIR"]) / "spark-defaults.conf").read_text()
+    except OSError:
+        return False
+    return "spark.authenticate.secret" in defaults
 
 
 def say_before(

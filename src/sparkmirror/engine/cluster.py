@@ -4,6 +4,7 @@ The driver always stays where the command runs (client mode): its planner, its j
 Executors run nothing but the two Python ends of each task, so their JVM is small and most of their memory is Python's.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,13 @@ _TASK_MIB = 192
 _CORES = 2
 _FORGOTTEN = "1h"
 """Else executors that were lost over months would add up until YARN or Kubernetes ends the application."""
+_SECRET = re.compile(r"(?i)secret|password|passphrase|token|access[.]?key|credential|jaas")
+_NO_SECRET = re.compile(r"(?i)(file|enabled|provider|bitlength|\.secrets\.[^.]+|\.secretKeyRef\.[^.]+)$")
+"""Keys of that sound that name a file, a switch, a size, or a secret of Kubernetes."""
+_SECRET_HINT = (
+    "Write it into `spark-defaults.conf` in the directory that SPARK_CONF_DIR names, a file that only you may read; "
+    "spark.authenticate.secret may also stand in the environment, as _SPARK_AUTH_SECRET."
+)
 _OPEN_SETTINGS = (
     "spark.app.name", "spark.ui.enabled", "spark.driver.memory", "spark.sql.streaming.stopTimeout",
     "spark.python.unix.domain.socket.enabled", "spark.cleaner.periodicGC.interval",
@@ -46,10 +54,18 @@ class Demand:
     ring_bytes: int
 
 
-def plan_cluster(master: str, own: Mapping[str, str], fixed: Mapping[str, str], demand: Demand | None) -> SparkCluster:
+def plan_cluster(
+    master: str,
+    own: Mapping[str, str],
+    fixed: Mapping[str, str],
+    demand: Demand | None,
+    *,
+    carries_secrets: bool = False,
+) -> SparkCluster:
     """The settings for `master`: a person's `own` first, then what the `demand` asks for; None for work without one.
 
-    `fixed` are those that a mirror rests on. Raises ConfigError.
+    `fixed` are those that a mirror rests on. Where the driver `carries_secrets` to executors, what they say to each
+    other is encrypted. Raises ConfigError.
     """
     kind = master_kind(master)
     _refuse(master, own, fixed)
@@ -59,7 +75,7 @@ def plan_cluster(master: str, own: Mapping[str, str], fixed: Mapping[str, str], 
         "spark.executor.memory": "512m",
         "spark.task.maxFailures": str(_TASK_ATTEMPTS),
         **(_sized(kind, own, demand) if demand is not None else {}),
-        **(_encrypted() if kind in ("yarn", "k8s") else {}),
+        **(_encrypted() if carries_secrets or kind in ("yarn", "k8s") else {}),
     }
     if kind == "k8s" and "spark.kubernetes.container.image" not in own:
         raise ConfigError(
@@ -95,13 +111,24 @@ def needs_encryption(cluster: SparkCluster) -> bool:
     return not cluster.is_here and not is_hidden
 
 
+def needs_key(cluster: SparkCluster) -> bool:
+    """Whether the driver must be given the secret that the cluster's daemons have."""
+    return (
+        master_kind(cluster.master) == "standalone"
+        and cluster.settings.get("spark.authenticate", "").lower() == "true"
+        and cluster.settings.get("spark.ssl.rpc.enabled", "").lower() != "true"
+    )
+
+
 def read_settings(pairs: Sequence[str]) -> dict[str, str]:
-    """`KEY=VALUE` as people write them after `--conf`. Raises ConfigError."""
+    """`KEY=VALUE` as people write them after `--conf`. Raises ConfigError, for secrets too: everybody may read them."""
     settings = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip().startswith("spark."):
             raise ConfigError(f"`--conf {key}`: a Spark setting is written spark.KEY=VALUE.")
+        if _SECRET.search(key) and not _NO_SECRET.search(key.strip()):
+            raise ConfigError(f"`--conf {key.strip()}`: a secret in a command line is seen by all users.", _SECRET_HINT)
         settings[key.strip()] = value.strip()
     return settings
 
@@ -146,7 +173,7 @@ def _kept(own: Mapping[str, str], executors: int) -> dict[str, str]:
 
 
 def _encrypted() -> dict[str, str]:
-    """YARN and Kubernetes hand the key to executors by themselves."""
+    """YARN and Kubernetes hand the key to executors by themselves; a standalone cluster's daemons must have it."""
     return {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
 
 

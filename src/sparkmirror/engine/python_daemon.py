@@ -10,6 +10,8 @@ import os
 import sys
 from pathlib import Path
 
+from sparkmirror.engine.privacy import PRIVATE_UMASK
+
 # Loaded only in the daemon that forks the tasks; the other kinds fork one process each.
 _TASK_MODULES = (
     "pyarrow",
@@ -41,6 +43,7 @@ def preload(worker_module: str) -> None:
 
 
 if __name__ == "__main__":
+    os.umask(PRIVATE_UMASK)  # an executor's JVM was started by others
     preload(sys.argv[1])
     from pyspark.daemon import manager
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from sparkmirror.engine.cluster import SparkCluster, local_master
 from sparkmirror.engine.java import find_java
 from sparkmirror.engine.packages import import_places
+from sparkmirror.engine.privacy import private_files, socket_directory
 from sparkmirror.engine.speech import JvmEar
 from sparkmirror.engine.warm_start import archive_options, spark_home
 from sparkmirror.errors import EnvironmentProblem
@@ -101,11 +102,13 @@ def launch_context(
     conf.set("spark.executor.extraJavaOptions", _JVM_OPTIONS)
     if is_here:
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+        conf.set("spark.python.unix.domain.socket.dir", str(socket_directory(scratch)))
+        conf.set("spark.authenticate", "true")  # else whoever is on this machine may speak to the driver's ports
     if cluster is not None:
         conf.setAll(list(cluster.settings.items()))
     ear = JvmEar(debug=debug)
     try:
-        with ear.at_launch():
+        with ear.at_launch(), private_files():
             return SparkContext.getOrCreate(conf)
     except PySparkRuntimeError as problem:
         said = next((line for line in ear.last_lines if "rror" in line), str(problem))

@@ -65,9 +65,8 @@ class Intake:
             start = assigned.stands_at
             outbox = self.outboxes.get(where)
             if outbox is None:
-                moved = self._progress.moved
-                unpacking = Unpacking(self._budget)
-                outbox = Outbox(where, None, start.offset, slot, packing=self._packing, moved=moved, unpacking=unpacking)
+                own, moved = Unpacking(self._budget), self._progress.moved
+                outbox = Outbox(where, None, start.offset, slot, packing=self._packing, moved=moved, unpacking=own)
                 self.outboxes[where] = outbox
             outbox.slot = slot
             if outbox.idle:

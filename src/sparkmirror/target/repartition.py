@@ -92,9 +92,7 @@ class Repartition:
         self._admins.clear()
 
 
-def spread(
-    delivery: Delivery, keyless: TopicPartition, count: int, bytes_max: int = UNPACKED_BYTES_MAX
-) -> Pieces:
+def spread(delivery: Delivery, keyless: TopicPartition, count: int, bytes_max: int = UNPACKED_BYTES_MAX) -> Pieces:
     """The records of a run as batches for the `count` partitions of a topic.
 
     Records of one key keep their order. Those without a key go together to the partition of `keyless`, whose number may

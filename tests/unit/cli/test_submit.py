@@ -58,14 +58,26 @@ def test_what_was_not_run_on_a_real_cluster_is_said(
     assert dry_run(capsys, file, "--master", "spark://h:7077")[1].startswith("sparkmirror run")
 
 
-def test_passwords_that_would_travel_in_the_open_are_warned_of_and_never_shown(
+def test_passwords_travel_encrypted_unless_a_person_says_otherwise_and_are_never_shown(
     file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, out, err = dry_run(capsys, file, "--master", "spark://h:7077", "--conf", "spark.authenticate.secret=swordfish")
-    assert "unencrypted" in err
-    assert "swordfish" not in out
-    safe = ["--conf", "spark.network.crypto.enabled=true"]
-    assert "unencrypted" not in dry_run(capsys, file, "--master", "spark://h:7077", *safe)[2]
+    cluster = [file, "--master", "spark://h:7077"]
+    _, out, err = dry_run(capsys, *cluster)
+    assert "spark.network.crypto.enabled=true" in out and "unencrypted" not in err
+    in_the_open = ["--conf", "spark.authenticate=false", "--conf", "spark.network.crypto.enabled=false"]
+    assert "unencrypted" in dry_run(capsys, *cluster, *in_the_open)[2]
+    status, out, err = dry_run(capsys, *cluster, "--conf", "spark.authenticate.secret=swordfish")
+    assert status == 2
+    assert "swordfish" not in out + err and "_SPARK_AUTH_SECRET" in err
+
+
+def test_without_the_cluster_s_secret_the_driver_does_not_start_and_says_what_to_do(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_SPARK_AUTH_SECRET", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["run", file, "--master", "spark://h:7077"]) == 3
+    assert "_SPARK_AUTH_SECRET" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

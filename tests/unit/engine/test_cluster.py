@@ -7,6 +7,7 @@ from sparkmirror.engine.cluster import (
     SparkCluster,
     master_kind,
     needs_encryption,
+    needs_key,
     plan_cluster,
     read_settings,
 )
@@ -101,3 +102,47 @@ def test_settings_are_written_as_for_spark_submit() -> None:
 
 def test_passwords_among_the_settings_are_not_shown() -> None:
     assert "hunter2" not in repr(SparkCluster(STANDALONE, {"spark.authenticate.secret": "hunter2"}))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.authenticate.secret",
+        "spark.ssl.keyStorePassword",
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.executorEnv.API_TOKEN",
+    ],
+)
+def test_secrets_in_a_command_line_are_refused_with_where_to_put_them(key: str) -> None:
+    with pytest.raises(ConfigError, match=key) as refused:
+        read_settings([f"{key}=hunter2"])
+    assert "hunter2" not in f"{refused.value} {refused.value.hint}"
+    assert "spark-defaults.conf" in refused.value.hint and "_SPARK_AUTH_SECRET" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.authenticate.secret.file",
+        "spark.authenticate.secretBitLength",
+        "spark.kubernetes.executor.secrets.stores",
+        "spark.kubernetes.executor.secretKeyRef.PASSWORD",
+        "spark.kubernetes.authenticate.driver.oauthTokenFile",
+        "spark.security.credentials.hbase.enabled",
+        "spark.hadoop.fs.s3a.aws.credentials.provider",
+        "spark.executor.cores",
+    ],
+)
+def test_what_only_sounds_like_a_secret_is_taken(key: str) -> None:
+    assert read_settings([f"{key}=x"]) == {key: "x"}
+
+
+def test_where_passwords_travel_a_standalone_cluster_is_encrypted_unless_a_person_says_otherwise() -> None:
+    told = plan_cluster(STANDALONE, {}, FIXED, DEMAND, carries_secrets=True)
+    assert not needs_encryption(told) and needs_key(told)
+    open_ones = {"spark.authenticate": "false", "spark.network.crypto.enabled": "false"}
+    opened = plan_cluster(STANDALONE, open_ones, FIXED, DEMAND, carries_secrets=True)
+    assert needs_encryption(opened) and not needs_key(opened)
+    assert not needs_key(plan_cluster(KUBERNETES, IMAGE, FIXED, DEMAND, carries_secrets=True))
+    assert not needs_key(plan_cluster("local[2]", {}, FIXED, DEMAND, carries_secrets=True))
