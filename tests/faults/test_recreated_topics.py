@@ -1,15 +1,22 @@
 """A source topic that is deleted and made anew while something else goes wrong: all of the new log is mirrored."""
 
+import json
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.faults.numbered import NumberedWriter, create_topic
 from tests.faults.story import PARTITIONS, Story
 from tests.faults.test_lost_records import delete_topic, list_gaps
-from tests.scenarios.data import FLUSH_SECONDS_MAX
+from tests.faults.tree import is_gone
+from tests.oracle import read_messages
+from tests.scenarios.data import FLUSH_SECONDS_MAX, ORDER_SECONDS_MAX
 from tests.scenarios.status import status_of
+
+from sparkmirror.ledger.topics import ledger_topics
 
 RECORDS, ANEW = 300, 500
 """The new log reaches beyond where the old one ended."""
@@ -50,6 +57,47 @@ def test_a_new_log_that_was_held_or_cut_off_by_a_crash_is_mirrored_from_its_begi
         assert {(told["cause"], told["expected"], told["resumed"]) for told in _gaps(one)} == {
             ("recreated", RECORDS, 0)
         }
+
+
+@pytest.mark.long
+def test_a_task_that_begins_again_behind_the_gap_goes_on_in_the_new_log(story: Story) -> None:
+    """Its plan is of the old one: the topic has been made anew since."""
+    _write(story, RECORDS)
+    with story.run(lines=UNSEEN) as run:
+        run.wait_until(lambda: story.arrived() == [RECORDS] * PARTITIONS, "the old log is mirrored", 120)
+        _make_anew(story, ANEW)
+        run.wait_until(lambda: story.positions() == [ANEW] * PARTITIONS, "the ledger has the new log's end", 120)
+        (_, writer) = next(run.rings())
+        psutil.Process(writer).kill()
+        run.wait_until(lambda: is_gone(writer), "the writer is gone")
+        more = NumberedWriter(story.source, story.topic, PARTITIONS)
+        more.produced = [ANEW] * PARTITIONS
+        more.write(SHORT)
+        run.wait_until(lambda: min(story.positions()) == ANEW + SHORT, "the task goes on", 120)
+        run.stop(30)
+    _assert_whole(story, RECORDS, ANEW + SHORT)
+
+
+@pytest.mark.long
+def test_a_position_of_which_one_record_alone_was_stored_still_tells_its_log(story: Story) -> None:
+    """A crash between the two leaves Connect's ahead, as a topic of ours does that takes no records."""
+    _write(story, RECORDS)
+    with story.run("--once") as first:
+        assert first.finish(240).status == 0, first.errors
+    ours = ledger_topics(story.alias).positions
+    _alter(story, ours, "max.message.bytes", "1")
+    _write(story, SHORT)
+    with story.run() as second:
+        second.wait_until(lambda: _connect_offsets(story) == [RECORDS + SHORT - 1] * PARTITIONS, "Connect's is ahead")
+        second.destroy()
+    _alter(story, ours, "max.message.bytes", "1048588")
+    _make_anew(story, ANEW)
+    with story.run("--once") as last:
+        assert last.finish(240).status == 0, last.errors
+    assert {(told["cause"], told["expected"], told["resumed"]) for told in _gaps(story)} == {
+        ("recreated", RECORDS + SHORT, 0)
+    }
+    _assert_whole(story, RECORDS, SHORT, ANEW)
 
 
 @pytest.mark.long
@@ -98,6 +146,25 @@ def _make_anew(story: Story, records: int) -> None:
     delete_topic(story.source, story.topic)
     create_topic(story.source, story.topic, PARTITIONS)
     _write(story, records)
+
+
+def _alter(story: Story, topic: str, key: str, value: str) -> None:
+    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": story.target})
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(ORDER_SECONDS_MAX)
+
+
+def _connect_offsets(story: Story) -> list[int]:
+    """What Kafka Connect finds stored for each partition, the last record of a key."""
+    topic = ledger_topics(story.alias).offsets
+    found: dict[int, int] = {}
+    for _, messages in read_messages({"bootstrap.servers": story.target}, topic):
+        for message in messages:
+            _, members = json.loads(message.key() or b"")
+            found[members["partition"]] = json.loads(message.value() or b"")["offset"]
+    return [offset for _, offset in sorted(found.items())]
 
 
 def _readable(story: Story) -> list[int]:

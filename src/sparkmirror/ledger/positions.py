@@ -1,12 +1,13 @@
 """Our own position records, beside Connect's: what recognises the log a position belongs to; pure.
 
 Written by the writer (in the data's transaction under exactly-once), read by `ledger.reader`. Connect's record is the
-authority on the offset (`authoritative`), so that a MirrorMaker that ran in between is believed.
+authority (`authoritative`), so that a MirrorMaker that ran in between is believed.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import UUID
 
 from msgspec import Meta
@@ -17,6 +18,9 @@ from sparkmirror.ledger.lineage import EPOCHS_MAX
 from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
 
 _WHAT = "A position record of ours"
+_Epochs = Annotated[tuple[tuple[Number, Offset], ...], Meta(max_length=EPOCHS_MAX)]
+LOG_HEADER: Final = "sparkmirror.log"
+"""On Connect's records, where we wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def encode_value(record: PositionRecord) -> bytes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored(Tenure):
     offset: Offset
-    epochs: Annotated[tuple[tuple[Number, Offset], ...], Meta(max_length=EPOCHS_MAX)] = ()
+    epochs: _Epochs = ()
     id: UUID = NO_TOPIC_ID
     released: bool = False
     target: Extent | None = None
@@ -98,17 +102,30 @@ def decode_tenure(value: bytes) -> Tenure:
     return decode(value, Tenure, _WHAT)
 
 
-def authoritative(connect_offset: int | None, ours: PositionRecord | None) -> Position | None:
-    """Where to go on: Connect's next offset, with our epochs and topic id only if both agree on the offset.
+def encode_log(position: Position) -> bytes:
+    """The log that a position lies in, for a header of Connect's record of it.
 
-    Where they differ somebody else mirrored in between, and the log we knew may be gone. No offset of Connect's means
+    The two records of a position go to two partitions, of which a crash may leave one behind. Connect's, which counts,
+    then still tells its log; Connect and MirrorMaker look at no header, and write none.
+    """
+    return _json([str(position.topic_id), position.epochs])
+
+
+def decode_log(offset: int, headers: Iterable[tuple[str, bytes | None]]) -> Position:
+    """The position of a record of Connect's, with its log where the record tells it."""
+    found = decode_or_none(dict(headers).get(LOG_HEADER), tuple[UUID, _Epochs])
+    return Position(offset) if found is None else Position(offset, found[1], found[0])
+
+
+def authoritative(connect: Position | None, ours: PositionRecord | None) -> Position | None:
+    """Where to go on: Connect's position, with our epochs and topic id if it has none and both agree on the offset.
+
+    Where they differ somebody else mirrored in between, and the log we knew may be gone. No position of Connect's means
     that nothing is mirrored, or that an operator reset it with Connect's tools.
     """
-    if connect_offset is None:
-        return None
-    if ours is not None and ours.position.offset == connect_offset:
-        return ours.position
-    return Position(connect_offset)
+    if connect is None or ours is None or connect != Position(connect.offset):
+        return connect
+    return ours.position if ours.position.offset == connect.offset else connect
 
 
 def _json(value: object) -> bytes:

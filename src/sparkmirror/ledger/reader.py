@@ -57,7 +57,7 @@ class LedgerReader:
     def poll(self, timeout_seconds: float) -> dict[TopicPartition, Position | None]:
         """Partitions whose records changed, with their positions now; None where a position was deleted.
 
-        Connect's record and ours travel in different partitions: for a moment a position may lack epoch and id.
+        Connect's record and ours travel in different partitions: one may be ahead of the other for a moment.
         """
         return {partition: self.view.position(partition) for partition in self._fold(self._tail.poll(timeout_seconds))}
 
@@ -67,7 +67,7 @@ class LedgerReader:
         touched: dict[TopicPartition, None] = {}
         for (topic, key), record in last.items():
             take = self.view.take_connect if topic == self._topics.offsets else self.view.take_ours
-            if (partition := take(key, record.value, record.place)) is not None:
+            if (partition := take(key, record.value, record.place, record.headers)) is not None:
                 touched[partition] = None
         return list(touched)
 

@@ -1,11 +1,13 @@
 """What the ledger's records say, folded into positions; pure. Fed by `ledger.reader`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.positions import PositionRecord, Tenure, authoritative
 from sparkmirror.model import Connector, Position, TopicPartition
+
+Headers = Iterable[tuple[str, bytes | None]]
 
 
 class LedgerView:
@@ -16,7 +18,7 @@ class LedgerView:
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
-        self._offsets: dict[TopicPartition, int] = {}
+        self._offsets: dict[TopicPartition, Position] = {}
         self.records: dict[TopicPartition, PositionRecord] = {}
         self._tenures: dict[TopicPartition, Tenure] = {}
         self._unreadable_offsets: dict[TopicPartition, str] = {}
@@ -45,17 +47,21 @@ class LedgerView:
         """Who has written the records of ours that can be read so far; see `unknown_tenures`."""
         yield from self._tenures.values()
 
-    def take_connect(self, key: bytes | None, value: bytes | None, place: str = "") -> TopicPartition | None:
+    def take_connect(
+        self, key: bytes | None, value: bytes | None, place: str = "", headers: Headers = ()
+    ) -> TopicPartition | None:
         """Folds in a record of Connect's offsets topic; returns the partition it is about, if it is this flow's.
 
         `place` says where the record lies, for people.
         """
         partition = connect.decode_key(key, self._connector)
         if partition is not None:
-            self._take_offset(partition, value, place)
+            self._take_offset(partition, value, place, headers)
         return partition
 
-    def take_ours(self, key: bytes | None, value: bytes | None, place: str = "") -> TopicPartition | None:
+    def take_ours(
+        self, key: bytes | None, value: bytes | None, place: str = "", _headers: Headers = ()
+    ) -> TopicPartition | None:
         """Folds in a record of the positions topic, as `take_connect` does."""
         match positions.decode_key(key):
             case (self._connector.source_alias, partition):
@@ -63,7 +69,7 @@ class LedgerView:
                 return partition
         return None
 
-    def _take_offset(self, partition: TopicPartition, value: bytes | None, place: str) -> None:
+    def _take_offset(self, partition: TopicPartition, value: bytes | None, place: str, headers: Headers) -> None:
         self._unreadable_offsets.pop(partition, None)
         self._offsets.pop(partition, None)
         try:
@@ -76,7 +82,7 @@ class LedgerView:
             )
             return
         if offset is not None:
-            self._offsets[partition] = offset
+            self._offsets[partition] = positions.decode_log(offset, headers)
 
     def _take_record(self, partition: TopicPartition, value: bytes | None, place: str) -> None:
         for known in (self.records, self._tenures, self._unreadable_records, self.unknown_tenures):

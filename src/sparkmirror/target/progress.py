@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from sparkmirror.batch.records import NO_TIMESTAMP, encode_batch
+from sparkmirror.batch.records import NO_TIMESTAMP, Record, RecordHeader, encode_batch
 from sparkmirror.ledger import connect, gaps, map_records, positions
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.positions import PositionRecord
@@ -45,6 +45,13 @@ class _Entry(NamedTuple):
     key: bytes
     value: bytes
     forget: Callable[[], None]
+    headers: tuple[RecordHeader, ...] = ()
+
+    @property
+    def bytes_max(self) -> int:
+        """What it takes of a batch."""
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.key) + len(self.value) + headers + _RECORD_OVERHEAD_BYTES_MAX
 
 
 class Progress:
@@ -244,7 +251,8 @@ class Progress:
         options, where = self._options, outbox.source
         released = where in self._released
         forget = partial(self._forget_position, where, released)
-        lots.setdefault(home, []).append(_Entry(key, connect.encode_value(position.offset), forget))
+        log_header = (positions.LOG_HEADER.encode(), positions.encode_log(position))
+        lots.setdefault(home, []).append(_Entry(key, connect.encode_value(position.offset), forget, (log_header,)))
         record = PositionRecord(position, generation, self._task, released, self._run, outbox.extent)
         value = positions.encode_value(record)
         entry = _Entry(positions.encode_key(options.connector.source_alias, where), value, forget)
@@ -298,7 +306,8 @@ class Progress:
             self._uncommitted += entries
         for lot in _split(entries):
             first, following = outbox.position, outbox.position + len(lot)
-            batch = encode_batch([(entry.key, entry.value) for entry in lot], base_offset=first, timestamp=timestamp)
+            records = [Record(0, timestamp, entry.key, entry.value, entry.headers) for entry in lot]
+            batch = encode_batch(records, base_offset=first)
             self._open += 1
             outbox.accept(
                 Parcel(memoryview(bytearray(batch)), first, following, partial(self._settle, outbox, following, lot))
@@ -320,9 +329,9 @@ def _split(entries: list[_Entry]) -> Iterator[list[_Entry]]:
     lot: list[_Entry] = []
     size = 0
     for entry in entries:
-        size += len(entry.key) + len(entry.value) + _RECORD_OVERHEAD_BYTES_MAX
-        if lot and size > _LOT_BYTES_MAX:
+        if lot and size + entry.bytes_max > _LOT_BYTES_MAX:
             yield lot
-            lot, size = [], len(entry.key) + len(entry.value) + _RECORD_OVERHEAD_BYTES_MAX
+            lot, size = [], 0
         lot.append(entry)
+        size += entry.bytes_max
     yield lot

@@ -8,17 +8,21 @@ import pytest
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.extent import Extent
 from sparkmirror.ledger.positions import (
+    LOG_HEADER,
     PositionRecord,
     authoritative,
     decode_key,
+    decode_log,
     decode_value,
     encode_key,
+    encode_log,
     encode_value,
 )
 from sparkmirror.model import Position, TopicPartition
 
 TOPIC_ID = UUID("5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb")
 RECORD = PositionRecord(Position(1001, ((5, 0), (7, 900)), TOPIC_ID), generation=4, task=2, released=True)
+AHEAD = Position(1500, ((5, 0), (7, 900), (8, 1200)), TOPIC_ID)
 LANDED = replace(RECORD, extent=Extent("A.orders", TOPIC_ID, 2002))
 
 
@@ -55,17 +59,28 @@ def test_a_damaged_record_is_said(value: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("connect_offset", "ours", "believed"),
+    ("connect", "ours", "believed"),
     [
         (None, None, None),
         (None, RECORD, None),
-        (1001, None, Position(1001)),
-        (1001, RECORD, RECORD.position),
-        (1500, RECORD, Position(1500)),
-        (900, RECORD, Position(900)),
+        (Position(1001), None, Position(1001)),
+        (Position(1001), RECORD, RECORD.position),
+        (Position(1500), RECORD, Position(1500)),
+        (Position(900), RECORD, Position(900)),
+        (AHEAD, RECORD, AHEAD),
+        (AHEAD, None, AHEAD),
     ],
 )
 def test_connect_is_the_authority(
-    connect_offset: int | None, ours: PositionRecord | None, believed: Position | None
+    connect: Position | None, ours: PositionRecord | None, believed: Position | None
 ) -> None:
-    assert authoritative(connect_offset, ours) == believed
+    assert authoritative(connect, ours) == believed
+
+
+def test_a_record_of_connects_that_we_wrote_tells_its_log() -> None:
+    assert decode_log(1500, [(LOG_HEADER, encode_log(AHEAD))]) == AHEAD
+
+
+@pytest.mark.parametrize("header", [None, b"", b"[]", b'["no",[]]', encode_log(AHEAD)[:-1]])
+def test_a_header_that_tells_no_log_counts_as_none(header: bytes | None) -> None:
+    assert decode_log(1500, [(LOG_HEADER, header)]) == Position(1500)

@@ -9,11 +9,13 @@ import pytest
 
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.kafka.wire import FetchedPartition, FetchResponse
+from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import Ring
 from sparkmirror.source.emptiness import EMPTY_ANSWERS_MIN, EMPTY_SECONDS
 from sparkmirror.source.fetch import Frame
 from sparkmirror.source.harvest import Harvest
+from sparkmirror.source.loss import judge_divergence
 from sparkmirror.source.partitions import Partitions, Reading
 from sparkmirror.source.plan import Assigned
 
@@ -181,3 +183,43 @@ def test_records_that_came_after_the_broker_had_noted_the_end_are_taken() -> Non
     busy = fetched(2, len(BATCH))._replace(high_watermark=3)
     assert field.take(busy) == ["run 2 0-5"]
     assert reading.fault == ""
+
+
+def test_a_nearer_replica_is_not_believed_that_the_log_is_shorter(field: Field) -> None:
+    """It may be behind. The leader is looked up, and asked."""
+    for answer in (fetched(0, 0, diverging=3), fetched(0, 0, error=1)):
+        field.readings[0].offset, field.readings[0].is_nearer, field.readings[0].node = 4, True, 1
+        assert field.take(answer, asked_offset=4) == []
+        assert (field.readings[0].offset, field.readings[0].node, field.asked_for) == (4, None, [])
+
+
+def test_an_order_to_a_log_that_was_turned_since_is_answered_with_what_turned_it(field: Field) -> None:
+    reading = field.readings[0]
+    reading.offset, reading.lineage = 4, Lineage(TOPIC_ID, ((0, 0), (1, 3)))
+    field.harvest.lose(reading, judge_divergence(4, reading.lineage, 0, 2))
+    field.harvest.take_rows()
+    field.harvest.seek(reading, 4, 0)
+    (again,) = field.harvest.take_rows()
+    assert (again.kind, again.first_offset, again.next_offset, again.turns) == ("gap", 4, 2, 1)
+    assert json.loads(again.payload or b"")["from"] == 0
+    assert (reading.offset, reading.lineage) == (2, Lineage(TOPIC_ID, ((0, 0),), 1))
+    field.harvest.seek(reading, 1, 0)
+    (nothing_lost,) = field.harvest.take_rows()
+    assert (nothing_lost.first_offset, nothing_lost.next_offset) == (1, 1)
+    assert json.loads(nothing_lost.payload or b"")["cause"] == ""
+    field.harvest.seek(reading, 1, 1)
+    assert field.harvest.take_rows() == [], "the writer has turned: it only goes on elsewhere"
+
+
+def test_runs_tell_their_epoch_and_how_often_the_log_was_turned(field: Field) -> None:
+    reading = field.partitions.add(Assigned(TopicPartition("orders", 2), 0, topic_id=TOPIC_ID), 1)
+    reading.lineage = Lineage(TOPIC_ID, (), 3)
+    first, second = (bytearray(encode_batch([(None, b"v")], base_offset=at)) for at in (0, 1))
+    first[12:16], second[12:16] = (4).to_bytes(4, "big"), (6).to_bytes(4, "big")
+    data = bytes(first + second)
+    field.harvest.take_frame(1, Answered([fetched(2, len(data))]), Frame(memoryview(data), None), field.partitions)  # type: ignore[arg-type]
+    rows = field.harvest.take_rows()
+    assert [(row.first_offset, row.next_offset, row.leader_epoch, row.turns) for row in rows] == [
+        (0, 1, 4, 3), (1, 2, 6, 3)
+    ]  # fmt: skip
+    assert reading.lineage.epochs == ((4, 0), (6, 1))

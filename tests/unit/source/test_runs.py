@@ -166,3 +166,32 @@ def test_many_batches_are_summed_up_as_few_are(
         patch.setattr(runs, "MANY_BYTES_MIN", 1 << 60)
         expected = summarize(frame, 7, stop, position, end)
     assert summarize(frame, 7, stop, position, end) == expected
+
+
+def epochs_of(*batches: bytes, known: int, position: int = 0) -> list[tuple[int, int, int, int]]:
+    records = memoryview(b"".join(batches))
+    run = summarize(records, 0, len(records), position, None)
+    assert run is not None
+    found = runs.split_by_epoch(records, run, known)
+    assert [one.start for one in found[1:]] == [one.stop for one in found[:-1]], "no byte is left out"
+    return [(one.first_offset, one.next_offset, one.leader_epoch, one.records) for one in found]
+
+
+def test_a_run_over_an_election_becomes_one_for_each_epoch() -> None:
+    before, after, last = batch(0, 2, epoch=3), batch(2, 5, epoch=4), batch(5, 6, epoch=7)
+    assert epochs_of(before, after, last, known=3) == [(0, 2, 3, 2), (2, 5, 4, 3), (5, 6, 7, 1)]
+    assert epochs_of(before, after, known=-1, position=1) == [(1, 2, 3, 2), (2, 5, 4, 3)]
+
+
+def test_a_run_of_one_epoch_stays_as_it_is_also_where_that_is_a_new_one() -> None:
+    assert epochs_of(batch(0, 2, epoch=4), batch(2, 5, epoch=4), known=3) == [(0, 5, 4, 5)]
+    empty = Run(0, 0, 5, 9, 0, 0, -1, 6)
+    assert runs.split_by_epoch(memoryview(b""), empty, 3) == [empty]
+
+
+def test_what_was_left_out_at_the_end_tells_its_epoch() -> None:
+    """Else a position behind it would be taken for one in a log that has parted."""
+    lost = bytearray(transactional(2, 4, 7))
+    lost[12:16] = (9).to_bytes(4, "big")
+    (kept, left_out) = committed(batch(0, 2), bytes(lost), position=0, aborted=[(7, 2)])
+    assert (kept.leader_epoch, left_out.leader_epoch, left_out.next_offset) == (3, 9, 4)

@@ -334,3 +334,48 @@ def test_a_partition_that_may_lose_nothing_stays_where_it_stood(policy: str, don
     assert words in desk.outbox.lost_reason
     assert desk.ledger.gaps == [(WHERE, "retention", 100, 130, done, NEW_LOG)]
     assert desk.outbox.position == 100
+
+
+def test_records_of_a_log_that_this_end_has_not_turned_to_are_refused() -> None:
+    """The gap before them was dropped: they would continue the old log at its own offset."""
+    desk = Desk()
+    desk.outbox.state = State.FAILED
+    assert desk.gap(100, 0, "recreated", turns=1) is None
+    desk.outbox.state = State.REWINDING
+    assert desk.run(100, 102, turns=1) is None, "of the new log, where the old one stood"
+    assert desk.outbox.state is State.REWINDING
+    assert desk.gap(100, 0, "recreated", turns=1) is desk.outbox, "told again"
+    assert desk.run(0, 2, turns=1) is desk.outbox
+    assert desk.send_all() == [0, 1]
+
+
+def test_a_flowing_partition_sends_the_reader_back_for_the_gap_it_never_saw() -> None:
+    desk = Desk()
+    assert desk.run(100, 102, turns=1) is None
+    assert desk.peer.orders == [(5, False, 100, 0)]
+
+
+def test_a_gap_that_was_taken_is_not_taken_twice() -> None:
+    desk = Desk()
+    desk.gap(100, 50, "truncated", turns=1)
+    desk.run(50, 52, turns=1)
+    assert desk.gap(100, 50, "truncated", turns=1) is None
+    assert desk.run(50, 54, lease=2, turns=1) is desk.outbox
+    assert (desk.send_all(), desk.tally.gaps) == ([50, 51, 52, 53], 1)
+
+
+def test_a_log_that_was_cut_behind_this_end_goes_on_without_a_loss() -> None:
+    desk = Desk()
+    desk.outbox.state = State.REWINDING
+    assert desk.gap(100, 100, "", turns=2) is None, "told of a turn that this end has not taken"
+    told = gap_payload("")
+    assert desk.intake.take_gap(delivery("gap", 100, 100, told, None, turns=2)) is desk.outbox
+    assert (desk.outbox.state, desk.outbox.turns, desk.ledger.gaps, desk.tally.gaps) == (State.FLOWING, 2, [], 0)
+
+
+def test_a_refused_run_of_a_partition_without_a_slot_begins_the_task_anew() -> None:
+    """Nobody could order it back: it would wait for the epoch's end."""
+    desk = Desk()
+    desk.outbox.slot = -1
+    with pytest.raises(SparkMirrorError, match="new attempt"):
+        desk.run(105, 107)

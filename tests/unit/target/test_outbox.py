@@ -184,3 +184,25 @@ def test_bytes_that_are_no_batch_are_met_when_they_are_sent_not_when_they_come()
     assert outbox.sendable
     with pytest.raises(ProtocolError):
         outbox.next_batch(1000, 7)
+
+
+def test_a_run_without_bytes_does_not_hide_the_epoch_that_is_known() -> None:
+    outbox = new_outbox()
+    accept(outbox, 2, batch(0, 2, epoch=6))
+    outbox.succeed(send(outbox))
+    accept(outbox, 9)
+    assert outbox.place == Place(9, Lineage(epochs=((6, 0),)))
+
+
+def test_each_place_has_the_epochs_of_what_lies_before_it() -> None:
+    outbox = new_outbox()
+    accept(outbox, 4, batch(0, 2, epoch=6), batch(2, 4, epoch=7))
+    first, second = send(outbox), send(outbox)
+    assert outbox.reach == Place(4, Lineage(epochs=((6, 0), (7, 2))))
+    outbox.succeed(first)
+    assert outbox.place == Place(2, Lineage(epochs=((6, 0),)))
+    outbox.retry(second)
+    outbox.rewind()
+    accept(outbox, 4, batch(2, 4, epoch=9))
+    outbox.succeed(send(outbox))
+    assert outbox.place == Place(4, Lineage(epochs=((6, 0), (9, 2)))), "what was rewound left nothing behind"

@@ -104,6 +104,7 @@ class Rewriting(RuleBasedStateMachine):
         self.outbox: Outbox = self.intake.outboxes[WHERE]
         self.wire: deque[Batch] = deque()
         self.turns = 0
+        self.committed: dict[int, int] = {}
         self.seen: dict[int, int] = {}
         """The target's records by the source's offset, as a consumer that heeds the gaps has them."""
 
@@ -250,6 +251,26 @@ class Rewriting(RuleBasedStateMachine):
         self.outbox.retry_at = 0.0
         self.outbox.state = State.REWINDING
         self._order(paused=False)
+
+    @precondition(lambda self: self.outbox.quiet)
+    @rule()
+    def transaction_is_committed(self) -> None:
+        self.outbox.commit()
+        self.committed = dict(self.seen)
+
+    @rule()
+    def transaction_is_aborted(self) -> None:
+        """As `Isolation.roll_back`: nothing since the last commit has happened, and no answer is awaited."""
+        outbox = self.outbox
+        self.wire.clear()
+        self.seen, self.turns = dict(self.committed), outbox.committed.lineage.turns
+        lost = outbox.roll_back()
+        is_failed = outbox.state is State.FAILED
+        if lost and not is_failed:
+            outbox.state = State.REWINDING
+        if lost:
+            self._order(paused=is_failed)
+        self._settle_failed()
 
     def _settle_failed(self) -> None:
         if self.outbox.state is State.FAILED and self.outbox.quiet and not self.outbox.retry_at:
