@@ -137,8 +137,8 @@ class Intake:
         """The reader explains why the source goes on elsewhere: the position follows, and the loss is counted.
 
         A gap that leads back says that the log was rewritten from there on. It counts from wherever this end stands, or
-        the new records would pass for duplicates. One that is not taken is told again: what follows it is of a log that
-        this end does not know, and is refused.
+        the new records would pass for duplicates, and is recorded so: a reader that was ordered back stood before it.
+        One that is not taken is told again: what follows it is of a log that this end does not know, and is refused.
         """
         outbox = self.outboxes.get(delivery.partition) if delivery.partition else None
         if outbox is None or outbox.state is State.FAILED:
@@ -154,9 +154,10 @@ class Intake:
         if not told["cause"]:
             self._turn(outbox, delivery, turned)
             return outbox
-        lost = max(delivery.next_offset - delivery.first_offset, 0)
+        left_at = outbox.position
+        lost = max(delivery.next_offset - left_at, 0)
         action = self._on_data_loss.of(outbox.source.topic)
-        found = (told["cause"], delivery.first_offset, delivery.next_offset)
+        found = (told["cause"], left_at, delivery.next_offset)
         log.warning(
             "%s: the source's log was found changed (%s): mirroring %s from offset %d instead of %d; "
             "%d offsets are gone.",
@@ -164,7 +165,7 @@ class Intake:
             told["cause"],
             "goes on" if action == CONTINUE else "would go on",
             delivery.next_offset,
-            delivery.first_offset,
+            left_at,
             lost,
             extra={"event": "gap"},
         )

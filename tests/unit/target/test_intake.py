@@ -225,6 +225,15 @@ def test_after_a_gap_the_old_logs_epoch_is_forgotten() -> None:
     assert desk.outbox.place.position == Position(0, (), NEW_LOG)
 
 
+def test_a_gap_that_leads_back_begins_where_this_end_stands_not_where_its_reader_stood() -> None:
+    """A reader that lost patience with a writer that slept reads again from before, and finds the new log there."""
+    desk = Desk()
+    desk.run(100, 140)
+    assert desk.send_all() == list(range(100, 140))
+    assert desk.gap(120, 0, "recreated", turns=1) is desk.outbox
+    assert [gap[1:4] for gap in desk.ledger.gaps] == [("recreated", 140, 0)]
+
+
 def test_a_topic_made_anew_starts_where_the_old_one_stood_until_its_gap_row_comes() -> None:
     before = Position(500, ((4, 0),), UUID(int=5))
     desk = Desk(start=0, restarted_from=before)
