@@ -43,10 +43,11 @@ pairs: $(READY) ## the fault matrix with a second event while each fault lasts; 
 soak: $(READY) ## two flows against each other for an hour of broken things; ARGS="--minutes 5"
 	$(BIN)/python -m tests.faults.soak $(ARGS)
 
-manifests: $(READY) ## check deploy/kubernetes against Kubernetes' own schemas, which are fetched once (22 MB)
+manifests: $(READY) ## check deploy/, and deploy/kubernetes against Kubernetes' own schemas, which are fetched once (22 MB)
 	@test -d $(SCHEMAS) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(SCHEMAS) \
 	  kubernetes-validate==1.37.0
 	PYTHONPATH=$(SCHEMAS) $(BIN)/python $(SCHEMAS)/bin/kubernetes-validate --strict -k 1.37 deploy/kubernetes/*.yaml
+	$(BIN)/python -m pytest -q tests/unit/test_deploy.py
 
 compatibility: $(READY) ## mirror between brokers of each two releases; ARGS="3.0.0:4.3.0" for some of them
 	$(BIN)/python -m tests.compatibility $(ARGS)
@@ -68,6 +69,8 @@ lock: $(READY) ## write requirements.lock anew from pyproject.toml
 	  --strip-extras --allow-unsafe --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	  --output-file requirements.lock pyproject.toml
 	sed -i '1i # Written by `make lock` from pyproject.toml: all that the project and its tests need, for CPython 3.11 to 3.13.' requirements.lock
+	$(BIN)/python deploy/container/lock.py > deploy/container/requirements.lock.new
+	mv deploy/container/requirements.lock.new deploy/container/requirements.lock
 
 clean: ## remove what make and the tools made here; Kafka's jars stay in the user's cache
 	rm -rf $(VENV) build dist spark-warehouse src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

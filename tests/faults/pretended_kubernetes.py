@@ -19,7 +19,8 @@ _END_SECONDS_MAX = 20
 
 
 class PretendedKubernetes:
-    """A namespace; in a `with` block, which leaves no process behind. `made` are the pods as Spark asked for them."""
+    """A namespace; in a `with` block, which leaves no process behind. `made` are the pods as Spark asked for them, and
+    `asked` what a role must allow for that: verb and resource."""
 
     def __init__(self, directory: Path, path: str) -> None:
         """Pods run in `directory` and find programs along `path`."""
@@ -29,6 +30,7 @@ class PretendedKubernetes:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._objects: dict[str, dict[str, Any]] = {}
         self.made: list[dict[str, Any]] = []
+        self.asked: set[tuple[str, str]] = set()
         handler = type("Handler", (_Handler,), {"cluster": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -118,7 +120,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _target(self) -> tuple[str, str | None]:
         parts = urlsplit(self.path).path.strip("/").split("/")[4:]
-        return (parts[0] if parts else ""), (parts[1] if len(parts) > 1 else None)
+        kind, name = (parts[0] if parts else ""), (parts[1] if len(parts) > 1 else None)
+        self.cluster.asked.add((self._verb(name), kind))
+        return kind, name
+
+    def _verb(self, name: str | None) -> str:
+        """As Kubernetes names it in roles."""
+        if self.command == "GET":
+            is_watch = "watch" in parse_qs(urlsplit(self.path).query)
+            return "watch" if is_watch else "list" if name is None else "get"
+        verbs = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+        return verbs.get(self.command, "deletecollection" if name is None else "delete")
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
         data = json.dumps(body).encode()

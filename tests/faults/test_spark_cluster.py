@@ -6,9 +6,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+import yaml
 from tests.faults.numbered import create_topic
 from tests.faults.pretended_kubernetes import PretendedKubernetes
 from tests.faults.standalone import LOCAL, Standalone
@@ -17,6 +19,7 @@ from tests.faults.tree import Run
 
 from sparkmirror.errors import EnvironmentProblem
 
+DEPLOY = Path(__file__).parents[2] / "deploy"
 PARTITIONS = 6
 SECONDS_MAX = 240.0
 DRIVER = {**os.environ, **LOCAL}
@@ -119,6 +122,12 @@ def test_executors_and_workers_that_are_lost_and_added_in_mid_copy_lose_nothing(
         assert arrival.repeats() == 0
 
 
+def of_kind(kind: str) -> Any:
+    """The object of the manifest for Spark on Kubernetes."""
+    objects = yaml.safe_load_all((DEPLOY / "kubernetes" / "on-spark.yaml").read_text())
+    return next(one for one in objects if one["kind"] == kind)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_on_kubernetes_spark_makes_pods_of_the_image_that_mirror_and_are_told_no_password(
@@ -128,10 +137,15 @@ def test_on_kubernetes_spark_makes_pods_of_the_image_that_mirror_and_are_told_no
     writer = story.writer()
     writer.write(5000)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    template = tmp_path / "executor.yaml"
+    template.write_text(of_kind("ConfigMap")["data"]["executor.yaml"])
     with PretendedKubernetes(tmp_path, path) as kubernetes:
         arguments = [f"--master={kubernetes.master}", "--image=sparkmirror:test", "--once"]
         place = ["--conf=spark.kubernetes.namespace=mirrors", "--conf=spark.driver.host=127.0.0.1"]
         watch = ["--conf=spark.kubernetes.executor.enableApiWatcher=false"]
+        watch.append(f"--conf=spark.kubernetes.executor.podTemplateFile={template}")
+        (driver,) = of_kind("Deployment")["spec"]["template"]["spec"]["containers"]
+        watch += [one for one in driver["args"] if one.endswith("=false") and "spark.kubernetes.driver." in one]
         with story.run(
             *arguments, *place, *watch, verb="submit", lines=["ssl.key.password = hunter2"], environment=DRIVER
         ) as run:
@@ -143,6 +157,14 @@ def test_on_kubernetes_spark_makes_pods_of_the_image_that_mirror_and_are_told_no
     assert container["args"] == ["executor"]
     assert container["resources"]["limits"]["memory"] == f"{512 + 384 + 2 * (192 + 2 * 32)}Mi"
     assert "hunter2" not in str(pod)
+    assert container["securityContext"]["readOnlyRootFilesystem"] and pod["spec"]["securityContext"]["runAsNonRoot"]
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    allowed = {
+        (verb, kind) for rule in of_kind("Role")["rules"] for kind in rule["resources"] for verb in rule["verbs"]
+    }
+    assert kubernetes.asked <= allowed
+    # What a driver asks besides: for its own pod, which is not one here, and where an executor is lost.
+    assert allowed - kubernetes.asked <= {("get", "pods"), ("watch", "pods"), ("delete", "pods")}
     arrival = story.arrival()
     arrival.assert_complete(writer.produced)
     assert arrival.repeats() == 0

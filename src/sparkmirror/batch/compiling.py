@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from sparkmirror.engine.cache import cache_directory
+from sparkmirror.engine.cache import cache_directory, own_directory
 
 Int64: TypeAlias = Any
 """A number in compiled code: 64 bits, and it wraps as Java's do."""
@@ -31,8 +31,8 @@ PLACES = types.Array(types.int32, 2, "C")
 
 
 def _choose_cache() -> str | None:
-    """Where numba is to keep what it compiled, in the user's cache; None where that cannot be written: then every
-    process compiles for itself.
+    """Where numba is to keep what it compiled, in the user's cache; None where that cannot be written, or where others
+    could: then every process compiles for itself.
 
     numba looks at the time of a kernel's own file alone, but the constants of its neighbours are compiled in too.
     """
@@ -40,7 +40,7 @@ def _choose_cache() -> str | None:
     version = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     directory = cache_directory() / "kernels" / version
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        own_directory(directory).chmod(0o700)  # numba makes directories in it as the umask says
     except OSError:
         return None
     return str(directory)
