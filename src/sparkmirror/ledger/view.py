@@ -43,6 +43,11 @@ class LedgerView:
             return None
         return authoritative(self._offsets.get(partition), self.records.get(partition))
 
+    def is_whole(self, partition: TopicPartition) -> bool:
+        """Whether Connect's record and ours of its position agree: one may still be on its way, or never come."""
+        position, record = self._offsets.get(partition), self.records.get(partition)
+        return position is not None and record is not None and position.offset == record.position.offset
+
     def tenures(self) -> Iterator[Tenure]:
         """Who has written the records of ours that can be read so far; see `unknown_tenures`."""
         yield from self._tenures.values()

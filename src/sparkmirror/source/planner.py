@@ -180,7 +180,7 @@ class Planner:
         identity = take_identity(self._flow, target, plan.task)
         positions = ledger.read_through(target)
         topics = self._catalogue.read(source)
-        plan = follow_orders(plan, read_orders(self._flow, plan), ledger.view.records)
+        plan = follow_orders(plan, read_orders(self._flow, plan), ledger.view.records, ledger.view.is_whole)
         unknown = ledger.view.problems
         renewed = [
             start_again(one, topics.get(one.partition.topic), positions.get(one.partition), unknown.get(one.partition))
@@ -368,7 +368,8 @@ class Planner:
         while self._hand_overs.open and not self._stopping.is_set():
             source, target, ledger = self._clients()
             ledger.poll(_LEDGER_POLL_SECONDS)
-            if released := self._hand_overs.take_released(ledger.view.records, time.monotonic()):
+            view = ledger.view
+            if released := self._hand_overs.take_released(view.records, view.is_whole, time.monotonic()):
                 positions, wanted = ledger.read_through(target), self._catalogue.read(source)
                 given = {
                     task: tuple(self._assigned(source, tps, wanted, positions))

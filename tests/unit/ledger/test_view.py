@@ -34,6 +34,25 @@ def test_epoch_and_id_are_used_only_while_both_records_agree() -> None:
     assert view.records[ORDERS].position.offset == 10
 
 
+def test_a_position_is_whole_while_both_records_agree() -> None:
+    view = LedgerView(MM2)
+    assert not view.is_whole(ORDERS)
+    view.take_ours(OUR_KEY, ours(10))
+    assert not view.is_whole(ORDERS), "nothing of Connect's yet"
+    view.take_connect(KEY, connect.encode_value(10))
+    assert view.is_whole(ORDERS)
+    view.take_ours(OUR_KEY, ours(20))
+    assert not view.is_whole(ORDERS)
+
+
+def test_a_log_that_connects_record_tells_counts_whatever_ours_says() -> None:
+    view = LedgerView(MM2)
+    view.take_ours(OUR_KEY, ours(10))
+    ahead = Position(50, ((3, 0), (4, 40)))
+    view.take_connect(KEY, connect.encode_value(50), "", [(positions.LOG_HEADER, positions.encode_log(ahead))])
+    assert view.positions == {ORDERS: ahead}
+
+
 def test_a_tombstone_deletes_the_position() -> None:
     view = LedgerView(MM2)
     view.take_connect(KEY, connect.encode_value(10))
