@@ -12,7 +12,9 @@ from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.source.commands import Assign, decode_command, is_own_order
+from sparkmirror.source.admission import Admission
+from sparkmirror.source.command_decoding import decode_command
+from sparkmirror.source.commands import Assign
 from sparkmirror.source.plan import Assigned, TaskPlan
 
 _READ_SECONDS_MAX = 10.0
@@ -24,7 +26,9 @@ def read_orders(flow: FlowConfig, plan: TaskPlan) -> list[Assign]:
     with open_tail(flow.target, "orders", [where]) as tail:
         tail.seek(where, plan.commands_from)
         commands = [decode_command(record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
-    return [one for one in commands if isinstance(one, Assign) and is_own_order(plan, one)]
+    admission = Admission(plan, flow.should_replicate)
+    orders = [one for one in commands if isinstance(one, Assign) and admission.is_own(one)]
+    return [replace(one, add=admission.admit(one)) for one in orders]
 
 
 def follow_orders(
