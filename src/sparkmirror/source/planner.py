@@ -40,8 +40,7 @@ from sparkmirror.status.records import encode_key
 
 log = logging.getLogger(__name__)
 
-_LEDGER_POLL_SECONDS = 0.2
-_HEAR_SECONDS = 0.2
+_LEDGER_POLL_SECONDS = _HEAR_SECONDS = 0.2
 _RELEASE_SECONDS_MAX = 10.0
 _LOOK_SECONDS_MAX = 60.0
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from sparkmirror.decoding import decode_or_none
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls
 from sparkmirror.kafka.admin import Admin
@@ -119,8 +120,5 @@ def _done(outcome: Mapping[AclBinding, SparkMirrorError | None]) -> list[AclBind
 
 
 def _noted(key: bytes | None, source_alias: str) -> AclBinding | None:
-    try:
-        kind, alias, fields = json.loads(key or b"")
-        return AclBinding(*fields) if kind == _KIND and alias == source_alias else None
-    except (ValueError, TypeError):
-        return None
+    found = decode_or_none(key, tuple[str, str, AclBinding])
+    return found[2] if found is not None and found[:2] == (_KIND, source_alias) else None
