@@ -56,7 +56,7 @@ class AclNotes:
         found: dict[AclBinding, bool] = {}
         with open_tail(self._target, "acls", [TopicPartition(self._topic, 0)]) as tail:
             for record in tail.read_to_end():
-                if (binding := _noted(record.key, self._source_alias)) is not None:
+                if (binding := noted(record.key, self._source_alias)) is not None:
                     found[binding] = record.value is not None
         return {binding for binding, there in found.items() if there}
 
@@ -119,6 +119,6 @@ def _done(outcome: Mapping[AclBinding, SparkMirrorError | None]) -> list[AclBind
     return [binding for binding, error in outcome.items() if error is None]
 
 
-def _noted(key: bytes | None, source_alias: str) -> AclBinding | None:
+def noted(key: bytes | None, source_alias: str) -> AclBinding | None:
     found = decode_or_none(key, tuple[str, str, AclBinding])
     return found[2] if found is not None and found[:2] == (_KIND, source_alias) else None
