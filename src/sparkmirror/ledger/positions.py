@@ -109,9 +109,14 @@ def encode_log(position: Position) -> bytes:
 
 
 def decode_log(offset: int, headers: Iterable[tuple[str, bytes | None]]) -> Position:
-    """The position of a record of Connect's, with its log where the record tells it."""
-    found = decode_or_none(dict(headers).get(LOG_HEADER), tuple[UUID, StoredEpochs])
-    return Position(offset) if found is None else Position(offset, found[1], found[0])
+    """The position of a record of Connect's, with its log where the record tells it. Raises ProtocolError where that
+    cannot be read: without it another log of the name would be taken for this one.
+    """
+    told = dict(headers)
+    if LOG_HEADER not in told:
+        return Position(offset)
+    topic_id, epochs = decode(told[LOG_HEADER], tuple[UUID, StoredEpochs], "The log of a stored position")
+    return Position(offset, epochs, topic_id)
 
 
 def authoritative(connect: Position | None, ours: PositionRecord | None) -> Position | None:

@@ -79,6 +79,7 @@ class LedgerView:
         self._offsets.pop(partition, None)
         try:
             offset = connect.decode_value(value)
+            position = None if offset is None else positions.decode_log(offset, headers)
         except ProtocolError as problem:
             key = connect.encode_key(self._connector, partition).decode()
             self._unreadable_offsets[partition] = (
@@ -86,8 +87,8 @@ class LedgerView:
                 f'{{"offset":N}} under the key {key}, or a tombstone: then it begins by auto.offset.reset.'
             )
             return
-        if offset is not None:
-            self._offsets[partition] = positions.decode_log(offset, headers)
+        if position is not None:
+            self._offsets[partition] = position
 
     def _take_record(self, partition: TopicPartition, value: bytes | None, place: str) -> None:
         for known in (self.records, self._tenures, self._unreadable_records, self.unknown_tenures):

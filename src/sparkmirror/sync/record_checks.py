@@ -42,7 +42,7 @@ def judge_records(flow: FlowConfig, topics: LedgerTopics, records: Iterable[Tail
     strange: Counter[str] = Counter()
     first: dict[str, str] = {}
     takes: dict[str, Callable[[TailRecord], object]] = {
-        topics.offsets: lambda one: view.take_connect(one.key, one.value, one.place) or _is_json(one.key),
+        topics.offsets: lambda one: view.take_connect(one.key, one.value, one.place, one.headers) or _is_json(one.key),
         topics.positions: lambda one: view.take_ours(one.key, one.value, one.place) or _is_json(one.key),
         topics.commands: lambda record: decode_command(record.value),
         topics.status: lambda record: _is_status(record, flow.name.source),

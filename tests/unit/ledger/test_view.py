@@ -1,9 +1,11 @@
 """The fold of ledger records into positions."""
 
+from uuid import UUID
+
 import pytest
 
 from sparkmirror.ledger import connect, positions
-from sparkmirror.ledger.positions import PositionRecord, Tenure
+from sparkmirror.ledger.positions import LOG_HEADER, PositionRecord, Tenure
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, Position, TopicPartition
 
@@ -122,3 +124,15 @@ def test_a_key_that_is_spelled_otherwise_is_another_key() -> None:
         assert view.take_ours(key, b"garbage") is None
         assert view.take_connect(key, b"garbage") is None
     assert view.problems == {}
+
+
+@pytest.mark.parametrize(
+    "told", [b"", None, b"garbage", b'["no uuid",[]]', b'["%s",[[-1,2]]]' % str(UUID(int=7)).encode()]
+)
+def test_a_position_whose_log_cannot_be_read_is_unknown(told: bytes | None) -> None:
+    view = LedgerView(MM2)
+    view.take_connect(KEY, connect.encode_value(10), "topic offsets, partition 3, offset 12", ((LOG_HEADER, told),))
+    assert view.positions == {}
+    assert "topic offsets, partition 3, offset 12" in view.problems[ORDERS]
+    view.take_connect(KEY, connect.encode_value(10), headers=(("another", told),))
+    assert view.positions == {ORDERS: Position(10)}
