@@ -19,10 +19,16 @@ def open_admin(cluster: Cluster, role: str) -> Admin:
 
 
 def open_tail(
-    cluster: Cluster, role: str, partitions: Sequence[TopicPartition], wait_seconds: float = WAIT_SECONDS
+    cluster: Cluster,
+    role: str,
+    partitions: Sequence[TopicPartition],
+    wait_seconds: float = WAIT_SECONDS,
+    *,
+    is_internal: bool = True,
 ) -> TopicTail:
     """Reads `partitions` from the beginning, committed records only; raises what `open_admin` raises.
 
-    `wait_seconds` is as in TopicTail: FOLLOWING_WAIT_SECONDS suits who polls now and then and never seeks.
+    `wait_seconds` and `is_internal` are as in TopicTail; FOLLOWING_WAIT_SECONDS suits who polls now and then and never
+    seeks.
     """
-    return TopicTail(client_settings(cluster, role), partitions, wait_seconds)
+    return TopicTail(client_settings(cluster, role), partitions, wait_seconds, is_internal=is_internal)

@@ -12,7 +12,9 @@ from typing import Any, Final, Self
 from kafka import KafkaConsumer
 from kafka import TopicPartition as ClientPartition
 
+from sparkmirror.batch.unpacking import INTERNAL_BYTES_MAX, UNPACKED_BYTES_MAX
 from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.bounded_records import bound_batches
 from sparkmirror.kafka.checksum import use_fast_checksums
 from sparkmirror.kafka.connection import BOOTSTRAP_SECONDS_MAX, fail_fast_client
 from sparkmirror.kafka.errors import quiet_client_logging, translate
@@ -49,10 +51,17 @@ class TopicTail:
     """Records of a fixed set of partitions, each partition in order. A context manager, for one thread."""
 
     def __init__(
-        self, settings: ClientSettings, partitions: Sequence[TopicPartition], wait_seconds: float = WAIT_SECONDS
+        self,
+        settings: ClientSettings,
+        partitions: Sequence[TopicPartition],
+        wait_seconds: float = WAIT_SECONDS,
+        *,
+        is_internal: bool = True,
     ) -> None:
         """Connects. A broker without anything new answers after `wait_seconds`, and a `seek` waits for that.
 
+        Of internal topics, a batch of more than 1 MiB unpacked is passed over, and told of. Of others one of more than
+        128 MiB raises ProtocolError when it is polled.
         Raises ClusterUnreachable or AuthenticationFailed within 10 s.
         """
         quiet_client_logging()
@@ -60,6 +69,8 @@ class TopicTail:
         self._settings = settings
         self._partitions = [ClientPartition(one.topic, one.partition) for one in partitions]
         self._consumer = _open_consumer(settings, wait_seconds)
+        bytes_max = INTERNAL_BYTES_MAX if is_internal else UNPACKED_BYTES_MAX
+        bound_batches(self._consumer, bytes_max, passes_over=is_internal)
         self._consumer.assign(self._partitions)
         self._consumer.seek_to_beginning(*self._partitions)
 
@@ -153,8 +164,8 @@ class TopicTail:
 def read_range(
     settings: ClientSettings, partition: TopicPartition, first: int, end: int, seconds_max: float = 10.0
 ) -> list[TailRecord]:
-    """The committed records of one partition from `first` up to `end`. Raises what `TopicTail` raises."""
-    with TopicTail(settings, [partition]) as tail:
+    """The committed records of a partition of the brokers' own from `first` up to `end`. Raises as `TopicTail`."""
+    with TopicTail(settings, [partition], is_internal=False) as tail:
         tail.seek(partition, first)
         return [record for record in tail.read_to_end(seconds_max) if record.offset < end]
 

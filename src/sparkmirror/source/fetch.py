@@ -9,10 +9,12 @@ import mmap
 import ssl
 import struct
 import time
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from sparkmirror.batch.header import parse_header
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka import wire
 from sparkmirror.kafka.dial import Link
@@ -26,6 +28,10 @@ _NO_SESSION = -1
 _REST_SECONDS = 0.004
 """After an answer that brought little: what comes meanwhile comes with the next, at the price of one."""
 _LITTLE_BYTES = 64 << 10
+_AROUND_BYTES = 1 << 20
+_PARTITION_BYTES = 256
+_LONE_BATCH_BYTES_MAX = 128 << 20
+"""By default brokers take no request of more than 100 MiB from a producer."""
 _UNTAKEN_MAX = 1
 """Batches of rows on their way through Spark, beyond which little answers do not follow."""
 _PATIENCE_SECONDS = 0.1
@@ -73,6 +79,11 @@ class FetchSession:
         known.update({position[:2]: position for position in fresh})
         return self._id, self._epoch, fresh, forgotten
 
+    @property
+    def partitions(self) -> int:
+        """How many the broker may answer for."""
+        return len(self._known)
+
     def offset_of(self, key: PartitionKey) -> int:
         """The offset that the last request asked for; -1 for a partition that it did not name."""
         position = self._known.get(key)
@@ -92,10 +103,12 @@ class FetchSession:
 
 @dataclass(slots=True)
 class Frame:
-    """One whole response: its bytes, and the ring region that holds them (None when it is private memory)."""
+    """One whole response: its bytes, the ring region that holds them (None when it is private memory), and how many
+    bytes of records were asked for."""
 
     buffer: memoryview
     region: int | None
+    asked_bytes: int = 0
 
 
 class FetchConnection:
@@ -106,7 +119,7 @@ class FetchConnection:
         self.version = link.version(wire.FETCH, wire.FETCH_VERSIONS)
         self.by_id = self.version >= wire.TOPIC_ID_FETCH
         self.session = FetchSession()
-        self._unanswered = 0
+        self._asked: deque[int] = deque()
         self.starved = False
         self.not_before = 0.0
         self._rests_until = 0.0
@@ -165,14 +178,14 @@ class FetchConnection:
         sock.settimeout(5.0)
         sock.sendall(b"".join(wire.frame(header, body)))
         sock.setblocking(False)
-        self._asked_at = time.monotonic() if not self._unanswered else 0.0
-        self._unanswered += 1
+        self._asked_at = time.monotonic() if not self._asked else 0.0
+        self._asked.append(bytes_max)
         self._active_at = time.monotonic()
 
     @property
     def waiting(self) -> bool:
         """Whether an answer is due."""
-        return self._unanswered > 0
+        return bool(self._asked)
 
     @property
     def asks_at(self) -> float:
@@ -215,9 +228,16 @@ class FetchConnection:
             self._filled += received
         self._measure()
         (size,) = _LENGTH.unpack(self._head)
-        if not 4 < size <= wire.MAX_FRAME_BYTES:
-            raise ProtocolError(f"broker {self.link.address} announced a response of {size} bytes")
+        if not 4 < size <= self._frame_bytes_max():
+            asked = f", and was asked for {self._asked[0]}" if self._asked else ""
+            raise ProtocolError(f"broker {self.link.address} announced a response of {size} bytes{asked}")
         return self._reserve(size)
+
+    def _frame_bytes_max(self) -> int:
+        """What is asked for, and what stands around it; or one batch, which comes whole however large it is."""
+        asked_bytes = self._asked[0] if self._asked else self._limits.bytes_max
+        around_bytes = _AROUND_BYTES + _PARTITION_BYTES * self.session.partitions
+        return min(max(asked_bytes + around_bytes, _LONE_BATCH_BYTES_MAX), wire.MAX_FRAME_BYTES)
 
     def _measure(self) -> None:
         if self._asked_at:
@@ -249,12 +269,12 @@ class FetchConnection:
             self._filled += received
         self._body = None
         self._filled = 0
-        self._unanswered -= 1
+        asked_bytes = self._asked.popleft() if self._asked else 0
         self._patient_until = 0.0
         if size < _LITTLE_BYTES:
             now = time.monotonic()
             self._rests_until, self._patient_until = now + _REST_SECONDS, now + _PATIENCE_SECONDS
-        frame = Frame(body, self._region)
+        frame = Frame(body, self._region, asked_bytes)
         self._region = None
         return frame
 
@@ -265,10 +285,22 @@ class FetchConnection:
     def decode(self, frame: Frame) -> FetchResponse:
         """Parse a frame and keep the session in step. Raises ProtocolError."""
         response = wire.decode_fetch(self.version, frame.buffer)
+        if len(frame.buffer) > frame.asked_bytes > 0:
+            self._check_size(response, frame)
         if response.throttle_ms:
             self.not_before = time.monotonic() + response.throttle_ms / 1000
         self.session.accept(response)
         return response
+
+    def _check_size(self, response: FetchResponse, frame: Frame) -> None:
+        """More than was asked for comes only as one batch alone (KIP-74)."""
+        filled = [fetched for fetched in response.partitions if fetched.stop > fetched.start]
+        size = sum(fetched.stop - fetched.start for fetched in filled)
+        if size <= frame.asked_bytes:
+            return
+        if len(filled) != 1 or parse_header(frame.buffer, filled[0].start).total_bytes < size:
+            asked = f"and was asked for {frame.asked_bytes}"
+            raise ProtocolError(f"broker {self.link.address} sent {size} bytes in several batches, {asked}")
 
     def close(self) -> None:
         """Drop the connection and give back a half-filled region."""

@@ -323,7 +323,10 @@ class TaskReader:
                 self._harvest.take_frame(node, connection, frame, self._partitions)
                 self._lanes.recruit(node, connection.link, self._brokers.get(node))
                 self._ask(node)
-        except (OSError, ProtocolError):
+        except OSError:
+            self._drop(node)
+        except ProtocolError as problem:
+            self._harvest.report([reading for reading in self._partitions if reading.node == node], str(problem))
             self._drop(node)
 
     def _drop(self, node: int) -> None:

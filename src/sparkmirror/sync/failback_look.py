@@ -89,7 +89,7 @@ def export(
 
 def _export(flow: FlowConfig, one: Divergence, file: Path, tell: Callable[[str, int, int], None]) -> int:
     count = 0
-    with open_tail(flow.source, "failback", [one.partition]) as tail, file.open("w") as out:
+    with open_tail(flow.source, "failback", [one.partition], is_internal=False) as tail, file.open("w") as out:
         for record in tail.read_between(one.partition, one.first, one.end):
             out.write(json.dumps(_as_json(record)) + "\n")
             count += 1

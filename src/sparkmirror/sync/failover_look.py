@@ -127,7 +127,7 @@ def _ages_seconds(flow: FlowConfig, offsets: Mapping[TopicPartition, int]) -> di
         return {}
     found: dict[TopicPartition, int] = {}
     ends_at = time.monotonic() + _AGES_SECONDS_MAX
-    with open_tail(flow.source, "failover", sorted(offsets)) as tail:
+    with open_tail(flow.source, "failover", sorted(offsets), is_internal=False) as tail:
         for where, offset in offsets.items():
             tail.seek(where, offset)
         while found.keys() < offsets.keys() and time.monotonic() < ends_at:

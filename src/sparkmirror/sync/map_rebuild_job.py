@@ -133,7 +133,7 @@ def _read(
 ) -> LogPart:
     found = LogPart()
     what = f"{cluster.alias} {where}"
-    with open_tail(cluster, "rebuild", [where]) as tail:
+    with open_tail(cluster, "rebuild", [where], is_internal=False) as tail:
         for record in tail.read_between(where, first, end):
             found.add(record.offset, (record.key, record.value, record.headers))
             if record.offset % _TOLD_EVERY == 0:

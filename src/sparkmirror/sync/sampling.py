@@ -39,7 +39,9 @@ class Sampler:
         try:
             self._target = self._open.enter_context(open_admin(flow.target, "tail"))
             self._origins = self._find(chosen)
-            self._tail = self._open.enter_context(open_tail(flow.target, "tail", sorted(self._origins)))
+            self._tail = self._open.enter_context(
+                open_tail(flow.target, "tail", sorted(self._origins), is_internal=False)
+            )
             self._state = self._open.enter_context(OffsetState(flow, None, self._target))
             self._at = self._ends()
             for where in self._origins:

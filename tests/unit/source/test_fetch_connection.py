@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
+from sparkmirror.batch.header import Codec
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka import wire
@@ -18,12 +19,13 @@ from sparkmirror.kafka.dial import Link
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire import FetchPosition
 from sparkmirror.model import Cluster
-from sparkmirror.relay.lease import RING_BYTES_MIN, Ring, RingPeer
+from sparkmirror.relay.lease import RING_BYTES_MIN, PrivateMemory, Ring, RingPeer
 from sparkmirror.source.command_tail import CommandTail
 from sparkmirror.source.commands import Command, Stop, encode_command
 from sparkmirror.source.fetch import FetchConnection, FetchLimits, Frame
 
 VERSION = 12
+LONE_BATCH_BYTES_MAX = 128 << 20
 Topic = FetchResponse.FetchableTopicResponse
 Sockets = tuple[Link, socket.socket]
 
@@ -151,7 +153,7 @@ def test_a_connection_that_breaks_half_way_gives_its_region_back(sockets: Socket
     assert ring.reserve(RING_BYTES_MIN) is not None
 
 
-@pytest.mark.parametrize("size", [0, 4, -1, wire.MAX_FRAME_BYTES + 1])
+@pytest.mark.parametrize("size", [0, 4, -1, LONE_BATCH_BYTES_MAX + 1, wire.MAX_FRAME_BYTES])
 def test_an_absurd_size_is_a_protocol_error(sockets: Sockets, ring: Ring, size: int) -> None:
     link, brokers = sockets
     connection = FetchConnection(link, ring, FetchLimits())
@@ -196,7 +198,7 @@ def test_a_command_topic_cut_off_is_no_reason_to_ask_in_circles(sockets: Sockets
 def test_an_answer_takes_memory_as_it_comes_not_as_it_is_announced(sockets: Sockets, ring: Ring) -> None:
     link, brokers = sockets
     connection = FetchConnection(link, ring, FetchLimits())
-    brokers.sendall(wire.MAX_FRAME_BYTES.to_bytes(4, "big") + b"some")
+    brokers.sendall(LONE_BATCH_BYTES_MAX.to_bytes(4, "big") + b"some")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert connection.receive() is None
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
@@ -243,3 +245,51 @@ def test_a_broker_that_had_little_is_not_asked_while_what_came_before_is_on_its_
     receive_all(connection, brokers, answer(bytes(100_000)))
     assert not connection.rests(connection.asks_at), "one that had much is asked at once"
     writer.close()
+
+
+def test_more_than_was_asked_for_is_taken_only_as_one_batch_alone(sockets: Sockets) -> None:
+    """A batch comes whole however large it is (KIP-74); nothing else may be larger than asked for."""
+    link, brokers = sockets
+    large = encode_batch([(None, bytes(300_000))])
+    small = encode_batch([(None, bytes(60_000))])
+    limits = FetchLimits(bytes_max=100_000)
+
+    def answered(records: bytes) -> int:
+        connection = FetchConnection(link, PrivateMemory(), limits)
+        ask(connection, 0)
+        frame = receive_all(connection, brokers, answer(records))
+        (fetched,) = connection.decode(frame).partitions
+        return fetched.stop - fetched.start
+
+    assert answered(large) == len(large)
+    assert answered(small) == len(small)
+    for records in (small + small, small + large, large + small):
+        with pytest.raises(ProtocolError, match=f"sent {len(records)} bytes in several batches, .* asked for 100000"):
+            answered(records)
+
+
+def test_an_announced_size_beyond_what_was_asked_for_and_any_batch_is_refused_at_once(
+    sockets: Sockets, ring: Ring
+) -> None:
+    link, brokers = sockets
+    much = FetchConnection(link, ring, FetchLimits(bytes_max=256 << 20))
+    ask(much, 0)
+    brokers.sendall((200 << 20).to_bytes(4, "big"))
+    assert much.receive() is None, "a person may ask for much"
+    connection = FetchConnection(link, ring, FetchLimits())
+    ask(connection, 0)
+    brokers.sendall((200 << 20).to_bytes(4, "big"))
+    with pytest.raises(ProtocolError, match=f"response of {200 << 20} bytes, and was asked for {8 << 20}"):
+        connection.receive()
+
+
+def test_a_batch_that_nobody_of_ours_wrote_does_not_hide_the_commands_behind_it(sockets: Sockets) -> None:
+    link, brokers = sockets
+    tail = new_tail(offset=10)
+    tail.adopt((link, UUID(int=0), 10))
+    request_at(brokers)
+    bomb = encode_batch([(None, bytes(20 << 20))], Codec.ZSTD, base_offset=10)
+    brokers.sendall(answer(bomb + encode_batch([(None, encode_command(Stop("run")))], base_offset=11)))
+    assert tail.receive() == [Stop("run")]
+    assert request_at(brokers).topics[0].partitions[0].fetch_offset == 12
+    tail.drop()

@@ -1,0 +1,62 @@
+"""Internal topics take 1 MiB at most: whatever else lies in them is passed over, and what comes after is read."""
+
+import logging
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka import tail as tails
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import NewTopic
+from sparkmirror.kafka.tail import TopicTail
+from sparkmirror.model import TopicPartition
+from sparkmirror.testing.kafka import KafkaCluster
+
+MEBIBYTE = 1 << 20
+CODECS = ("gzip", "snappy", "lz4", "zstd")
+
+
+def write(cluster: KafkaCluster, topic: str, codec: str, *values: bytes) -> None:
+    """Each in a batch of its own."""
+    settings = {"compression.type": codec, "message.max.bytes": 100 * MEBIBYTE, "batch.num.messages": 1}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
+    for value in values:
+        producer.produce(topic, value, b"key", 0)
+    assert producer.flush(60) == 0
+
+
+@pytest.fixture
+def topic(target: Admin, unique: Callable[[str], str]) -> str:
+    name = unique("internal")
+    assert target.create_topics([NewTopic(name, 1, 1, {"max.message.bytes": str(8 * MEBIBYTE)})]) == {name: None}
+    return name
+
+
+def test_batches_of_more_than_a_mebibyte_are_passed_over_and_told_of(
+    target_cluster: KafkaCluster, target: Admin, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for codec in CODECS:
+        write(target_cluster, topic, codec, codec.encode(), bytes(20 * MEBIBYTE), b"after " + codec.encode())
+    write(target_cluster, topic, "none", bytes(2 * MEBIBYTE), b"last", bytes(2 * MEBIBYTE))
+    with caplog.at_level(logging.WARNING), TopicTail(target.connection.settings, [TopicPartition(topic, 0)]) as tail:
+        read = [record.value for record in tail.read_to_end(30)]
+    assert read == [part for codec in CODECS for part in (codec.encode(), b"after " + codec.encode())] + [b"last"]
+    assert caplog.text.count("of an internal topic is passed over") == 6
+    assert "holds more than 1048576 bytes once decompressed" in caplog.text
+
+
+def test_of_a_mirrored_topic_nothing_is_passed_over(
+    target_cluster: KafkaCluster, target: Admin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(target_cluster, topic, "zstd", b"before", bytes(20 * MEBIBYTE))
+    where = [TopicPartition(topic, 0)]
+    with TopicTail(target.connection.settings, where, is_internal=False) as tail:
+        assert [len(record.value or b"") for record in tail.read_to_end(30)] == [6, 20 * MEBIBYTE]
+    monkeypatch.setattr(tails, "UNPACKED_BYTES_MAX", MEBIBYTE)
+    with (
+        TopicTail(target.connection.settings, where, is_internal=False) as tail,
+        pytest.raises(ProtocolError, match="batch at offset 1 cannot be read: a zstd record batch holds more than"),
+    ):
+        tail.read_to_end(30)
