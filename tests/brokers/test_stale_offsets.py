@@ -18,6 +18,7 @@ from sparkmirror.kafka.groups import GroupOffsetsClient
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.model import TopicPartition
 from sparkmirror.sync.offset_job import OffsetJob
+from sparkmirror.sync.translation import group_checkpoints
 from sparkmirror.testing.kafka import KafkaCluster
 
 MIRRORED = 300
@@ -117,6 +118,7 @@ def test_a_log_that_the_map_does_not_know_yet_is_gone_on_with_from_its_beginning
     scene.story.commit(group, {scene.partition: Committed(40)})
     scene.work_until(lambda: scene.story.on_target(group) == {scene.remote: Committed(40)}, "it is moved")
     scene.recreate(records=100)
+    assert group_checkpoints(scene.story.flow, group) == {scene.remote: Committed(0)}, "also while no mirror runs"
     scene.work_until(lambda: scene.story.on_target(group) == {scene.remote: Committed(0)}, "from the beginning")
     scene.story.commit(group, {scene.partition: Committed(50)})
     scene.story.job()

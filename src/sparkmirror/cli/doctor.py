@@ -22,6 +22,9 @@ def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
     parser = add_verb(verbs, "doctor", "whether all is fit for the mirror", _DESCRIPTION, execute)
     add_file_arguments(parser)
+    parser.add_argument(
+        "--acls", metavar="PRINCIPAL", help="only print the kafka-acls commands that grant this one what the file needs"
+    )
     add_format(parser)
 
 
@@ -29,9 +32,22 @@ def execute(args: argparse.Namespace) -> int:
     """Looks and prints; 1 where something failed. Raises ConfigError for a file that cannot be read at all."""
     from sparkmirror.status.findings import has_failed, render_findings
 
+    if args.acls:
+        return _print_acls(args)
     found = _examine(args)
     show(args, [one.as_json() for one in found], lambda: render_findings(found))
     return 1 if has_failed(found) else 0
+
+
+def _print_acls(args: argparse.Namespace) -> int:
+    """No cluster is asked. Raises ConfigError."""
+    from sparkmirror.config.flows import parse_config
+    from sparkmirror.sync.acl_commands import acl_commands
+
+    config = parse_config(read_input(args), args.clusters, args.flow, heartbeats_suffice=True)
+    lines = acl_commands(config, args.acls)
+    show(args, lines, lambda: list(lines))
+    return 0
 
 
 def _examine(args: argparse.Namespace) -> "list[Finding]":
@@ -54,5 +70,5 @@ def _examine(args: argparse.Namespace) -> "list[Finding]":
     with working("looking at this machine"):
         found += check_machine(chosen.flows)
     with working("asking the clusters"):
-        found += check_clusters(chosen.flows)
+        found += check_clusters(chosen.flows, chosen.heartbeats)
     return found

@@ -191,16 +191,15 @@ def _goal(args: argparse.Namespace) -> Any:
 
 def _checkpoints(config: "MirrorConfig", args: argparse.Namespace, reset: "Reset") -> "GroupOffsets":
     """What all flows into the cluster translated the group to."""
-    from sparkmirror.client import MirrorClient
     from sparkmirror.sync.offset_reset_job import Goal
+    from sparkmirror.sync.translation import group_checkpoints
 
     found: dict[TopicPartition, Any] = {}
     if reset.goal is not Goal.CHECKPOINT:
         return found
     for flow in config.flows:
         if flow.name.target == args.cluster:
-            with MirrorClient(flow.target.client, flow.policy) as client:
-                found |= client.remote_consumer_offsets(reset.group, flow.name.source)
+            found |= group_checkpoints(flow, reset.group)
     return found
 
 

@@ -77,9 +77,10 @@ def order_flows(
 
 def check_pattern(pattern: str) -> None:
     """Raises ConfigError for what is no regular expression of Java's; an empty one stands for all topics."""
-    from sparkmirror.policy.filters import check_expression
+    from sparkmirror.policy.filters import compile_names
 
-    check_expression(pattern)
+    if pattern:
+        compile_names([pattern])
 
 
 class Report(NamedTuple):

@@ -41,8 +41,7 @@ from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TailRecord, TopicTail
 from sparkmirror.ledger.topics import SHARING_GROUP, ledger_topics
 from sparkmirror.model import Connector, FlowName, TopicPartition
-from sparkmirror.source.command_decoding import decode_command
-from sparkmirror.source.commands import Began, Share, command_record
+from sparkmirror.source.commands import Began, Share, command_record, decode_command
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,7 @@ each of its flows, and `Grant`, what it may run. Tasks change hands in two round
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
-
-from msgspec import Meta
-
-from sparkmirror.decoding import Count, Name, Number, Text, decode_or_none
-
-_Tasks = Annotated[int, Meta(ge=1, le=100_000)]
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +21,14 @@ class Stake:
     Until it `is_ready`, its query has yet to start: tasks stay with those who can run them now.
     """
 
-    flow: Name
-    tasks: _Tasks
-    fingerprint: Name
-    changed_ms: Count
-    held: frozenset[Number] = frozenset()
-    run: Name = ""
-    group: Name = ""
-    connector: Name = ""
+    flow: str
+    tasks: int
+    fingerprint: str
+    changed_ms: int
+    held: frozenset[int] = frozenset()
+    run: str = ""
+    group: str = ""
+    connector: str = ""
     is_ready: bool = True
     transaction_timeout_ms: int = 60_000
 
@@ -43,9 +37,9 @@ class Stake:
 class Card:
     """What a process tells the others: where it is, for people (`host`, `pid`), its `file`, and its stakes."""
 
-    host: Name
-    pid: Number
-    file: Text
+    host: str
+    pid: int
+    file: str
     stakes: tuple[Stake, ...]
 
     @property
@@ -60,10 +54,10 @@ class Grant:
     A rival is a process whose file says something else of the flow: the file that was changed last is obeyed.
     """
 
-    flow: Name
-    run: Name
-    tasks: frozenset[Number] = frozenset()
-    rival: Text = ""
+    flow: str
+    run: str
+    tasks: frozenset[int] = frozenset()
+    rival: str = ""
     is_obeyed: bool = True
 
 
@@ -172,7 +166,12 @@ def encode_card(card: Card) -> bytes:
 
 def decode_card(data: bytes) -> Card | None:
     """None for what no version up to this one has written."""
-    return decode_or_none(data, Card)
+    try:
+        fields = json.loads(data)
+        stakes = tuple(_of(Stake, _frozen(one, "held")) for one in fields["stakes"])
+        return Card(str(fields["host"]), int(fields["pid"]), str(fields["file"]), stakes)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def encode_grants(grants: Iterable[Grant]) -> bytes:
@@ -182,8 +181,20 @@ def encode_grants(grants: Iterable[Grant]) -> bytes:
 
 def decode_grants(data: bytes) -> tuple[Grant, ...]:
     """Nothing for what cannot be read: a member without grants runs nothing."""
-    return decode_or_none(data, tuple[Grant, ...]) or ()
+    try:
+        return tuple(_of(Grant, _frozen(one, "tasks")) for one in json.loads(data or b"[]"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ()
 
 
 def _listed(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return {**fields, name: sorted(fields[name])}
+
+
+def _frozen(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {**fields, name: frozenset(int(task) for task in fields[name])}
+
+
+def _of(noun: Any, fields: Mapping[str, Any]) -> Any:
+    """The noun of the fields that this version knows."""
+    return noun(**{name: value for name, value in fields.items() if name in noun.__dataclass_fields__})

@@ -38,6 +38,7 @@ def ensure_ledger_topics(
         len(admin.brokers()),
         replication_factor=replication_factor,
         offsets_partitions=offsets_partitions,
+        unreadable=existing.keys() - configs.keys(),
     )
     create_ledger_topics(admin, plan)
     return plan.warnings

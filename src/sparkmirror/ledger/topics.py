@@ -6,7 +6,7 @@ never touches the active one. Brokers stamp them with their own time: what they 
 do the ages of records on which of them wrote.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from sparkmirror.kafka.answers import NewTopic
@@ -71,11 +71,12 @@ def plan_ledger_topics(
     *,
     replication_factor: int = INTERNAL_REPLICATION_FACTOR,
     offsets_partitions: int = OFFSETS_PARTITIONS,
+    unreadable: Collection[str] = (),
 ) -> LedgerPlan:
     """Which of `topics` to create on a target with `brokers` live brokers.
 
-    `existing` holds the target's topics, with explicit configs for those named here. A replication factor above the
-    number of brokers is lowered with a warning: MirrorMaker's worker would not start at all.
+    `existing` holds the target's topics, with explicit configs for those named here, but for `unreadable` ones. A
+    replication factor above the number of brokers is lowered with a warning: MirrorMaker's worker would not start.
     """
     possible = min(replication_factor, brokers) if replication_factor > 0 else replication_factor
     wanted = (
@@ -87,7 +88,7 @@ def plan_ledger_topics(
         NewTopic(topics.gaps, 1, possible, _COMPACT | _OURS),
     )
     missing = tuple(topic for topic in wanted if topic.name not in existing)
-    warnings = [*_policy_warnings(topics, existing)]
+    warnings = [*_policy_warnings(topics, {name: existing[name] for name in existing.keys() - set(unreadable)})]
     if missing and possible != replication_factor:
         warnings.append(
             f"The target has {brokers} broker(s): internal topics get replication factor {possible} "

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.offsets import HeartbeatSettings
 from sparkmirror.errors import AuthorizationFailed, ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
@@ -16,14 +17,14 @@ from sparkmirror.kafka.groups import has_members
 from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk, ask_brokers, broker_disks, clock_ahead_seconds
 from sparkmirror.kafka.rights import cluster_rights, may_see_transactional_id, topic_rights
 from sparkmirror.kafka.settings import client_settings
-from sparkmirror.ledger.mirror_topics import mirror_topics
 from sparkmirror.ledger.topics import ledger_topics, plan_ledger_topics
 from sparkmirror.model import Cluster
+from sparkmirror.policy.naming import HEARTBEATS_TOPIC
 from sparkmirror.status.findings import Finding, Level, name_some, show_bytes
 from sparkmirror.sync.flow import topic_rules
+from sparkmirror.sync.grants import Kind, Part, list_grants, list_heartbeat_grants
 from sparkmirror.sync.group_checks import check_groups
-from sparkmirror.sync.needs import CLUSTER, FlowTopics, judge_need, list_needs
-from sparkmirror.sync.record_checks import check_records
+from sparkmirror.sync.needs import CLUSTER, FlowTopics, judge_need, list_needs, plain_needs
 from sparkmirror.sync.topic_job import new_topic, observe_topics
 from sparkmirror.sync.topics import BROKER_DEFAULT, CreateTopic, plan_topics
 
@@ -32,7 +33,7 @@ _DISK_WARN_SHARE, _DISK_FAIL_SHARE = 0.15, 0.03
 _RELEASE_MIN = (3, 0)
 
 
-def check_clusters(flows: Sequence[FlowConfig]) -> Iterator[Finding]:
+def check_clusters(flows: Sequence[FlowConfig], heartbeats: Sequence[HeartbeatSettings] = ()) -> Iterator[Finding]:
     """Each cluster once, then what each flow needs of its two. A cluster that is away is told once."""
     clusters = {side.alias: side for flow in flows for side in (flow.source, flow.target)}
     targets = {flow.name.target for flow in flows}
@@ -47,6 +48,16 @@ def check_clusters(flows: Sequence[FlowConfig]) -> Iterator[Finding]:
     for flow in flows:
         if {flow.name.source, flow.name.target} <= reached:
             yield from check_flow(flow)
+    targets_of_beats = {one.target.alias: one for one in heartbeats if one.target.alias in reached}
+    for settings in targets_of_beats.values():
+        yield from _check_heartbeats(settings)
+
+
+def _check_heartbeats(settings: HeartbeatSettings) -> Iterator[Finding]:
+    """Whether they may be written, where their topic is there; creating topics is looked at with the flows."""
+    with open_admin(settings.target, "doctor") as admin:
+        for need in plain_needs(list_heartbeat_grants(settings), admin.list_topics([HEARTBEATS_TOPIC])):
+            yield judge_need(need, topic_rights(admin, need.names))
 
 
 def _check_cluster(admin: Admin, cluster: Cluster, *, with_disks: bool) -> Iterator[Finding]:
@@ -124,7 +135,6 @@ def check_flow(flow: FlowConfig) -> Iterator[Finding]:
             yield _check_transactional_id(flow, target)
             yield from _check_coordinator(flow, target)
             yield from check_groups(flow, source, target)
-            yield from check_records(flow, target)
     except SparkMirrorError as problem:
         yield Finding(Level.FAIL, str(flow.name), "looking", str(problem.args[0]), problem.hint)
 
@@ -141,11 +151,11 @@ def _check_topics(flow: FlowConfig, source: Admin, target: Admin) -> Iterator[Fi
         hint = "see `sparkmirror topics`; topics without the permission Describe cannot be seen"
         yield Finding(Level.WARN, str(flow.name), "topics", "no topic of the source is to be mirrored", hint)
     remote = {flow.remote_topic(name) for name in seen.source}
-    internal = _internal_topics(flow, seen.target)
-    topics = FlowTopics(seen.source, {name: seen.target[name] for name in remote if name in seen.target}, internal)
+    own = {flow.name.source: _own_topics(flow, source), flow.name.target: _own_topics(flow, target)}
+    topics = FlowTopics(seen.source, {name: seen.target[name] for name in remote if name in seen.target}, own)
     rights = {
-        flow.name.source: _rights(source, topics.mirrored),
-        flow.name.target: _rights(target, {*topics.remote, *internal}),
+        flow.name.source: _rights(source, {*topics.mirrored, *own[flow.name.source]}),
+        flow.name.target: _rights(target, {*topics.remote, *own[flow.name.target]}),
     }
     for need in list_needs(flow, topics):
         yield judge_need(need, rights[need.alias])
@@ -158,11 +168,14 @@ def _rights(admin: Admin, names: Collection[str]) -> dict[str, Collection[str]]:
     return {**topic_rights(admin, names), CLUSTER: cluster_rights(admin) or frozenset()}
 
 
-def _internal_topics(flow: FlowConfig, on_target: Collection[str]) -> list[str]:
-    ours = ledger_topics(flow.name.source, flow.offset_storage_topic)
-    names = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location)
-    wanted = [*ours, *((names.checkpoints,) if flow.offsets.emit_checkpoints else ())]
-    return [name for name in wanted if name in on_target]
+def _own_topics(flow: FlowConfig, admin: Admin) -> Collection[str]:
+    """Topics by name, beside those that are mirrored, that exist and that the flow needs rights on."""
+    return admin.list_topics(
+        one.name
+        for grant in list_grants(flow)
+        for one in grant.resources
+        if grant.alias == admin.alias and one.kind is Kind.TOPIC and grant.part in (Part.INTERNAL, Part.OTHER)
+    )
 
 
 def _missing_internal(flow: FlowConfig, target: Admin) -> list[NewTopic]:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.commit_log import CommitLog
 from sparkmirror.kafka.group_answers import GroupOffsets
@@ -131,7 +131,8 @@ class GroupRound:
         """Moves idle groups from what this mirror committed for a log that is no more; the checkpoints to write then.
 
         What a group or another tool committed is left and named. A group that cannot be read or moved now keeps its
-        checkpoint, by which its commit is known as ours: the next round tries again. Raises ClusterError.
+        checkpoint, by which its commit is known as ours: the next round tries again. One that is not ours to read has
+        nothing to wait for. Raises ClusterError.
         """
         if not (renewals and self._flow.offsets.sync_groups):
             return [one.after for one in renewals]
@@ -144,7 +145,8 @@ class GroupRound:
         written = {write.group: write.offsets for write in writes if self._write(write.group, write.offsets)}
         if written:
             self._restore(self._commits.overtaken(before, written))
-        unsettled = failed.keys() | ({write.group for write in writes} - written.keys())
+        away = {group for group, problem in failed.items() if not isinstance(problem, AuthorizationFailed)}
+        unsettled = away | ({write.group for write in writes} - written.keys())
         if unsettled:
             self._looks_at = 0.0
         return [one.after for one in renewals if one.before.group not in unsettled]

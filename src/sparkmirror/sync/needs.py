@@ -1,4 +1,4 @@
-"""Which permissions a flow needs on both clusters, by what its file asks for, and whether it has them; pure.
+"""Which of the permissions of `sync.grants` a flow lacks on what exists on both clusters; pure.
 
 Observed by `sync.cluster_checks`. What brokers cannot say beforehand (creating topics) is rehearsed there.
 """
@@ -7,18 +7,21 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from sparkmirror.config.flows import FlowConfig
+from sparkmirror.ledger.topics import SHARING_GROUP
 from sparkmirror.model import Topic
 from sparkmirror.status.findings import Finding, Level, name_some
+from sparkmirror.sync.grants import Grant, Kind, Part, list_grants
 
 CLUSTER = ""
 """Stands for the cluster as a whole among the names that rights are known of."""
+_REHEARSED = "CREATE"
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
     """`rights` on each of `names`, topics or groups by their `kind`, of the cluster `alias`, for a `purpose`.
 
-    Without what is `required` the flow does not mirror; without the rest something is left undone, and said.
+    Without what is `required` the flow does not mirror; without the rest something is left undone, and said: `without`.
     """
 
     alias: str
@@ -27,63 +30,65 @@ class Need:
     purpose: str
     required: bool = True
     kind: str = "topic"
+    without: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowTopics:
-    """What a flow touches: mirrored topics of the source with their remote topics, and its internal topics.
+    """What a flow touches: mirrored topics of the source with their remote topics, and topics of its own.
 
-    `internal` are those that exist on the target.
+    `own` are those that exist, by cluster.
     """
 
     mirrored: Mapping[str, Topic]
     remote: Mapping[str, Topic]
-    internal: Collection[str]
+    own: Mapping[str, Collection[str]]
 
 
 def list_needs(flow: FlowConfig, topics: FlowTopics) -> Iterator[Need]:
-    """Needs without names are left out: there is nothing to be asked about."""
-    return (need for need in (*_source_needs(flow, topics), *_target_needs(flow, topics)) if need.names)
+    """Of topics and the cluster. Needs without names are left out: there is nothing to be asked about."""
+    for grant in list_grants(flow):
+        kind = grant.resources[0].kind
+        if kind in (Kind.TOPIC, Kind.CLUSTER):
+            names = (CLUSTER,) if kind is Kind.CLUSTER else tuple(sorted(_there(flow, grant, topics)))
+            yield from plain_needs(grant, names)
 
 
-def _source_needs(flow: FlowConfig, topics: FlowTopics) -> Iterator[Need]:
-    alias, names = flow.name.source, tuple(sorted(topics.mirrored))
-    yield Need(alias, names, ("READ",), "reading the mirrored topics")
-    if flow.sync.configs_enabled or flow.topic_creation != "broker":
-        yield Need(alias, names, ("DESCRIBE_CONFIGS",), "copying their settings", required=False)
-    if flow.sync.acls_enabled:
-        yield Need(alias, (CLUSTER,), ("DESCRIBE",), "copying ACLs (sync.topic.acls.enabled)", required=False)
+def _there(flow: FlowConfig, grant: Grant, topics: FlowTopics) -> Iterator[str]:
+    """The topics that exist and that a row is about."""
+    match grant.part:
+        case Part.MIRRORED:
+            yield from topics.mirrored
+        case Part.REMOTE:
+            yield from topics.remote
+        case Part.GROWING:
+            yield from _growing(flow, topics)
+        case _:
+            own = topics.own.get(grant.alias, ())
+            yield from (name for name in own if any(one.covers(name) for one in grant.resources))
 
 
-def _target_needs(flow: FlowConfig, topics: FlowTopics) -> Iterator[Need]:
-    alias, names = flow.name.target, tuple(sorted(topics.remote))
-    yield Need(alias, names, ("WRITE",), "writing the remote topics")
-    small = sorted(
-        remote
-        for name, topic in topics.mirrored.items()
-        if (remote := flow.remote_topic(name)) in topics.remote and topics.remote[remote].partitions < topic.partitions
-    )
-    yield Need(alias, tuple(small), ("ALTER",), "adding partitions to remote topics")
-    yield Need(alias, tuple(sorted(topics.internal)), ("READ", "WRITE"), "positions, status and orders")
-    if flow.sync.configs_enabled:
-        changing = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS")
-        yield Need(alias, names, changing, "keeping settings in step (sync.topic.configs.enabled)", required=False)
-    if flow.sync.acls_enabled:
-        yield Need(alias, (CLUSTER,), ("ALTER",), "copying ACLs (sync.topic.acls.enabled)", required=False)
-    if flow.offsets.emit_checkpoints and flow.offsets.sync_groups:
-        yield Need(alias, names, ("READ",), "committing offsets of groups on the remote topics", required=False)
+def _growing(flow: FlowConfig, topics: FlowTopics) -> Iterator[str]:
+    for name, topic in topics.mirrored.items():
+        remote = flow.remote_topic(name)
+        if remote in topics.remote and topics.remote[remote].partitions < topic.partitions:
+            yield remote
 
 
 def list_group_needs(flow: FlowConfig, followed: Collection[str]) -> Iterator[Need]:
     """What the flow does with the groups that it follows, and with the one that holds its progress on the source."""
-    names = tuple(followed)
-    if names:
-        yield Need(flow.name.source, names, ("DESCRIBE",), "reading offsets of groups", required=False, kind="group")
-    if names and flow.offsets.sync_groups:
-        purpose = "keeping groups in step (sync.group.offsets.enabled)"
-        yield Need(flow.name.target, names, ("READ",), purpose, required=False, kind="group")
-    if flow.progress_group:
-        yield Need(flow.name.source, (flow.progress_group,), ("READ",), "progress.group.id", kind="group")
+    for grant in list_grants(flow):
+        kind, name = grant.resources[0].kind, grant.resources[0].name
+        if kind is Kind.GROUP and name != SHARING_GROUP:
+            yield from plain_needs(grant, tuple(followed) if grant.part is Part.FOLLOWED else (name,))
+
+
+def plain_needs(grant: Grant, names: Collection[str]) -> Iterator[Need]:
+    """What a row asks for on `names`, if anything: brokers are not asked about CREATE, which is rehearsed."""
+    rights = tuple(one for one in grant.operations if one != _REHEARSED)
+    if names and rights:
+        kind = str(grant.resources[0].kind)
+        yield Need(grant.alias, tuple(names), rights, grant.feature, grant.required, kind, grant.without)
 
 
 def judge_need(need: Need, known: Mapping[str, Collection[str]]) -> Finding:
@@ -99,6 +104,7 @@ def judge_need(need: Need, known: Mapping[str, Collection[str]]) -> Finding:
         said = f"{need.purpose}: not granted on {len(lacking)} of {len(need.names)}, {rights}: {name_some(lacking)}"
         grant = f"grant {rights} on {f'these {need.kind}s' if len(lacking) > 1 else f'{need.kind} {lacking[0]}'}"
     level = Level.FAIL if need.required else Level.WARN
+    hint = f"{grant} to the principal that {need.alias}.* of the file logs in as"
     return Finding(
-        level, need.alias, "permissions", said, f"{grant} to the principal that {need.alias}.* of the file logs in as"
+        level, need.alias, "permissions", said, f"{hint}: {need.without} meanwhile" if need.without else hint
     )

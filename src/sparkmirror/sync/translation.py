@@ -6,6 +6,7 @@ from typing import Any
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.kafka.groups import read_group_offsets
 from sparkmirror.ledger.translate import Translated
 from sparkmirror.model import FlowName, TopicPartition
@@ -39,6 +40,19 @@ def translate_group(flow: FlowConfig, group: str) -> list[Answer]:
     with open_admin(flow.source, "offsets") as source:
         committed = read_group_offsets(source, group)
     return translate_offsets(flow, sorted((where, one.offset) for where, one in committed.items()))
+
+
+def group_checkpoints(flow: FlowConfig, group: str) -> GroupOffsets:
+    """Where the last checkpoints put the group in the logs that the target has now; the source is not asked.
+
+    A partition whose log the target does not tell is left out. Raises ClusterError.
+    """
+    with open_admin(flow.target, "offsets") as target, OffsetState(flow, None, target) as state:
+        state.follow()
+        mine = [one for (name, _), one in state.checkpoints.items() if name == group]
+        logs, sources = read_target_logs(target, {one.partition for one in mine}), state.sources()
+        places = [(one, state.now(one, sources, logs)) for one in mine]
+        return {one.partition: Committed(at, one.metadata) for one, at in places if at is not None}
 
 
 def translate_offsets(flow: FlowConfig, offsets: Sequence[tuple[TopicPartition, int]]) -> list[Answer]:
