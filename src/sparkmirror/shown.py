@@ -3,9 +3,15 @@
 Names and messages come from brokers, topics and files, and are anybody's: a terminal would obey some of them.
 """
 
+import json
 import re
+from typing import Any
 
 HIDDEN = "[hidden]"
+_ENCODED_CONTROLS = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\(u(?:00[01][0-9a-f]|007f|00[89][0-9a-f]|061c|200[b-f]|202[a-e]|206[0-9a-f]|feff))"
+)
+"""As JSON in ASCII has them: control characters, and what makes text run backwards or stand nowhere."""
 _USER_INFO = re.compile(r"(?<=://)[^\s/?#\"'<>]*@")
 
 
@@ -19,6 +25,12 @@ def show_text(text: str) -> str:
 def show_lines(text: str) -> str:
     """As `show_text`, but lines stay lines."""
     return "\n".join(map(show_text, text.split("\n")))
+
+
+def dump_shown(value: Any) -> str:
+    """`value` as JSON for a page: control characters in it are read as `\\u001b`, and not obeyed; line ends stay."""
+    text = json.dumps(value, separators=(",", ":"))
+    return _ENCODED_CONTROLS.sub(r"\1\\\\\2", text) if "\\u" in text else text
 
 
 def hide_user_info(text: str) -> str:

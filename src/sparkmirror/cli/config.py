@@ -5,12 +5,11 @@ Only reads arguments and prints; the work is that of `config/flows.py`, `config/
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_input_arguments, add_verb
-from sparkmirror.cli.output import add_format, show
+from sparkmirror.cli.output import add_format, answer, say, show
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def execute_convert(args: argparse.Namespace) -> int:
     properties = tidy(properties, Problems(properties.file))
     text, notes = to_properties(properties, config) if args.to == "properties" else to_strimzi(properties, config)
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}")
     print(text, end="")
     return 0
 
@@ -128,7 +127,7 @@ def _explain_key(
     chosen = {name: [item for item in settings if item.key in used] for name, settings in everything.items()}
     chosen = {name: settings for name, settings in chosen.items() if settings}
     if how == "table":
-        print("\n".join([*_meanings(used), *_reasons(unused)]), end="\n\n" if chosen else "\n")
+        answer("\n".join([*_meanings(used), *_reasons(unused)]) + ("\n" if chosen else ""))
     _print_settings(properties, chosen, how)
 
 
@@ -150,13 +149,13 @@ def _print_settings(properties: "Properties", settings: dict[str, list["Setting"
         print(json.dumps({name: [item.as_json() for item in listed] for name, listed in settings.items()}, indent=2))
         return
     for name, listed in settings.items():
-        print(name)
+        answer(name)
         width = max((len(item.name) for item in listed), default=0)
         for part in dict.fromkeys(item.part for item in listed):
-            print(f"  {part}")
+            answer(f"  {part}")
             for item in listed:
                 if item.part == part:
-                    print(f"    {item.name.ljust(width)} = {item.value}  ({_origin(properties.file, item)})")
+                    answer(f"    {item.name.ljust(width)} = {item.value}  ({_origin(properties.file, item)})")
 
 
 def _origin(file: str, item: "Setting") -> str:

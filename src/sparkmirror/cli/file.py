@@ -1,10 +1,10 @@
 """What verbs share: how one is declared, the arguments of those that read a mirror's file, and reading it."""
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from sparkmirror.cli.output import say
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def read_file(args: argparse.Namespace) -> "MirrorConfig":
     """As `parse_file`; its warnings go to stderr."""
     config = parse_file(args)
     for warning in config.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        say(f"warning: {warning}")
     return config
 
 

@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         words, files = take_files(words)
     except ConfigError as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+        print(show_lines(f"{parser.prog}: {error}"), file=sys.stderr)
         return error.exit_status
     args, rest = parser.parse_known_args(words)
     args.consumer_and_producer = files

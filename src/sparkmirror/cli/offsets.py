@@ -1,11 +1,10 @@
 """`sparkmirror offsets at|reset|translate|rebuild FILE`: offsets by time, by checkpoint, on the other cluster."""
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, check_cluster, read_file
-from sparkmirror.cli.output import add_format, show, tell_unknown
+from sparkmirror.cli.output import add_format, say, show, tell_unknown
 from sparkmirror.cli.progress import progress
 from sparkmirror.clock import parse_moment, show_moment
 from sparkmirror.errors import SparkMirrorError
@@ -173,11 +172,11 @@ def _execute_reset(args: argparse.Namespace) -> int:
         refuse_active(admin, args.group)
         plan = observe_reset(admin, reset, _checkpoints(config, args, reset))
         for warning in plan.warnings:
-            print(f"warning: {warning}", file=sys.stderr)
+            say(f"warning: {warning}")
         moved = 0 if args.dry_run else apply_reset(admin, args.group, plan)
     _print_reset(args, plan)
     done = "Nothing was set (--dry-run)." if args.dry_run else f"{moved} offsets of {args.group} were set."
-    print(done, file=sys.stderr)
+    say(done)
     return 0
 
 
@@ -250,5 +249,5 @@ def _execute_rebuild(args: argparse.Namespace) -> int:
     cells = [(name, one.partition, one.first, one.end, one.exact) for name, one in rows]
     titles = ("flow", "partition", "from", "to", "exact records")
     show(args, [{"flow": str(name), **one.as_json()} for name, one in rows], lambda: _table(titles, cells))
-    print(f"{len(rows)} partitions {'would be' if args.dry_run else 'were'} made anew.", file=sys.stderr)
+    say(f"{len(rows)} partitions {'would be' if args.dry_run else 'were'} made anew.")
     return 0

@@ -3,14 +3,13 @@
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparkmirror.cli.file import Command as Verb
 from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
-from sparkmirror.cli.output import add_format, show
+from sparkmirror.cli.output import add_format, say, show
 from sparkmirror.errors import SparkMirrorError
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def order_flows(
     for flow in read_file(args).flows:
         report = latest_report(flow)
         if report is None:
-            print(f"{flow.name}: no run has reported; nothing is ordered", file=sys.stderr)
+            say(f"{flow.name}: no run has reported; nothing is ordered")
             continue
         publish_order(flow, make(report.run, at_ms))
         ordered.append({"flow": str(flow.name), "run": report.run, "ordered": describe(report.status)})

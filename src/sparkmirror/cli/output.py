@@ -8,12 +8,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sparkmirror.shown import show_lines
+
 if TYPE_CHECKING:
     from sparkmirror.kafka.log_offsets import LogOffsets
     from sparkmirror.status.table import Page
 
 _WATCH_SECONDS = 2.0
 _CLEAR = "\x1b[2J\x1b[H"
+
+
+def say(text: str) -> None:
+    """Something beside the answer, on stderr. Names and messages in it are anybody's: no terminal obeys them."""
+    print(show_lines(text), file=sys.stderr, flush=True)
+
+
+def answer(text: str) -> None:
+    """A piece of the answer, on stdout, as `say` shows it."""
+    print(show_lines(text), flush=True)
 
 
 def add_format(parser: argparse.ArgumentParser, more: Sequence[str] = ()) -> None:
@@ -55,7 +67,7 @@ def tell_unknown(found: "LogOffsets") -> None:
     if found.unknown:
         from sparkmirror.kafka.log_offsets import name_unknown
 
-        print(f"warning: {found.alias} does not tell the offsets of {name_unknown(found.unknown)}", file=sys.stderr)
+        say(f"warning: {found.alias} does not tell the offsets of {name_unknown(found.unknown)}")
 
 
 @contextmanager

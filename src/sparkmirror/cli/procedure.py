@@ -1,12 +1,11 @@
 """What `failover`, `failback` and `migrate` share: their arguments, their flow, and taking steps with a journal."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, read_file
-from sparkmirror.cli.output import add_format
+from sparkmirror.cli.output import add_format, say
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -76,4 +75,4 @@ def rehearse(steps: "Sequence[Step]") -> None:
 
 
 def tell(step: str, sentence: str) -> None:
-    print(f"{step}: {sentence}", file=sys.stderr)
+    say(f"{step}: {sentence}")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from sparkmirror.cli.output import say
 from sparkmirror.clock import show_age
 
 Tell = Callable[[str, int, int], None]
@@ -60,4 +61,4 @@ class Lines:
         self._said_at = now
         rate = (done - first) / max(now - since, 0.001)
         left = f", about {show_age((total - done) / rate)} left" if rate > 0 else ""
-        print(f"{what}: {done:,} of {total:,} {self._unit}, {done / total:.0%}{left}", file=sys.stderr, flush=True)
+        say(f"{what}: {done:,} of {total:,} {self._unit}, {done / total:.0%}{left}")

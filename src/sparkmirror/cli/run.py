@@ -2,14 +2,13 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli import plan
 from sparkmirror.cli.file import add_debug, add_file_arguments, parse_file
-from sparkmirror.cli.output import add_format, add_log_format
+from sparkmirror.cli.output import add_format, add_log_format, say
 from sparkmirror.errors import EnvironmentProblem
 
 if TYPE_CHECKING:
@@ -127,4 +126,4 @@ def say_before(
         if how == "json":
             say_warning(sentence)
         else:
-            print(f"{prefix}{sentence}", file=sys.stderr)
+            say(f"{prefix}{sentence}")

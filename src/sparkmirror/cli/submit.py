@@ -3,12 +3,11 @@
 import argparse
 import json
 import shlex
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_debug, add_file_arguments, parse_file
-from sparkmirror.cli.output import add_format, add_log_format, working
+from sparkmirror.cli.output import add_format, add_log_format, answer, say, working
 from sparkmirror.cli.run import add_settings, mirror, plan_for, warnings_of
 from sparkmirror.errors import EnvironmentProblem
 
@@ -51,7 +50,7 @@ def execute(args: argparse.Namespace) -> int:
     if not args.dry_run:
         return mirror(config, args, cluster)
     for warning in (*config.warnings, *warnings_of(config, cluster)):
-        print(f"warning: {warning}", file=sys.stderr)
+        say(f"warning: {warning}")
     _show(args, cluster)
     return 0
 
@@ -95,5 +94,5 @@ def _show(args: argparse.Namespace, cluster: "SparkCluster") -> None:
     command = ["sparkmirror", "run", args.file, *flows, *once, "--master", cluster.master]
     lines = [shlex.join(command), *(f"  --conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items())]
     if caution:
-        print(f"# {caution}")
-    print(" \\\n".join(lines))
+        answer(f"# {caution}")
+    answer(" \\\n".join(lines))

@@ -2,14 +2,13 @@
 
 import argparse
 import json
-import sys
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
 from sparkmirror.cli.order import add_topic_pattern, check_pattern
-from sparkmirror.cli.output import add_format
+from sparkmirror.cli.output import add_format, say
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,10 +59,10 @@ def execute(args: argparse.Namespace) -> int:
     with ExitStack() as opened:
         chosen = Selection(args.topic, args.partition)
         samplers = [opened.enter_context(Sampler(flow, chosen, per_look)) for flow in flows]
-        print("waiting for records", file=sys.stderr)
+        say("waiting for records")
         shown = _follow(samplers, args)
     passed_by = sum(sampler.passed_by for sampler in samplers)
-    print(f"{shown} records were shown, about {passed_by:,} passed by unseen", file=sys.stderr)
+    say(f"{shown} records were shown, about {passed_by:,} passed by unseen")
     return 0
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
 from sparkmirror.cli.order import add_topic_pattern, check_pattern
-from sparkmirror.cli.output import add_format, show
+from sparkmirror.cli.output import add_format, answer, say, show
 from sparkmirror.errors import ConfigError, SparkMirrorError
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def _tell_round(report: "FlowReport", args: argparse.Namespace) -> int:
     if args.format == "json":
         print(json.dumps(report.as_json()), flush=True)
     elif report.verdict == EQUAL:
-        print(report.headline, flush=True)
+        answer(report.headline)
     else:
         _publish([report], args)
     return exit_status([report])
@@ -148,6 +147,6 @@ def tell_progress(flow: str) -> "Progress":
             return
         told_at = now
         left = f", about {(now - began) * (spans - done) / done:.0f} s left" if done else ""
-        print(f"{flow}: {done} of {spans} ranges compared{left}", file=sys.stderr)
+        say(f"{flow}: {done} of {spans} ranges compared{left}")
 
     return tell

@@ -49,7 +49,9 @@ FIXED_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    "spark.redaction.regex": "(?i)secret|password|passphrase|token|(?:access|api|account)[._-]?key|jaas|config|user[.]?info|pwd|://[^/\\s]*@",
+    "spark.redaction.regex": (
+        "(?i)secret|password|passphrase|token|(?:access|api|account)[._-]?key|jaas|config|user[.]?info|pwd|://[^/\\s]*@"
+    ),
     "spark.driver.memory": "512m",
     "spark.cleaner.periodicGC.interval": "24h",
     "spark.shuffle.mapStatus.compression.codec": "lz4",

@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 from sparkmirror.engine.repeats import Repeats
 from sparkmirror.engine.sentence import Sentence
+from sparkmirror.shown import show_lines
 
 _MARK = "sparkmirror-says "
 _KEPT_LINES = 40
@@ -96,7 +97,7 @@ def say_progress(message: str, flow: object, figures: Mapping[str, Any]) -> None
     if speaks_json():
         log.info("%s", message, extra={"sentence": _now(logging.INFO, "progress", message, str(flow), figures)})
     else:
-        print(message, file=sys.stderr, flush=True)
+        print(show_lines(message), file=sys.stderr, flush=True)
 
 
 def _now(level: int, event: str, message: str, flow: str, figures: Mapping[str, Any]) -> Sentence:

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from sparkmirror.shown import dump_shown
 from sparkmirror.web.orders import Order, parse_order
 from sparkmirror.web.picture import Picture
 from sparkmirror.web.threads import run_slowly
@@ -47,6 +48,13 @@ class Desk:
     order: Callable[[Order], None]
 
 
+class _Shown(JSONResponse):
+    """What clusters and files say, for people to read."""
+
+    def render(self, content: Any) -> bytes:
+        return dump_shown(content).encode()
+
+
 def make_routes(desk: Desk, is_closing: Callable[[], bool]) -> list[BaseRoute]:
     """`is_closing` tells streams that the server wants to end."""
 
@@ -61,13 +69,13 @@ def make_routes(desk: Desk, is_closing: Callable[[], bool]) -> list[BaseRoute]:
 
     def lags(request: Request) -> Response:
         numbers = [_number("n", one) for one in request.query_params.get("n", "").split(",")[:_CURVES_MAX] if one]
-        return JSONResponse(desk.curves(_flow(request, desk), numbers))
+        return _Shown(desk.curves(_flow(request, desk), numbers))
 
     def config(_: Request) -> Response:
-        return JSONResponse(desk.configuration())
+        return _Shown(desk.configuration())
 
     async def readiness(request: Request) -> Response:
-        return JSONResponse(await run_slowly(partial(desk.readiness, _flow(request, desk))))
+        return _Shown(await run_slowly(partial(desk.readiness, _flow(request, desk))))
 
     async def orders(request: Request) -> Response:
         order = await _read_order(request)
@@ -132,7 +140,7 @@ def _told(picture: Picture, life: str, since: int) -> str:
 
 
 def _encode(told: Mapping[str, Any]) -> str:
-    return json.dumps({**told, "now_ms": time.time_ns() // 1_000_000}, separators=(",", ":"))
+    return dump_shown({**told, "now_ms": time.time_ns() // 1_000_000})
 
 
 def split_whole(told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -1,8 +1,11 @@
 """Secrets never show (invariant 10)."""
 
+import re
+
 import pytest
 
 from sparkmirror.config.secrets import is_secret, redact, shown
+from sparkmirror.engine.spark import FIXED_SETTINGS
 from sparkmirror.shown import hide_user_info
 
 
@@ -81,3 +84,10 @@ def test_the_log_in_of_a_url_is_hidden_wherever_it_stands(text: str, shown_as: s
 
 def test_redaction_keeps_what_is_open() -> None:
     assert redact({"a": "1", "ssl.key.password": "x"}) == {"a": "1", "ssl.key.password": "[hidden]"}
+
+
+@pytest.mark.parametrize("setting", ["basic.auth.user.info", "acme.apikey", "s3.access.key", "db.pwd", "x.passphrase"])
+def test_spark_hides_on_its_pages_what_we_hide(setting: str) -> None:
+    hidden = re.compile(FIXED_SETTINGS["spark.redaction.regex"])
+    assert is_secret(setting) and hidden.search(setting)
+    assert hidden.search("http://me:pa55@proxy:3128") and not hidden.search("spark://host:7077")
