@@ -22,6 +22,9 @@ _SHOWN_BYTES: Final = 120
 Offset = Annotated[int, Meta(ge=0, lt=_INT64_MAX)]
 """Of a record, the next one to mirror; one more is an int64 too."""
 Count = Annotated[int, Meta(ge=0, le=_INT64_MAX)]
+MOMENT_MS_MAX: Final = 253_402_300_799_999
+Moment = Annotated[int, Meta(ge=0, le=MOMENT_MS_MAX)]
+"""Milliseconds since 1970, up to the year 9999: what a calendar can show."""
 Number = Annotated[int, Meta(ge=0, le=_INT32_MAX)]
 """Of a partition, a task, an epoch: what Kafka's protocol has as an int32 that is not negative."""
 NumberOrNone = Annotated[int, Meta(ge=-1, le=_INT32_MAX)]
@@ -30,12 +33,15 @@ TopicName = Annotated[str, Meta(min_length=1, max_length=249)]
 Name = Annotated[str, Meta(max_length=1024)]
 """Of a run, a process, a cluster, a host."""
 
+Text = Annotated[str, Meta(max_length=1 << 16)]
+"""A sentence, or several."""
+
 _T = TypeVar("_T")
 
 
-def decode(data: bytes | None, kind: type[_T], what: str) -> _T:
+def decode(data: bytes | None, kind: type[_T], what: str, *, bytes_max: int = BYTES_MAX) -> _T:
     """JSON as a `kind`: a dataclass, a tuple, or a collection of those. Raises ProtocolError, which says "`what`"."""
-    if data is None or len(data) > BYTES_MAX:
+    if data is None or len(data) > bytes_max:
         raise unreadable(data, what, "it is empty" if data is None else f"it has {len(data):,} bytes")
     key: Any = kind
     try:
@@ -44,10 +50,26 @@ def decode(data: bytes | None, kind: type[_T], what: str) -> _T:
         raise unreadable(data, what, _reason(problem)) from None
 
 
+def convert(told: object, kind: type[_T], what: str) -> _T:
+    """As `decode`, of what is decoded already."""
+    try:
+        return msgspec.convert(told, kind, dec_hook=_own, str_keys=True)
+    except (ValueError, RecursionError) as problem:
+        raise ProtocolError(f"{what} cannot be read ({_reason(problem)}).") from None
+
+
 def decode_or_none(data: bytes | None, kind: type[_T]) -> _T | None:
     """As `decode`; None for what is none."""
     try:
         return decode(data, kind, "")
+    except ProtocolError:
+        return None
+
+
+def convert_or_none(told: object, kind: type[_T]) -> _T | None:
+    """As `convert`; None for what is none."""
+    try:
+        return convert(told, kind, "")
     except ProtocolError:
         return None
 
@@ -59,7 +81,15 @@ def unreadable(data: bytes | None, what: str, reason: str) -> ProtocolError:
 
 @cache
 def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
-    return msgspec.json.Decoder(kind)
+    return msgspec.json.Decoder(kind, dec_hook=_own)
+
+
+def _own(kind: type[Any], told: Any) -> Any:
+    """A class that reads itself."""
+    try:
+        return kind.from_json(told)
+    except ProtocolError as problem:
+        raise ValueError(str(problem)) from None
 
 
 def _reason(problem: Exception) -> str:

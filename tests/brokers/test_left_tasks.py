@@ -19,7 +19,8 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.source import duty
-from sparkmirror.source.commands import Assign, Share, command_record, decode_command
+from sparkmirror.source.command_decoding import decode_command
+from sparkmirror.source.commands import Assign, Share, command_record
 from sparkmirror.source.fence import take_identity
 from sparkmirror.source.plan import home_task
 from sparkmirror.source.planner import Planner

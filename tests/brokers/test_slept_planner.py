@@ -67,7 +67,11 @@ def test_a_task_obeys_its_own_planner_and_no_other_process_of_its_run(
     plan = begin(flow, planners["awake"], "awake")
     settings = client_settings(flow.target, "test")
     options = ReaderOptions(
-        client_settings(flow.source, "test"), FetchLimits(), 0, (settings, ledger_topics(flow.name.source).commands)
+        client_settings(flow.source, "test"),
+        FetchLimits(),
+        0,
+        flow.should_replicate,
+        (settings, ledger_topics(flow.name.source).commands),
     )
     reader = TaskReader(plan, options)
     loop = threading.Thread(target=lambda: [None for _ in reader.batches()])

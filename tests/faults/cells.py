@@ -61,6 +61,7 @@ def _strike(scene: Scene, breakage: Breakage, second: Second | None, cell: Resul
     if second is not None:
         scene.arm(second.happen)
     breakage.strike(scene)
+    assert not scene.is_armed, "the fault did not say when it was in force"
     scene.conclude()
     caught_up_seconds = scene.catch_up_with_more()
     topic_id = scene.topic_id()

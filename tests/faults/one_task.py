@@ -4,6 +4,7 @@ The reader has an endless source whose records are numbered like `numbered.Numbe
 asks for, and obeys the sender's orders over a real control page: what is refused, aborted and rewound comes again.
 """
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +20,9 @@ from sparkmirror.kafka.settings import client_settings
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import Cluster, Connector, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Cluster, Connector, TopicPartition
 from sparkmirror.relay.lease import Ring, RingPeer
-from sparkmirror.relay.schema import RUN
+from sparkmirror.relay.schema import GAP, RUN
 from sparkmirror.source.plan import Assigned
 from sparkmirror.target.delivery import Delivery
 from sparkmirror.target.plan_row import PlanRow
@@ -35,10 +36,12 @@ _TURN_SECONDS = 0.02
 
 @dataclass(slots=True)
 class _Place:
-    """Where the reader stands in a partition, and how far the test lets it go."""
+    """Where the reader stands in a partition, how far the test lets it go, and where the source's log begins."""
 
     at: int = 0
     end: int = 0
+    begin: int = 0
+    turns: int = 0
     paused: bool = False
 
 
@@ -85,9 +88,17 @@ class OneTask:
     """A task of the flow that goes on from `starts`, in a `with` block."""
 
     def __init__(
-        self, flow: Mirrored, *, exactly_once: bool, starts: Sequence[int] = (), timeout_ms: int = 60_000
+        self,
+        flow: Mirrored,
+        *,
+        exactly_once: bool,
+        starts: Sequence[int] = (),
+        timeout_ms: int = 60_000,
+        way: str = "",
     ) -> None:
+        """The target is reached by the addresses `way` where those are given."""
         self._flow = flow
+        self._way = way
         self._starts = list(starts) or [0] * flow.partitions
         self._places = [_Place(start, start) for start in self._starts]
         self._ring = Ring(1 << 20)
@@ -105,7 +116,8 @@ class OneTask:
         )  # fmt: skip
         transactions = TransactionOptions("B", flow.connector, timeout_ms, 0.2, 1.0) if exactly_once else None
         progress = ProgressOptions(flow.connector, ledger_topics(flow.alias), 1.0)
-        options = SenderOptions(client_settings(flow.target, "writer"), progress, transactions=transactions)
+        target = Cluster("B", {"bootstrap.servers": self._way or flow.servers})
+        options = SenderOptions(client_settings(target, "writer"), progress, transactions=transactions)
         return Sender(options, plan, RingPeer(self._ring.address))
 
     def __enter__(self) -> Self:
@@ -120,6 +132,10 @@ class OneTask:
         """Each partition may be read up to there."""
         for place, end in zip(self._places, ends, strict=True):
             place.end = end
+
+    def cut(self, partition: int, begin: int) -> None:
+        """Retention has taken the source's log up to there."""
+        self._places[partition].begin = begin
 
     def wait_until(self, condition: Any, what: str, seconds: float = 60.0) -> None:
         """Reads on until the condition holds; a sender that has ended ends the wait too."""
@@ -138,6 +154,10 @@ class OneTask:
         ends_at = time.monotonic() + seconds
         self.wait_until(lambda: time.monotonic() > ends_at, "time passes", seconds + 30)
 
+    def places(self) -> list[int]:
+        """Where the reader stands."""
+        return [place.at for place in self._places]
+
     @property
     def failed(self) -> dict[str, str]:
         """Partitions that are FAILED, with their reasons, as the task's status tells them."""
@@ -146,20 +166,32 @@ class OneTask:
     def _turn(self) -> None:
         for order in self._ring.slot_orders(range(len(self._places))):
             place = self._places[order.slot]
-            place.paused, place.at = order.paused, order.offset
+            place.paused, place.at, place.turns = order.paused, order.offset, order.turns
         self._ring.collect()
         for number, place in enumerate(self._places):
+            if not place.paused and place.at < place.begin:
+                self.sender.put(self._gap(number, place))
+                place.at, place.turns = place.begin, place.turns + 1
             if not place.paused and place.at < place.end:
                 following = min(place.at + _RUN_RECORDS, place.end)
-                self.sender.put(self._run(number, place.at, following, place.end))
+                self.sender.put(self._run(number, place, following))
                 place.at = following
         time.sleep(_TURN_SECONDS)
 
-    def _run(self, partition: int, first: int, following: int, end: int) -> Delivery:
-        records = [(None, b"%011d " % number) for number in range(first, following)]
+    def _gap(self, partition: int, place: _Place) -> Delivery:
+        where = TopicPartition(self._flow.topic, partition)
+        told = {"cause": "retention", "id": str(NO_TOPIC_ID), "epochs": [], "from": place.turns}
+        payload = memoryview(json.dumps(told).encode())
+        return Delivery(
+            GAP, where, None, place.at, place.begin, 0, place.begin, -1, payload, None, turns=place.turns + 1
+        )
+
+    def _run(self, partition: int, place: _Place, following: int) -> Delivery:
+        records = [(None, b"%011d " % number) for number in range(place.at, following)]
         now_ms = int(time.time() * 1000)
-        payload = memoryview(bytearray(encode_batch(records, base_offset=first, timestamp=now_ms)))
+        payload = memoryview(bytearray(encode_batch(records, base_offset=place.at, timestamp=now_ms)))
         where = TopicPartition(self._flow.topic, partition)
         return Delivery(
-            RUN, where, self._flow.remote, first, following, following - first, end, now_ms, payload, None, now_ms
-        )
+            RUN, where, self._flow.remote, place.at, following, len(records), place.end, now_ms, payload, None, now_ms,
+            turns=place.turns,
+        )  # fmt: skip

@@ -213,6 +213,11 @@ class Scene:
         """It is to happen while the next fault is in force."""
         self._armed = event
 
+    @property
+    def is_armed(self) -> bool:
+        """Whether a second event has yet to begin."""
+        return self._armed is not None
+
     def meanwhile(self, seconds: float = 0.0) -> None:
         """A fault is in force, or came a moment ago: what the scene is armed with happens within so many seconds."""
         if self._armed is None:
@@ -222,8 +227,7 @@ class Scene:
         self._under_way = event(self)
 
     def conclude(self) -> None:
-        """The second event, if there was one, is over."""
-        assert self._armed is None, "the fault did not say when it was in force"
+        """The second event, if one has begun, is over."""
         finish, self._under_way = self._under_way, None
         if finish is not None:
             finish()

@@ -8,7 +8,8 @@ from tests.faults.tree import Run
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.source.commands import Share, decode_command
+from sparkmirror.source.command_decoding import decode_command
+from sparkmirror.source.commands import Share
 
 _RUNS = re.compile(r"this process runs tasks ([\d, ]+|none) of \d+")
 

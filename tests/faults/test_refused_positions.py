@@ -112,6 +112,26 @@ def test_a_mirror_whose_clock_is_hours_ahead_stores_its_positions_and_says_that_
     assert arrival.repeats() == 0
 
 
+@pytest.mark.long
+def test_status_and_exit_say_that_positions_are_refused(story: Story) -> None:
+    """With `on.send.failure = fail`, which ends the mirror; else it tries again, and `status` names the reason."""
+    refusing = ledger_topics(story.alias).positions
+    with story.writer() as writer, story.run(lines=(*EXACTLY_ONCE, "on.send.failure = fail")) as run:
+        story.wait_until_close(run, writer)
+        alter(Mirrored(story.target, story.alias, story.topic), refusing, {"max.message.bytes": TOO_SMALL})
+        ended = run.finish(90)
+        assert ended.status == 1
+        assert refusing in ended.errors and "max.message.bytes" in ended.errors
+    failed = board_of({"bootstrap.servers": story.target}, story.alias).status().failed
+    assert any(refusing in reason for reason in failed.values())
+    alter(Mirrored(story.target, story.alias, story.topic), refusing, {"max.message.bytes": None})
+    with story.run("--once", lines=EXACTLY_ONCE) as last:
+        assert last.finish(90).status == 0
+    arrival = story.arrival()
+    arrival.assert_complete(writer.produced)
+    assert arrival.repeats() == 0
+
+
 @pytest.fixture(
     params=[pytest.param(0, id="first protocol"), pytest.param(2, id="second protocol", marks=pytest.mark.long)]
 )
@@ -161,12 +181,17 @@ def forbid_writing(flow: Mirrored, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": flow.servers})
     for done in admin.create_acls(allowed).values():
         done.result(ORDER_SECONDS_MAX)
+    wait_until(lambda: admin.describe_acls(_acls(topic)).result(ORDER_SECONDS_MAX), "the broker goes by the ACLs")
+
+
+def _acls(topic: str) -> AclBindingFilter:
+    return AclBindingFilter(
+        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
 
 
 def allow_all(flow: Mirrored, topic: str) -> None:
-    everything = AclBindingFilter(
-        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
-    )
+    everything = _acls(topic)
     admin = AdminClient({"bootstrap.servers": flow.servers})
     for done in admin.delete_acls([everything]).values():
         done.result(ORDER_SECONDS_MAX)

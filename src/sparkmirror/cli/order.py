@@ -76,10 +76,9 @@ def order_flows(
 
 def check_pattern(pattern: str) -> None:
     """Raises ConfigError for what is no regular expression of Java's; an empty one stands for all topics."""
-    from sparkmirror.policy.filters import compile_names
+    from sparkmirror.policy.filters import check_expression
 
-    if pattern:
-        compile_names([pattern])
+    check_expression(pattern)
 
 
 class Report(NamedTuple):

@@ -41,7 +41,8 @@ from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TailRecord, TopicTail
 from sparkmirror.ledger.topics import SHARING_GROUP, ledger_topics
 from sparkmirror.model import Connector, FlowName, TopicPartition
-from sparkmirror.source.commands import Began, Share, command_record, decode_command
+from sparkmirror.source.command_decoding import decode_command
+from sparkmirror.source.commands import Began, Share, command_record
 
 log = logging.getLogger(__name__)
 

@@ -225,7 +225,10 @@ class MirrorRun:
         give_up_at = time.monotonic() + _STOP_SECONDS_MAX
         while time.monotonic() < give_up_at and not all(running.is_quiet for running in active):
             time.sleep(0.05)
-        have_ended = all(running.is_quiet for running in active)
+        cut_off = [running for running in active if not running.is_quiet]
+        for running in cut_off:
+            log.warning("%s: its tasks did not end in %.0f s and are cut off.", running.flow.name, _STOP_SECONDS_MAX)
+        have_ended = not cut_off
         for crew in self._crews.values():  # before Spark has ended: others may go on at once
             crew.leave(have_ended=have_ended)
         enders = [threading.Thread(target=running.end, daemon=True) for running in self._flows]

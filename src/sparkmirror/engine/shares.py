@@ -8,7 +8,13 @@ each of its flows, and `Grant`, what it may run. Tasks change hands in two round
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from sparkmirror.decoding import Count, Name, Number, Text, decode_or_none
+
+_Tasks = Annotated[int, Meta(ge=1, le=100_000)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +27,14 @@ class Stake:
     Until it `is_ready`, its query has yet to start: tasks stay with those who can run them now.
     """
 
-    flow: str
-    tasks: int
-    fingerprint: str
-    changed_ms: int
-    held: frozenset[int] = frozenset()
-    run: str = ""
-    group: str = ""
-    connector: str = ""
+    flow: Name
+    tasks: _Tasks
+    fingerprint: Name
+    changed_ms: Count
+    held: frozenset[Number] = frozenset()
+    run: Name = ""
+    group: Name = ""
+    connector: Name = ""
     is_ready: bool = True
     transaction_timeout_ms: int = 60_000
 
@@ -37,9 +43,9 @@ class Stake:
 class Card:
     """What a process tells the others: where it is, for people (`host`, `pid`), its `file`, and its stakes."""
 
-    host: str
-    pid: int
-    file: str
+    host: Name
+    pid: Number
+    file: Text
     stakes: tuple[Stake, ...]
 
     @property
@@ -54,10 +60,10 @@ class Grant:
     A rival is a process whose file says something else of the flow: the file that was changed last is obeyed.
     """
 
-    flow: str
-    run: str
-    tasks: frozenset[int] = frozenset()
-    rival: str = ""
+    flow: Name
+    run: Name
+    tasks: frozenset[Number] = frozenset()
+    rival: Text = ""
     is_obeyed: bool = True
 
 
@@ -166,12 +172,7 @@ def encode_card(card: Card) -> bytes:
 
 def decode_card(data: bytes) -> Card | None:
     """None for what no version up to this one has written."""
-    try:
-        fields = json.loads(data)
-        stakes = tuple(_of(Stake, _frozen(one, "held")) for one in fields["stakes"])
-        return Card(str(fields["host"]), int(fields["pid"]), str(fields["file"]), stakes)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+    return decode_or_none(data, Card)
 
 
 def encode_grants(grants: Iterable[Grant]) -> bytes:
@@ -181,20 +182,8 @@ def encode_grants(grants: Iterable[Grant]) -> bytes:
 
 def decode_grants(data: bytes) -> tuple[Grant, ...]:
     """Nothing for what cannot be read: a member without grants runs nothing."""
-    try:
-        return tuple(_of(Grant, _frozen(one, "tasks")) for one in json.loads(data or b"[]"))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return ()
+    return decode_or_none(data, tuple[Grant, ...]) or ()
 
 
 def _listed(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return {**fields, name: sorted(fields[name])}
-
-
-def _frozen(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {**fields, name: frozenset(int(task) for task in fields[name])}
-
-
-def _of(noun: Any, fields: Mapping[str, Any]) -> Any:
-    """The noun of the fields that this version knows."""
-    return noun(**{name: value for name, value in fields.items() if name in noun.__dataclass_fields__})

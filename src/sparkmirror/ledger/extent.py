@@ -6,7 +6,7 @@ target when partitions are handed out, `target.landing` with every acknowledgeme
 beginning of a log only, which is the target's own business.
 """
 
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sparkmirror.decoding import Count, TopicName
@@ -26,12 +26,6 @@ class Extent(NamedTuple):
 
     def as_json(self) -> list[Any]:
         return [self.topic, str(self.topic_id), self.end]
-
-    @classmethod
-    def from_json(cls, fields: list[Any]) -> Self:
-        """Raises ValueError, TypeError and LookupError for what is none."""
-        topic, topic_id, end = fields
-        return cls(str(topic), UUID(topic_id), int(end))
 
 
 def judge(known: Extent, found: Extent) -> str | None:

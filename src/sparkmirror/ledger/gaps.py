@@ -11,8 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from sparkmirror.decoding import Moment, Name, Number, Offset, TopicName, decode_or_none
 from sparkmirror.ledger.extent import TARGET_CAUSES
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+
+UNREADABLE = "unreadable record"
+"""The cause of a gap of which only the key can be read: what was lost, and when, nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +80,30 @@ def encode_value(gap: Gap) -> bytes:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    cause: Name
+    expected: Offset
+    resumed: Offset
+    action: Name
+    at: Moment
+    id: UUID
+    run: Name
+
+
 def decode(source_alias: str, key: bytes | None, value: bytes | None) -> Gap | None:
-    """The gap; None for what is another flow's, deleted, or of a later version."""
-    try:
-        alias, topic, partition, *_ = json.loads(key or b"")
-        fields = json.loads(value or b"")
-        if alias != source_alias:
-            return None
-        return Gap(
-            TopicPartition(topic, int(partition)),
-            str(fields["cause"]),
-            int(fields["expected"]),
-            int(fields["resumed"]),
-            str(fields["action"]),
-            int(fields["at"]),
-            UUID(fields["id"]),
-            str(fields["run"]),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError):
+    """The gap; None for what is another flow's or deleted. One whose value cannot be read is UNREADABLE, for its key
+    still says where it is.
+    """
+    found = decode_or_none(key, tuple[str, TopicName, Number, Offset, Offset, UUID])
+    if found is None or found[0] != source_alias or value is None:
         return None
+    _, topic, partition, expected, resumed, topic_id = found
+    where = TopicPartition(topic, partition)
+    told = decode_or_none(value, _Stored)
+    if told is None:
+        return Gap(where, UNREADABLE, expected, resumed, "unknown", 0, topic_id)
+    return Gap(where, told.cause, told.expected, told.resumed, told.action, told.at, told.id, told.run)
 
 
 def list_gaps(source_alias: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> list[Gap]:

@@ -6,13 +6,18 @@ to where their epochs part, so the epochs that were read tell where to go on aft
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 from uuid import UUID
 
+from msgspec import Meta
+
+from sparkmirror.decoding import Number, Offset
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Epochs, Position
 
 EPOCHS_MAX = 16
 """So many are remembered, the newest: a partition has a few elections a year."""
+StoredEpochs = Annotated[tuple[tuple[Number, Offset], ...], Meta(max_length=EPOCHS_MAX)]
+"""As JSON has them, for `decoding`."""
 
 
 class Lineage(NamedTuple):

@@ -8,9 +8,11 @@ ones (`plan_compaction`). Written by `target.mapping`, read by `sync.offset_ledg
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from sparkmirror.decoding import Count, Number, TopicName, decode_or_none
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.offset_map import SEGMENTS_MAX, Chunk, OffsetMap, Segment
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
@@ -19,14 +21,17 @@ CHUNK_SEGMENTS_MAX: Final = 256
 CHUNKS_MAX: Final = 16
 """Of one partition; more are joined."""
 _VERSION: Final = 1
+_INT64_MAX: Final = (1 << 63) - 1
+_SHIFT_MAX: Final = 70
+"""Ten bytes hold 64 bits; longer numbers would take long to put together."""
 
 
 class ChunkName(NamedTuple):
     """Orders chunks: the assignment's generation, when its writer began (ms), and a number that the writer counts."""
 
-    generation: int
-    began_ms: int
-    number: int
+    generation: Count
+    began_ms: Count
+    number: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +51,12 @@ def encode_key(source_alias: str, partition: TopicPartition, name: ChunkName) ->
 
 def decode_key(key: bytes | None) -> tuple[str, TopicPartition, ChunkName] | None:
     """The flow's source alias, the partition and the chunk's name; None for any other key."""
-    try:
-        alias, topic, partition, name = json.loads(key or b"")
-        return str(alias), TopicPartition(str(topic), int(partition)), ChunkName(*map(int, name))
-    except (ValueError, TypeError):
+    found = decode_or_none(key, tuple[str, TopicName, Number, ChunkName])
+    if found is None:
         return None
+    alias, topic, number, name = found
+    partition = TopicPartition(topic, number)
+    return (alias, partition, name) if encode_key(alias, partition, name) == key else None
 
 
 def encode_chunk(chunk: Chunk) -> bytes:
@@ -88,9 +94,17 @@ def decode_chunk(value: bytes) -> Chunk:
         chunk = Chunk(tuple(segments), end_source, end_target, _topic_id(bytes(data)))
     except (ValueError, StopIteration):
         raise ProtocolError(f"A piece of an offset map cannot be read: {value[:40]!r}.") from None
-    if not chunk.segments:
-        raise ProtocolError("A piece of an offset map is empty.")
+    if not _is_sound(chunk):
+        raise ProtocolError(f"A piece of an offset map is none: {value[:40]!r}.")
     return chunk
+
+
+def _is_sound(chunk: Chunk) -> bool:
+    """Whether it has segments, in their order, within what offsets can be."""
+    bounds = [*(segment.first for segment in chunk.segments), chunk.end_source]
+    is_ordered = bounds[0] >= 0 and all(one <= other for one, other in pairwise(bounds))
+    numbers = [bounds[-1], chunk.end_target, *(number for one in chunk.segments for number in (one.target, one.delta))]
+    return bool(chunk.segments) and is_ordered and all(abs(number) <= _INT64_MAX for number in numbers)
 
 
 class MapView:
@@ -197,6 +211,8 @@ def _numbers(data: Iterable[int]) -> Iterator[int]:
     for byte in data:
         number |= (byte & 0x7F) << shift
         shift += 7
+        if shift > _SHIFT_MAX:
+            raise ValueError
         if not byte & 0x80:
             yield number
             number = shift = 0

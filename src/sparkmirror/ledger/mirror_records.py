@@ -39,8 +39,7 @@ class OffsetSync:
     def parse(cls, key: bytes | None, value: bytes | None) -> Self:
         """Raises ProtocolError for a tombstone and for bytes that are no sync."""
         with_key, with_value = _Reader(key, "an offset sync"), _Reader(value, "an offset sync")
-        partition = TopicPartition(with_key.string(), with_key.unpack(_INT32)[0])
-        return cls(partition, *with_value.unpack(_TWO_INT64))
+        return cls(with_key.partition(), *with_value.offsets(*with_value.unpack(_TWO_INT64)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,9 @@ class Checkpoint:
         """Raises ProtocolError for a tombstone and for bytes that are no checkpoint."""
         with_key, with_value = _Reader(key, "a checkpoint"), _Reader(value, "a checkpoint")
         group = with_key.string()
-        partition = TopicPartition(with_key.string(), with_key.unpack(_INT32)[0])
+        partition = with_key.partition()
         _, upstream, downstream = with_value.unpack(_CHECKPOINT)
-        return cls(group, partition, upstream, downstream, with_value.string())
+        return cls(group, partition, *with_value.offsets(upstream, downstream), with_value.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,22 @@ class _Reader:
         if size < 0 or len(raw) < size:
             raise self._problem()
         self._at += size
-        return raw.decode(errors="replace")
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise self._problem() from None
+
+    def partition(self) -> TopicPartition:
+        topic, number = self.string(), self.unpack(_INT32)[0]
+        if not topic or number < 0:
+            raise self._problem()
+        return TopicPartition(topic, number)
+
+    def offsets(self, upstream: int, downstream: int) -> tuple[int, int]:
+        """-1 is what MirrorMaker writes for one that is not known."""
+        if min(upstream, downstream) < -1:
+            raise self._problem()
+        return upstream, downstream
 
     def _problem(self) -> ProtocolError:
         return ProtocolError(f"This is not {self._what}: {self._data[:80]!r}.")

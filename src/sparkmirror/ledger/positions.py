@@ -7,18 +7,15 @@ authority (`authoritative`), so that a MirrorMaker that ran in between is believ
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Final
 from uuid import UUID
-
-from msgspec import Meta
 
 from sparkmirror.decoding import Name, Number, Offset, TopicName, decode, decode_or_none
 from sparkmirror.ledger.extent import Extent
-from sparkmirror.ledger.lineage import EPOCHS_MAX
+from sparkmirror.ledger.lineage import StoredEpochs
 from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
 
 _WHAT = "A position record of ours"
-_Epochs = Annotated[tuple[tuple[Number, Offset], ...], Meta(max_length=EPOCHS_MAX)]
 LOG_HEADER: Final = "sparkmirror.log"
 """On Connect's records, where we wrote them."""
 
@@ -82,7 +79,7 @@ def encode_value(record: PositionRecord) -> bytes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored(Tenure):
     offset: Offset
-    epochs: _Epochs = ()
+    epochs: StoredEpochs = ()
     id: UUID = NO_TOPIC_ID
     released: bool = False
     target: Extent | None = None
@@ -112,9 +109,14 @@ def encode_log(position: Position) -> bytes:
 
 
 def decode_log(offset: int, headers: Iterable[tuple[str, bytes | None]]) -> Position:
-    """The position of a record of Connect's, with its log where the record tells it."""
-    found = decode_or_none(dict(headers).get(LOG_HEADER), tuple[UUID, _Epochs])
-    return Position(offset) if found is None else Position(offset, found[1], found[0])
+    """The position of a record of Connect's, with its log where the record tells it. Raises ProtocolError where that
+    cannot be read: without it another log of the name would be taken for this one.
+    """
+    told = dict(headers)
+    if LOG_HEADER not in told:
+        return Position(offset)
+    topic_id, epochs = decode(told[LOG_HEADER], tuple[UUID, StoredEpochs], "The log of a stored position")
+    return Position(offset, epochs, topic_id)
 
 
 def authoritative(connect: Position | None, ours: PositionRecord | None) -> Position | None:

@@ -43,6 +43,11 @@ class LedgerView:
             return None
         return authoritative(self._offsets.get(partition), self.records.get(partition))
 
+    def is_whole(self, partition: TopicPartition) -> bool:
+        """Whether Connect's record and ours of its position agree: one may still be on its way, or never come."""
+        position, record = self._offsets.get(partition), self.records.get(partition)
+        return position is not None and record is not None and position.offset == record.position.offset
+
     def tenures(self) -> Iterator[Tenure]:
         """Who has written the records of ours that can be read so far; see `unknown_tenures`."""
         yield from self._tenures.values()
@@ -74,6 +79,7 @@ class LedgerView:
         self._offsets.pop(partition, None)
         try:
             offset = connect.decode_value(value)
+            position = None if offset is None else positions.decode_log(offset, headers)
         except ProtocolError as problem:
             key = connect.encode_key(self._connector, partition).decode()
             self._unreadable_offsets[partition] = (
@@ -81,8 +87,8 @@ class LedgerView:
                 f'{{"offset":N}} under the key {key}, or a tombstone: then it begins by auto.offset.reset.'
             )
             return
-        if offset is not None:
-            self._offsets[partition] = positions.decode_log(offset, headers)
+        if position is not None:
+            self._offsets[partition] = position
 
     def _take_record(self, partition: TopicPartition, value: bytes | None, place: str) -> None:
         for known in (self.records, self._tenures, self._unreadable_records, self.unknown_tenures):

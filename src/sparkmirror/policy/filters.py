@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import FlowName
@@ -14,6 +15,7 @@ from sparkmirror.policy.java_regex import JavaPatternError, NamePattern, compile
 from sparkmirror.policy.naming import ReplicationPolicy
 
 _OF_ANY_MIRROR = re.compile(r"mm2-.*\.internal|mm2-offset-syncs[._-].+[._-]internal|.+[._-]checkpoints[._-]internal")
+EXPRESSION_LENGTH_MAX: Final = 10_000
 
 
 def compile_names(expressions: Sequence[str]) -> NamePattern | None:
@@ -27,6 +29,16 @@ def compile_names(expressions: Sequence[str]) -> NamePattern | None:
         return compile_java("|".join(expressions))
     except JavaPatternError as error:
         raise _bad_list(expressions, error) from None
+
+
+def check_expression(expression: str) -> None:
+    """Of an order or a question about topics, where an empty one stands for all. Raises ConfigError."""
+    if len(expression) > EXPRESSION_LENGTH_MAX:
+        raise ConfigError(
+            f"An expression of {len(expression):,} characters is too long; {EXPRESSION_LENGTH_MAX:,} may be."
+        )
+    if expression:
+        compile_names([expression])
 
 
 def _bad_list(expressions: Sequence[str], whole: JavaPatternError) -> ConfigError:

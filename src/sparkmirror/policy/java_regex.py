@@ -8,11 +8,20 @@ Known rest: `[a--b]` is an error in Java and a difference here, `[[:alpha:]]` a 
 `\\p{java…}` is refused here. None of these is of use for topic names.
 """
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import regex
+
+from sparkmirror.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+MATCH_SECONDS_MAX: Final = 0.5
+"""A name has 249 characters at most: whatever takes longer than a millisecond backtracks."""
+_SHOWN: Final = 200
 
 _TOKEN = regex.compile(
     r"""
@@ -34,6 +43,7 @@ _LITERALS: dict[str, Callable[[str], str]] = {
     "octal": lambda digits: chr(int(digits, 8)),
     "control": lambda letter: chr(ord(letter) ^ 64),
 }
+_QUICK = regex.compile(r"[\w.*\\|-]*", regex.ASCII)
 _ESCAPES = {"e": r"\x1b", "k": r"\g"}
 
 
@@ -41,7 +51,36 @@ class NamePattern(Protocol):
     """A compiled expression that is matched against whole names."""
 
     def fullmatch(self, name: str) -> object | None:
-        """A match object when the whole of `name` matches."""
+        """A match object when the whole of `name` matches. Raises SlowPattern."""
+
+
+class SlowPattern(ConfigError):
+    """Matching a name took so long that it was given up: the expression backtracks without end."""
+
+
+class _Timed:
+    """A pattern whose matching is bounded. One that has taken too long once is not tried again."""
+
+    __slots__ = ("_compiled", "_expression", "_is_slow")
+
+    def __init__(self, expression: str, compiled: "regex.Pattern[str]") -> None:
+        self._expression = expression
+        self._compiled = compiled
+        self._is_slow = False
+
+    def fullmatch(self, name: str) -> object | None:
+        """Raises SlowPattern."""
+        if not self._is_slow:
+            try:
+                found: object | None = self._compiled.fullmatch(name, timeout=MATCH_SECONDS_MAX)
+                return found
+            except TimeoutError:
+                self._is_slow = True
+                log.warning("`%s` takes too long to match a name, and is given up.", self._expression[:_SHOWN])
+        raise SlowPattern(
+            f"`{self._expression[:_SHOWN]}` takes more than {MATCH_SECONDS_MAX:g} s to match a name.",
+            "Write it without nested repetitions.",
+        )
 
 
 class JavaPatternError(ValueError):
@@ -55,9 +94,17 @@ def compile_java(expression: str) -> NamePattern:
     Raises JavaPatternError.
     """
     try:
-        return cast(NamePattern, regex.compile(_translate(expression), regex.VERSION1 | regex.ASCII))
+        compiled = regex.compile(_translate(expression), regex.VERSION1 | regex.ASCII)
     except regex.error as error:
         raise JavaPatternError(f"{error.msg} at position {error.pos}") from None
+    except (RecursionError, OverflowError):
+        raise JavaPatternError("it is nested too deep, or repeats too often") from None
+    return cast(NamePattern, compiled) if _is_quick(expression) else _Timed(expression, compiled)
+
+
+def _is_quick(expression: str) -> bool:
+    """Whether it cannot backtrack for long: no groups, few repetitions. A look at the clock costs more than a match."""
+    return _QUICK.fullmatch(expression) is not None and all(one.count("*") <= 2 for one in expression.split("|"))
 
 
 def _translate(expression: str) -> str:

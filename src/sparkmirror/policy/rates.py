@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sparkmirror.policy.filters import compile_names
+from sparkmirror.policy.java_regex import SlowPattern
 
 WHOLE_FLOW = ""
 """The pattern of the limit for all topics together; an expression cannot be empty."""
@@ -27,7 +28,10 @@ class RateLimit:
         if self.pattern == WHOLE_FLOW:
             return True
         compiled = compile_names([self.pattern])
-        return compiled is not None and compiled.fullmatch(topic) is not None
+        try:
+            return compiled is not None and compiled.fullmatch(topic) is not None
+        except SlowPattern:  # it may have come as an order, which must end no task
+            return False
 
 
 def parse_rate(text: str) -> int:

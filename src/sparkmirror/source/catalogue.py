@@ -9,7 +9,7 @@ from typing import Final
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
-from sparkmirror.model import Topic, TopicPartition
+from sparkmirror.model import Position, Topic, TopicPartition
 
 _PATIENCE_SECONDS: Final = 30.0
 _UNKNOWN_START_SECONDS: Final = 30.0
@@ -50,6 +50,14 @@ class Catalogue:
 def partitions_of(topics: Mapping[str, Topic]) -> list[TopicPartition]:
     """All of them, topic by topic."""
     return [TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
+
+
+def by_topic(positions: Mapping[TopicPartition, Position]) -> dict[str, dict[str, int]]:
+    """Next offsets by topic and partition, as JSON may have them."""
+    shown: dict[str, dict[str, int]] = {}
+    for where, position in sorted(positions.items()):
+        shown.setdefault(where.topic, {})[str(where.partition)] = position.offset
+    return shown
 
 
 class Withheld:

@@ -21,7 +21,8 @@ from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire import FetchPosition
 from sparkmirror.model import TopicPartition
 from sparkmirror.relay.lease import PrivateMemory
-from sparkmirror.source.commands import Command, decode_command
+from sparkmirror.source.command_decoding import decode_command
+from sparkmirror.source.commands import Command
 from sparkmirror.source.fetch import FetchConnection, FetchLimits
 
 log = logging.getLogger(__name__)

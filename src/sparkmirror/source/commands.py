@@ -1,4 +1,5 @@
-"""What the planner and the operator tell running tasks: JSON records of the command topic. Pure.
+"""What the planner and the operator tell running tasks: JSON records of the command topic. Pure. Read back by
+`source.command_decoding`.
 
 Written by `source.planner` and `engine.run`, read by `source.reader` (through its own fetch connection) and by the
 planner. Each command carries the run it is meant for, so that a new run is not stopped by an old one's commands.
@@ -7,14 +8,15 @@ planner. Each command carries the run it is meant for, so that a new run is not 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
-from uuid import UUID
+from typing import Annotated, Any
 
-from sparkmirror.ledger.extent import Extent
-from sparkmirror.ledger.lineage import epochs_from_json
+from msgspec import Meta
+
+from sparkmirror.decoding import Count, Name, Number
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.policy.filters import compile_names
-from sparkmirror.source.plan import Assigned, TaskPlan
+from sparkmirror.policy.java_regex import SlowPattern
+from sparkmirror.source.plan import Assigned
 
 ORDERED_MAX = 500
 """So many partitions fit a record of the command topic."""
@@ -29,6 +31,7 @@ class Assign:
     Tasks of other processes leave it alone: a planner that has slept may still count a task as its own that another
     process runs by now, beside the task to which it has given the partition.
     `topics` has the partitions of topics whose number has changed in the flow, 0 for those that are gone.
+    `proof` shows that the planner of the task's epoch has given the order: see `source.admission`.
     """
 
     run: str
@@ -38,14 +41,15 @@ class Assign:
     release: tuple[TopicPartition, ...] = ()
     topics: Mapping[str, int] = field(default_factory=dict)
     process: str = ""
+    proof: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
     """All tasks of the run end their epoch, and none follows; only those of one `process` where it is named."""
 
-    run: str
-    process: str = ""
+    run: Name
+    process: Name = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +61,11 @@ class Share:
     that the tasks that run take it on, inside their epoch.
     """
 
-    run: str
-    process: str
-    number: int
-    tasks: frozenset[int]
-    member: str
+    run: Name
+    process: Name
+    number: Count
+    tasks: frozenset[Number]
+    member: Name
     at_once: bool = False
 
 
@@ -69,9 +73,9 @@ class Share:
 class Began:
     """The process keeps to the share of that number: what it ran before and does not run now has ended."""
 
-    run: str
-    process: str
-    number: int
+    run: Name
+    process: Name
+    number: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +85,10 @@ class Slots:
     Where there are fewer slots than flows, their epochs last `turn_seconds` and they take turns; 0 else.
     """
 
-    run: str
-    process: str
-    tasks: int
-    turn_seconds: int = 0
+    run: Name
+    process: Name
+    tasks: Number
+    turn_seconds: Annotated[int, Meta(ge=0, le=3600)] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,10 @@ class Selection:
         if self.pattern == ALL_TOPICS:
             return True
         compiled = compile_names([self.pattern])
-        return compiled is not None and compiled.fullmatch(where.topic) is not None
+        try:
+            return compiled is not None and compiled.fullmatch(where.topic) is not None
+        except SlowPattern:  # whoever wrote it: it ends no task
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +153,11 @@ class Retry:
 class Restart:
     """All tasks of the run end their epoch, and the next begins at once: planned, fenced and read from the ledger."""
 
-    run: str
-    at_ms: int
+    run: Name
+    at_ms: Count
 
 
 Command = Assign | Stop | Share | Began | Slots | Throttle | Pause | Resume | Retry | Restart
-_SELECTING: dict[str, type[Pause] | type[Resume] | type[Retry]] = {"pause": Pause, "resume": Resume, "retry": Retry}
 
 
 def encode_command(command: Command) -> bytes:
@@ -184,6 +190,7 @@ def encode_command(command: Command) -> bytes:
             "release": [[tp.topic, tp.partition] for tp in command.release],
             "topics": dict(command.topics),
             "process": command.process,
+            "proof": command.proof,
         }
     ).encode()
 
@@ -249,57 +256,8 @@ def is_growth(share: Share, before: Share | None) -> bool:
     return (share.process, share.member, share.number) == follows
 
 
-def is_order_for(plan: TaskPlan, order: Assign) -> bool:
-    """Whether the task has that still to obey: a plan that was renewed has orders of before in it."""
-    return is_own_order(plan, order) and order.generation > plan.generation
-
-
-def is_own_order(plan: TaskPlan, order: Assign) -> bool:
-    """Whether the planner that made the plan gave the task that order, be it before the plan or after."""
-    process = plan.share.process if plan.share is not None else ""
-    return (order.run, order.process, order.task) == (plan.run, process, plan.task)
-
-
 def _kind(command: Share | Began | Slots | Pause | Resume | Retry) -> str:
     return type(command).__name__.lower()
-
-
-def decode_command(value: bytes | None) -> Command | None:
-    """None for what is not a command of this version: newer kinds are left alone."""
-    try:
-        fields = json.loads(value or b"null")
-        if fields["kind"] == "stop":
-            return Stop(fields["run"], fields.get("process", ""))
-        if fields["kind"] == "share":
-            tasks = frozenset(int(task) for task in fields["tasks"])
-            at_once = fields.get("at_once") is True
-            return Share(fields["run"], fields["process"], int(fields["number"]), tasks, fields["member"], at_once)
-        if fields["kind"] == "began":
-            return Began(fields["run"], fields["process"], int(fields["number"]))
-        if fields["kind"] == "slots":
-            return Slots(fields["run"], fields["process"], int(fields["tasks"]), int(fields["turn_seconds"]))
-        if fields["kind"] == "assign":
-            return Assign(
-                fields["run"],
-                fields["generation"],
-                fields["task"],
-                tuple(assigned_from_json(item) for item in fields["add"]),
-                tuple(TopicPartition(topic, partition) for topic, partition in fields["release"]),
-                fields["topics"],
-                fields["process"],
-            )
-        if fields["kind"] == "throttle":
-            rate = fields["bytes_per_second"]
-            return Throttle(fields["run"], fields["pattern"], None if rate is None else int(rate))
-        if fields["kind"] == "restart":
-            return Restart(fields["run"], int(fields["at_ms"]))
-        if (kind := _SELECTING.get(fields["kind"])) is not None:
-            number = fields["partition"]
-            selection = Selection(fields["pattern"], None if number is None else int(number))
-            return kind(fields["run"], selection, int(fields["at_ms"]))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    return None
 
 
 def assigned_to_json(assigned: Assigned) -> dict[str, Any]:
@@ -320,18 +278,3 @@ def assigned_to_json(assigned: Assigned) -> dict[str, Any]:
 
 def _position_to_json(position: Position) -> list[Any]:
     return [position.offset, position.epochs, str(position.topic_id)]
-
-
-def assigned_from_json(fields: Mapping[str, Any]) -> Assigned:
-    extent, found, before = fields["extent"], fields["found"], fields["restarted_from"]
-    return Assigned(
-        TopicPartition(fields["topic"], fields["partition"]),
-        fields["offset"],
-        epochs_from_json(fields["epochs"]),
-        UUID(fields["id"]),
-        fields["end"],
-        None if before is None else Position(before[0], epochs_from_json(before[1]), UUID(before[2])),
-        None if extent is None else Extent.from_json(extent),
-        None if found is None else Extent.from_json(found),
-        fields.get("unknown", ""),
-    )

@@ -42,6 +42,11 @@ def known_tenures(flow: FlowConfig, ledger: LedgerReader) -> list[Tenure]:
     return list(ledger.view.tenures())
 
 
+def last_generation(flow: FlowConfig, ledger: LedgerReader, at_least: int) -> int:
+    """The greatest that anybody has written. Raises what `known_tenures` raises."""
+    return max(at_least, *(record.generation for record in known_tenures(flow, ledger)), 0)
+
+
 def take_over(
     flow: FlowConfig, target: Admin, ledger: LedgerReader, tasks: Collection[int]
 ) -> dict[int, ProducerIdentity]:

@@ -4,7 +4,7 @@ ledger, and only then given to the other. Owned by `source.planner`, which sends
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,12 +68,21 @@ class HandOvers:
             for task in sorted({move.from_task for move in moves})
         ]
 
-    def take_released(self, ledger: Mapping[TopicPartition, PositionRecord], now: float) -> list[Move]:
-        """Those that the ledger shows as released: their new tasks may have them. Says once which take long."""
+    def take_released(
+        self,
+        ledger: Mapping[TopicPartition, PositionRecord],
+        is_whole: Callable[[TopicPartition], bool],
+        now: float,
+    ) -> list[Move]:
+        """Those that the ledger shows as released, both records of them: else their new task would begin too early.
+
+        Says once which take long.
+        """
         found = []
         for where, leaving in list(self._leaving.items()):
             record = ledger.get(where)
-            if record is not None and record.released and record.generation >= leaving.generation:
+            is_released = record is not None and record.released and record.generation >= leaving.generation
+            if is_released and is_whole(where):
                 found.append(self._leaving.pop(where).move)
             elif not leaving.is_late and now - leaving.since > _OVERDUE_SECONDS:
                 leaving.is_late = True

@@ -11,7 +11,8 @@ from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS, TailRecord, TopicTail
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.rates import RateLimit, lay_over
-from sparkmirror.source.commands import Pause, Resume, Share, Slots, Stop, Throttle, decode_command
+from sparkmirror.source.command_decoding import decode_command
+from sparkmirror.source.commands import Pause, Resume, Share, Slots, Stop, Throttle
 
 _READ_SECONDS_MAX = 10.0
 

@@ -52,7 +52,7 @@ class TaskPlan:
     which it listens; `offsets_partitions` is the real size of the target's offsets topic; `seconds` is how long the
     epoch lasts, 0 for as long as bounded partitions have not ended. `limits` are the flow's rates, and `topics` its
     partitions by topic, by which tasks share them; `orders` are the operator's pauses and resumes so far. `share` is
-    set where several processes may share the flow.
+    set where several processes may share the flow; `secret` is the planner's, see `source.admission`.
     """
 
     task: int
@@ -71,6 +71,7 @@ class TaskPlan:
     orders: "tuple[Pause | Resume, ...]" = ()
     topics: Mapping[str, int] = field(default_factory=dict)
     share: "Share | None" = None
+    secret: bytes = field(default=b"", repr=False)
 
 
 Assignment = Mapping[int, frozenset[TopicPartition]]

@@ -8,6 +8,7 @@ and Kafka. Owned by `source.stream`.
 """
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,11 +24,12 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
 from sparkmirror.model import Position, Topic, TopicPartition
+from sparkmirror.source.admission import prove
 from sparkmirror.source.balance import after_moves
-from sparkmirror.source.catalogue import Catalogue, Withheld, partitions_of
+from sparkmirror.source.catalogue import Catalogue, Withheld, by_topic, partitions_of
 from sparkmirror.source.commands import Assign, Command, command_record, in_parts
 from sparkmirror.source.duty import Duty, is_member
-from sparkmirror.source.fence import known_tenures, stop_if_replaced, take_identity, take_over
+from sparkmirror.source.fence import last_generation, stop_if_replaced, take_identity, take_over
 from sparkmirror.source.hand_over import HandOvers, by_new_task
 from sparkmirror.source.order_book import OrderBook
 from sparkmirror.source.plan import Assigned, Assignment, TaskPlan, plan_assignment, plan_moves
@@ -38,8 +40,7 @@ from sparkmirror.status.records import encode_key
 
 log = logging.getLogger(__name__)
 
-_LEDGER_POLL_SECONDS = 0.2
-_HEAR_SECONDS = 0.2
+_LEDGER_POLL_SECONDS = _HEAR_SECONDS = 0.2
 _RELEASE_SECONDS_MAX = 10.0
 _LOOK_SECONDS_MAX = 60.0
 
@@ -64,6 +65,7 @@ class Planner:
         self._ends: Mapping[TopicPartition, int] | None = None
         self._assignment: Assignment = {}
         self._generation = 0
+        self._secret = secrets.token_bytes(32)
         self._gone: set[TopicPartition] = set()
         self._catalogue = Catalogue(flow)
         self._withheld = Withheld(flow)
@@ -98,7 +100,7 @@ class Planner:
         self._forget("task", [(task,) for task in sorted(self._assignment.keys() & self._duty.tasks - set(tasks))])
         partitions = self._ready(partitions, target)
         self._assignment = plan_assignment(partitions, tasks, self._assignment, {})
-        self._generation = self._last_generation(ledger) + 1
+        self._generation = last_generation(self._flow, ledger, self._generation) + 1
         assigned = {item.partition: item for item in self._assigned(source, partitions, wanted, positions)}
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
         self._catalogue.changed_counts(wanted)
@@ -120,6 +122,7 @@ class Planner:
                 topics=self._catalogue.counts,
                 share=self._book.share,
                 offsets_partitions=ledger.offsets_partitions,
+                secret=self._secret,
             )
             for task, members in sorted(self._assignment.items())
         ]
@@ -160,16 +163,12 @@ class Planner:
 
     def is_complete(self) -> bool:
         """Whether a bounded run has reached all its ends, by the ledger."""
-        positions = self._clients()[2].read_to_end()
-        started = {tp for tp, end in self.ends().items() if end > 0}
-        return all(tp in positions and positions[tp].offset >= self.ends()[tp] for tp in started)
+        positions, ends = self._clients()[2].read_to_end(), self.ends()
+        return all(tp in positions and positions[tp].offset >= end for tp, end in ends.items() if end > 0)
 
     def positions(self) -> dict[str, dict[str, int]]:
         """Source positions by topic and partition, as Spark's progress shows them."""
-        shown: dict[str, dict[str, int]] = {}
-        for partition, position in sorted(self._clients()[2].read_to_end().items()):
-            shown.setdefault(partition.topic, {})[str(partition.partition)] = position.offset
-        return shown
+        return by_topic(self._clients()[2].read_to_end())
 
     def renew(self, plan: TaskPlan) -> TaskPlan:
         """The plan for a repeated attempt of a task: a new producer epoch, and positions as the ledger has them now."""
@@ -180,7 +179,7 @@ class Planner:
         identity = take_identity(self._flow, target, plan.task)
         positions = ledger.read_through(target)
         topics = self._catalogue.read(source)
-        plan = follow_orders(plan, read_orders(self._flow, plan), ledger.view.records)
+        plan = follow_orders(plan, read_orders(self._flow, plan), ledger.view.records, ledger.view.is_whole)
         unknown = ledger.view.problems
         renewed = [
             start_again(one, topics.get(one.partition.topic), positions.get(one.partition), unknown.get(one.partition))
@@ -311,7 +310,9 @@ class Planner:
         if more := self._duty.growth(target):
             stop_if_replaced(self._flow, self._run, ledger, self._generation)
             take_over(self._flow, target, ledger, more)
-            self._generation = self._last_generation(ledger)  # a greater one tells whose offset map is newer
+            self._generation = last_generation(
+                self._flow, ledger, self._generation
+            )  # a greater one tells whose offset map is newer
             before, self._duty.tasks = self._duty.tasks, self._duty.tasks | more
             self._handed_out = None
             try:
@@ -319,9 +320,6 @@ class Planner:
             except SparkMirrorError:
                 self._duty.tasks = before
                 raise
-
-    def _last_generation(self, ledger: LedgerReader) -> int:
-        return max(self._generation, *(record.generation for record in known_tenures(self._flow, ledger)), 0)
 
     @property
     def _balances(self) -> bool:
@@ -368,7 +366,8 @@ class Planner:
         while self._hand_overs.open and not self._stopping.is_set():
             source, target, ledger = self._clients()
             ledger.poll(_LEDGER_POLL_SECONDS)
-            if released := self._hand_overs.take_released(ledger.view.records, time.monotonic()):
+            view = ledger.view
+            if released := self._hand_overs.take_released(view.records, view.is_whole, time.monotonic()):
                 positions, wanted = ledger.read_through(target), self._catalogue.read(source)
                 given = {
                     task: tuple(self._assigned(source, tps, wanted, positions))
@@ -379,9 +378,7 @@ class Planner:
                 return
 
     def _forget_gone(self, partitions: list[TopicPartition], gone: Iterable[list[TopicPartition]]) -> None:
-        """Nothing is to be said of partitions that are not mirrored any more. A round later than their release: their
-        task may still have told of them meanwhile.
-        """
+        """Of partitions that are not mirrored any more, a round after their release: their task may tell until then."""
         if self._gone:
             self._forget("partition", [(tp.topic, tp.partition) for tp in sorted(self._gone.difference(partitions))])
         self._gone = set().union(*gone)
@@ -392,7 +389,8 @@ class Planner:
             publish(self._flow.target, self._topics.status, gone)
 
     def _publish(self, commands: list[Assign]) -> None:
-        parts = in_parts(replace(command, process=self._process) for command in commands)
+        named = in_parts(replace(command, process=self._process) for command in commands)
+        parts = [prove(part, self._secret) for part in named]
         self._generation = max(part.generation for part in parts)
         self._tell(*parts)
 

@@ -25,8 +25,9 @@ from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.relay.lease import Ring, SlotOrder
 from sparkmirror.relay.schema import RELEASE, Row, close, propose_targets
+from sparkmirror.source.admission import Admission
 from sparkmirror.source.command_tail import DIAL_KEY, CommandTail
-from sparkmirror.source.commands import Assign, Command, Pause, Resume, Retry, is_order_for
+from sparkmirror.source.commands import Assign, Command, Pause, Resume, Retry
 from sparkmirror.source.commands import Throttle as RateOrder
 from sparkmirror.source.epoch_end import EpochEnd
 from sparkmirror.source.fetch import FetchConnection, FetchLimits
@@ -52,12 +53,13 @@ _WAKE = "wake"
 class ReaderOptions:
     """What a reader needs beside its plan. `ring_bytes` 0 asks for inline payload; `commands` is the command topic.
 
-    `propose` gives the target topic of a source topic where classes of the user's decide it.
+    `wants` says whether the flow mirrors a topic; `propose` gives its target topic where classes of the user's do.
     """
 
     source: ClientSettings
     limits: FetchLimits
     ring_bytes: int
+    wants: Callable[[str], bool]
     commands: tuple[ClientSettings, str] | None = None
     receive_bytes: int = 0
     propose: Callable[[str], str | None] | None = None
@@ -95,6 +97,7 @@ class TaskReader:
         )  # fmt: skip
         self._throttle = Throttle(plan.limits, plan.topics)
         self._orders = Orders(plan.orders)
+        self._admission = Admission(plan, options.wants)
         self._turned_at = time.monotonic()
         self._peer_gone = False
         self._peer_descriptor = -1
@@ -376,9 +379,9 @@ class TaskReader:
             self._throttle.order(command.pattern, command.bytes_per_second)
         elif isinstance(command, Pause | Resume | Retry):
             self._harvest.rows += self._orders.take(command, self._partitions)
-        elif isinstance(command, Assign) and is_order_for(self._plan, command):
+        elif isinstance(command, Assign) and self._admission.is_for_task(command):
             self._throttle.note_topics(command.topics)
-            self._take_on(command.add, command.generation)
+            self._take_on(self._admission.admit(command), command.generation)
             self._let_go(command.release)
         self._throttle.share_out(self._partitions, time.monotonic())
 

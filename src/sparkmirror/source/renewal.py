@@ -4,7 +4,7 @@ Were it to obey these orders anew, it would begin where partitions stood when th
 another task has by now (invariants 2 and 4). Called by `source.planner`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sparkmirror.config.flows import FlowConfig
@@ -12,7 +12,9 @@ from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.source.commands import Assign, decode_command, is_own_order
+from sparkmirror.source.admission import Admission
+from sparkmirror.source.command_decoding import decode_command
+from sparkmirror.source.commands import Assign
 from sparkmirror.source.plan import Assigned, TaskPlan
 
 _READ_SECONDS_MAX = 10.0
@@ -24,11 +26,16 @@ def read_orders(flow: FlowConfig, plan: TaskPlan) -> list[Assign]:
     with open_tail(flow.target, "orders", [where]) as tail:
         tail.seek(where, plan.commands_from)
         commands = [decode_command(record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
-    return [one for one in commands if isinstance(one, Assign) and is_own_order(plan, one)]
+    admission = Admission(plan, flow.should_replicate)
+    orders = [one for one in commands if isinstance(one, Assign) and admission.is_own(one)]
+    return [replace(one, add=admission.admit(one)) for one in orders]
 
 
 def follow_orders(
-    plan: TaskPlan, orders: Sequence[Assign], ledger: Mapping[TopicPartition, PositionRecord]
+    plan: TaskPlan,
+    orders: Sequence[Assign],
+    ledger: Mapping[TopicPartition, PositionRecord],
+    is_position_whole: Callable[[TopicPartition], bool],
 ) -> TaskPlan:
     """The plan with all orders obeyed, and their generation: the task has them behind it.
 
@@ -45,7 +52,10 @@ def follow_orders(
         topics |= order.topics
         for where in order.release:
             came_back = given_at.get(where, 0) > order.generation
-            if came_back or _has_left(ledger.get(where), plan.task, order.generation):
+            record = ledger.get(where)
+            if came_back or (
+                record is not None and _has_left(record, plan.task, order.generation, is_position_whole(where))
+            ):
                 holds.pop(where, None)
             elif where in holds:
                 is_whole = False
@@ -54,6 +64,6 @@ def follow_orders(
     return replace(plan, assigned=tuple(holds[where] for where in sorted(holds)), topics=topics, generation=generation)
 
 
-def _has_left(record: PositionRecord | None, task: int, generation: int) -> bool:
-    """Whether the task has released the partition, or another one has it since."""
-    return record is not None and record.generation >= generation and (record.released or record.task != task)
+def _has_left(record: PositionRecord, task: int, generation: int, is_stored: bool) -> bool:
+    """Whether the task has released the partition for all to see, or another one has it since."""
+    return record.generation >= generation and ((record.released and is_stored) or record.task != task)

@@ -47,8 +47,13 @@ def start_again(item: Assigned, topic: Topic | None, position: Position | None, 
     """The start of a task that is tried again: where the ledger is now, which may have become `unknown`.
 
     The topic is what it was found as after the ledger was read: the position may lie in a newer log than the plan knew.
+    One that is not there now says nothing: the log counts as the position's until a broker tells of another.
     """
     if unknown is not None:
         return hold_unknown(item.partition, unknown, item.topic_id)
-    topic_id = item.topic_id if topic is None else topic.topic_id
-    return item if position is None else start_at(item.partition, position, topic_id, item.end)
+    if position is None:
+        return item
+    if topic is not None:
+        return start_at(item.partition, position, topic.topic_id, item.end)
+    topic_id = item.topic_id if position.topic_id == NO_TOPIC_ID else position.topic_id
+    return start_at(item.partition, position, topic_id, item.end)

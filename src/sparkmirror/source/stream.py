@@ -146,6 +146,7 @@ def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
         client_settings(consumer.reach(flow.source), "reader"),
         limits,
         0 if flow.transforms.steps else flow.lease_ring_bytes,  # what is decoded at once needs no lease
+        flow.should_replicate,
         (client_settings(flow.target, "reader-commands"), commands),
         max(consumer.receive_buffer_bytes, 0),
         _proposal(flow) if flow.has_own_classes else None,

@@ -5,6 +5,7 @@ Written by `sync.canary_job`, read by `metrics`.
 
 from dataclasses import dataclass, field
 
+from sparkmirror.decoding import Count, Moment, Name
 from sparkmirror.status.histogram import Histogram
 
 
@@ -14,15 +15,15 @@ class CanaryState:
     far a cluster's clock is ahead of it. `oldest_sent_ms` is of the oldest probe that has not arrived.
     """
 
-    run: str
-    sent: int = 0
-    arrived: int = 0
-    lost: int = 0
-    oldest_sent_ms: int | None = None
+    run: Name
+    sent: Count = 0
+    arrived: Count = 0
+    lost: Count = 0
+    oldest_sent_ms: Moment | None = None
     latency: Histogram = field(default_factory=Histogram)
     source_skew_seconds: float | None = None
     target_skew_seconds: float | None = None
-    at_ms: int = 0
+    at_ms: Moment = 0
 
     def waiting_seconds(self, now_ms: int) -> float:
         return 0.0 if self.oldest_sent_ms is None else max(now_ms - self.oldest_sent_ms, 0) / 1000

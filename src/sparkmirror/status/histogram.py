@@ -3,8 +3,13 @@
 Filled by `target.tally` for each acknowledged batch, written on the status topic, read by `status.board` and `metrics`.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Self
+
+from msgspec import Meta
+
+from sparkmirror.decoding import Count, convert
 
 _STEPS: Final = 8
 _BITS: Final = 4
@@ -70,15 +75,19 @@ class Histogram:
         return {"ms": self.total_ms, "n": {str(at): count for at, count in enumerate(self._counts) if count}}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, object]) -> Self:
-        """Raises ValueError, TypeError and the like for what `as_json` has not made."""
-        found = told["n"]
-        if not isinstance(found, Mapping):
-            raise TypeError("a histogram's buckets are an object")
+    def from_json(cls, told: object) -> Self:
+        """Raises ProtocolError for what `as_json` has not made."""
+        stored = convert(told, _Stored, "A histogram")
         counts = [0] * _BUCKETS
-        for at, count in found.items():
-            counts[int(at)] = int(count)
-        return cls(counts, int(str(told["ms"])))
+        for at, count in stored.n.items():
+            counts[at] = count
+        return cls(counts, stored.ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    ms: Count
+    n: dict[Annotated[int, Meta(ge=0, lt=_BUCKETS)], Count]
 
 
 def _bounds_ms(bucket: int) -> tuple[int, int]:

@@ -8,11 +8,25 @@ reader does not know are skipped, those that a writer did not know have their de
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
+from msgspec import Meta
+
+from sparkmirror.decoding import (
+    MOMENT_MS_MAX,
+    Count,
+    Moment,
+    Name,
+    Number,
+    NumberOrNone,
+    Text,
+    TopicName,
+    convert_or_none,
+    decode_or_none,
+)  # fmt: skip
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.canary import CanaryState
 from sparkmirror.status.histogram import Histogram
@@ -67,19 +81,19 @@ NO_SPREAD = Spread()
 class FlowRecord:
     """One process that runs a flow. `digest` names the configuration, so that processes whose files differ are seen."""
 
-    run: str
+    run: Name
     state: FlowState
-    reason: str = ""
-    retry_at_ms: int | None = None
-    version: str = ""
-    host: str = ""
-    pid: int = 0
-    started_at_ms: int = 0
-    digest: str = ""
-    restarts: int = 0
-    records: int = 0
-    bytes: int = 0
-    at_ms: int = 0
+    reason: Text = ""
+    retry_at_ms: Moment | None = None
+    version: Name = ""
+    host: Name = ""
+    pid: Number = 0
+    started_at_ms: Moment = 0
+    digest: Name = ""
+    restarts: Count = 0
+    records: Count = 0
+    bytes: Count = 0
+    at_ms: Moment = 0
 
     @property
     def is_over(self) -> bool:
@@ -100,36 +114,36 @@ class TaskRecord:
     records, `recent_…` those of the last 30 to 60 s. Pauses: by the target's quotas, by the source's, by own limits.
     """
 
-    run: str
-    task: int
-    epoch: int
-    producer_epoch: int = -1
-    generation: int = 0
-    records: int = 0
-    bytes: int = 0
-    batches: int = 0
-    lag_records: int = 0
-    behind_since_ms: int | None = None
-    partitions: int = 0
-    retries: int = 0
-    duplicates: int = 0
-    gaps: int = 0
-    lost_records: int = 0
-    refused_gaps: int = 0
-    throttled_ms: int = 0
-    source_throttled_ms: int = 0
-    limited_ms: int = 0
-    lease_bytes: int = 0
-    failed: Mapping[str, str] = field(default_factory=dict)
-    retry_at_ms: Mapping[str, int] = field(default_factory=dict)
-    paused: tuple[str, ...] = ()
-    faults: Mapping[str, str] = field(default_factory=dict)
-    problem: str = ""
+    run: Name
+    task: Number
+    epoch: Number
+    producer_epoch: NumberOrNone = -1
+    generation: Count = 0
+    records: Count = 0
+    bytes: Count = 0
+    batches: Count = 0
+    lag_records: Count = 0
+    behind_since_ms: Moment | None = None
+    partitions: Number = 0
+    retries: Count = 0
+    duplicates: Count = 0
+    gaps: Count = 0
+    lost_records: Count = 0
+    refused_gaps: Count = 0
+    throttled_ms: Count = 0
+    source_throttled_ms: Count = 0
+    limited_ms: Count = 0
+    lease_bytes: Count = 0
+    failed: Mapping[Name, Text] = field(default_factory=dict)
+    retry_at_ms: Mapping[Name, Moment] = field(default_factory=dict)
+    paused: tuple[Name, ...] = ()
+    faults: Mapping[Name, Text] = field(default_factory=dict)
+    problem: Text = ""
     latency: Histogram = field(default_factory=Histogram)
     transit: Histogram = field(default_factory=Histogram)
     recent_latency: Histogram = field(default_factory=Histogram)
     recent_transit: Histogram = field(default_factory=Histogram)
-    at_ms: int = 0
+    at_ms: Moment = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,26 +155,26 @@ class PartitionRecord:
     from produce time to fetched, `latency_ms` from produce time to acknowledged.
     """
 
-    topic: str
-    partition: int
-    run: str
-    task: int
-    epoch: int
-    producer_epoch: int = -1
+    topic: TopicName
+    partition: Number
+    run: Name
+    task: Number
+    epoch: Number
+    producer_epoch: NumberOrNone = -1
     state: PartitionState = PartitionState.RUNNING
-    reason: str = ""
-    retry_at_ms: int | None = None
-    target_topic: str = ""
-    offset: int | None = None
+    reason: Text = ""
+    retry_at_ms: Moment | None = None
+    target_topic: Name = ""
+    offset: Count | None = None
     end: int | None = None
-    behind_since_ms: int | None = None
-    records: int = 0
-    bytes: int = 0
+    behind_since_ms: Moment | None = None
+    records: Count = 0
+    bytes: Count = 0
     records_per_second: float = 0.0
     bytes_per_second: float = 0.0
     age: Spread = NO_SPREAD
     latency: Spread = NO_SPREAD
-    at_ms: int = 0
+    at_ms: Moment = 0
 
     @property
     def source(self) -> TopicPartition:
@@ -180,16 +194,16 @@ class PartitionRecord:
 class JobRecord:
     """A control-plane job of the driver: its last round, what that took, and when the next is due."""
 
-    name: str
-    run: str
+    name: Name
+    run: Name
     state: JobState = JobState.RUNNING
-    reason: str = ""
-    rounds: int = 0
-    failures: int = 0
+    reason: Text = ""
+    rounds: Count = 0
+    failures: Count = 0
     cost_seconds: float = 0.0
-    last_at_ms: int | None = None
-    next_at_ms: int | None = None
-    at_ms: int = 0
+    last_at_ms: Moment | None = None
+    next_at_ms: Moment | None = None
+    at_ms: Moment = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +214,19 @@ class VerifyRecord:
     found one found its first, in words, and `different_at_ms` when: another sample may not see it again.
     """
 
-    verdict: str
-    records: int = 0
-    differences: int = 0
+    verdict: Name
+    records: Count = 0
+    differences: Count = 0
     seconds: float = 0.0
     sample_percent: float = 100.0
-    first_difference: str = ""
-    different_at_ms: int | None = None
-    rounds: int = 0
-    rounds_different: int = 0
-    records_in_all: int = 0
-    at_ms: int = 0
+    first_difference: Text = ""
+    different_at_ms: Moment | None = None
+    rounds: Count = 0
+    rounds_different: Count = 0
+    records_in_all: Count = 0
+    at_ms: Moment = 0
 
 
-_Kind = TypeVar("_Kind", FlowRecord, TaskRecord, PartitionRecord, JobRecord, VerifyRecord, CanaryState)
 StatusRecord = FlowRecord | TaskRecord | PartitionRecord | JobRecord | VerifyRecord | CanaryState
 
 
@@ -232,62 +245,40 @@ def record_as_json(record: FlowRecord | JobRecord | VerifyRecord) -> dict[str, A
 
 def parse_record(key: bytes | None, value: bytes | None, source_alias: str, at_ms: int = 0) -> StatusRecord | None:
     """The record; None for a tombstone, for what another flow or something else has written, or a later version."""
-    try:
-        kind, alias, *name = json.loads(key or b"")
-        told = json.loads(value or b"")
-        if alias != source_alias:
-            return None
-        match kind, name:
-            case "flow", [_]:
-                return _make(FlowRecord, told | {"state": FlowState(told["state"])}, at_ms)
-            case "task", [task]:
-                return _make(TaskRecord, _task_fields(told) | {"task": task}, at_ms)
-            case "partition", [topic, partition]:
-                return _make(PartitionRecord, _partition_fields(told, topic, partition), at_ms)
-            case "job", [job]:
-                return _make(JobRecord, told | {"name": job, "state": JobState(told["state"])}, at_ms)
-            case "verify", []:
-                return _make(VerifyRecord, told, at_ms)
-            case "canary", []:
-                return _make(CanaryState, _with_histograms(told), at_ms)
-    except (ValueError, TypeError, KeyError, IndexError):
+    found = decode_or_none(key, _Key)
+    told = None if found is None or found[1:2] != [source_alias] else decode_or_none(value, dict[str, Any])
+    if found is None or told is None:
         return None
-    return None
+    kind, name = _kind_of(found)
+    return None if kind is None else convert_or_none(told | name | {"at_ms": min(max(at_ms, 0), MOMENT_MS_MAX)}, kind)
 
 
 def parse_subject(key: bytes | None, source_alias: str) -> TopicPartition | int | None:
     """Which source partition or task a record is about; None where it is about something else, or another flow."""
-    try:
-        match json.loads(key or b""):
-            case ["partition", str(alias), str(topic), int(partition)] if alias == source_alias:
-                return TopicPartition(topic, partition)
-            case ["task", str(alias), int(task)] if alias == source_alias:
-                return task
-    except ValueError:
-        return None
+    match decode_or_none(key, _Key):
+        case ["partition", str(alias), str(topic), int(partition)] if alias == source_alias:
+            return TopicPartition(topic, partition)
+        case ["task", str(alias), int(task)] if alias == source_alias:
+            return task
     return None
 
 
-def _task_fields(told: dict[str, Any]) -> dict[str, Any]:
-    return _with_histograms(told) | {"paused": tuple(told.get("paused", ()))}
+_Key = Annotated[list[Name | Number], Meta(min_length=2, max_length=4)]
 
 
-def _with_histograms(told: dict[str, Any]) -> dict[str, Any]:
-    known = ("latency", "transit", "recent_latency", "recent_transit")
-    return told | {name: Histogram.from_json(told[name]) for name in known if name in told}
-
-
-def _partition_fields(told: dict[str, Any], topic: str, partition: int) -> dict[str, Any]:
-    spreads = {name: Spread(*told[name]) for name in ("age", "latency") if name in told}
-    state = PartitionState(told.get("state", PartitionState.RUNNING))
-    return told | spreads | {"topic": topic, "partition": partition, "state": state}
-
-
-_FIELDS: dict[str, frozenset[str]] = {}
-
-
-def _make(kind: type[_Kind], told: Mapping[str, Any], at_ms: int) -> _Kind:
-    known = _FIELDS.get(kind.__name__)
-    if known is None:
-        known = _FIELDS[kind.__name__] = frozenset(one.name for one in fields(kind))
-    return kind(**{name: value for name, value in told.items() if name in known} | {"at_ms": at_ms})
+def _kind_of(key: Sequence[str | int]) -> tuple[type[StatusRecord] | None, dict[str, str | int]]:
+    """What a record is, and what its key says of it."""
+    match key:
+        case ["flow", _, _]:
+            return FlowRecord, {}
+        case ["task", _, int(task)]:
+            return TaskRecord, {"task": task}
+        case ["partition", _, str(topic), int(partition)]:
+            return PartitionRecord, {"topic": topic, "partition": partition}
+        case ["job", _, str(job)]:
+            return JobRecord, {"name": job}
+        case ["verify", _]:
+            return VerifyRecord, {}
+        case ["canary", _]:
+            return CanaryState, {}
+    return None, {}

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from sparkmirror.decoding import decode_or_none
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls
 from sparkmirror.kafka.admin import Admin
@@ -55,7 +56,7 @@ class AclNotes:
         found: dict[AclBinding, bool] = {}
         with open_tail(self._target, "acls", [TopicPartition(self._topic, 0)]) as tail:
             for record in tail.read_to_end():
-                if (binding := _noted(record.key, self._source_alias)) is not None:
+                if (binding := noted(record.key, self._source_alias)) is not None:
                     found[binding] = record.value is not None
         return {binding for binding, there in found.items() if there}
 
@@ -118,9 +119,6 @@ def _done(outcome: Mapping[AclBinding, SparkMirrorError | None]) -> list[AclBind
     return [binding for binding, error in outcome.items() if error is None]
 
 
-def _noted(key: bytes | None, source_alias: str) -> AclBinding | None:
-    try:
-        kind, alias, fields = json.loads(key or b"")
-        return AclBinding(*fields) if kind == _KIND and alias == source_alias else None
-    except (ValueError, TypeError):
-        return None
+def noted(key: bytes | None, source_alias: str) -> AclBinding | None:
+    found = decode_or_none(key, tuple[str, str, AclBinding])
+    return found[2] if found is not None and found[:2] == (_KIND, source_alias) else None

@@ -9,10 +9,11 @@ import json
 import time
 import uuid
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sparkmirror.config.flows import FlowConfig
+from sparkmirror.decoding import Count, Name, decode_or_none
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
 from sparkmirror.kafka.clients import open_admin, open_tail
@@ -28,6 +29,12 @@ _HOUR: Final = {"retention.ms": "3600000", "segment.ms": "3600000", "segment.byt
 _REPLICAS_MAX: Final = 3
 _CLOCK_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    canary: Name
+    n: Count
 
 
 class CanaryJob:
@@ -98,11 +105,8 @@ class CanaryJob:
 
     def _number(self, record: TailRecord) -> int | None:
         """Of a probe of this run; None for others, and for what a transform has made of it."""
-        try:
-            told = json.loads(record.value or b"")
-            return int(told["n"]) if told["canary"] == self._state.run else None
-        except (ValueError, TypeError, KeyError):
-            return None
+        probe = decode_or_none(record.value, _Probe)
+        return None if probe is None or probe.canary != self._state.run else probe.n
 
     def _arrive(self, number: int) -> None:
         """Those sent before it are lost: within a partition nothing overtakes. One that comes twice counts once."""

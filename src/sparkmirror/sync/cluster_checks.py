@@ -25,6 +25,7 @@ from sparkmirror.sync.flow import topic_rules
 from sparkmirror.sync.grants import Kind, Part, list_grants, list_heartbeat_grants
 from sparkmirror.sync.group_checks import check_groups
 from sparkmirror.sync.needs import CLUSTER, FlowTopics, judge_need, list_needs, plain_needs
+from sparkmirror.sync.record_checks import check_records
 from sparkmirror.sync.topic_job import new_topic, observe_topics
 from sparkmirror.sync.topics import BROKER_DEFAULT, CreateTopic, plan_topics
 
@@ -135,6 +136,7 @@ def check_flow(flow: FlowConfig) -> Iterator[Finding]:
             yield _check_transactional_id(flow, target)
             yield from _check_coordinator(flow, target)
             yield from check_groups(flow, source, target)
+            yield from check_records(flow, target)
     except SparkMirrorError as problem:
         yield Finding(Level.FAIL, str(flow.name), "looking", str(problem.args[0]), problem.hint)
 

@@ -6,12 +6,19 @@ A person may go on from another machine. Used by `cli.failover`, `cli.failback` 
 
 import json
 import zlib
+from dataclasses import dataclass
+from typing import Final
 
-from sparkmirror.errors import ClusterError, ProtocolError
+from sparkmirror.decoding import Name, decode, unreadable
+from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.publish import publish
 from sparkmirror.model import Cluster, FlowName, TopicPartition
-from sparkmirror.sync.steps import Journal
+from sparkmirror.sync.steps import Journal, Taken
+
+_BYTES_MAX: Final = 64 << 20
+"""Unpacked; thousands of groups are a tenth of that."""
+_WHAT: Final = "The journal of the steps taken"
 
 
 def encode_journal(journal: Journal) -> bytes:
@@ -21,10 +28,21 @@ def encode_journal(journal: Journal) -> bytes:
 
 def decode_journal(stored: bytes) -> Journal:
     """Raises ProtocolError for anything else."""
+    unpacking = zlib.decompressobj()
     try:
-        return Journal.from_json(json.loads(zlib.decompress(stored)))
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError):
-        raise ProtocolError(f"The journal of the steps taken cannot be read: {stored[:40]!r}.") from None
+        raw = unpacking.decompress(stored, _BYTES_MAX)
+    except zlib.error as problem:
+        raise unreadable(stored, _WHAT, str(problem)) from None
+    if not unpacking.eof:
+        raise unreadable(stored, _WHAT, "it is cut off, or too large")
+    found = decode(raw, _Stored, _WHAT, bytes_max=_BYTES_MAX)
+    return Journal(found.steps, found.finished)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    steps: dict[Name, Taken]
+    finished: bool
 
 
 class TopicJournal:

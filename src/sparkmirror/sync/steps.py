@@ -54,12 +54,6 @@ class Journal:
         steps = {name: {"note": taken.note, "sentence": taken.sentence} for name, taken in self.steps.items()}
         return {"version": 1, "steps": steps, "finished": self.finished}
 
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "Journal":
-        """Raises KeyError or TypeError for anything else."""
-        steps = {name: Taken(one["note"], one["sentence"]) for name, one in stored["steps"].items()}
-        return cls(steps, bool(stored["finished"]))
-
 
 class JournalStore(Protocol):
     """Where a journal outlives this process."""

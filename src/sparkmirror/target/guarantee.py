@@ -112,7 +112,7 @@ class AtLeastOnce:
         raise SparkMirrorError(f"{where.target}: {reason}; the task starts anew with a new epoch")
 
     def refused_in_doubt(self, where: Outbox) -> None:
-        """It is read and sent again, maybe twice."""
+        """It is sent again as it was: what is written already is answered as a duplicate."""
 
     def positions_refused(self, where: Outbox) -> None:
         """Data goes on: what a crash repeats grows until the ledger takes positions again."""

@@ -24,15 +24,25 @@ _PAST_ALL: Final = 1 << 62
 
 
 class Isolation:
-    """Decides when a partition fails, comes back, or gives its memory up. `before_evict` ends half-written requests."""
+    """Decides when a partition fails, comes back, or gives its memory up.
+
+    `before_evict` ends half-written requests. `may_keep` is asked about a partition of which the target may have more
+    than it said: whether that is to be sent again as it was.
+    """
 
     def __init__(
-        self, peer: RingPeer | None, intake: Intake, tally: Tally, before_evict: Callable[[Outbox], None]
+        self,
+        peer: RingPeer | None,
+        intake: Intake,
+        tally: Tally,
+        before_evict: Callable[[Outbox], None],
+        may_keep: Callable[[Outbox], bool] = lambda _: False,
     ) -> None:
         self._peer = peer
         self._intake = intake
         self._tally = tally
         self._before_evict = before_evict
+        self._may_keep = may_keep
         self._resting: list[tuple[float, Outbox]] = []
 
     def fail(self, outbox: Outbox, reason: str) -> None:
@@ -55,7 +65,10 @@ class Isolation:
         """Rewind a failed partition once it is quiet, and set the time of its retry."""
         if outbox.state is not State.FAILED or not outbox.quiet or outbox.retry_at:
             return
-        outbox.rewind()
+        if outbox.is_in_doubt and self._may_keep(outbox) and (outbox.is_ledger or self._can_order(outbox)):
+            outbox.keep_sent()
+        else:
+            outbox.rewind()
         self._intake.release_if_idle(outbox)
         pause = min(_RETRY_SECONDS * 2 ** (outbox.failures - 1), _RETRY_SECONDS_MAX)
         outbox.retry_at = math.inf if outbox.is_held else time.monotonic() + pause
@@ -97,6 +110,8 @@ class Isolation:
         outbox.retry_at = 0.0
         outbox.state = State.REWINDING
         self._tally.failed.pop(outbox.source, None)
+        if not outbox.idle:  # what was kept goes out first
+            return
         if outbox.source in self._intake.outboxes and not self._order(outbox, paused=False):
             raise SparkMirrorError(f"{outbox.source} is read again by a new attempt of the task: {outbox.reason}")
 
@@ -132,6 +147,9 @@ class Isolation:
                 self._before_evict(outbox)
                 self._order(outbox, paused=True)
                 outbox.evict()
+
+    def _can_order(self, outbox: Outbox) -> bool:
+        return self._peer is not None and outbox.slot >= 0
 
     def _order(self, outbox: Outbox, *, paused: bool) -> bool:
         if self._peer is None or outbox.slot < 0:

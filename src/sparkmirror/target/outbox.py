@@ -412,13 +412,7 @@ class Outbox(Standing):
         Where none is in flight, the queue's first batch is kept instead: its acknowledgement will tell that the target
         is back.
         """
-        for batch in self._in_flight:
-            if not batch.acknowledged:
-                batch.data = memoryview(bytearray(batch.data))
-            batch.parcel.settle()
-            leader_epoch = batch.parcel.leader_epoch
-            batch.parcel = Parcel(batch.data, 0, batch.next_offset, free_nothing)
-            batch.parcel.leader_epoch, batch.parcel.open_batches = leader_epoch, 1
+        self._copy_sent()
         kept = None if self._in_flight or not self._queue else self._queue[0].copy_first()
         self._drop_queue()
         self.fall_back()
@@ -427,6 +421,31 @@ class Outbox(Standing):
             self.position = kept.next_offset
         self.state = State.REWINDING
         self._draining = True
+
+    def keep_sent(self) -> None:
+        """Instead of `rewind`, where the target may have some of what was sent: that goes out again as it was.
+
+        Its sequences are taken. Other records under them would pass for those, and be lost: after a gap, or from a log
+        that was compacted meanwhile. What came from the reader is copied, and comes again when it is acknowledged;
+        the ledger's own lots stay. Only when quiet.
+        """
+        if not self.is_ledger:
+            self._copy_sent()
+            self._drop_queue()
+            self.fall_back()
+            self._draining = True
+        self.awaits_limits = False
+        self._resend[:] = [batch for batch in self._in_flight if not batch.acknowledged]
+        self._recovering = True
+
+    def _copy_sent(self) -> None:
+        for batch in self._in_flight:
+            if not batch.acknowledged:
+                batch.data = memoryview(bytearray(batch.data))
+            batch.parcel.settle()
+            leader_epoch = batch.parcel.leader_epoch
+            batch.parcel = Parcel(batch.data, 0, batch.next_offset, free_nothing)
+            batch.parcel.leader_epoch, batch.parcel.open_batches = leader_epoch, 1
 
     def _drop_queue(self) -> None:
         while self._queue:

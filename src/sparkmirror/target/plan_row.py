@@ -1,12 +1,14 @@
 """The plan row as the writing end reads it; the counterpart of `source.partitions.plan_row`."""
 
-import json
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
+from sparkmirror.decoding import decode
 from sparkmirror.relay.lease import RingAddress
-from sparkmirror.source.commands import assigned_from_json
+from sparkmirror.source.command_decoding import StoredAssigned
 from sparkmirror.source.plan import Assigned
+
+_BYTES_MAX: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +27,32 @@ class PlanRow:
 
     @classmethod
     def parse(cls, payload: bytes) -> Self:
-        fields = json.loads(payload)
-        producer_id, producer_epoch = fields["producer"]
+        """Of a task with any number of partitions. Raises ProtocolError."""
+        row = decode(payload, _Stored, "A plan row", bytes_max=_BYTES_MAX)
         return cls(
-            fields["task"],
-            fields["run"],
-            fields["epoch"],
-            fields["generation"],
-            producer_id,
-            producer_epoch,
-            RingAddress(*fields["ring"]),
-            fields["offsets_partitions"],
-            tuple((assigned_from_json(item), item["slot"]) for item in fields["partitions"]),
+            row.task,
+            row.run,
+            row.epoch,
+            row.generation,
+            *row.producer,
+            row.ring,
+            row.offsets_partitions,
+            tuple((item.assigned(), item.slot) for item in row.partitions),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StoredPartition(StoredAssigned):
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    task: int
+    run: str
+    epoch: int
+    generation: int
+    producer: tuple[int, int]
+    ring: RingAddress
+    offsets_partitions: int
+    partitions: tuple[_StoredPartition, ...]

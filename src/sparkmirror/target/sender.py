@@ -6,6 +6,7 @@ does not answer is evicted from the reader's memory and paused there, one that t
 again later, all others go on. Runs in a Python worker; owned by `target.writer`.
 """
 
+import logging
 import os
 import selectors
 import threading
@@ -48,6 +49,8 @@ from sparkmirror.target.standing import State
 from sparkmirror.target.tally import Tally
 from sparkmirror.target.transaction import ExactlyOnce, Hooks, TransactionOptions
 
+log = logging.getLogger(__name__)
+
 DRAIN_SECONDS_MAX: Final = 2.0
 _JOIN_SECONDS_MAX: Final = 60.0
 """The loop ends by itself in twice the time to drain; only kernels that are compiled meanwhile hold it up longer."""
@@ -58,6 +61,10 @@ _BUSY_SECONDS: Final = 0.05
 _PARK_SECONDS: Final = 2.0
 _SHORT_SECONDS: Final = 0.001
 _OTHERS_PARTS: Final = 9
+_CUT_OFF: Final = (
+    "task %d: the target has not acknowledged and stored in time what was under way at the end: "
+    "%s, and the next run goes on from the stored positions."
+)
 _WAKE: Final = "wake"
 
 
@@ -110,7 +117,9 @@ class Sender:
         self._dispatch = Dispatch(
             self._selector, self._brokers, self._next_batch, self._take_back, int(options.request_seconds * 1000)
         )
-        self._isolation = Isolation(peer, self._intake, self.tally, self._dispatch.flush_socket_of)
+        self._isolation = Isolation(
+            peer, self._intake, self.tally, self._dispatch.flush_socket_of, self._may_keep_doubtful
+        )
         self._landing = Landing(self._progress, self.tally, options.on_data_loss, self._brokers.topic_id)
         self._routing = Routing(peer, self._intake, self.tally, self._isolation.fail, self._close_range, self._land)
         self._finish_by = 0.0
@@ -212,7 +221,13 @@ class Sender:
             return False
         is_stored = self._guarantee.finish()
         is_known = self._guarantee.transactional or all(outbox.settled for outbox in flowing)
-        return (is_stored and is_known) or now > self._finish_by + DRAIN_SECONDS_MAX
+        if is_stored and is_known:
+            return True
+        if now > self._finish_by + DRAIN_SECONDS_MAX:
+            what = "its open transaction is aborted" if self._guarantee.transactional else "what it sent may come twice"
+            log.warning(_CUT_OFF, self._plan.task, what, extra={"event": "cut-off"})
+            return True
+        return False
 
     def _store_progress(self, with_status: bool) -> bool:
         """Queue what the ledger does not know yet; False when it knows all."""
@@ -444,7 +459,8 @@ class Sender:
             self._guarantee.sequence_lost(outbox, describe(produced))
         else:
             batch.waiting = False
-            if batch.in_doubt or leaves_doubt(produced.error):
+            batch.in_doubt |= leaves_doubt(produced.error)
+            if batch.in_doubt:
                 self._guarantee.refused_in_doubt(outbox)
             self._refuse(outbox, batch, produced)
         if outbox.state is State.FAILED:
@@ -475,6 +491,15 @@ class Sender:
             for one in self._intake.outboxes.values():
                 self._fail_unstorable(one)
         self._guarantee.positions_refused(outbox)
+
+    def _may_keep_doubtful(self, outbox: Outbox) -> bool:
+        """In transactions a new epoch settles the doubt. A lane's next records are others, so its task gets one too."""
+        if self._guarantee.transactional:
+            self._guarantee.refused_in_doubt(outbox)
+            return False
+        if self._routing.is_lane(outbox):
+            self._guarantee.sequence_lost(outbox, "it may have a batch that it did not acknowledge")
+        return True
 
     def _land(self, outbox: Outbox, landed: list[Batch], topic: str) -> bool:
         """Whether the partition is held: its target has lost what was there."""

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from sparkmirror.ledger.gaps import Gap, decode, encode_key, encode_value, list_gaps
+from sparkmirror.ledger.gaps import UNREADABLE, Gap, decode, encode_key, encode_value, list_gaps
 from sparkmirror.model import TopicPartition
 
 GAP = Gap(TopicPartition("orders", 3), "retention", 100, 130, "went on", 1_700_000_000_000, UUID(int=7), "run")
@@ -28,11 +28,17 @@ def test_a_log_that_leads_back_lost_nothing_that_could_be_counted() -> None:
         (encode_key("A", GAP), None),
         (b"[]", encode_value(GAP)),
         (None, b"{}"),
-        (encode_key("A", GAP), b'{"cause":"of a later version"}'),
+        (b"[" * 100_000, b"{}"),
     ],
 )
 def test_what_is_no_gap_of_this_flow_is_passed_by(key: bytes | None, value: bytes | None) -> None:
     assert decode("A", key, value) is None
+
+
+@pytest.mark.parametrize("value", [b"garbage", b'{"cause":"retention"}', encode_value(replace(GAP, at_ms=1 << 60))])
+def test_a_gap_of_this_flow_that_cannot_be_read_is_told_as_one(value: bytes) -> None:
+    found = decode("A", encode_key("A", GAP), value)
+    assert found == Gap(GAP.partition, UNREADABLE, 100, 130, "unknown", 0, GAP.topic_id)
 
 
 def test_gaps_are_listed_as_they_were_found_and_each_is_kept() -> None:

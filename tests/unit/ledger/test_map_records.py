@@ -40,12 +40,31 @@ def folded(*records: MapRecord) -> OffsetMap:
     return found
 
 
-@given(st.lists(segments, min_size=1, max_size=20), int64, int64, st.uuids() | st.just(NO_TOPIC_ID))
-def test_every_chunk_survives_its_encoding(
-    found: list[Segment], end_source: int, end_target: int, topic_id: UUID
-) -> None:
-    chunk = Chunk(tuple(found), end_source, end_target, topic_id)
+@given(st.lists(segments, min_size=1, max_size=20), st.integers(0, 1 << 62), int64, st.uuids() | st.just(NO_TOPIC_ID))
+def test_every_chunk_survives_its_encoding(found: list[Segment], more: int, end_target: int, topic_id: UUID) -> None:
+    ordered = sorted(found, key=lambda segment: segment.first)
+    chunk = Chunk(tuple(ordered), ordered[-1].first + more, end_target, topic_id)
     assert decode_chunk(encode_chunk(chunk)) == chunk
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        Chunk((), 0, 0),
+        Chunk((Segment(9, 0, 0), Segment(5, 0, 0)), 10, 0),
+        Chunk((Segment(9, 0, 0),), 8, 0),
+        Chunk((Segment(-1, 0, 0),), 8, 0),
+        Chunk((Segment(1, 1 << 63, 0),), 8, 0),
+    ],
+)
+def test_a_chunk_that_no_writer_makes_is_none(chunk: Chunk) -> None:
+    with pytest.raises(ProtocolError):
+        decode_chunk(encode_chunk(chunk))
+
+
+def test_a_number_without_end_is_given_up_at_once() -> None:
+    with pytest.raises(ProtocolError):
+        decode_chunk(b"\x01\x01" + b"\xff" * (1 << 20))
 
 
 def test_a_segment_of_a_transactional_topic_takes_a_few_bytes() -> None:

@@ -82,5 +82,11 @@ def test_a_record_of_connects_that_we_wrote_tells_its_log() -> None:
 
 
 @pytest.mark.parametrize("header", [None, b"", b"[]", b'["no",[]]', encode_log(AHEAD)[:-1]])
-def test_a_header_that_tells_no_log_counts_as_none(header: bytes | None) -> None:
-    assert decode_log(1500, [(LOG_HEADER, header)]) == Position(1500)
+def test_a_header_that_tells_no_log_leaves_the_position_unknown(header: bytes | None) -> None:
+    """Without it, another log of that name would be taken for the one that was mirrored."""
+    with pytest.raises(ProtocolError):
+        decode_log(1500, [(LOG_HEADER, header)])
+
+
+def test_a_record_that_another_program_wrote_tells_no_log() -> None:
+    assert decode_log(1500, [("traceparent", b"x")]) == Position(1500)

@@ -20,6 +20,7 @@ from sparkmirror.ledger.map_records import ChunkName
 from sparkmirror.ledger.offset_map import Chunk, Segment
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Connector, Position, TopicPartition
+from sparkmirror.source.command_decoding import decode_command
 from sparkmirror.source.commands import (
     Began,
     Pause,
@@ -31,7 +32,6 @@ from sparkmirror.source.commands import (
     Stop,
     Throttle,
     command_record,
-    decode_command,
 )
 from sparkmirror.sync.journal import decode_journal, encode_journal
 from sparkmirror.sync.steps import Journal, Taken

@@ -1,9 +1,11 @@
 """The fold of ledger records into positions."""
 
+from uuid import UUID
+
 import pytest
 
 from sparkmirror.ledger import connect, positions
-from sparkmirror.ledger.positions import PositionRecord, Tenure
+from sparkmirror.ledger.positions import LOG_HEADER, PositionRecord, Tenure
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, Position, TopicPartition
 
@@ -32,6 +34,25 @@ def test_epoch_and_id_are_used_only_while_both_records_agree() -> None:
     view.take_connect(KEY, connect.encode_value(50))
     assert view.positions == {ORDERS: Position(50)}
     assert view.records[ORDERS].position.offset == 10
+
+
+def test_a_position_is_whole_while_both_records_agree() -> None:
+    view = LedgerView(MM2)
+    assert not view.is_whole(ORDERS)
+    view.take_ours(OUR_KEY, ours(10))
+    assert not view.is_whole(ORDERS), "nothing of Connect's yet"
+    view.take_connect(KEY, connect.encode_value(10))
+    assert view.is_whole(ORDERS)
+    view.take_ours(OUR_KEY, ours(20))
+    assert not view.is_whole(ORDERS)
+
+
+def test_a_log_that_connects_record_tells_counts_whatever_ours_says() -> None:
+    view = LedgerView(MM2)
+    view.take_ours(OUR_KEY, ours(10))
+    ahead = Position(50, ((3, 0), (4, 40)))
+    view.take_connect(KEY, connect.encode_value(50), "", [(positions.LOG_HEADER, positions.encode_log(ahead))])
+    assert view.positions == {ORDERS: ahead}
 
 
 def test_a_tombstone_deletes_the_position() -> None:
@@ -103,3 +124,15 @@ def test_a_key_that_is_spelled_otherwise_is_another_key() -> None:
         assert view.take_ours(key, b"garbage") is None
         assert view.take_connect(key, b"garbage") is None
     assert view.problems == {}
+
+
+@pytest.mark.parametrize(
+    "told", [b"", None, b"garbage", b'["no uuid",[]]', b'["%s",[[-1,2]]]' % str(UUID(int=7)).encode()]
+)
+def test_a_position_whose_log_cannot_be_read_is_unknown(told: bytes | None) -> None:
+    view = LedgerView(MM2)
+    view.take_connect(KEY, connect.encode_value(10), "topic offsets, partition 3, offset 12", ((LOG_HEADER, told),))
+    assert view.positions == {}
+    assert "topic offsets, partition 3, offset 12" in view.problems[ORDERS]
+    view.take_connect(KEY, connect.encode_value(10), headers=(("another", told),))
+    assert view.positions == {ORDERS: Position(10)}

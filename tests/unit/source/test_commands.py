@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.model import Position, TopicPartition
+from sparkmirror.source.command_decoding import decode_command
 from sparkmirror.source.commands import (
     Assign,
     Began,
@@ -23,7 +24,6 @@ from sparkmirror.source.commands import (
     Stop,
     Throttle,
     command_key,
-    decode_command,
     encode_command,
     ends_epoch,
     in_parts,
@@ -31,13 +31,15 @@ from sparkmirror.source.commands import (
 )
 from sparkmirror.source.plan import Assigned
 
-offsets = st.integers(0, (1 << 63) - 1)
+offsets = st.integers(0, (1 << 63) - 2)
+numbers = st.integers(0, (1 << 31) - 1)
+expressions = st.sampled_from(["", "orders", ".*", "a|b", "(a+)+b", "\\Qx.y\\E"])
 where = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 1 << 20))
-epochs = st.lists(st.tuples(st.integers(0, 1 << 30), offsets), max_size=3).map(tuple)
+epochs = st.lists(st.tuples(numbers, offsets), max_size=3).map(tuple)
 positions = st.builds(Position, offsets, epochs, st.uuids())
 assigned = st.builds(Assigned, where, offsets, epochs, st.uuids(), st.none() | offsets, st.none() | positions)
-throttles = st.builds(Throttle, st.text(max_size=10), st.text(max_size=10), st.none() | offsets)
-selections = st.builds(Selection, st.text(max_size=10), st.none() | st.integers(0, 1 << 20))
+throttles = st.builds(Throttle, st.text(max_size=10), expressions, st.none() | offsets)
+selections = st.builds(Selection, expressions, st.none() | st.integers(0, 1 << 20))
 orders = st.one_of(*(st.builds(kind, st.text(max_size=10), selections, offsets) for kind in (Pause, Resume, Retry)))
 task_sets = st.frozensets(st.integers(0, 99), max_size=4)
 shares = st.builds(
@@ -47,7 +49,7 @@ commands = (
     st.builds(Stop, st.text(max_size=10), st.text(max_size=10))
     | shares
     | st.builds(Began, st.text(max_size=10), st.text(max_size=10), offsets)
-    | st.builds(Slots, st.text(max_size=10), st.text(max_size=10), offsets, offsets)
+    | st.builds(Slots, st.text(max_size=10), st.text(max_size=10), numbers, st.integers(0, 3600))
     | throttles
     | orders
     | st.builds(Restart, st.text(max_size=10), offsets)
@@ -58,7 +60,7 @@ commands = (
         st.integers(0, 99),
         st.lists(assigned, max_size=3).map(tuple),
         st.lists(where, max_size=3).map(tuple),
-        st.dictionaries(st.text(max_size=5), st.integers(0, 99), max_size=3),
+        st.dictionaries(st.text(min_size=1, max_size=5), st.integers(0, 99), max_size=3),
     )
 )
 
@@ -94,6 +96,18 @@ def changed(**fields: object) -> bytes:
         b'{"kind":"assign","run":"run","generation":1,"task":0,"add":[],"release":[["orders"]],"topics":{}}',
         b'{"kind":"assign","run":"run","generation":1,"task":0,"add":[7],"release":[],"topics":{}}',
         b"[" * 100_000,
+        b'{"kind":"pause","run":"run","pattern":"(","partition":null,"at_ms":1}',
+        b'{"kind":"throttle","run":"run","pattern":"a{5,2}","bytes_per_second":1}',
+        b'{"kind":"throttle","run":"run","pattern":"","bytes_per_second":-1}',
+        b'{"kind":"slots","run":"run","process":"","tasks":1,"turn_seconds":1000000}',
+        b'{"kind":"share","run":"run","process":"p","number":1,"tasks":[-1],"member":"m"}',
+        json.dumps({"kind": "stop", "run": "r" * 2000}).encode(),
+        json.dumps({"kind": "stop", "run": "r", "more": "x" * (1 << 20)}).encode(),
+        b'{"kind":"stop","run":"run","more":' + b"[" * 100_000,
+        changed(offset=-1),
+        changed(partition=True),
+        changed(topic=""),
+        changed(extent=["t", str(UUID(int=1)), -1]),
         changed(id=5),
         changed(id=None),
         changed(id="no uuid"),
@@ -115,6 +129,14 @@ def test_a_selection_is_by_whole_topic_name_and_number() -> None:
     assert [Selection("orders").covers(where) for where in (orders, audit)] == [True, False]
     assert [Selection("orders.*", 3).covers(where) for where in (orders, audit)] == [True, True]
     assert not Selection("orders", 4).covers(orders)
+
+
+def test_an_expression_that_backtracks_without_end_selects_nothing_and_holds_nobody_up() -> None:
+    order = decode_command(
+        b'{"kind":"pause","run":"run","pattern":"((a{1,999}){1,999}){1,999}b","partition":null,"at_ms":1}'
+    )
+    assert isinstance(order, Pause)
+    assert not any(order.selection.covers(TopicPartition("a" * 249, number)) for number in range(10_000))
 
 
 def test_no_order_displaces_another_of_its_run_in_the_compacted_topic() -> None:

@@ -25,6 +25,19 @@ def stored(generation: int, *, released: bool = True) -> PositionRecord:
     return PositionRecord(Position(7), generation, 0, released, "run")
 
 
+def whole(_: TopicPartition) -> bool:
+    return True
+
+
+def test_a_release_of_which_one_record_is_missing_is_waited_for() -> None:
+    """Connect's decides where the new task begins: it would mirror again what the old one had mirrored."""
+    moving = hand_overs()
+    moving.begin(MOVES, 5, 0.0)
+    ledger = {ONE: stored(5), OTHER: stored(5)}
+    assert moving.take_released(ledger, lambda where: where == ONE, 0.1) == [MOVES[0]]
+    assert moving.take_released(ledger, whole, 0.2) == [MOVES[1]]
+
+
 def test_each_task_is_told_at_once_to_release_what_is_to_leave_it() -> None:
     assert hand_overs().begin(MOVES, 5, 0.0) == [
         Assign("run", 5, 0, release=(ONE,)),
@@ -35,11 +48,13 @@ def test_each_task_is_told_at_once_to_release_what_is_to_leave_it() -> None:
 def test_a_partition_goes_on_when_its_own_release_is_in_the_ledger() -> None:
     moving = hand_overs()
     moving.begin(MOVES, 5, 0.0)
-    assert moving.take_released({}, 0.0) == []
-    assert moving.take_released({ONE: stored(5, released=False), OTHER: stored(4)}, 0.1) == [], "an older release"
-    assert moving.take_released({ONE: stored(5), OTHER: stored(4)}, 0.2) == [MOVES[0]]
+    assert moving.take_released({}, whole, 0.0) == []
+    assert moving.take_released({ONE: stored(5, released=False), OTHER: stored(4)}, whole, 0.1) == [], (
+        "an older release"
+    )
+    assert moving.take_released({ONE: stored(5), OTHER: stored(4)}, whole, 0.2) == [MOVES[0]]
     assert moving.open
-    assert moving.take_released({ONE: stored(5), OTHER: stored(6)}, 0.3) == [MOVES[1]]
+    assert moving.take_released({ONE: stored(5), OTHER: stored(6)}, whole, 0.3) == [MOVES[1]]
     assert not moving.open
 
 
@@ -47,13 +62,13 @@ def test_one_that_is_not_released_is_told_of_once_and_still_given_on_later(caplo
     moving = hand_overs()
     moving.begin(MOVES[:1], 5, 0.0)
     with caplog.at_level(logging.WARNING):
-        moving.take_released({}, 9.0)
+        moving.take_released({}, whole, 9.0)
         assert not caplog.messages
-        moving.take_released({}, 11.0)
-        moving.take_released({}, 99.0)
+        moving.take_released({}, whole, 11.0)
+        moving.take_released({}, whole, 99.0)
     (message,) = caplog.messages
     assert message.startswith("A->B: orders-1 is to go from task 0 to task 1, but is not released after 10 s")
-    assert moving.take_released({ONE: stored(5)}, 100.0) == MOVES[:1]
+    assert moving.take_released({ONE: stored(5)}, whole, 100.0) == MOVES[:1]
 
 
 def test_an_epochs_end_ends_what_is_under_way() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sparkmirror.errors import SparkMirrorError
+from sparkmirror.sync.journal import decode_journal, encode_journal
 from sparkmirror.sync.steps import Journal, Note, Step, finish_steps, give_up_step, take_steps, undo_steps
 
 BEFORE = {"a": 1, "b": 2, "c": 3}
@@ -34,7 +35,7 @@ class World:
 
     def save(self, journal: Journal) -> None:
         self.act()
-        self.journal = Journal.from_json(journal.as_json())
+        self.journal = decode_journal(encode_journal(journal))
 
 
 @dataclass

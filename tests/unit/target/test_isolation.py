@@ -42,7 +42,7 @@ class Ward:
         progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
         self.intake = Intake(peer, progress, self.tally, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
         self.flushed: list[Outbox] = []
-        self.isolation = Isolation(peer, self.intake, self.tally, self.flushed.append)  # type: ignore[arg-type]
+        self.isolation = Isolation(peer, self.intake, self.tally, self.flushed.append, lambda _: True)  # type: ignore[arg-type]
 
     def outbox(self, number: int, *, busy: bool = True) -> Outbox:
         where = TopicPartition("orders", number)
@@ -101,6 +101,24 @@ def test_a_retry_by_order_leaves_alone_what_only_another_run_may_go_on_with() ->
     ward.isolation.wake_up(outbox, time.monotonic())
     assert outbox.state is State.FAILED
     assert ward.tally.status("")["retry_at_ms"] == {}
+
+
+def test_what_the_target_may_have_goes_out_again_as_it_was_before_the_reader_comes_again() -> None:
+    ward = Ward()
+    outbox = ward.outbox(3)
+    head = outbox.head
+    assert head is not None
+    before = bytes(head.data)
+    head.waiting, head.in_doubt = False, True
+    ward.isolation.fail(outbox, "forbidden")
+    assert outbox.head is head, "its sequences stand for its records"
+    ward.isolation.wake_up(outbox, outbox.retry_at)
+    assert ward.reader.orders == [(3, True, 0)], "nothing else is read yet"
+    again = outbox.next_batch(7, 0)
+    assert again is head and bytes(again.data) == before
+    outbox.succeed(again)
+    ward.isolation.after_progress(outbox)
+    assert ward.reader.orders == [(3, True, 0), (3, False, 1)]
 
 
 def test_without_a_control_page_the_task_is_begun_anew_when_the_retry_is_due() -> None:
