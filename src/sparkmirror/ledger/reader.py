@@ -1,5 +1,6 @@
 """Reads the ledger of one flow from its target: all of it once, then what is new; used by the planner and the CLI."""
 
+import logging
 from collections.abc import Sequence
 from typing import Self
 
@@ -7,9 +8,13 @@ from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.ledger import connect
+from sparkmirror.ledger.copies import Copies
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Cluster, Connector, Position, TopicPartition
+
+log = logging.getLogger(__name__)
 
 
 class LedgerReader:
@@ -22,6 +27,9 @@ class LedgerReader:
     def __init__(self, target: Cluster, topics: LedgerTopics, connector: Connector) -> None:
         """Connects; the topics must exist (`ensure_ledger_topics`). Raises what `open_admin` raises."""
         self.view = LedgerView(connector)
+        self._connector = connector
+        self._copies = Copies({}, set())
+        self._told: set[bytes] = set()
         self._topics = topics
         self._partitions = _partitions(target, topics)
         self.offsets_partitions = sum(partition.topic == topics.offsets for partition in self._partitions)
@@ -63,13 +71,30 @@ class LedgerReader:
 
     def _fold(self, records: Sequence[TailRecord]) -> list[TopicPartition]:
         """Of each key only the last record is looked at: of a long ledger most are overtaken by others."""
-        last = {(record.partition.topic, record.key): record for record in records}
+        last = {(record.partition, record.key): record for record in records}
         touched: dict[TopicPartition, None] = {}
-        for (topic, key), record in last.items():
-            take = self.view.take_connect if topic == self._topics.offsets else self.view.take_ours
-            if (partition := take(key, record.value, record.place, record.headers)) is not None:
+        for (where, key), record in last.items():
+            if where.topic == self._topics.offsets:
+                newest = self._copies.take(record, self.offsets_partitions)
+                partition = self.view.take_connect(key, newest.value, newest.place, newest.headers)
+            else:
+                partition = self.view.take_ours(key, record.value, record.place)
+            if partition is not None:
                 touched[partition] = None
+        self._tell_doubtful()
         return list(touched)
+
+    def _tell_doubtful(self) -> None:
+        """Once, which positions are told by their time."""
+        known = (connect.decode_key(key, self._connector) for key in self._copies.doubtful - self._told)
+        doubtful = sorted(partition for partition in known if partition is not None)
+        self._told |= self._copies.doubtful
+        if doubtful:
+            log.warning(
+                "Topic %s has grown, and MirrorMaker wrote one of several positions of %d partitions (%s, …): the "
+                "newest is told by its partition and its time.",
+                self._topics.offsets, len(doubtful), doubtful[0],
+            )  # fmt: skip
 
 
 def _partitions(target: Cluster, topics: LedgerTopics) -> list[TopicPartition]:

@@ -64,9 +64,7 @@ class LedgerView:
             self._take_offset(partition, value, place, headers)
         return partition
 
-    def take_ours(
-        self, key: bytes | None, value: bytes | None, place: str = "", _headers: Headers = ()
-    ) -> TopicPartition | None:
+    def take_ours(self, key: bytes | None, value: bytes | None, place: str = "") -> TopicPartition | None:
         """Folds in a record of the positions topic, as `take_connect` does."""
         match positions.decode_key(key):
             case (self._connector.source_alias, partition):

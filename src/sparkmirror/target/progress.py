@@ -15,6 +15,7 @@ from uuid import UUID
 
 from sparkmirror.batch.records import NO_TIMESTAMP, Record, RecordHeader, encode_batch
 from sparkmirror.ledger import connect, gaps, map_records, positions
+from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
@@ -70,6 +71,7 @@ class Progress:
         self._offsets_partitions = offsets_partitions
         self._task = task
         self._run = run
+        self._sequence = time.time_ns() // 1_000  # a later attempt of the same generation goes on behind an earlier one
         # What the ledger holds, or will once what is open is acknowledged.
         self._stored: dict[TopicPartition, Place] = {}
         self._released: set[TopicPartition] = set()
@@ -251,8 +253,12 @@ class Progress:
         options, where = self._options, outbox.source
         released = where in self._released
         forget = partial(self._forget_position, where, released)
-        log_header = (positions.LOG_HEADER.encode(), positions.encode_log(position))
-        lots.setdefault(home, []).append(_Entry(key, connect.encode_value(position.offset), forget, (log_header,)))
+        self._sequence += 1
+        headers = (
+            (positions.LOG_HEADER.encode(), positions.encode_log(position)),
+            Mark(generation, self._sequence).header(),
+        )
+        lots.setdefault(home, []).append(_Entry(key, connect.encode_value(position.offset), forget, headers))
         record = PositionRecord(position, generation, self._task, released, self._run, outbox.extent)
         value = positions.encode_value(record)
         entry = _Entry(positions.encode_key(options.connector.source_alias, where), value, forget)

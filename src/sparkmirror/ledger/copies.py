@@ -1,0 +1,68 @@
+"""Which of several values of one key in Connect's offsets topic is the newest; pure. Used by `ledger.reader`.
+
+A key's partition follows from the number of partitions. A topic that has grown may have a value of the key in the old
+partition and one in the new, and nothing says in which order a reader sees them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.policy.partitioner import murmur2_partition
+
+HEADER: Final = "sparkmirror.written"
+"""On the records of Connect's topic that are ours. Connect reads keys and values alone."""
+
+
+class Mark(NamedTuple):
+    """Says when we wrote a record: in which generation, and in which order within it."""
+
+    generation: int
+    sequence: int
+
+    def header(self) -> tuple[bytes, bytes]:
+        return HEADER.encode(), b"%d.%d" % self
+
+    @classmethod
+    def read(cls, headers: Sequence[tuple[str, bytes | None]]) -> Self | None:
+        """None for a record that is not ours."""
+        for name, value in headers:
+            generation, _, sequence = (value or b"").partition(b".")
+            if name == HEADER and generation.isdigit() and sequence.isdigit():
+                return cls(int(generation), int(sequence))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """The last record of each key and partition that was read, tombstones included."""
+
+    by_key: dict[bytes | None, dict[int, TailRecord]]
+    doubtful: set[bytes]
+    """Keys of which Connect has written one of several values, so that no order of ours decides."""
+
+    def take(self, record: TailRecord, partitions: int) -> TailRecord:
+        """The newest of the record's key, with it, in a topic of so many partitions."""
+        copies = self.by_key.setdefault(record.key, {})
+        copies[record.partition.partition] = record
+        if len(copies) == 1 or record.key is None:
+            return record
+        newest, is_certain = choose(copies, murmur2_partition(record.key, partitions))
+        (self.doubtful.discard if is_certain else self.doubtful.add)(record.key)
+        return newest
+
+
+def choose(copies: Mapping[int, TailRecord], home: int) -> tuple[TailRecord, bool]:
+    """The newest by partition, and whether that is certain; `home` is the key's partition now.
+
+    Ours are in the order of their marks. Connect's are told by their time where it alone wrote; beside ours one counts
+    in the key's partition of now, since nobody writes to another one after the topic has grown.
+    """
+    marks = {at: mark for at, one in copies.items() if (mark := Mark.read(one.headers)) is not None}
+    theirs = {at: one for at, one in copies.items() if at not in marks}
+    if not marks:
+        return max(theirs.items(), key=lambda item: (item[1].timestamp_ms, item[0] == home))[1], False
+    if home in theirs:
+        return theirs[home], False
+    return copies[max(marks, key=marks.__getitem__)], not theirs

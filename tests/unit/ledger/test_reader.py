@@ -1,0 +1,64 @@
+"""What a ledger's reader makes of an offsets topic that has grown, in whatever order its partitions come."""
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.ledger import connect
+from sparkmirror.ledger import reader as module
+from sparkmirror.ledger.copies import HEADER, Mark
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Cluster, Connector, TopicPartition
+from sparkmirror.policy.partitioner import murmur2_partition
+
+OURS = Connector.of_dedicated_mode("A")
+TOPICS = ledger_topics("A")
+ORDERS = TopicPartition("orders", 3)
+KEY = connect.encode_key(OURS, ORDERS)
+HOME, ELSEWHERE = murmur2_partition(KEY, 8), murmur2_partition(KEY, 8) - 1
+
+
+class Tail:
+    """Gives the records, all at once."""
+
+    def __init__(self, records: Sequence[TailRecord]) -> None:
+        self.records = list(records)
+
+    def read_to_end(self, _seconds: float) -> list[TailRecord]:
+        return self.records
+
+    def close(self) -> None:
+        pass
+
+
+def stored(at: int, next_offset: int, mark: Mark | None) -> TailRecord:
+    headers = () if mark is None else ((HEADER, mark.header()[1]),)
+    value = connect.encode_value(next_offset)
+    return TailRecord(TopicPartition(TOPICS.offsets, at), 0, -1, KEY, value, headers)
+
+
+@pytest.mark.parametrize(
+    ("records", "is_said"),
+    [
+        ([stored(ELSEWHERE, 100, Mark(4, 9)), stored(HOME, 500, Mark(5, 1))], False),
+        ([stored(ELSEWHERE, 500, Mark(5, 2)), stored(HOME, 100, Mark(5, 1))], False),
+        ([stored(ELSEWHERE, 100, None), stored(HOME, 500, None)], True),
+        ([stored(ELSEWHERE, 100, Mark(5, 2)), stored(HOME, 500, None)], True),
+    ],
+    ids=["ours", "ours, written late to the old partition", "MirrorMaker's", "MirrorMaker's after ours"],
+)
+def test_the_newest_of_two_positions_counts(
+    records: list[TailRecord], is_said: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    partitions = [TopicPartition(TOPICS.offsets, at) for at in range(8)] + [TopicPartition(TOPICS.positions, 0)]
+    monkeypatch.setattr(module, "_partitions", lambda *_: partitions)
+    for order in permutations(records):
+        made: Any = Tail(order)
+        monkeypatch.setattr(module, "open_tail", lambda *_, made=made: made)
+        with LedgerReader(Cluster("B", {}), TOPICS, OURS) as reader:
+            assert {where: position.offset for where, position in reader.read_to_end().items()} == {ORDERS: 500}
+    assert ("has grown" in caplog.text) is is_said
