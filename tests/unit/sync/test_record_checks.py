@@ -42,7 +42,7 @@ def good(flow: FlowConfig) -> list[TailRecord]:
 
 def test_records_that_can_be_read_are_one_good_line(flow: FlowConfig) -> None:
     (found,) = judge_records(flow, TOPICS, good(flow))
-    assert (found.level, found.said) == (Level.OK, "A->B: all 7 records can be read")
+    assert (found.level, found.said) == (Level.OK, "A->B: all records can be read")
 
 
 def test_an_unknown_position_fails_and_what_is_passed_by_is_counted_with_its_first_place(flow: FlowConfig) -> None:
