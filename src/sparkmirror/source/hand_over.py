@@ -80,14 +80,17 @@ class HandOvers:
         """
         found = []
         for where, leaving in list(self._leaving.items()):
-            record = ledger.get(where)
-            is_released = record is not None and record.released and record.generation >= leaving.generation
-            if is_released and is_whole(where):
+            if _is_released(ledger.get(where), leaving.generation) and is_whole(where):
                 found.append(self._leaving.pop(where).move)
             elif not leaving.is_late and now - leaving.since > _OVERDUE_SECONDS:
                 leaving.is_late = True
                 log.warning("%s: %s", self._flow.name, _complain(leaving.move))
         return found
+
+    def drop(self, where: TopicPartition) -> int:
+        """Nobody is to be given it any more; the generation of its release, 0 where it is not under way."""
+        leaving = self._leaving.pop(where, None)
+        return leaving.generation if leaving is not None else 0
 
     def forget(self) -> None:
         """The epoch is over: the next one hands out everything anew."""
@@ -96,6 +99,44 @@ class HandOvers:
     def close(self) -> None:
         """Ends the connection; a later look opens it again."""
         self._loads.close()
+
+
+class Partings:
+    """Partitions whose topic went, which their tasks were told to release. For one thread.
+
+    If the topic comes back, nobody is given them before the ledger shows that: a task that was just tried again may
+    still hold one, and go on in the new log beside whoever is given it.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[TopicPartition, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._since)
+
+    def __contains__(self, where: object) -> bool:
+        return where in self._since
+
+    def begin(self, where: TopicPartition, generation: int) -> None:
+        """It is released by an order of that generation."""
+        self._since[where] = generation
+
+    def end(self, ledger: Mapping[TopicPartition, PositionRecord], is_whole: Callable[[TopicPartition], bool]) -> None:
+        """Those that the ledger shows as released are free."""
+        self._since = {
+            where: generation
+            for where, generation in self._since.items()
+            if not (_is_released(ledger.get(where), generation) and is_whole(where))
+        }
+
+    def forget(self) -> None:
+        """The epoch is over: whoever held them is fenced when the next one begins."""
+        self._since.clear()
+
+
+def _is_released(record: PositionRecord | None, generation: int) -> bool:
+    """By an order of that generation or a later one."""
+    return record is not None and record.released and record.generation >= generation
 
 
 def by_new_task(moves: Sequence[Move], topics: Collection[str]) -> dict[int, list[TopicPartition]]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import ClusterUnreachable, FencedError, SparkMirrorError
@@ -30,7 +31,7 @@ from sparkmirror.source.catalogue import Catalogue, Withheld, by_topic, partitio
 from sparkmirror.source.commands import Assign, Command, command_record, in_parts
 from sparkmirror.source.duty import Duty, is_member
 from sparkmirror.source.fence import last_generation, stop_if_replaced, take_identity, take_over
-from sparkmirror.source.hand_over import HandOvers, by_new_task
+from sparkmirror.source.hand_over import HandOvers, Partings, by_new_task
 from sparkmirror.source.order_book import OrderBook
 from sparkmirror.source.plan import Assigned, Assignment, TaskPlan, plan_assignment, plan_moves
 from sparkmirror.source.renewal import follow_orders, read_orders
@@ -71,6 +72,7 @@ class Planner:
         self._withheld = Withheld(flow)
         self._handed_out: Mapping[str, Topic] | None = None
         self._hand_overs = HandOvers(flow, run)
+        self._partings = Partings()
         self._balance_at = 0.0
         self._watcher: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -276,6 +278,7 @@ class Planner:
                 raise ClusterUnreachable(f"{self._flow.name}: a look for new topics has not ended yet.")
             self._watcher = None
         self._hand_overs.forget()
+        self._partings.forget()
 
     def _watch(self) -> None:
         look_at = time.monotonic() + self._flow.look_seconds
@@ -328,10 +331,14 @@ class Planner:
     def refresh(self) -> None:
         """One round: hand out partitions that are new, take back those that are gone."""
         source, target, ledger = self._clients()
+        if self._partings:
+            ledger.poll(_LEDGER_POLL_SECONDS)
+            self._partings.end(ledger.view.records, ledger.view.is_whole)
+            self._handed_out = None
         wanted = self._catalogue.read(source)
         if wanted is self._handed_out and not self._gone and not self._withheld:
             return
-        partitions = self._ready(self._duty.own(wanted), target)
+        partitions = [tp for tp in self._ready(self._duty.own(wanted), target) if tp not in self._partings]
         after = plan_assignment(partitions, self._assignment.keys(), self._assignment, self._hand_overs.rates)
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_through(target) if fresh else {}
@@ -344,6 +351,8 @@ class Planner:
             for task in sorted(after)
             if added[task] or gone.get(task) or changed
         ]
+        for where in chain.from_iterable(gone.values()):
+            self._partings.begin(where, self._hand_overs.drop(where) or self._generation + 1)
         if commands:
             self._publish(commands)
         self._assignment = after

@@ -9,7 +9,7 @@ from sparkmirror.config.properties import parse_properties
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.source.commands import Assign
-from sparkmirror.source.hand_over import HandOvers, by_new_task
+from sparkmirror.source.hand_over import HandOvers, Partings, by_new_task
 from sparkmirror.source.plan import Move
 
 ONE, OTHER = TopicPartition("orders", 1), TopicPartition("orders", 2)
@@ -84,3 +84,23 @@ def test_partitions_go_to_their_new_tasks_unless_their_topic_is_gone() -> None:
         1: [ONE, TopicPartition("orders", 3)],
         2: [OTHER],
     }
+
+
+def test_what_went_with_its_topic_is_free_when_its_release_or_a_later_one_is_in_the_ledger() -> None:
+    gone = Partings()
+    gone.begin(ONE, 5)
+    gone.begin(OTHER, 5)
+    gone.end({ONE: stored(4), OTHER: stored(5, released=False)}, whole)
+    assert ONE in gone and OTHER in gone
+    gone.end({ONE: stored(6), OTHER: stored(5)}, lambda where: where == ONE)
+    assert ONE not in gone and OTHER in gone
+    gone.forget()
+    assert not gone
+
+
+def test_a_partition_whose_topic_goes_while_it_moves_waits_for_the_release_that_was_ordered_first() -> None:
+    moving = hand_overs()
+    moving.begin(MOVES, 5, 0.0)
+    assert moving.drop(ONE) == 5
+    assert moving.drop(ONE) == 0
+    assert moving.take_released({ONE: stored(5), OTHER: stored(5)}, whole, 0.1) == [MOVES[1]]
