@@ -20,6 +20,8 @@ _TASK_MIB = 192
 _CORES = 2
 _FORGOTTEN = "1h"
 """Else executors that were lost over months would add up until YARN or Kubernetes ends the application."""
+KEY_VARIABLE = "_SPARK_AUTH_SECRET"
+"""Where Spark's daemons find the secret of their cluster."""
 _SECRET = re.compile(r"(?i)secret|password|passphrase|token|access[.]?key|credential|jaas")
 _NO_SECRET = re.compile(r"(?i)(file|enabled|provider|bitlength|\.secrets\.[^.]+|\.secretKeyRef\.[^.]+)$")
 """Keys of that sound that name a file, a switch, a size, or a secret of Kubernetes."""

@@ -14,7 +14,7 @@ from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from sparkmirror.engine.cluster import SparkCluster, local_master
+from sparkmirror.engine.cluster import KEY_VARIABLE, SparkCluster, local_master, needs_key
 from sparkmirror.engine.java import find_java
 from sparkmirror.engine.packages import import_places
 from sparkmirror.engine.privacy import private_files, socket_directory
@@ -111,11 +111,23 @@ def launch_context(
     ear = JvmEar(debug=debug)
     try:
         with ear.at_launch(), private_files():
+            _give_key(cluster, conf)
             return SparkContext.getOrCreate(conf)
     except PySparkRuntimeError as problem:
         said = next((line for line in ear.last_lines if "rror" in line), str(problem))
         hint = "Run again with --debug to see all of it."
         raise EnvironmentProblem(f"Spark's JVM did not start: {said}", hint) from None
+
+
+def _give_key(cluster: SparkCluster | None, conf: SparkConf) -> None:
+    """What is set when the JVM is launched stands in its command line, so it is told the cluster's secret afterwards.
+
+    Spark's own daemons take it from the environment; a driver only from its settings.
+    """
+    key = os.environ.get(KEY_VARIABLE, "")
+    if cluster is not None and needs_key(cluster) and key:
+        SparkContext._ensure_initialized(conf=conf)
+        conf.set("spark.authenticate.secret", key)
 
 
 def _quiet_pyspark() -> None:
