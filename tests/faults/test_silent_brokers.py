@@ -56,8 +56,10 @@ def test_a_verb_that_needs_all_ends_waits_for_new_leaders_and_others_are_told_wh
     from_three: Story, three_brokers: KafkaCluster
 ) -> None:
     story = from_three
-    _create(story, [[1, 2], [3, 2], [3]])
-    alone, moves, stays = (TopicPartition(story.topic, number) for number in range(3))
+    _create(story, [[1, 2], [3, 2]])
+    _create(story, [[3]], of_broker_3 := f"{story.topic}-of-3")
+    alone, moves = (TopicPartition(story.topic, number) for number in range(2))
+    stays = TopicPartition(of_broker_3, 0)
     with open_admin(Cluster("A", {"bootstrap.servers": story.source}), "test") as admin, _silent(three_brokers):
         told = admin.latest_offsets([alone, moves, stays])
         assert (told.known, told.unknown.keys()) == ({alone: RECORDS}, {moves, stays})
@@ -113,14 +115,15 @@ def _assert_named(story: Story, said: str) -> None:
     assert f"{story.topic}-0" not in last, said
 
 
-def _create(story: Story, replicas: list[list[int]]) -> None:
+def _create(story: Story, replicas: list[list[int]], topic: str = "") -> None:
     """The partitions, on these brokers, the first of each its leader; with records."""
+    topic = topic or story.topic
     admin = AdminClient({"bootstrap.servers": story.source})
-    wanted = NewTopic(story.topic, len(replicas), replica_assignment=replicas)
-    admin.create_topics([wanted])[story.topic].result(30)
+    wanted = NewTopic(topic, len(replicas), replica_assignment=replicas)
+    admin.create_topics([wanted])[topic].result(30)
     client = {"bootstrap.servers": story.source}
-    await_leaders(client, {story.topic: len(replicas)})
-    write(client, story.topic, numbered(0, RECORDS * len(replicas), len(replicas)))
+    await_leaders(client, {topic: len(replicas)})
+    write(client, topic, numbered(0, RECORDS * len(replicas), len(replicas)))
 
 
 @contextmanager
