@@ -106,13 +106,13 @@ class OneTask:
 
     def _sender(self, *, exactly_once: bool, timeout_ms: int) -> Sender:
         flow = self._flow
-        name = transactional_id(flow.connector, 0)
+        name, spare = (transactional_id(flow.connector, number) for number in (0, 1))
         with open_admin(flow.target, "test") as admin:
-            identity = init_producer_ids(admin, [name], timeout_ms)[name]
+            identity, other = init_producer_ids(admin, [name, spare], timeout_ms).values()
         assigned = [Assigned(TopicPartition(flow.topic, number), at) for number, at in enumerate(self._starts)]
         plan = PlanRow(
             0, "run", 1, 1, identity.producer_id, identity.epoch, self._ring.address, 25,
-            tuple((one, slot) for slot, one in enumerate(assigned)),
+            tuple((one, slot) for slot, one in enumerate(assigned)), spare=(1, *other),
         )  # fmt: skip
         transactions = TransactionOptions("B", flow.connector, timeout_ms, 0.2, 1.0) if exactly_once else None
         progress = ProgressOptions(flow.connector, ledger_topics(flow.alias), 1.0)

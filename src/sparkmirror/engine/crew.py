@@ -35,7 +35,13 @@ from sparkmirror.engine.shares import (
 from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
-from sparkmirror.kafka.fencing import NoTransactionCoordinator, init_producer_ids, transactional_id, used_tasks
+from sparkmirror.kafka.fencing import (
+    NoTransactionCoordinator,
+    TransactionUnfinished,
+    init_producer_ids,
+    transactional_id,
+    used_tasks,
+)
 from sparkmirror.kafka.membership import Membership, MembershipLost, Peer
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TailRecord, TopicTail
@@ -254,7 +260,9 @@ class Crew:
         assert self._admin is not None
         connector = Connector(stake.flow.partition("->")[0], stake.group, stake.connector)
         with suppress(AuthorizationFailed, NoTransactionCoordinator):  # the planner says so, or `sync.fencing_job`
-            tasks = (used_tasks(self._admin, connector) | set(range(stake.tasks))) - held
+            known = used_tasks(self._admin, connector) | set(range(stake.tasks))
+            # Whoever runs a task may write under the numbers beyond that share its own, too (`source.fence`).
+            tasks = {number for number in known if number % stake.tasks not in held}
             with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:  # all before the group takes its leader for dead
                 names = [transactional_id(connector, task) for task in sorted(tasks)]
                 for _ in pool.map(lambda name: self._fence_id(name, stake.transaction_timeout_ms), names):
@@ -262,7 +270,8 @@ class Crew:
 
     def _fence_id(self, name: str, timeout_ms: int) -> None:
         assert self._admin is not None
-        init_producer_ids(self._admin, [name], timeout_ms)
+        with suppress(TransactionUnfinished):  # an abort fences, too
+            init_producer_ids(self._admin, [name], timeout_ms)
 
     def _tell_shares(self, membership: Membership) -> None:
         for part in self._parts.values():

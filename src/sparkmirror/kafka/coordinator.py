@@ -32,6 +32,9 @@ _FIND_VERSIONS = (4, 6)
 _TRANSACTION = 1
 _FEATURE = "transaction.version"
 _OPERATION_NOT_ATTEMPTED = 55
+ABORTING_STATES = frozenset({"PrepareEpochFence", "PrepareAbort"})
+UNENDED_STATES = ABORTING_STATES | {"PrepareCommit"}
+"""Of a described transaction that is decided, and whose markers do not stand in all its partitions yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,14 @@ class Answer:
     """What the coordinator said. `identity` is the producer's from now on, where it changed.
 
     `refused` holds the error codes of the partitions that were not added while others could have been, `state` the
-    name of a described transaction's state.
+    name of a described transaction's state and `partitions` those in it; where it is decided, those without its marker.
     """
 
     error: int
     identity: ProducerIdentity | None = None
     refused: Mapping[TopicPartition, int] = field(default_factory=dict)
     state: str = ""
+    partitions: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,8 @@ class Describe:
     def decode(self, link: Link, frame: bytes) -> Answer:
         answer = DescribeTransactionsResponse.decode(frame, version=link.version(65, (0, 0)), header=True)
         (found,) = answer.transaction_states
-        return Answer(found.error_code, _identity(found), state=found.transaction_state)
+        partitions = frozenset(TopicPartition(one.topic, number) for one in found.topics for number in one.partitions)
+        return Answer(found.error_code, _identity(found), state=found.transaction_state, partitions=partitions)
 
 
 Question = Describe | Initialize | AddPartitions | EndTransaction

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin.transactions import ListTransactionsRequest
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
@@ -29,6 +29,9 @@ _PASSING = frozenset({14, 15, 16, 51})
 _MOVED = frozenset({15, 16})
 _NOT_AVAILABLE = 15
 _PAUSE_SECONDS = 0.05
+_CONCURRENT_TRANSACTIONS = 51
+_UNFINISHED_SECONDS = 4.0
+"""An aborted transaction ends at once, unless a partition is away."""
 _LISTING = "listing transactional ids"
 
 
@@ -86,6 +89,13 @@ def _list_request() -> Any:
     return ListTransactionsRequest(state_filters=[], producer_id_filters=[], duration_filter=-1, max_version=1)
 
 
+class TransactionUnfinished(ClusterError):
+    """The last transaction of a transactional id was aborted and cannot end, because a partition of it is away.
+
+    Whoever held the id is fenced: an abort raises its epoch. Nobody can use it until then.
+    """
+
+
 def init_producer_ids(
     admin: Admin,
     transactional_ids: Sequence[str | None],
@@ -97,8 +107,9 @@ def init_producer_ids(
 
     None asks for a plain idempotent identity. `timeout_ms` is the transaction time-out the brokers will enforce.
     Raises AuthorizationFailed without TransactionalId access, NoTransactionCoordinator where the brokers say that none
-    can exist (in both cases fall back to None), FencedError if another instance did
-    the same at this moment, and RequestRefused with the last reason when `wait_seconds_max` is over.
+    can exist (in both cases fall back to None), FencedError if another instance did the same at this moment,
+    TransactionUnfinished where an aborted transaction does not end, and RequestRefused with the last reason when
+    `wait_seconds_max` is over: a transaction that is committed and does not end is waited for.
     """
     ends_at = time.monotonic() + wait_seconds_max
     return {one: _init(admin, one, timeout_ms, ends_at) for one in dict.fromkeys(transactional_ids)}
@@ -108,6 +119,8 @@ def _init(admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: 
     doing = f"taking over the transactional id {transactional_id}" if transactional_id else "asking for a producer id"
     coordinator: int | None = None
     is_examined = False
+    look_at = time.monotonic() + _UNFINISHED_SECONDS
+    unended = ""
     while True:
         code, detail = NO_ERROR, ""
         if transactional_id is not None and coordinator is None:
@@ -122,8 +135,28 @@ def _init(admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: 
             if code == NO_ERROR:
                 return ProducerIdentity(answer.producer_id, answer.producer_epoch)
             coordinator = None if code in _MOVED else coordinator
+        if code == _CONCURRENT_TRANSACTIONS and transactional_id and coordinator and time.monotonic() >= look_at:
+            unended = _look_at_unended(admin, transactional_id, coordinator)
+            look_at = time.monotonic() + _UNFINISHED_SECONDS
+        detail = detail or unended
         if code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise refusal(code, admin.alias, doing, detail)
+
+
+def _look_at_unended(admin: Admin, transactional_id: str, coordinator: int) -> str:
+    """What a committed transaction waits for, "" where it has ended; raises TransactionUnfinished if it is aborted."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    answer = admin.connection.ask(lambda: request, f"describing the transaction of {transactional_id}", coordinator)
+    (found,) = answer.transaction_states
+    away = ", ".join(f"{one.topic}-{number}" for one in found.topics for number in one.partitions)
+    if found.error_code != NO_ERROR or not found.transaction_state.startswith("Prepare"):
+        return ""
+    if found.transaction_state == "PrepareCommit":
+        return f"its committed transaction waits for {away}"
+    raise TransactionUnfinished(
+        f"Cluster {admin.alias}: the aborted transaction of {transactional_id} does not end: {away} is away.",
+        "See that the partition has a leader, and as many replicas in sync as min.insync.replicas says.",
+    )
 
 
 def _request(transactional_id: str | None, timeout_ms: int) -> Any:

@@ -1,7 +1,9 @@
 """Takes a flow's tasks over from whoever ran them, or finds that others have. Called by `source.planner`."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
@@ -9,6 +11,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.fencing import (
     NoTransactionCoordinator,
     ProducerIdentity,
+    TransactionUnfinished,
     init_producer_ids,
     transactional_id,
     used_tasks,
@@ -47,18 +50,64 @@ def last_generation(flow: FlowConfig, ledger: LedgerReader, at_least: int) -> in
     return max(at_least, *(record.generation for record in known_tenures(flow, ledger)), 0)
 
 
-def take_over(
-    flow: FlowConfig, target: Admin, ledger: LedgerReader, tasks: Collection[int]
-) -> dict[int, ProducerIdentity]:
+class Taken(NamedTuple):
+    """What a task writes with: the number in its transactional id, and the producer's identity under that.
+
+    With exactly-once `spare` has number, producer id and epoch of a second one, for when a transaction cannot end.
+    """
+
+    number: int
+    identity: ProducerIdentity
+    spare: tuple[int, int, int] | None = None
+
+
+def take_over(flow: FlowConfig, target: Admin, ledger: LedgerReader, tasks: Collection[int]) -> dict[int, Taken]:
     """Take the transactional ids of `tasks` and of all beyond that ever were, so that nobody else still writes.
 
     Ours are in the ledger, which has been read; MirrorMaker's are known to the coordinators. Where processes share the
     flow, the holder of a task sees to those beyond whose number it shares; and a task that changes hands is fenced by
-    the leader of the group before anybody gets it (`engine.crew`).
+    the leader of the group before anybody gets it (`engine.crew`). An id whose aborted transaction cannot end is left
+    alone, its holders are fenced: the task gets another number.
     """
     used = {record.task for record in known_tenures(flow, ledger)} | used_tasks(target, flow.connector)
-    beyond = {task for task in used if task % flow.tasks_max in tasks}
-    return {task: take_identity(flow, target, task) for task in sorted(beyond | set(tasks))}
+    numbers = {number for number in used if number % flow.tasks_max in tasks} | set(tasks)
+    found = {number: _take_number(flow, target, number) for number in sorted(numbers)}
+    return {task: _choose(flow, target, task, found) for task in sorted(tasks)}
+
+
+def _take_number(flow: FlowConfig, target: Admin, number: int) -> ProducerIdentity | None:
+    """None for one whose aborted transaction cannot end."""
+    try:
+        return take_identity(flow, target, number)
+    except TransactionUnfinished as unfinished:
+        log.warning("%s: %s Its task goes on under another transactional id.", flow.name, unfinished.args[0])
+        return None
+
+
+def _choose(flow: FlowConfig, target: Admin, task: int, found: Mapping[int, ProducerIdentity | None]) -> Taken:
+    """The lowest numbers that can be used, beyond those that there are if need be."""
+    own = {number: identity for number, identity in found.items() if number % flow.tasks_max == task}
+    chosen = [(number, identity) for number, identity in sorted(own.items()) if identity is not None]
+    number = max(own)
+    while not chosen:
+        number += flow.tasks_max
+        if (identity := _take_number(flow, target, number)) is not None:
+            chosen.append((number, identity))
+    return Taken(*chosen[0], _spare(flow, target, chosen[1:], number + flow.tasks_max))
+
+
+def _spare(
+    flow: FlowConfig, target: Admin, others: Sequence[tuple[int, ProducerIdentity]], fresh: int
+) -> tuple[int, int, int] | None:
+    """None where the principal may not write under such an id: then a transaction that cannot end is waited for."""
+    if not flow.is_exactly_once:
+        return None
+    if others:
+        return (others[0][0], *others[0][1])
+    with suppress(AuthorizationFailed):
+        identity = _take_number(flow, target, fresh)
+        return None if identity is None else (fresh, *identity)
+    return None
 
 
 def take_identity(flow: FlowConfig, target: Admin, task: int) -> ProducerIdentity:

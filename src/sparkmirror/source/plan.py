@@ -53,6 +53,8 @@ class TaskPlan:
     epoch lasts, 0 for as long as bounded partitions have not ended. `limits` are the flow's rates, and `topics` its
     partitions by topic, by which tasks share them; `orders` are the operator's pauses and resumes so far. `share` is
     set where several processes may share the flow; `secret` is the planner's, see `source.admission`.
+    `producer_task` is the number in the producer's transactional id where that is not the task's own, and `spare` has
+    number, producer id and epoch of a second one.
     """
 
     task: int
@@ -72,6 +74,8 @@ class TaskPlan:
     topics: Mapping[str, int] = field(default_factory=dict)
     share: "Share | None" = None
     secret: bytes = field(default=b"", repr=False)
+    producer_task: int | None = None
+    spare: tuple[int, int, int] | None = None
 
 
 Assignment = Mapping[int, frozenset[TopicPartition]]

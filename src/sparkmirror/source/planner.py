@@ -30,7 +30,7 @@ from sparkmirror.source.balance import after_moves
 from sparkmirror.source.catalogue import Catalogue, Withheld, by_topic, partitions_of
 from sparkmirror.source.commands import Assign, Command, command_record, in_parts
 from sparkmirror.source.duty import Duty, is_member
-from sparkmirror.source.fence import last_generation, stop_if_replaced, take_identity, take_over
+from sparkmirror.source.fence import last_generation, stop_if_replaced, take_over
 from sparkmirror.source.hand_over import HandOvers, Partings, by_new_task
 from sparkmirror.source.order_book import OrderBook
 from sparkmirror.source.plan import Assigned, Assignment, TaskPlan, plan_assignment, plan_moves
@@ -91,7 +91,7 @@ class Planner:
             self._book.read()
         stop_if_replaced(self._flow, self._run, ledger, self._generation)
         self._duty.take(target)
-        identities = take_over(self._flow, target, ledger, self._duty.tasks)
+        taken = take_over(self._flow, target, ledger, self._duty.tasks)
         self._duty.tell_began()
         positions = ledger.read_through(target)
         wanted = self._catalogue.read(source)
@@ -114,8 +114,10 @@ class Planner:
                 generation=self._generation,
                 seconds=0.0 if self._once else self._duty.epoch_seconds,
                 assigned=tuple(assigned[tp] for tp in sorted(members) if tp in assigned),
-                producer_id=identities[task].producer_id,
-                producer_epoch=identities[task].epoch,
+                producer_id=taken[task].identity.producer_id,
+                producer_epoch=taken[task].identity.epoch,
+                producer_task=taken[task].number,
+                spare=taken[task].spare,
                 brokers=source.brokers(),
                 leaders={tp: leaders[tp] for tp in members if tp in leaders},
                 commands_from=commands_from,
@@ -178,7 +180,7 @@ class Planner:
         stop_if_replaced(self._flow, self._run, ledger, plan.generation)
         if plan.share is not None and not is_member(target, plan.share):
             raise FencedError(f"{self._flow.name}: the group of processes has gone on without this one")
-        identity = take_identity(self._flow, target, plan.task)
+        taken = take_over(self._flow, target, ledger, [plan.task])[plan.task]
         positions = ledger.read_through(target)
         topics = self._catalogue.read(source)
         plan = follow_orders(plan, read_orders(self._flow, plan), ledger.view.records, ledger.view.is_whole)
@@ -191,8 +193,10 @@ class Planner:
         return replace(
             plan,
             assigned=tuple(renewed),
-            producer_id=identity.producer_id,
-            producer_epoch=identity.epoch,
+            producer_id=taken.identity.producer_id,
+            producer_epoch=taken.identity.epoch,
+            producer_task=taken.number,
+            spare=taken.spare,
             brokers=source.brokers(),
             leaders={},
             offsets_partitions=ledger.offsets_partitions,

@@ -43,6 +43,7 @@ class Coordinator:
     ) -> None:
         self._settings = settings
         self._transactional_id = transactional_id
+        self.key = f"{KEY} {transactional_id}"
         self._background = background
         self._selector = selector
         self._answer_seconds_max = answer_seconds_max
@@ -81,7 +82,7 @@ class Coordinator:
         if self._link is None:
             if now >= self._dial_at:
                 self._dial_at = now + _DIAL_PAUSE_SECONDS
-                self._background.submit(KEY, partial(find, self._settings, self._transactional_id))
+                self._background.submit(self.key, partial(find, self._settings, self._transactional_id))
         elif self._question is not None and now >= self._ask_at:
             self._send(self._link, self._question, now)
         elif self._is_silent(now) or (self._question is None and now >= self._link.reauthenticate_at):
@@ -178,5 +179,7 @@ class Coordinator:
 
     def close(self) -> None:
         if self._link is not None:
+            with suppress(KeyError, ValueError):  # the selector may be closed already
+                self._selector.unregister(self._link.socket)
             self._link.close()
             self._link = None

@@ -63,6 +63,9 @@ class Guarantee(Protocol):
     def positions_refused(self, where: Outbox) -> None:
         """The target does not take what goes to a partition of the ledger, and positions depend on it."""
 
+    def holds(self, outbox: Outbox) -> bool:
+        """Whether nothing may go to its partition of the target for now."""
+
     def close(self) -> None: ...
 
 
@@ -116,6 +119,9 @@ class AtLeastOnce:
 
     def positions_refused(self, where: Outbox) -> None:
         """Data goes on: what a crash repeats grows until the ledger takes positions again."""
+
+    def holds(self, outbox: Outbox) -> bool:  # noqa: ARG002
+        return False
 
     def close(self) -> None:
         """Nothing is open."""

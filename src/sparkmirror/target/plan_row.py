@@ -13,7 +13,11 @@ _BYTES_MAX: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """Who the task is, where its reader's ring lies, and the partitions that are new, each with its slot."""
+    """Who the task is, where its reader's ring lies, and the partitions that are new, each with its slot.
+
+    `producer_task` is the number in the producer's transactional id where that is not the task's own, and `spare` has
+    number, producer id and epoch of a second one.
+    """
 
     task: int
     run: str
@@ -24,6 +28,12 @@ class PlanRow:
     ring: RingAddress
     offsets_partitions: int
     partitions: tuple[tuple[Assigned, int], ...]
+    producer_task: int | None = None
+    spare: tuple[int, int, int] | None = None
+
+    @property
+    def transactional_task(self) -> int:
+        return self.task if self.producer_task is None else self.producer_task
 
     @classmethod
     def parse(cls, payload: bytes) -> Self:
@@ -38,6 +48,8 @@ class PlanRow:
             row.ring,
             row.offsets_partitions,
             tuple((item.assigned(), item.slot) for item in row.partitions),
+            row.producer_task,
+            row.spare,
         )
 
 
@@ -56,3 +68,5 @@ class _Stored:
     ring: RingAddress
     offsets_partitions: int
     partitions: tuple[_StoredPartition, ...]
+    producer_task: int | None = None
+    spare: tuple[int, int, int] | None = None

@@ -20,7 +20,7 @@ from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.batch.unpacking import CONTENT_HINT, UnpackingBusy
 from sparkmirror.errors import ContentTooLarge, ProtocolError, RecordTooLarge
 from sparkmirror.kafka.background import Background
-from sparkmirror.kafka.fencing import transactional_id
+from sparkmirror.kafka.fencing import ProducerIdentity, transactional_id
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire import FIRST_TRANSACTIONS, SECOND_TRANSACTIONS, ProducedPartition
 from sparkmirror.model import TopicPartition
@@ -48,6 +48,7 @@ from sparkmirror.target.routing import Routing
 from sparkmirror.target.standing import State
 from sparkmirror.target.tally import Tally
 from sparkmirror.target.transaction import ExactlyOnce, Hooks, TransactionOptions
+from sparkmirror.target.unfinished import Seat
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ _BUSY_SECONDS: Final = 0.05
 _PARK_SECONDS: Final = 2.0
 _SHORT_SECONDS: Final = 0.001
 _OTHERS_PARTS: Final = 9
+_AWAY_SECONDS: Final = 2.0
 _CUT_OFF: Final = (
     "task %d: the target has not acknowledged and stored in time what was under way at the end: "
     "%s, and the next run goes on from the stored positions."
@@ -91,7 +93,6 @@ class Sender:
     def __init__(self, options: SenderOptions, plan: PlanRow, peer: RingPeer | None) -> None:
         self._options = options
         self._plan = plan
-        self._transactional_id = transactional_id(options.progress.connector, plan.task)
         self._peer = peer
         self._inbox: deque[Delivery | Bundle] = deque()
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -131,21 +132,24 @@ class Sender:
         self._take_plan(plan)
 
     def _make_guarantee(self) -> Guarantee:
-        options, transactions = self._options, self._options.transactions
+        transactions = self._options.transactions
         if transactions is None:
             return AtLeastOnce(self._plan, self._progress, self._store_progress)
         self._brokers.dialect = None
-        coordinator = Coordinator(
-            options.target,
-            self._transactional_id,
-            self._background,
-            self._selector,
-            options.request_seconds + 10,
-        )
+        plan = self._plan
+        own = self._seat(plan.transactional_task, ProducerIdentity(plan.producer_id, plan.producer_epoch))
+        spare = self._seat(plan.spare[0], ProducerIdentity(*plan.spare[1:])) if plan.spare else None
         hooks = Hooks(
             self._speak, self._dispatch.offer, self._store_progress, self._commit, self._roll_back, self._refuse_target
         )
-        return ExactlyOnce(transactions, self._plan, coordinator, self._progress, hooks)
+        return ExactlyOnce(transactions, plan.task, own, self._progress, hooks, spare)
+
+    def _seat(self, task: int, identity: ProducerIdentity) -> Seat:
+        name = transactional_id(self._options.progress.connector, task)
+        seconds_max = self._options.request_seconds + 10
+        return Seat(
+            name, identity, Coordinator(self._options.target, name, self._background, self._selector, seconds_max)
+        )
 
     # Called by the row thread.
 
@@ -544,6 +548,9 @@ class Sender:
                 outbox.linger.stop()
                 self._dispatch.offer(outbox)
         for outbox in self._isolation.due(now):
+            if self._guarantee.holds(outbox):
+                self._isolation.rest(outbox, now + _AWAY_SECONDS)
+                continue
             outbox.rests = False
             self._isolation.wake_up(outbox, now)
             self._dispatch.offer(outbox)
@@ -555,10 +562,10 @@ class Sender:
 
     # Transactions.
 
-    def _speak(self, second_protocol: bool) -> None:
+    def _speak(self, second_protocol: bool, transactional_id: str) -> None:
         """Tell the brokers' connections which protocol to use; those that use the other one are made anew."""
         versions = SECOND_TRANSACTIONS if second_protocol else FIRST_TRANSACTIONS
-        dialect = Dialect(versions, self._transactional_id)
+        dialect = Dialect(versions, transactional_id)
         if dialect != self._brokers.dialect:
             self._dispatch.hang_up()
             self._brokers.dialect = dialect

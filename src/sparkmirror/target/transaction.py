@@ -8,23 +8,30 @@ instance has taken over; all partitions go back to what is committed and are rea
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Outcome
-from sparkmirror.kafka.coordinator import AddPartitions, Answer, Describe, EndTransaction, Initialize
+from sparkmirror.kafka.coordinator import (
+    ABORTING_STATES,
+    UNENDED_STATES,
+    AddPartitions,
+    Answer,
+    Describe,
+    EndTransaction,
+    Initialize,
+)
 from sparkmirror.kafka.errors import NO_ERROR, error_name, refusal
-from sparkmirror.kafka.fencing import ProducerIdentity, transactional_id
+from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.model import Connector, TopicPartition
-from sparkmirror.target.coordinator import KEY, Coordinator
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.pace import TransactionPace
 from sparkmirror.target.parcel import Batch
-from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress
+from sparkmirror.target.unfinished import Seat, Unfinished
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +46,14 @@ _NEVER: Final = float("inf")
 _FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 # INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE: a new epoch mends them.
 _ABORTED = frozenset({48, 49, 59, 120})
-_ABORTED_STATES = frozenset({"PrepareEpochFence", "PrepareAbort", "CompleteAbort"})
+_ABORTED_STATES = ABORTING_STATES | {"CompleteAbort"}
+_SILENCE_SECONDS_MAX: Final = 15.0
+"""Longer than an election takes: nine seconds after a broker was last heard of, by default."""
+_LOOK_SECONDS: Final = 3.0
+_BELIEVE_SECONDS_MAX: Final = 3.0
+"""EndTxn leaves the epoch as it is: whoever takes the flow over meanwhile has not fenced us. It goes on without an id
+whose aborted transaction does not end in four seconds (`kafka.fencing`): when it does, that id is not ours any more."""
+_AWAY_ADVICE: Final = "its leader is away, or too few of its replicas are in sync"
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
 _ABSENT: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
 
@@ -52,6 +66,9 @@ class Phase(Enum):
     ENDING = "EndTxn is under way"
     ABORTING = "all went back to what is committed; EndTxn, which aborts, is under way"
     RECOVERING = "all went back to what is committed; InitProducerId is under way"
+    LOOKING = "CLOSING, and the coordinator is asked what it waits for"
+    WAITING = "RECOVERING, and the coordinator is asked what became of the transaction"
+    DECIDING = "ENDING, and the coordinator is asked whether it has obeyed"
     FENCED = "the coordinator knows a newer epoch; it is asked whose"
 
 
@@ -73,11 +90,12 @@ class TransactionOptions:
 class Hooks:
     """What a transaction has the sender do.
 
-    `speak` is told whether to use the second protocol; `store` composes positions (and the status, if so asked) and
-    says whether there were any; `roll_back` takes everything back to what is committed; `refuse` isolates a partition.
+    `speak` is told whether to use the second protocol, and the transactional id; `store` composes positions (and the
+    status, if so asked) and says whether there were any; `roll_back` takes everything back to what is committed;
+    `refuse` isolates a partition.
     """
 
-    speak: Callable[[bool], None]
+    speak: Callable[[bool, str], None]
     offer: Callable[[Outbox], None]
     store: Callable[[bool], bool]
     commit: Callable[[], None]
@@ -91,14 +109,21 @@ class ExactlyOnce:
     transactional = True
 
     def __init__(
-        self, options: TransactionOptions, plan: PlanRow, coordinator: Coordinator, progress: Progress, hooks: Hooks
+        self,
+        options: TransactionOptions,
+        task: int,
+        seat: Seat,
+        progress: Progress,
+        hooks: Hooks,
+        spare: Seat | None = None,
     ) -> None:
-        self.identity = ProducerIdentity(plan.producer_id, plan.producer_epoch)
+        """`spare` is used while a transaction under `seat`'s transactional id cannot end."""
         self.phase = Phase.STARTING
         self._options = options
-        self._task = plan.task
-        self._transactional_id = transactional_id(options.connector, plan.task)
-        self._coordinator = coordinator
+        self._task = task
+        self._take_seat(seat)
+        self._spare = spare
+        self._unfinished = Unfinished()
         self._progress = progress
         self._hooks = hooks
         self._second = False
@@ -121,6 +146,16 @@ class ExactlyOnce:
         self._add_at = 0.0
         self._must_roll_back = False
         self._roll_back_by = 0.0
+        self._moved_at = 0.0
+        self._look_at = 0.0
+        self._believe_until = _NEVER
+
+    def _take_seat(self, seat: Seat) -> None:
+        self._transactional_id, self.identity, self._coordinator = (
+            seat.transactional_id,
+            seat.identity,
+            seat.coordinator,
+        )
 
     # What may go out.
 
@@ -138,7 +173,7 @@ class ExactlyOnce:
             return self._bytes < self._pace.bytes_max
         if phase is Phase.READY:
             return not self._resume_at or time.monotonic() >= self._resume_at
-        return phase is Phase.CLOSING and outbox.is_ledger
+        return phase in (Phase.CLOSING, Phase.LOOKING) and outbox.is_ledger
 
     def sent(self, outbox: Outbox, batch: Batch) -> None:
         self._unsettled[outbox] = None
@@ -192,18 +227,28 @@ class ExactlyOnce:
             own = self._resume_at or self._status_at
         if self._to_add and not self._coordinator.busy:
             own = min(own, self._add_due_at)
-        return min(own, self._coordinator.wake_at)
+        return min(own, self._coordinator.wake_at, self._unfinished.wake_at)
 
     def tend(self, now: float) -> None:
         if self._must_roll_back and (now >= self._roll_back_by or self._is_answered):
             self._start_over()
         self._coordinator.tend(now)
+        self._unfinished.tend(now)
         phase = self.phase
         if phase is Phase.OPEN:
             if now >= self._due_at or self._bytes >= self._pace.bytes_max:
                 self._close(now)
         elif phase is Phase.CLOSING:
-            self._end_if_settled()
+            self._end_if_settled(now)
+        elif phase is Phase.RECOVERING:
+            if not self._must_roll_back and self._spare is not None and now >= self._look_at:
+                self._look(Phase.WAITING)
+        elif phase is Phase.ENDING:
+            if self._spare is not None and now >= self._look_at:
+                self._look(Phase.DECIDING)
+        elif phase is Phase.FENCED:
+            if now >= self._look_at and not self._coordinator.busy:
+                self._look(Phase.FENCED)
         elif phase is Phase.READY:
             if now >= self._resume_at:
                 self._go_on(now)
@@ -232,7 +277,7 @@ class ExactlyOnce:
 
     def _get_ready(self, second: bool) -> None:
         self._second = second
-        self._hooks.speak(second)
+        self._hooks.speak(second, self._transactional_id)
         self.phase = Phase.READY
         self._release_held()
 
@@ -247,24 +292,123 @@ class ExactlyOnce:
                 return False
             self._opened_at = now
         self.phase = Phase.CLOSING
-        self._closed_at = now
+        self._closed_at = self._moved_at = now
         self._touched.update(self._unsettled)
         return True
 
-    def _end_if_settled(self) -> None:
+    def _end_if_settled(self, now: float) -> None:
         """When all is acknowledged, and what is stored is true, the transaction may end."""
         unsettled = self._unsettled
         for outbox in list(unsettled):
             if outbox.settled:
                 del unsettled[outbox]
+                self._moved_at = now
         if unsettled or not self._progress.settled or self._coordinator.busy:
+            if now - self._moved_at > self._silence_seconds_max:
+                self._look_if_silent(now)
             return
         if self._progress.is_untrue(self._touched):
             if not self._hooks.store(False):
                 self._recover("the positions of its data could not be stored")
             return
+        self._end(now)
+
+    def _end(self, now: float) -> None:
         self.phase = Phase.ENDING
+        self._look_at = now + self._silence_seconds_max
         self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second))
+
+    # Where a partition of the target does not answer.
+
+    @property
+    def _silence_seconds_max(self) -> float:
+        return min(_SILENCE_SECONDS_MAX, self._options.timeout_ms / 2000)
+
+    def _awaited(self) -> list[Outbox]:
+        """Those that the transaction cannot end without."""
+        ledger = (outbox for outbox in self._progress.outboxes.values() if not outbox.idle)
+        return list(dict.fromkeys([*self._unsettled, *ledger]))
+
+    def _look_if_silent(self, now: float) -> None:
+        """A slow target still answers now and then; one of which nothing comes is asked about at the coordinator."""
+        self._moved_at = max([self._moved_at, *(outbox.progressed_at for outbox in self._awaited())])
+        if now - self._moved_at > self._silence_seconds_max:
+            self._look(Phase.LOOKING)
+
+    def _look(self, phase: Phase) -> None:
+        self.phase = phase
+        self._coordinator.ask(Describe(self._transactional_id))
+
+    def _take_look(self, answer: Answer) -> None:
+        """What a transaction that is being closed waits for: its own partitions, or the end of the one before it."""
+        self.phase = Phase.CLOSING
+        self._moved_at = time.monotonic()
+        if answer.error != NO_ERROR:
+            return
+        if answer.state not in UNENDED_STATES:
+            self._give_up({outbox.target for outbox in self._awaited()})
+        elif self._spare is not None and self._is_ours(answer):
+            self._leave(answer.partitions, self._spare)
+
+    def _is_ours(self, answer: Answer) -> bool:
+        """Whether the described transaction is of our producer: an abort raises its epoch by one, or two."""
+        ours, theirs = self.identity, answer.identity
+        if answer.error != NO_ERROR or theirs is None:
+            return False
+        return theirs.producer_id == ours.producer_id and 0 <= theirs.epoch - ours.epoch <= 2
+
+    def _take_decision(self, answer: Answer) -> None:
+        """A coordinator that moved while EndTxn was under way does not answer it before all markers stand. What it
+        describes as committed under our identity, which the second protocol raises by one epoch, is committed.
+        """
+        ours = self.identity
+        committed = ProducerIdentity(ours.producer_id, ours.epoch + self._second)
+        is_ours = answer.error == NO_ERROR and answer.identity == committed
+        if is_ours and answer.state == "PrepareCommit" and self._spare is not None:
+            self._take_committed(answer)
+            self._leave(answer.partitions, self._spare)
+        else:
+            self._end(time.monotonic())
+
+    def _give_up(self, away: set[TopicPartition]) -> None:
+        """The transaction is aborted without them, all others go on."""
+        if not away:
+            return
+        self._hold(away, f"has not answered for {self._silence_seconds_max:.0f} s")
+        self._recover(f"{', '.join(map(str, sorted(away)))} did not answer")
+
+    def _hold(self, away: Collection[TopicPartition], what: str) -> None:
+        self._unfinished.note_away(frozenset(away))
+        for where in sorted(away):
+            self._hooks.refuse(where, f"the target {what}; {_AWAY_ADVICE}")
+
+    def _take_verdict(self, answer: Answer) -> None:
+        """What became of the transaction that is to be aborted. One that is committed is never taken for aborted."""
+        if self._spare is not None and self._is_ours(answer) and answer.state in ABORTING_STATES:
+            self._leave(answer.partitions, self._spare)
+        else:
+            self._initialize()
+
+    def _leave(self, away: Collection[TopicPartition], spare: Seat) -> None:
+        """All but those that lack the marker of the transaction go on under the spare id."""
+        self._hold(away, "does not take the marker that ends the last transaction")
+        self._forget_transaction()
+        self._hooks.roll_back()
+        self._change_seats(spare)
+
+    def _change_seats(self, spare: Seat) -> None:
+        log.warning(
+            "task %d: the transaction of %s cannot end while a partition of the target is away; it goes on as %s.",
+            self._task, self._transactional_id, spare.transactional_id, extra={"event": "away"},
+        )  # fmt: skip
+        self._unfinished.leave(Seat(self._transactional_id, self.identity, self._coordinator))
+        self._take_seat(spare)
+        self._spare = None
+        self._must_roll_back = False
+        self.phase = Phase.STARTING
+
+    def holds(self, outbox: Outbox) -> bool:
+        return self._unfinished.holds(outbox)
 
     @property
     def _add_due_at(self) -> float:
@@ -279,10 +423,12 @@ class ExactlyOnce:
     # Answers.
 
     def take(self, outcome: Outcome) -> None:
-        if outcome.key == KEY:
-            self._coordinator.take(outcome)
+        for coordinator in (self._coordinator, self._unfinished.coordinator):
+            if coordinator is not None and outcome.key == coordinator.key:
+                coordinator.take(outcome)
 
     def serve(self) -> None:
+        self._unfinished.serve()
         answer = self._coordinator.serve()
         if answer is None or self._must_roll_back:
             return
@@ -293,6 +439,12 @@ class ExactlyOnce:
             self._take_identity(answer)
         elif self.phase is Phase.FENCED:
             self._take_description(answer)
+        elif self.phase is Phase.LOOKING:
+            self._take_look(answer)
+        elif self.phase is Phase.DECIDING:
+            self._take_decision(answer)
+        elif self.phase is Phase.WAITING:
+            self._take_verdict(answer)
         elif answer.error in _FENCED or answer.error in _ABORTED:
             self._recover(f"the coordinator answers {error_name(answer.error)}")
         elif answer.error != NO_ERROR:
@@ -333,24 +485,33 @@ class ExactlyOnce:
 
     def _take_identity(self, answer: Answer) -> None:
         if answer.error in _FENCED:
-            self.phase = Phase.FENCED
-            self._coordinator.ask(Describe(self._transactional_id))
+            self._look_at = time.monotonic() + _LOOK_SECONDS
+            self._look(Phase.FENCED)
             return
         if answer.error != NO_ERROR or answer.identity is None:
             raise self._refusal(answer.error, "taking a new producer epoch")
+        if time.monotonic() > self._believe_until:
+            raise SparkMirrorError(f"task {self._task}'s transaction was long in being aborted; the task starts anew")
         self.identity = answer.identity
+        if self._unfinished.coordinator is None:
+            self._unfinished.end()
         self._get_ready(bool(self._coordinator.second_protocol))
 
     def _take_description(self, answer: Answer) -> None:
         """A coordinator that gave up waiting for us has the epoch after ours (or the next) and an aborted transaction.
 
         It may not let us go on by ourselves (KAFKA-9803), and whoever takes the id over may be about to: a new attempt
-        of the task looks into the ledger, where a newer instance shows.
+        of the task looks into the ledger, where a newer instance shows. While the abort cannot end, the spare id does:
+        a newer instance fences all ids of the flow before it reads where it goes on.
         """
         ours, theirs = self.identity, answer.identity
         follows = theirs is not None and theirs.producer_id == ours.producer_id and theirs.epoch - ours.epoch in (1, 2)
         if answer.error == NO_ERROR and not (follows and answer.state in _ABORTED_STATES):
             raise FencedError(f"task {self._task} was fenced: a newer instance has taken over")
+        if answer.error == NO_ERROR and answer.state in ABORTING_STATES and self._spare is not None:
+            if time.monotonic() >= self._look_at:
+                self._leave(answer.partitions, self._spare)
+            return
         raise SparkMirrorError(f"task {self._task}'s transaction took too long and was aborted; the task starts anew")
 
     def _refusal(self, code: int, doing: str) -> SparkMirrorError:
@@ -383,7 +544,7 @@ class ExactlyOnce:
         """With the first protocol a transaction that is aborted by InitProducerId fences its holder (KAFKA-9803), and
         only EndTxn does not: that may be sent when nothing of the transaction can arrive after it.
         """
-        if self.phase in (Phase.ABORTING, Phase.RECOVERING, Phase.FENCED):
+        if self.phase in (Phase.ABORTING, Phase.RECOVERING, Phase.WAITING, Phase.FENCED):
             return
         log.warning(
             "task %d: %s; its transaction is aborted and sent again.", self._task, reason, extra={"event": "aborted"}
@@ -404,6 +565,7 @@ class ExactlyOnce:
         self._forget_transaction()
         self._pace.begin_anew()
         self._hooks.roll_back()
+        self._believe_until = time.monotonic() + _BELIEVE_SECONDS_MAX if ends else _NEVER
         if ends:
             self.phase = Phase.ABORTING
             self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second, commits=False))
@@ -412,7 +574,11 @@ class ExactlyOnce:
 
     def _initialize(self) -> None:
         self.phase = Phase.RECOVERING
+        self._look_at = time.monotonic() + _LOOK_SECONDS
         self._coordinator.ask(Initialize(self._transactional_id, self._options.timeout_ms, self.identity))
 
     def close(self) -> None:
         self._coordinator.close()
+        self._unfinished.close()
+        if self._spare is not None:
+            self._spare.coordinator.close()

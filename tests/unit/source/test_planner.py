@@ -7,7 +7,9 @@ import pytest
 
 from sparkmirror.config.flows import FlowConfig, parse_config
 from sparkmirror.config.properties import parse_properties
+from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.source import planner as module
+from sparkmirror.source.fence import Taken
 from sparkmirror.source.plan import TaskPlan
 from sparkmirror.source.planner import Planner
 
@@ -25,11 +27,11 @@ class Clusters:
         self.order: list[str] = []
         monkeypatch.setattr(module, "stop_if_replaced", lambda *_: self.order.append("look for a newer run"))
         monkeypatch.setattr(module, "take_over", self._take_over)
-        monkeypatch.setattr(module, "take_identity", lambda *about: self.order.append(f"fence task {about[-1]}"))
         monkeypatch.setattr(Planner, "_clients", lambda _: (self, self, self))
 
-    def _take_over(self, _flow: object, _target: object, _ledger: object, tasks: Collection[int]) -> None:
+    def _take_over(self, _flow: object, _target: object, _ledger: object, tasks: Collection[int]) -> dict[int, Taken]:
         self.order.append(f"fence tasks {sorted(tasks)}")
+        return {task: Taken(task, ProducerIdentity(7, 0)) for task in tasks}
 
     def await_end(self, _partition: object) -> int:
         return 0
@@ -60,4 +62,4 @@ def test_an_attempt_that_spark_repeats_fences_the_one_before_it_first(
     plan = cast(TaskPlan, type("Plan", (), {"task": 2, "generation": 5, "share": None}))
     with pytest.raises(Enough):
         Planner(flow, "run-1", once=False).renew(plan)
-    assert clusters.order == ["look for a newer run", "fence task 2"]
+    assert clusters.order == ["look for a newer run", "fence tasks [2]"]

@@ -37,7 +37,7 @@ class Work:
         self.submitted = 0
 
     def submit(self, key: object, work: Callable[[], Any]) -> None:
-        assert key == KEY
+        assert key == f"{KEY} {ID}"
         self.submitted += 1
 
 

@@ -36,6 +36,7 @@ from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.standing import State
 from sparkmirror.target.tally import Tally
 from sparkmirror.target.transaction import ExactlyOnce, Hooks, TransactionOptions
+from sparkmirror.target.unfinished import Seat
 
 PRODUCER = 1000
 REMOTE = TopicPartition("A.orders", 3)
@@ -145,9 +146,11 @@ class CopyingOnce(RuleBasedStateMachine):
         self.progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 0, 25, in_transactions=True)
         self.intake = Intake(self.ring, self.progress, tally, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
         self.isolation = Isolation(self.ring, self.intake, tally, lambda _: None)  # type: ignore[arg-type]
-        hooks = Hooks(lambda _: None, lambda _: None, self._store, self._commit, self._roll_back, lambda *_: None)
+        hooks = Hooks(lambda *_: None, lambda _: None, self._store, self._commit, self._roll_back, lambda *_: None)
         options = TransactionOptions("B", MM2, 60_000, 0.2, 1.0)
-        self.once = ExactlyOnce(options, plan, self.coordinator, self.progress, hooks)  # type: ignore[arg-type]
+        identity = ProducerIdentity(plan.producer_id, plan.producer_epoch)
+        seat = Seat("A-mm2-MirrorSourceConnector-0", identity, self.coordinator)  # type: ignore[arg-type]
+        self.once = ExactlyOnce(options, plan.task, seat, self.progress, hooks)
         self.intake.take_plan(plan)
         self.outbox = self.intake.outboxes[WHERE]
 

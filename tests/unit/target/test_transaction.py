@@ -12,13 +12,12 @@ from sparkmirror.kafka.coordinator import AddPartitions, Answer, Describe, EndTr
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
-from sparkmirror.relay.lease import RingAddress
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch, Parcel
-from sparkmirror.target.plan_row import PlanRow
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.standing import Place
 from sparkmirror.target.transaction import ExactlyOnce, Hooks, Phase, TransactionOptions
+from sparkmirror.target.unfinished import Seat
 
 ORDERS, BILLS, LATE = (TopicPartition(topic, 0) for topic in ("orders", "bills", "late"))
 TOPICS = ledger_topics("A")
@@ -29,7 +28,8 @@ CLOCK = SimpleNamespace(now=1000.0)
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time passes when a test says so."""
-    monkeypatch.setattr("sparkmirror.target.transaction.time", SimpleNamespace(monotonic=lambda: CLOCK.now))
+    for module in ("transaction", "unfinished"):
+        monkeypatch.setattr(f"sparkmirror.target.{module}.time", SimpleNamespace(monotonic=lambda: CLOCK.now))
 
 
 class Broker:
@@ -61,12 +61,14 @@ class Broker:
         answer, self._answer = self._answer, None
         return answer
 
+    def close(self) -> None:
+        self.question = None
+
 
 class Desk:
     """A task with two partitions in transactions, and all around it in sight."""
 
-    def __init__(self, *, second: bool = True) -> None:
-        plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0), 25, ())
+    def __init__(self, *, second: bool = True, spare: Seat | None = None) -> None:
         self.broker = Broker(second)
         self.progress = Progress(
             ProgressOptions(Connector.of_dedicated_mode("A"), TOPICS, 1.0), 0, 25, in_transactions=True
@@ -79,10 +81,11 @@ class Desk:
         self.refused: list[TopicPartition] = []
         hooks = Hooks(self._speak, self.offered.append, self._store, self._commit, self._roll_back, self._refuse)
         options = TransactionOptions("B", Connector.of_dedicated_mode("A"), 60_000, INTERVAL, 3600.0)
-        self.transaction = ExactlyOnce(options, plan, self.broker, self.progress, hooks)  # type: ignore[arg-type]
+        seat = Seat("A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, 3), self.broker)  # type: ignore[arg-type]
+        self.transaction = ExactlyOnce(options, 0, seat, self.progress, hooks, spare)
         self.spoken: list[bool] = []
 
-    def _speak(self, second: bool) -> None:
+    def _speak(self, second: bool, name: str) -> None:
         self.spoken.append(second)
 
     def _store(self, with_status: bool) -> bool:
@@ -359,6 +362,135 @@ def test_a_commit_whose_positions_were_not_composed_does_not_happen(desk: Desk) 
     assert not isinstance(desk.broker.question, EndTransaction)
     desk.tend()
     assert (desk.rolled_back, outbox.acknowledged) == (1, 0)
+
+
+def _fall_silent(spare: Broker) -> tuple[Desk, Outbox]:
+    """A transaction whose partition does not answer, when the coordinator has said that it is open."""
+    desk = Desk(spare=_spare(spare))
+    desk.begin()
+    outbox = desk.fill(ORDERS, 0, 3)
+    assert desk.send(outbox) is not None
+    desk.tend(INTERVAL)
+    desk.send_ledger()
+    desk.tend()
+    outbox.progressed_at = CLOCK.now
+    desk.tend(14.0)
+    assert desk.broker.question is None, "a slow answer is waited for"
+    desk.tend(2.0)
+    assert isinstance(desk.broker.question, Describe)
+    desk.answer(Answer(0, ProducerIdentity(7, 4), state="Ongoing"))
+    desk.tend()
+    return desk, outbox
+
+
+def test_a_partition_that_stays_away_is_given_up_and_the_task_goes_on_under_its_spare_id() -> None:
+    spare = Broker(second=True)
+    desk, outbox = _fall_silent(spare)
+    assert (desk.refused, desk.rolled_back) == ([ORDERS], 1)
+    assert isinstance(desk.broker.question, Initialize)
+    assert desk.transaction.holds(outbox)
+    desk.tend(4.0)
+    assert isinstance(desk.broker.question, Describe), "the abort takes long"
+    desk.answer(Answer(0, ProducerIdentity(7, 5), state="PrepareAbort", partitions=frozenset([ORDERS])))
+    _assert_goes_on_under_the_spare_id(desk, outbox)
+
+
+def test_so_it_does_when_the_coordinator_gave_up_first_and_the_abort_cannot_end() -> None:
+    desk = Desk(spare=_spare(Broker(second=True)))
+    _fence(desk, 90)
+    aborting = Answer(0, ProducerIdentity(7, 5), state="PrepareAbort", partitions=frozenset([ORDERS]))
+    desk.answer(aborting)
+    assert (desk.phase, desk.refused) == (Phase.FENCED, []), "an abort mostly ends at once"
+    desk.tend(4.0)
+    desk.answer(aborting)
+    assert desk.refused == [ORDERS]
+    _assert_goes_on_under_the_spare_id(desk, desk.outboxes[ORDERS])
+
+
+@pytest.mark.parametrize("theirs", [ProducerIdentity(7, 7), ProducerIdentity(9, 4)])
+def test_an_abort_of_somebody_newer_is_no_reason_to_go_on(theirs: ProducerIdentity) -> None:
+    desk = Desk(spare=_spare(Broker(second=True)))
+    _fence(desk, 90)
+    desk.broker.answer(Answer(0, theirs, state="PrepareAbort", partitions=frozenset([ORDERS])))
+    with pytest.raises(FencedError, match="task 0 was fenced"):
+        desk.transaction.serve()
+
+
+def _spare(broker: Broker) -> Seat:
+    return Seat("A-mm2-MirrorSourceConnector-1", ProducerIdentity(8, 0), broker)  # type: ignore[arg-type]
+
+
+def _assert_goes_on_under_the_spare_id(desk: Desk, outbox: Outbox) -> None:
+    """And the first one is looked at until its transaction has ended; it is not used again."""
+    desk.tend()
+    assert (desk.phase, desk.transaction.identity) == (Phase.READY, ProducerIdentity(8, 0))
+    assert isinstance(desk.broker.question, Describe)
+    desk.answer(Answer(0, ProducerIdentity(7, 5), state="PrepareAbort", partitions=frozenset([ORDERS])))
+    desk.tend(2.0)
+    assert desk.transaction.holds(outbox)
+    desk.answer(Answer(0, ProducerIdentity(7, 5), state="CompleteAbort"))
+    assert not desk.transaction.holds(outbox), "all markers stand: it is back"
+    desk.tend(60.0)
+    assert desk.broker.question is None
+    assert desk.transaction.identity == ProducerIdentity(8, 0)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_a_commit_that_the_coordinator_has_begun_and_does_not_answer_is_taken_for_one(second: bool) -> None:
+    desk = Desk(second=second, spare=_spare(Broker(second)))
+    outbox = _end_without_answer(desk)
+    epoch = desk.transaction.identity.epoch + second
+    begun = Answer(0, ProducerIdentity(7, epoch), state="PrepareCommit", partitions=frozenset([ORDERS]))
+    desk.answer(begun)
+    assert (outbox.committed.offset, desk.refused) == (3, [ORDERS])
+    desk.tend()
+    assert desk.transaction.identity == ProducerIdentity(8, 0)
+    assert desk.transaction.holds(outbox)
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        Answer(0, ProducerIdentity(7, 4), state="Ongoing"),
+        Answer(0, ProducerIdentity(7, 6), state="PrepareCommit"),
+        Answer(0, ProducerIdentity(7, 6), state="PrepareAbort"),
+    ],
+)
+def test_an_end_that_is_not_known_to_have_been_obeyed_is_asked_for_again(described: Answer) -> None:
+    desk = Desk(spare=_spare(Broker(second=True)))
+    outbox = _end_without_answer(desk)
+    desk.answer(described)
+    assert isinstance(desk.broker.question, EndTransaction) and desk.phase is Phase.ENDING
+    assert outbox.committed.offset == 0
+
+
+def _end_without_answer(desk: Desk) -> Outbox:
+    """EndTxn is under way for so long that the coordinator is asked about the transaction."""
+    desk.tend()
+    desk.tend()
+    _add_all(desk)
+    desk.settle()
+    _add_all(desk)
+    outbox = _send_and_close(desk)
+    desk.tend()
+    assert isinstance(desk.broker.question, EndTransaction)
+    desk.tend(16.0)
+    assert isinstance(desk.broker.question, Describe)
+    return outbox
+
+
+def _add_all(desk: Desk) -> None:
+    """As the first protocol wants it before a transaction's first batches."""
+    ledger = (box.target for box in desk.progress.outboxes.values())
+    desk.transaction._added.update([*desk.outboxes, *ledger])
+
+
+def test_a_transaction_that_is_committed_is_never_taken_for_aborted() -> None:
+    desk, _ = _fall_silent(Broker(second=True))
+    desk.tend(4.0)
+    desk.answer(Answer(0, ProducerIdentity(7, 5), state="PrepareCommit"))
+    assert desk.transaction.identity == ProducerIdentity(7, 4)
+    assert isinstance(desk.broker.question, Initialize), "its end is waited for"
 
 
 def _send_and_close(desk: Desk) -> Outbox:
