@@ -39,6 +39,7 @@ def flow(source: Admin, source_cluster: KafkaCluster, target_cluster: KafkaClust
     lines = [f"clusters = {alias}, B", f"{alias}->B.enabled = true", f"{alias}->B.topics = {topic}", "tasks.max = 2"]
     lines += [f"{alias}.bootstrap.servers = {source_cluster.bootstrap_servers}", "replication.factor = 1"]
     lines += [f"B.bootstrap.servers = {target_cluster.bootstrap_servers}", "offset.storage.replication.factor = 1"]
+    lines += ["heartbeats.replication.enabled = false"]  # other tests leave topics of that name on these brokers
     return parse_config(parse_properties("\n".join(lines).encode())).flows[0]
 
 
