@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -13,10 +14,14 @@ from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.groups import commit_group_offsets, read_group_offsets
+from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Position, TopicPartition
+from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.sync.source_group import mark_of
 from sparkmirror.sync.source_group_job import SourceGroup
 from sparkmirror.testing.kafka import KafkaCluster
@@ -66,6 +71,24 @@ def test_offsets_of_the_group_go_into_the_ledger_and_come_back_under_our_mark(fl
         group()
         assert {one.offset for one in read_group_offsets(source, flow.progress_group).values()} == {2, 5}
         group.end()
+
+
+def test_a_position_of_a_topic_that_is_no_more_is_not_committed(flow: FlowConfig) -> None:
+    """The topic was made again; the ledger goes on saying 4,000 while its partition is held."""
+    (topic,) = flow.topics.include
+    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    with open_admin(flow.source, "test") as source:
+        topic_id = source.list_topics([topic])[topic].topic_id
+        for number, known in enumerate((uuid4(), topic_id)):
+            where = TopicPartition(topic, number)
+            key = connect.encode_key(flow.connector, where)
+            partition = murmur2_partition(key, flow.offset_storage_partitions)
+            publish(flow.target, topics.offsets, [(key, connect.encode_value(4000))], place=lambda _, at=partition: at)
+            ours = positions.encode_value(PositionRecord(Position(4000, (), known), 1, 0))
+            publish(flow.target, topics.positions, [(positions.encode_key(flow.name.source, where), ours)])
+        SourceGroup(flow)()
+        committed = read_group_offsets(source, flow.progress_group)
+    assert {where.partition: one.offset for where, one in committed.items()} == {1: 4000}
 
 
 def test_lag_asks_the_clusters_of_a_mirrormaker_2_file(

@@ -7,8 +7,9 @@ positions.
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
+from uuid import UUID
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
@@ -20,7 +21,7 @@ from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.sync.source_group import mark_of, plan_adoption, plan_commit, plan_mark
 
@@ -101,7 +102,7 @@ class SourceGroup:
         source, ledger = self._clients()
         now = time.monotonic()
         renew = now - self._renewed_at > _RENEW_SECONDS
-        positions = self._mirrored(source, ledger.read_to_end())
+        positions = self._mirrored(source, ledger.read_to_end(), lambda position: position.topic_id)
         plan = plan_commit(read_group_offsets(source, self._group), positions, self._mark, renew=renew)
         self._commit(source, plan.commits)
         self._renewed_at = now if renew else self._renewed_at
@@ -129,14 +130,21 @@ class SourceGroup:
         ]
         publish(self._flow.target, self._topics.offsets, records, place=lambda key: murmur2_partition(key, partitions))
 
-    def _mirrored(self, source: Admin, found: Mapping[TopicPartition, _T]) -> dict[TopicPartition, _T]:
-        """Those of topics that the flow mirrors and that are there: others cannot be committed."""
+    def _mirrored(
+        self,
+        source: Admin,
+        found: Mapping[TopicPartition, _T],
+        topic_id_of: Callable[[_T], UUID] = lambda _: NO_TOPIC_ID,
+    ) -> dict[TopicPartition, _T]:
+        """Those of topics that the flow mirrors and that are there: others cannot be committed. A position of a topic
+        that is no more means nothing in another one of its name."""
         topics = source.list_topics({where.topic for where in found})
         return {
             where: value
             for where, value in found.items()
             if where.topic in topics
             and where.partition < topics[where.topic].partitions
+            and topic_id_of(value) in (NO_TOPIC_ID, topics[where.topic].topic_id)
             and self._flow.should_replicate(where.topic)
         }
 
