@@ -55,6 +55,7 @@ def _kill_the_driver(run: Run) -> None:
 
 def _kill_the_jvm(run: Run) -> None:
     """The run ends, with a sentence."""
+    run.wait_until(lambda: len(run.jvms()) == 1, "its JVM is there, which may come later than all is mirrored")
     run.jvm().kill()
     ended = run.finish(20)
     assert ended.status == 1
