@@ -14,6 +14,7 @@ from sparkmirror.model import FlowName
 from sparkmirror.policy.java_regex import JavaPatternError, NamePattern, compile_java
 from sparkmirror.policy.naming import ReplicationPolicy
 
+_OF_MIRRORS_BY_DEFAULT = r"mm2.*\.internal"
 _OF_ANY_MIRROR = re.compile(r"mm2-.*\.internal|mm2-offset-syncs[._-].+[._-]internal|.+[._-]checkpoints[._-]internal")
 EXPRESSION_LENGTH_MAX: Final = 10_000
 
@@ -87,13 +88,13 @@ class TopicFilter(NameFilter):
     def should_replicate(self, topic: str, policy: ReplicationPolicy, flow: FlowName) -> bool:
         """`MirrorSourceConnector.shouldReplicateTopic`: wanted, not internal, not on its way home (invariant 8)."""
         wanted = self.accepts(topic) or (self.heartbeats and policy.is_heartbeats_topic(topic))
-        return wanted and not is_internal(topic, policy) and not is_cycle(topic, policy, flow.target)
+        return wanted and not is_internal(topic, policy, self.exclude) and not is_cycle(topic, policy, flow.target)
 
     def why_not(self, topic: str, policy: ReplicationPolicy, flow: FlowName) -> tuple[LeftOut, str] | None:
         """Why `should_replicate` says no, in a word and in words; None where it says yes."""
         if self.should_replicate(topic, policy, flow):
             return None
-        if is_internal(topic, policy):
+        if is_internal(topic, policy, self.exclude):
             return LeftOut.INTERNAL, "internal to Kafka or to a mirror"
         if is_cycle(topic, policy, flow.target):
             return LeftOut.LOOP, f"it came from {flow.target}"
@@ -103,15 +104,17 @@ class TopicFilter(NameFilter):
 def is_left_out(topic: str, topics: NameFilter, policy: ReplicationPolicy) -> bool:
     """Whether an exclude list alone keeps a topic of a user's from being mirrored: `orders.internal`, not `__x`."""
     excluded = _matches(topics.include, topic) and _matches(topics.exclude, topic)
-    return excluded and not topic.startswith("__") and not is_internal(topic, policy)
+    return excluded and not topic.startswith("__") and not is_internal(topic, policy, topics.exclude)
 
 
-def is_internal(topic: str, policy: ReplicationPolicy) -> bool:
+def is_internal(topic: str, policy: ReplicationPolicy, exclude: Sequence[str]) -> bool:
     """Whether the topic belongs to Kafka or to a mirror: of this flow's policy, or of one with another separator.
 
-    `policy.is_internal_topic` knows its own separator only, and the default of `topics.exclude` only the dot.
+    `policy.is_internal_topic` knows its own separator only, and the default of `topics.exclude` only the dot. A file
+    with a list of its own means that list, as with MirrorMaker.
     """
-    return policy.is_internal_topic(topic) or _OF_ANY_MIRROR.fullmatch(topic) is not None
+    is_of_any_mirror = _OF_MIRRORS_BY_DEFAULT in exclude and _OF_ANY_MIRROR.fullmatch(topic) is not None
+    return policy.is_internal_topic(topic) or is_of_any_mirror
 
 
 def is_cycle(topic: str, policy: ReplicationPolicy, target: str) -> bool:
