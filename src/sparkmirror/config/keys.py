@@ -11,6 +11,7 @@ from typing import Any
 from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX as UNPACKED_BYTES
 from sparkmirror.config import client_keys, offset_keys, status_keys, sync_keys, types
 from sparkmirror.config.key import Key, Scope
+from sparkmirror.policy.filters import MIRRORS_INTERNAL
 from sparkmirror.policy.loss import CONTINUE, LOSS_ACTIONS
 
 DEFAULT_POLICY = "DefaultReplicationPolicy"
@@ -67,7 +68,7 @@ TOPICS_EXCLUDE = Key(
     "topics.exclude",
     Scope.FLOW,
     types.PATTERNS,
-    (r"mm2.*\.internal", r".*\.replica", "__.*"),
+    (MIRRORS_INTERNAL, r".*\.replica", "__.*"),
     "Topics to leave out, whatever `topics` says.",
     r"same from 4.0 on; its documentation has `.*[\-\.]internal, .*\.replica, __.*`, the default up to 3.9",
 )

@@ -14,7 +14,8 @@ from sparkmirror.model import FlowName
 from sparkmirror.policy.java_regex import JavaPatternError, NamePattern, compile_java
 from sparkmirror.policy.naming import ReplicationPolicy
 
-_OF_MIRRORS_BY_DEFAULT = r"mm2.*\.internal"
+MIRRORS_INTERNAL = r"mm2.*\.internal"
+"""Of the default of `topics.exclude`: what stands for the internal topics of mirrors."""
 _OF_ANY_MIRROR = re.compile(r"mm2-.*\.internal|mm2-offset-syncs[._-].+[._-]internal|.+[._-]checkpoints[._-]internal")
 EXPRESSION_LENGTH_MAX: Final = 10_000
 
@@ -113,7 +114,7 @@ def is_internal(topic: str, policy: ReplicationPolicy, exclude: Sequence[str]) -
     `policy.is_internal_topic` knows its own separator only, and the default of `topics.exclude` only the dot. A file
     with a list of its own means that list, as with MirrorMaker.
     """
-    is_of_any_mirror = _OF_MIRRORS_BY_DEFAULT in exclude and _OF_ANY_MIRROR.fullmatch(topic) is not None
+    is_of_any_mirror = MIRRORS_INTERNAL in exclude and _OF_ANY_MIRROR.fullmatch(topic) is not None
     return policy.is_internal_topic(topic) or is_of_any_mirror
 
 
