@@ -169,9 +169,8 @@ class Intake:
             lost,
             extra={"event": "gap"},
         )
-        self._progress.record_gap(outbox.source, *found, DONE[action], turned.topic_id)
-        self._tally.gaps += 1
-        self._tally.lost_records += lost
+        beyond = (delivery.turns, delivery.next_offset) if action == CONTINUE else None
+        self._progress.record_gap(outbox, *found, DONE[action], turned.topic_id, beyond)
         if action != CONTINUE:
             outbox.lost_reason = _describe_loss(*found, lost, action)
             return outbox

@@ -13,10 +13,10 @@ from sparkmirror.ledger.extent import TARGET_DELETED, Extent, judge
 from sparkmirror.model import NO_TOPIC_ID
 from sparkmirror.policy.loss import CONTINUE, DONE, LossPolicy, what_next
 from sparkmirror.source.plan import Assigned
+from sparkmirror.target.found_gap import ANYWHERE
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch
 from sparkmirror.target.progress import Progress
-from sparkmirror.target.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +24,8 @@ log = logging.getLogger(__name__)
 class Landing:
     """Judges for all partitions of a task. `topic_id` says which topic of a name is written to now, if it is known."""
 
-    def __init__(
-        self, progress: Progress, tally: Tally, policy: LossPolicy, topic_id: Callable[[str], UUID | None]
-    ) -> None:
+    def __init__(self, progress: Progress, policy: LossPolicy, topic_id: Callable[[str], UUID | None]) -> None:
         self._progress = progress
-        self._tally = tally
         self._policy = policy
         self._topic_id = topic_id
 
@@ -75,9 +72,7 @@ class Landing:
         what = f"mirrored records are gone from the target ({cause}): the log of {known.topic} reached to offset"
         what = f"{what} {known.end} and goes on at {resumed}, {lost} are gone"
         log.warning("%s: %s.", outbox.source, what, extra={"event": "target-lost"})
-        self._progress.record_gap(outbox.source, cause, known.end, resumed, DONE[action], found.topic_id)
-        self._tally.gaps += 1
-        self._tally.lost_records += lost
+        self._progress.record_gap(outbox, cause, known.end, resumed, DONE[action], found.topic_id, ANYWHERE)
         if action != CONTINUE:
             return f"{what}; {what_next(action)}"
         outbox.extent = found

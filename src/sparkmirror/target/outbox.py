@@ -18,6 +18,7 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.extent import Extent
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
+from sparkmirror.target.found_gap import FoundGap
 from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.linger import Linger
 from sparkmirror.target.packing import AS_THEY_ARE, Packing
@@ -38,7 +39,7 @@ class Outbox(Standing):
 
     __slots__ = (
         "_draining", "_handed_on", "_identity", "_in_flight", "_packing", "_queue", "_recovering", "_resend",
-        "_round_trip_seconds", "_sequence", "_target", "awaits_limits", "committed", "extent", "failures",
+        "_round_trip_seconds", "_sequence", "_target", "awaits_limits", "committed", "extent", "failures", "gaps",
         "is_far", "is_held", "is_ledger", "limits", "linger", "lost_reason", "position", "progressed_at", "reason",
         "rests", "retry_at", "route", "slot", "state", "turns", "unpacking",
     )  # fmt: skip
@@ -64,6 +65,7 @@ class Outbox(Standing):
         self.committed = self.place
         self.is_held = False
         self.lost_reason = ""
+        self.gaps: tuple[FoundGap, ...] = ()
         self.extent: Extent | None = None
         self.state = State.FLOWING
         self.reason = ""
@@ -138,6 +140,7 @@ class Outbox(Standing):
     def restart_at(self, place: Place) -> None:
         """The task takes the partition on again; its producer sequence goes on. Only while idle."""
         self.acknowledged, self.lineage = place
+        self.gaps = ()
         self.fall_back()
         self.commit()
         self.state = State.FLOWING
@@ -405,6 +408,8 @@ class Outbox(Standing):
         """The reader is to come again with what the target, or a batch under way, reaches."""
         self.position, self._handed_on = self.reach
         self.turns = self._handed_on.turns
+        if self.gaps:
+            self.gaps = tuple(found for found in self.gaps if found.is_met((self.turns, self.position)))
 
     def evict(self) -> None:
         """Free the reader's memory while the target does not answer: in-flight batches are copied, the rest dropped.

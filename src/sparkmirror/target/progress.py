@@ -21,6 +21,7 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Connector, Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
+from sparkmirror.target.found_gap import FoundGap, Order
 from sparkmirror.target.mapping import OffsetMapping
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.parcel import Batch, Parcel
@@ -41,18 +42,23 @@ class ProgressOptions:
 
 
 class _Entry(NamedTuple):
-    """One record of the ledger, and how to make it due again should it be lost."""
+    """One record of the ledger; `forget` makes it due again should it be lost, `keep` is told that it cannot be."""
 
     key: bytes
     value: bytes
     forget: Callable[[], None]
     headers: tuple[RecordHeader, ...] = ()
+    keep: Callable[[], None] | None = None
 
     @property
     def bytes_max(self) -> int:
         """What it takes of a batch."""
         headers = sum(len(name) + len(value or b"") for name, value in self.headers)
         return len(self.key) + len(self.value) + headers + _RECORD_OVERHEAD_BYTES_MAX
+
+
+def _count_nothing(_: Gap) -> None:
+    """Nobody counts gaps."""
 
 
 class Progress:
@@ -66,7 +72,9 @@ class Progress:
         run: str = "",
         *,
         in_transactions: bool = False,
+        lost: Callable[[Gap], None] = _count_nothing,
     ) -> None:
+        """`lost` is told of each gap once it is stored."""
         self._options = options
         self._offsets_partitions = offsets_partitions
         self._task = task
@@ -77,7 +85,8 @@ class Progress:
         self._released: set[TopicPartition] = set()
         self.moved: dict[TopicPartition, None] = {}
         """Partitions whose position may not be what is stored. Outboxes enter themselves."""
-        self._gaps: list[Gap] = []
+        self._lost = lost
+        self._gapped: dict[TopicPartition, Outbox] = {}
         self._open_gaps: set[TopicPartition] = set()
         self._mapping = OffsetMapping()
         self._unmapped: dict[TopicPartition, Outbox] = {}
@@ -119,12 +128,22 @@ class Progress:
             self._mapping.add(partition, batch)
 
     def record_gap(
-        self, where: TopicPartition, cause: str, expected: int, resumed: int, action: str, topic_id: UUID
+        self,
+        outbox: Outbox,
+        cause: str,
+        expected: int,
+        resumed: int,
+        action: str,
+        topic_id: UUID,
+        beyond: Order | None,
     ) -> None:
-        """The source's log is not where it was left: stored before any position beyond it (invariant 1)."""
+        """The partition's log is not where it was left: stored before any position beyond it (invariant 1), and only
+        when the partition has got so far. `beyond` is as `FoundGap` has it.
+        """
         at_ms = time.time_ns() // 1_000_000
-        self._gaps.append(Gap(where, cause, expected, resumed, action, at_ms, topic_id, self._run))
-        self._open_gaps.add(where)
+        gap = Gap(outbox.source, cause, expected, resumed, action, at_ms, topic_id, self._run)
+        outbox.gaps += (FoundGap(gap, beyond),)
+        self._gapped[outbox.source] = outbox
 
     @property
     def settled(self) -> bool:
@@ -159,7 +178,7 @@ class Progress:
         self._refusing = {home: box for home, box in self._refusing.items() if box.state is State.FAILED}
         _, own = self._home(where)
         homes = [own, self._positions]
-        if any(gap.partition == where for gap in self._gaps):
+        if (gapped := self._gapped.get(where)) is not None and gapped.gaps:
             homes.append(self._gaps_home)
         reasons = [f"{home}: {self._refusing[home].reason}" for home in homes if home in self._refusing]
         return f"its position cannot be stored in {reasons[0]}" if reasons else ""
@@ -184,10 +203,11 @@ class Progress:
 
     def commit(self) -> None:
         """The transaction that held what was composed is committed."""
+        _keep(self._uncommitted)
         self._uncommitted.clear()
 
     def roll_back(self) -> None:
-        """It is aborted: all of it is due again."""
+        """It is aborted: all of it is due again. A gap is unless its partition goes back before it."""
         for outbox in self.outboxes.values():
             outbox.rewind()
         for entry in self._uncommitted:
@@ -265,15 +285,32 @@ class Progress:
         lots.setdefault(self._positions, []).append(entry)
 
     def _add_gaps(self, lots: dict[TopicPartition, list[_Entry]]) -> bool:
-        """Those that wait, if they can be stored now; whether there were any."""
-        if not self._can_take(self._gaps_home):
-            return False
-        found, self._gaps = self._gaps, []
-        self._open_gaps = {gap.partition for gap in found}
-        for gap in found:
+        """Those that their partitions have reached, if they can be stored now; whether there were any."""
+        can_take = self._can_take(self._gaps_home)
+        if can_take:
+            self._open_gaps.clear()
+        for where, outbox in list(self._gapped.items()):
+            due = [found for found in outbox.gaps if self._is_due(outbox, found)]
+            if due:
+                self._open_gaps.add(where)
+            if due and can_take:
+                self._add_gaps_of(lots, outbox, due)
+            if not outbox.gaps:
+                del self._gapped[where]
+        return self._gaps_home in lots
+
+    def _is_due(self, outbox: Outbox, found: FoundGap) -> bool:
+        if found.beyond is None:
+            return outbox.quiet
+        return found.is_met((outbox.reach if self._in_transactions else outbox.place).order)
+
+    def _add_gaps_of(self, lots: dict[TopicPartition, list[_Entry]], outbox: Outbox, due: list[FoundGap]) -> None:
+        outbox.gaps = tuple(found for found in outbox.gaps if found not in due)
+        for found in due:
+            gap = found.seen_from(outbox.acknowledged)
             key, value = gaps.encode_key(self._options.connector.source_alias, gap), gaps.encode_value(gap)
-            lots.setdefault(self._gaps_home, []).append(_Entry(key, value, partial(self._forget_gap, gap)))
-        return bool(found)
+            forget, keep = partial(self._forget_gap, outbox, found), partial(self._lost, gap)
+            lots.setdefault(self._gaps_home, []).append(_Entry(key, value, forget, keep=keep))
 
     def _add_maps(
         self, lots: dict[TopicPartition, list[_Entry]], outboxes: list[Outbox], generation: int, *, are_due: bool
@@ -297,9 +334,10 @@ class Progress:
         if released:
             self._released.add(where)
 
-    def _forget_gap(self, gap: Gap) -> None:
-        self._gaps.append(gap)
-        self._open_gaps.add(gap.partition)
+    def _forget_gap(self, outbox: Outbox, found: FoundGap) -> None:
+        if found not in outbox.gaps:
+            outbox.gaps = (found, *outbox.gaps)
+        self._gapped[outbox.source] = outbox
 
     def _queue(self, target: TopicPartition, entries: list[_Entry]) -> Outbox:
         outbox = self.outboxes.get(target)
@@ -326,8 +364,16 @@ class Progress:
         if outbox.acknowledged < following:
             for entry in lot:
                 entry.forget()
-        elif outbox.target == self._gaps_home:
-            self._due_at = 0.0  # the positions behind the gap
+        elif not self._in_transactions:
+            _keep(lot)
+            if outbox.target == self._gaps_home:
+                self._due_at = 0.0  # the positions behind the gap
+
+
+def _keep(stored: list[_Entry]) -> None:
+    for entry in stored:
+        if entry.keep is not None:
+            entry.keep()
 
 
 def _split(entries: list[_Entry]) -> Iterator[list[_Entry]]:

@@ -110,7 +110,12 @@ class Sender:
         self.tally = Tally(plan)
         in_transactions = options.transactions is not None
         self._progress = Progress(
-            options.progress, plan.task, plan.offsets_partitions, plan.run, in_transactions=in_transactions
+            options.progress,
+            plan.task,
+            plan.offsets_partitions,
+            plan.run,
+            in_transactions=in_transactions,
+            lost=self.tally.lost,
         )
         self._limits = TargetLimits(options.target, self._background)
         self._intake = Intake(peer, self._progress, self.tally, self._limits, options.packing, options.on_data_loss)
@@ -121,7 +126,7 @@ class Sender:
         self._isolation = Isolation(
             peer, self._intake, self.tally, self._dispatch.flush_socket_of, self._may_keep_doubtful
         )
-        self._landing = Landing(self._progress, self.tally, options.on_data_loss, self._brokers.topic_id)
+        self._landing = Landing(self._progress, options.on_data_loss, self._brokers.topic_id)
         self._routing = Routing(peer, self._intake, self.tally, self._isolation.fail, self._close_range, self._land)
         self._finish_by = 0.0
         self._tend_at = 0.0
@@ -225,6 +230,7 @@ class Sender:
             return False
         is_stored = self._guarantee.finish()
         is_known = self._guarantee.transactional or all(outbox.settled for outbox in flowing)
+        is_known = is_known and all(outbox.quiet for outbox in self._intake.outboxes.values() if outbox.is_held)
         if is_stored and is_known:
             return True
         if now > self._finish_by + DRAIN_SECONDS_MAX:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.histogram import Histogram
 from sparkmirror.status.records import BEAT_SECONDS
@@ -101,6 +102,11 @@ class Tally:
         if (meter := self.meters.get(where)) is not None:
             meter.acknowledge(records, size, first_ms, latest_ms, now_ms)
             self.touched[where] = None
+
+    def lost(self, gap: Gap) -> None:
+        """A gap is stored."""
+        self.gaps += 1
+        self.lost_records += gap.lost_records
 
     def moved(self, outbox: Outbox) -> None:
         """The partition's position may have."""

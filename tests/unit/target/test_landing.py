@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from tests.unit.target.test_progress import hand_out, records_of
+from tests.unit.target.test_progress import acknowledge, hand_out, records_of
 
 from sparkmirror.ledger.extent import TARGET_DELETED, TARGET_TRUNCATED, Extent
 from sparkmirror.ledger.gaps import decode
@@ -31,10 +31,11 @@ class Desk:
     def __init__(self, action: str = "continue") -> None:
         self.topic_id = ONE
         self.tally = Tally(PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0), 25, ()))
-        self.progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
+        options = ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0)
+        self.progress = Progress(options, 0, 25, lost=self.tally.lost)
         self.outbox = Outbox(ORDERS, None, 0, -1)
         self.outbox.aim(REMOTE, TopicLimits())
-        self.landing = Landing(self.progress, self.tally, LossPolicy(action), lambda _: self.topic_id)
+        self.landing = Landing(self.progress, LossPolicy(action), lambda _: self.topic_id)
 
     def land(self, base_offset: int, records: int = 10) -> str:
         data = memoryview(b"")
@@ -44,8 +45,9 @@ class Desk:
         return self.landing.add(self.outbox, [batch], REMOTE)
 
     def gaps(self) -> list[tuple[str, int, int, int, str]]:
-        sent = records_of(hand_out(self.progress.compose([], 1, {})))
-        found = [decode("A", record.key, record.value) for records in sent.values() for record in records]
+        sent = hand_out(self.progress.compose([], 1, {}))
+        acknowledge(sent)
+        found = [decode("A", record.key, record.value) for records in records_of(sent).values() for record in records]
         return [(gap.cause, gap.expected, gap.resumed, gap.lost_records, gap.action) for gap in found if gap]
 
 

@@ -4,15 +4,17 @@ import time
 from uuid import UUID
 
 from sparkmirror.batch.header import parse_header
-from sparkmirror.batch.records import NO_TIMESTAMP, Record, decode_records
+from sparkmirror.batch.records import NO_TIMESTAMP, Record, decode_records, encode_batch
 from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger.gaps import Gap, list_gaps
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, Epochs, Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
+from sparkmirror.target.limits import TopicLimits
 from sparkmirror.target.outbox import Outbox
-from sparkmirror.target.parcel import Batch
+from sparkmirror.target.parcel import Batch, Parcel, free_nothing
 from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.reports import Report
 from sparkmirror.target.standing import Place, State
@@ -48,6 +50,26 @@ def hand_out(outboxes: list[Outbox]) -> list[tuple[Outbox, Batch]]:
     return sent
 
 
+def fill(outbox: Outbox, first: int, following: int) -> None:
+    data = bytearray(encode_batch([(None, b"v")] * (following - first), base_offset=first))
+    outbox.aim("A.orders", TopicLimits())
+    outbox.accept(Parcel(memoryview(data), first, following, free_nothing))
+
+
+def meet_gap(progress: Progress, outbox: Outbox, expected: int, resumed: int) -> None:
+    """As the intake does."""
+    find_gap(progress, outbox, expected, resumed)
+    outbox.accept(Parcel(memoryview(b""), expected, resumed, free_nothing))
+
+
+def gaps_stored(progress: Progress, outbox: Outbox) -> list[tuple[int, int]]:
+    """What is composed now, and acknowledged: expected and resumed of each gap."""
+    sent = hand_out(progress.compose([outbox], 9, None))
+    acknowledge(sent)
+    records = records_of(sent).get(TopicPartition(TOPICS.gaps, 0), [])
+    return [(gap.expected, gap.resumed) for gap in list_gaps("A", [(one.key, one.value) for one in records])]
+
+
 def records_of(sent: list[tuple[Outbox, Batch]]) -> dict[TopicPartition, list[Record]]:
     found: dict[TopicPartition, list[Record]] = {}
     for outbox, batch in sent:
@@ -58,6 +80,10 @@ def records_of(sent: list[tuple[Outbox, Batch]]) -> dict[TopicPartition, list[Re
 def acknowledge(sent: list[tuple[Outbox, Batch]]) -> None:
     for outbox, batch in sent:
         outbox.succeed(batch)
+
+
+def find_gap(progress: Progress, outbox: Outbox, expected: int = 50, resumed: int = 100) -> None:
+    progress.record_gap(outbox, "retention", expected, resumed, "went on", TOPIC_ID, (0, resumed))
 
 
 def store(progress: Progress, outbox: Outbox) -> dict[TopicPartition, list[Record]]:
@@ -195,7 +221,7 @@ def test_status_records_go_with_the_positions_and_are_due_again_if_they_are_refu
 def test_status_records_wait_for_gaps_to_be_stored() -> None:
     forgotten: list[str] = []
     progress = new_progress(ORDERS)
-    progress.record_gap(ORDERS, "retention", 50, 100, "went on", TOPIC_ID)
+    find_gap(progress, at(ORDERS, 100))
     sent = hand_out(progress.compose([], 1, [Report(b"key", b"told", lambda: forgotten.append("told"))]))
     assert {where.topic for where in records_of(sent)} == {TOPICS.gaps}
     assert forgotten == ["told"]
@@ -216,7 +242,7 @@ def test_many_positions_go_in_batches_that_any_topic_takes() -> None:
 def test_a_gap_is_stored_before_any_position_beyond_it() -> None:
     progress = new_progress(ORDERS)
     outbox = at(ORDERS, 100)
-    progress.record_gap(ORDERS, "retention", 50, 100, "went on", TOPIC_ID)
+    find_gap(progress, outbox)
     first = records_of(sent := hand_out(progress.compose([outbox], 9, None)))
     assert {where.topic for where in first} == {TOPICS.gaps}
     acknowledge(sent)
@@ -227,22 +253,96 @@ def test_a_gap_is_stored_before_any_position_beyond_it() -> None:
 def test_a_gap_holds_up_no_other_partition() -> None:
     bills = TopicPartition("bills", 0)
     progress = new_progress(ORDERS, bills)
-    progress.record_gap(ORDERS, "retention", 50, 100, "went on", TOPIC_ID)
-    stored = records_of(hand_out(progress.compose([at(ORDERS, 100), at(bills, 7)], 9, None)))
+    orders = at(ORDERS, 100)
+    find_gap(progress, orders)
+    stored = records_of(hand_out(progress.compose([orders, at(bills, 7)], 9, None)))
     assert [record.key for record in stored[POSITIONS]] == [positions.encode_key("A", bills)]
     assert list(progress.moved) == [ORDERS]
 
 
 def test_a_gap_that_the_target_did_not_take_is_stored_again() -> None:
     progress = new_progress(ORDERS)
-    progress.record_gap(ORDERS, "retention", 50, 100, "went on", TOPIC_ID)
-    (ledger,) = progress.compose([at(ORDERS, 100)], 9, None)
+    outbox = at(ORDERS, 100)
+    find_gap(progress, outbox)
+    (ledger,) = progress.compose([outbox], 9, None)
     hand_out([ledger])
     for batch in list(ledger._in_flight):
         batch.waiting = False
     ledger.rewind()
-    again = records_of(hand_out(progress.compose([at(ORDERS, 100)], 9, None)))
+    again = records_of(hand_out(progress.compose([outbox], 9, None)))
     assert {where.topic for where in again} == {TOPICS.gaps}
+
+
+def test_a_gap_is_stored_only_once_its_partition_has_all_that_came_before() -> None:
+    """Until then it may go back, and be told of the gap again from there: at least once by a target that refuses."""
+    lost: list[Gap] = []
+    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 2, 25, lost=lost.append)
+    outbox = at(ORDERS, 50)
+    fill(outbox, 50, 52)
+    (batch,) = [batch for _, batch in hand_out([outbox])]
+    meet_gap(progress, outbox, 52, 100)
+    assert gaps_stored(progress, outbox) == []
+    outbox.succeed(batch)
+    assert gaps_stored(progress, outbox) == [(52, 100)]
+    assert [(gap.expected, gap.resumed) for gap in lost] == [(52, 100)]
+
+    fill(outbox, 100, 102)
+    (refused,) = [batch for _, batch in hand_out([outbox])]
+    meet_gap(progress, outbox, 102, 200)
+    refused.waiting = False
+    outbox.rewind()
+    assert gaps_stored(progress, outbox) == []
+    meet_gap(progress, outbox, 100, 200)
+    assert gaps_stored(progress, outbox) == [(100, 200)], "the one that was found first is no gap any more"
+    assert len(lost) == 2
+
+
+def test_a_gap_of_an_aborted_transaction_is_stored_only_as_it_is_found_again() -> None:
+    lost: list[Gap] = []
+    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 2, 25, in_transactions=True, lost=lost.append)
+    outbox = at(ORDERS, 50)
+    fill(outbox, 50, 52)
+    hand_out([outbox])
+    meet_gap(progress, outbox, 52, 100)
+    assert gaps_stored(progress, outbox) == [(52, 100)], "in the transaction of what came before it"
+    progress.roll_back()
+    outbox.roll_back()
+    assert gaps_stored(progress, outbox) == []
+    meet_gap(progress, outbox, 50, 100)
+    assert gaps_stored(progress, outbox) == [(50, 100)]
+    assert lost == [], "none is counted before it is committed"
+    progress.commit()
+    assert [(gap.expected, gap.resumed) for gap in lost] == [(50, 100)]
+
+
+def test_a_gap_of_an_aborted_transaction_is_stored_again_where_its_partition_stays_behind_it() -> None:
+    """It was reached while the transaction before was being committed: no reader tells of it again."""
+    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 2, 25, in_transactions=True)
+    outbox = at(ORDERS, 50)
+    meet_gap(progress, outbox, 50, 100)
+    outbox.commit()
+    assert gaps_stored(progress, outbox) == [(50, 100)]
+    progress.roll_back()
+    outbox.roll_back()
+    assert gaps_stored(progress, outbox) == [(50, 100)]
+    progress.commit()
+    assert gaps_stored(progress, outbox) == []
+
+
+def test_a_gap_before_which_a_partition_is_held_begins_where_that_comes_to_rest() -> None:
+    """What was not sent yet is dropped, for the next run to read again if the source still has it."""
+    progress = new_progress(ORDERS)
+    outbox = at(ORDERS, 50)
+    for first in (50, 52):
+        fill(outbox, first, first + 2)
+    batch = outbox.next_batch(1, 0)
+    assert batch is not None
+    progress.record_gap(outbox, "retention", 54, 100, "partition paused", TOPIC_ID, None)
+    outbox.state = State.FAILED
+    assert gaps_stored(progress, outbox) == []
+    outbox.succeed(batch)
+    outbox.rewind()
+    assert gaps_stored(progress, outbox) == [(52, 100)]
 
 
 def test_only_partitions_that_moved_are_looked_at() -> None:
