@@ -21,6 +21,8 @@ OWN = sorted((Path(__file__).parent / "files").glob("*.properties"))
 DOCUMENTED = sorted((Path(__file__).parents[1] / "unit" / "config" / "files").glob("*.properties"))
 REFUSED = {"active-active", "active-passive", "first-steps", "per-connector"}
 """Examples of the documentation that MirrorMaker itself refuses, in whole or for one of their flows."""
+MISPRINTED = {("flow-settings", "emit.heartbeats.enabled")}
+"""What the documentation means and MirrorMaker does not read; we read it as meant and say so."""
 TOPICS = (
     *("orders", "inv.1", "all", "all.x", "a.b", "aXb", "x", "xx", "über", "my.tmp", "foo.1", "foo", "bar", "o.1"),
     *("A.orders", "B.orders", "A._.orders", "B._.orders", "A-orders", "B-orders", "A.B.x", "us.o", "us.west.o", "eu.o"),
@@ -113,7 +115,9 @@ def test_each_line_of_a_flow_sets_the_same_value(file: Path, real: dict[str, dic
         theirs = enabled(real, file)[str(flow.name)]
         values = theirs["heartbeat"] | theirs["checkpoint"] | theirs["values"]
         for key in keys_of(Scope.FLOW, Scope.FLOW_ONLY):
-            if key.name in values and (entry := layers.connector.get(key.name)) is not None:
+            if (file.stem, key.name) in MISPRINTED:
+                assert "is read as" in load_config(file).warnings[0]
+            elif key.name in values and (entry := layers.connector.get(key.name)) is not None:
                 assert _listed(entry.value) == _listed(values[key.name]), (flow.name, key.name)
 
 

@@ -105,7 +105,7 @@ def execute_explain(args: argparse.Namespace) -> int:
     config = parse_config(properties)
     properties = understand(properties, Problems(properties.file))
     aliases = tuple(config.clusters)
-    everything = explain_all(properties, (flow.name for flow in config.flows), aliases)
+    everything = explain_all(properties, config.flows, aliases)
     if args.key is None:
         _print_settings(properties, everything, args.format)
     else:
@@ -155,7 +155,13 @@ def _print_settings(properties: "Properties", settings: dict[str, list["Setting"
             answer(f"  {part}")
             for item in listed:
                 if item.part == part:
-                    answer(f"    {item.name.ljust(width)} = {item.value}  ({_origin(properties.file, item)})")
+                    answer(
+                        f"    {item.name.ljust(width)} = {item.value}  ({_origin(properties.file, item)}{_used(item)})"
+                    )
+
+
+def _used(item: "Setting") -> str:
+    return f"; {item.used} is used" if item.used else ""
 
 
 def _origin(file: str, item: "Setting") -> str:

@@ -90,20 +90,14 @@ BUFFER_MEMORY = Key(
     32 << 20,
     "What a task may hold of what is under way, at least 1048576, where `lease.ring.bytes` is not set.",
 )
-MAX_REQUEST_SIZE = Key(
-    "max.request.size", Scope.PRODUCER, types.whole(1, unit="bytes"), 16 << 20, "Most bytes of one request.", "1048576"
-)
-
 
 _BUFFER = types.whole(1, unit="bytes", also=-1)
 _TIMEOUT = types.whole(1, unit="ms")
 _BUFFER_DOC = "Socket buffer; -1 leaves it to the operating system."
 
 CONSUMER_RECEIVE_BUFFER = Key("receive.buffer.bytes", Scope.CONSUMER, _BUFFER, -1, _BUFFER_DOC, "65536")
-CONSUMER_SEND_BUFFER = Key("send.buffer.bytes", Scope.CONSUMER, _BUFFER, -1, _BUFFER_DOC, "131072")
 CONSUMER_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.CONSUMER, _TIMEOUT, 30000, "When a request is given up.")
 CONSUMER_CLIENT_ID = Key("client.id", Scope.CONSUMER, types.STRING, "", "Put before the name that brokers see.")
-PRODUCER_RECEIVE_BUFFER = Key("receive.buffer.bytes", Scope.PRODUCER, _BUFFER, -1, _BUFFER_DOC, "32768")
 PRODUCER_SEND_BUFFER = Key("send.buffer.bytes", Scope.PRODUCER, _BUFFER, -1, _BUFFER_DOC, "131072")
 PRODUCER_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.PRODUCER, _TIMEOUT, 30000, "When a request is given up.")
 TRANSACTION_TIMEOUT = Key(

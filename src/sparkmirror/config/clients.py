@@ -25,7 +25,6 @@ class ConsumerSettings:
     fetch_min_bytes: int = keys.FETCH_MIN_BYTES.default
     client_rack: str = keys.CLIENT_RACK.default
     receive_buffer_bytes: int = keys.CONSUMER_RECEIVE_BUFFER.default
-    send_buffer_bytes: int = keys.CONSUMER_SEND_BUFFER.default
     request_timeout_ms: int = keys.CONSUMER_REQUEST_TIMEOUT.default
     client_id: str = keys.CONSUMER_CLIENT_ID.default
 
@@ -38,10 +37,8 @@ class ConsumerSettings:
 class ProducerSettings:
     """How the target is written. A buffer of -1 is left to the operating system."""
 
-    max_request_size_bytes: int = keys.MAX_REQUEST_SIZE.default
     batch_size_bytes: int = keys.BATCH_SIZE.default
     linger_ms: int = keys.LINGER.default
-    receive_buffer_bytes: int = keys.PRODUCER_RECEIVE_BUFFER.default
     send_buffer_bytes: int = keys.PRODUCER_SEND_BUFFER.default
     request_timeout_ms: int = keys.PRODUCER_REQUEST_TIMEOUT.default
     compression_type: str = keys.COMPRESSION_TYPE.default
@@ -69,7 +66,6 @@ def read_consumer(reader: Reader) -> ConsumerSettings:
         fetch_min_bytes=reader.read(keys.FETCH_MIN_BYTES),
         client_rack=reader.read(keys.CLIENT_RACK),
         receive_buffer_bytes=reader.read(keys.CONSUMER_RECEIVE_BUFFER),
-        send_buffer_bytes=reader.read(keys.CONSUMER_SEND_BUFFER),
         request_timeout_ms=reader.read(keys.CONSUMER_REQUEST_TIMEOUT),
         client_id=reader.read(keys.CONSUMER_CLIENT_ID),
     )
@@ -78,10 +74,8 @@ def read_consumer(reader: Reader) -> ConsumerSettings:
 def read_producer(reader: Reader) -> ProducerSettings:
     """The settings of a target producer's layer."""
     return ProducerSettings(
-        max_request_size_bytes=reader.read(keys.MAX_REQUEST_SIZE),
         batch_size_bytes=reader.read(keys.BATCH_SIZE),
         linger_ms=reader.read(keys.LINGER),
-        receive_buffer_bytes=reader.read(keys.PRODUCER_RECEIVE_BUFFER),
         send_buffer_bytes=reader.read(keys.PRODUCER_SEND_BUFFER),
         request_timeout_ms=reader.read(keys.PRODUCER_REQUEST_TIMEOUT),
         compression_type=reader.read(keys.COMPRESSION_TYPE),

@@ -5,11 +5,11 @@ The values are those of the layers that `config/flows.py` reads. Secrets and wha
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from sparkmirror.config import keys
+from sparkmirror.config import client_keys, keys
 from sparkmirror.config.client_keys import SECURITY_NAMES
 from sparkmirror.config.key import Key, Scope, Unused, is_family
 from sparkmirror.config.places import place_of, places_of
@@ -20,6 +20,9 @@ from sparkmirror.config.types import STRING
 from sparkmirror.config.unused import UNUSED
 from sparkmirror.model import FlowName
 
+if TYPE_CHECKING:
+    from sparkmirror.config.flows import FlowConfig
+
 _REFERENCE = re.compile(r"(?:\s*\$\{[^}]*\})+\s*")
 _SECURITY: tuple[Key[Any], ...] = tuple(
     Key(name, Scope.CLIENT, STRING, "", "Kafka's client key.") for name in SECURITY_NAMES
@@ -28,13 +31,17 @@ _SECURITY: tuple[Key[Any], ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One key for one reader. `entry` is the line that counts, None for the default; `beaten` are lines that do not."""
+    """One key for one reader. `entry` is the line that counts, None for the default; `beaten` are lines that do not.
+
+    `used` is what the mirror goes by where that is something else than the value, else "".
+    """
 
     part: str
     key: Key[Any]
     name: str
     entry: Entry | None
     beaten: tuple[Entry, ...] = ()
+    used: str = ""
 
     @property
     def value(self) -> str:
@@ -51,6 +58,7 @@ class Setting:
             "part": self.part,
             "key": self.name,
             "value": self.value,
+            "used": self.used or self.value,
             "default": self.entry is None,
             "written": self.entry.key if self.entry else None,
             "line": self.entry.line if self.entry else None,
@@ -58,9 +66,13 @@ class Setting:
         }
 
 
-def explain_all(properties: Properties, flows: Iterable[FlowName], aliases: Iterable[str]) -> dict[str, list[Setting]]:
+def explain_all(
+    properties: Properties, flows: Iterable["FlowConfig"], aliases: Iterable[str]
+) -> dict[str, list[Setting]]:
     """The settings of all flows, of all clusters' admin clients and of the whole file, by their names."""
-    settings = {str(flow): list(explain_flow(properties, flow)) for flow in flows}
+    settings = {
+        str(flow.name): [_with_used(setting, flow) for setting in explain_flow(properties, flow.name)] for flow in flows
+    }
     settings |= {alias: list(explain_cluster(properties, alias)) for alias in aliases}
     return settings | {"the whole file": list(explain_file(properties))}
 
@@ -79,6 +91,27 @@ def explain_flow(properties: Properties, flow: FlowName) -> Iterator[Setting]:
     for part, layer, scope in ((reader, layers.consumer, Scope.CONSUMER), (writer, layers.producer, Scope.PRODUCER)):
         yield from _settings(properties, flow, part, Scope.CLIENT, layer)
         yield from _settings(properties, flow, part, scope, layer)
+
+
+def _with_used(setting: Setting, flow: "FlowConfig") -> Setting:
+    used = _USED.get(setting.name)
+    if used is None or (setting.entry is not None and setting.entry.written):
+        return setting
+    text = used(flow)
+    return setting if text.casefold() == setting.value.casefold() else replace(setting, used=text)
+
+
+_USED: Mapping[str, Callable[["FlowConfig"], str]] = {
+    client_keys.BUFFER_MEMORY.name: lambda flow: str(flow.lease_ring_bytes),
+    keys.LEASE_RING_BYTES.name: lambda flow: str(flow.lease_ring_bytes),
+    client_keys.FETCH_MAX_BYTES.name: lambda flow: str(flow.fetch_bytes_max),
+    keys.EXACTLY_ONCE.name: lambda flow: "enabled" if flow.is_exactly_once else "disabled",
+    keys.OFFSET_STORAGE_TOPIC.name: lambda flow: flow.offset_storage_topic,
+    keys.OFFSETS_STORAGE_TOPIC.name: lambda flow: flow.offset_storage_topic,
+    keys.GROUP_ID.name: lambda flow: flow.connector.group,
+    keys.PROGRESS_CONNECTOR.name: lambda flow: flow.connector.name,
+}
+"""What counts in the end of keys whose value is bounded, or derived where it is empty."""
 
 
 def explain_cluster(properties: Properties, alias: str) -> Iterator[Setting]:

@@ -12,6 +12,7 @@ from sparkmirror.config import client_keys, keys
 from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_consumer, read_producer, read_ring_bytes
 from sparkmirror.config.files import read_mirror_file
 from sparkmirror.config.flow_choice import choose_flows, note_no_flow, refuse_loops, refuse_shared_connectors
+from sparkmirror.config.idle import note_idle
 from sparkmirror.config.key import Scope
 from sparkmirror.config.offsets import HeartbeatSettings, OffsetSettings, read_heartbeats, read_offsets
 from sparkmirror.config.pairs import beating_pairs, enabled_pairs
@@ -93,6 +94,11 @@ class FlowConfig:
     def is_exactly_once(self) -> bool:
         """Whether data and positions are committed together."""
         return self.exactly_once_source_support == "enabled"
+
+    @property
+    def fetch_bytes_max(self) -> int:
+        """How much one fetch asks for at most: a quarter of the ring, so that several brokers' answers find room."""
+        return min(self.consumer.fetch_max_bytes, max(self.lease_ring_bytes // 4, 1 << 20))
 
     @property
     def has_own_classes(self) -> bool:
@@ -185,7 +191,9 @@ def examine(
     aliases = _read_aliases(properties, problems)
     recognise(properties, aliases, problems)
     clusters = {alias: _read_cluster(properties, alias, problems) for alias in aliases}
-    enabled = tuple(_read_flow(properties, name, problems) for name in enabled_pairs(properties, aliases, problems))
+    pairs = enabled_pairs(properties, aliases, problems)
+    note_idle(properties, aliases, pairs, problems)
+    enabled = tuple(_read_flow(properties, name, problems) for name in pairs)
     refuse_loops(properties, enabled, problems)
     refuse_shared_connectors(properties, enabled, problems)
     chosen = choose_flows(enabled, aliases, targets, flows, problems)

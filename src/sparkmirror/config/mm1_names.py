@@ -49,6 +49,7 @@ OLD_VALUES: Mapping[str, Callable[[str], str]] = {
 _SESSION = "there is no consumer group to keep alive: Spark's tasks share the partitions, and `group.id` holds progress"
 _ZOOKEEPER = "brokers are asked, not ZooKeeper"
 _QUEUE = "what waits is bounded by `lease.ring.bytes`; a full buffer holds the reader up and never drops a record"
+_LIMIT = "the target's topic says how large a record may be, and a larger one is told"
 _COMMIT = "progress is committed every --offset.commit.interval.ms, only up to what the target has"
 _SHALLOW = "shallow iteration is what SparkMirror always does: batches are moved as they are, never decompressed"
 _BYTES = "records are moved as bytes and are never deserialised"
@@ -100,7 +101,6 @@ PRODUCER = Dialect(
         "queue.buffering.max.ms": "linger.ms",
         "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
         "message.send.max.retries": "retries",
-        "max.message.size": "max.request.size",
         "buffer.size": "send.buffer.bytes",
         "socket.buffersize": "send.buffer.bytes",
         "socket.timeout.ms": "request.timeout.ms",
@@ -115,6 +115,7 @@ PRODUCER = Dialect(
             ),
             _QUEUE,
         ),
+        **dict.fromkeys(("max.message.size", "max.request.size"), _LIMIT),
         "compressed.topics": "`compression.type` holds for all topics",
         "callback.handler": "Java classes cannot be loaded here",
         "event.handler": "Java classes cannot be loaded here",

@@ -1,9 +1,16 @@
 """Collects what is wrong with a file, so that a person sees all of it at once. Used while a file is read."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sparkmirror.config.properties import Entry
 from sparkmirror.errors import ConfigError
+
+
+def other_lines(first: Entry, others: Iterable[Entry]) -> str:
+    """` (nor line 7, 9)` behind the first of several lines that one sentence is about; "" when there are no others."""
+    lines = [str(line) for line in dict.fromkeys(entry.line for entry in others) if line != first.line]
+    return f" (nor line {', '.join(lines)})" if lines else ""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from sparkmirror.config.secrets import is_secret
 def warn_of_readers(properties: Properties, problems: Problems) -> None:
     """Of the file itself, where a secret stands in it."""
     first = next(
-        (one for one in properties.entries.values() if one.value and not one.written and _is_secret(one)), None
+        (one for one in properties.entries.values() if one.value and not one.written and is_secret(one.key)), None
     )
     if first is not None:
         warn_if_others_read(Path(properties.file), first, problems)
@@ -19,13 +19,8 @@ def warn_of_readers(properties: Properties, problems: Problems) -> None:
 
 def warn_if_others_read(file: Path, entry: Entry, problems: Problems) -> None:
     """Of the file that holds the value of a secret `entry`."""
-    if _is_secret(entry) and others_may_read(file):
+    if is_secret(entry.key) and others_may_read(file):
         problems.warn(f"`{entry.key}`: everybody on this machine may read `{file}`; use `chmod o-r`", entry)
-
-
-def _is_secret(entry: Entry) -> bool:
-    """A provider may be called after what it provides."""
-    return is_secret(entry.key) and not entry.key.startswith("config.providers.")
 
 
 def others_may_read(file: Path) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from sparkmirror.config import places
 from sparkmirror.config.key import Unused, name_parts
 from sparkmirror.config.places import NAMED, Place, place_of, places_of
-from sparkmirror.config.problems import Problems
+from sparkmirror.config.problems import Problems, other_lines
 from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.spelling import RENAMED, did_you_mean
 from sparkmirror.config.unused import UNUSED
@@ -62,9 +62,7 @@ def _elsewhere(name: str) -> str:
 def _tell_unused(unused: Mapping[Unused, Sequence[Entry]], problems: Problems) -> None:
     """Each key once, however many clusters and flows have it."""
     for key, (first, *others) in unused.items():
-        more = [str(line) for line in dict.fromkeys(entry.line for entry in others) if line != first.line]
-        lines = f" (nor line {', '.join(more)})" if more else ""
-        problems.warn(f"`{first.key}` has no effect{lines}: {key.reason}", first)
+        problems.warn(f"`{first.key}` has no effect{other_lines(first, others)}: {key.reason}", first)
 
 
 def _tell_replaced(properties: Properties, problems: Problems) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from sparkmirror.config.client_keys import SECURITY_NAMES
 from sparkmirror.config.key import Key, Scope
 from sparkmirror.config.keys import keys_of
-from sparkmirror.config.spelling import RENAMED
+from sparkmirror.config.spelling import MISPRINTS, RENAMED
 from sparkmirror.config.unused import UNUSED
 
 _INTRODUCTION = """\
@@ -51,14 +51,21 @@ _FORMS = """\
 ## What a file says
 
 - `sparkmirror config check FILE` prints all problems at once; its exit status is 2 where the file cannot be used.
-- `sparkmirror config explain FILE` prints each setting of each flow with the line it comes from and the lines that do
-  not count; `config explain FILE KEY` adds what the key means and where it may be written. Secrets are `[hidden]`.
+- `sparkmirror config explain FILE` prints each setting of each flow with the line it comes from, the lines that do not
+  count, and what is used where that is bounded or derived; `config explain FILE KEY` adds what the key means and where
+  it may be written. Secrets are `[hidden]`.
 - `sparkmirror config convert FILE --to properties|strimzi` prints the other form. Both of the first take
   `--format json`.
 
 These are read as meant, with a warning, where MirrorMaker refuses the file or takes the text for something else:
-`S->T.enable`; aliases that differ from a listed one in capitals alone; a file of flows without `clusters`; comments
-behind values (`# …` and `// …`).
+`S->T.enable`; switches without their end, as `S->T.emit.heartbeats` for `….enabled`; aliases that differ from a listed
+one in capitals alone; a file of flows without `clusters`; comments behind values (`# …` and `// …`).
+
+These give a warning, for they stand where their key belongs and reach nobody: a cluster's lines that are about flows
+into it (`T.offset.storage.topic`, `T.exactly.once.source.support`, `T.producer.…`) where none is enabled, those about
+flows out of it (`S.consumer.…`) likewise, lines of a flow that no line turns on or off, and lines that one beats which
+is about more than they are (`T.offset.storage.topic` beside `offset.storage.topic`). A flow that is switched off may
+keep its lines.
 
 ## Secrets elsewhere
 
@@ -147,8 +154,9 @@ def _without_effect() -> Iterator[str]:
         names = dict.fromkeys(entry.name for entry in UNUSED if entry.reason == reason)
         yield f"| {_listed(sorted(names))} | {reason} |"
     yield "\n## Other spellings\n"
-    yield "Keys of older releases, and misprints. They give a warning and have no effect, as in MirrorMaker:\n"
-    yield from (f"- `{name}`: {meaning}" for name, meaning in RENAMED.items())
+    yield "Keys of older releases. They give a warning and have no effect, as in MirrorMaker:\n"
+    yield from (f"- `{name}`: {meaning}" for name, meaning in RENAMED.items() if name not in MISPRINTS)
+    yield f"\nMisprints of Kafka's documentation, read as if `.enabled` stood behind them: {_listed(MISPRINTS)}."
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -7,24 +7,20 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def _misprint(name: str) -> str:
-    return f"Kafka's documentation has this misprint, which never worked; write `{name}.enabled`"
-
-
 def _removed(name: str) -> str:
     return f"MirrorMaker has not known it since 4.0; write `{name}`"
 
 
 _GONE = "MirrorMaker has not known it since 4.0, and nothing takes its place"
 
+MISPRINTS: tuple[str, ...] = (
+    *("emit.heartbeats", "emit.checkpoints", "emit.offset-syncs", "refresh.topics", "refresh.groups"),
+    *("sync.topic.configs", "sync.topic.acls", "sync.group.offsets"),
+)
+"""Switches that Kafka's documentation and README write without `.enabled`, which never worked in MirrorMaker."""
+
 RENAMED: dict[str, str] = {
-    **{
-        name: _misprint(name)
-        for name in (
-            *("emit.heartbeats", "emit.checkpoints", "emit.offset-syncs", "refresh.topics", "refresh.groups"),
-            *("sync.topic.configs", "sync.topic.acls", "sync.group.offsets"),
-        )
-    },
+    **{name: f"write `{name}.enabled`" for name in MISPRINTS},
     "brokers.list": "write `bootstrap.servers`",
     "topics.blacklist": _removed("topics.exclude"),
     "topics.whitelist": "MirrorMaker 2 has never known it; write `topics`",

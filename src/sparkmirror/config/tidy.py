@@ -1,8 +1,8 @@
 """Puts right what documentation and habit write and Java's `.properties` do not know. Called by `config/flows.py`.
 
 Inline comments (`topics = foo.* # only these`) are part of the value to Java, so that MirrorMaker would match no topic;
-`S->T.enable`, `Us-east.bootstrap.servers` for the cluster `us-east`, and files without `clusters` stand in Kafka's
-documentation and never worked. All are read as meant, with a warning.
+`S->T.enable`, `S->T.emit.heartbeats`, `Us-east.bootstrap.servers` for the cluster `us-east`, and files without
+`clusters` stand in Kafka's documentation and never worked. All are read as meant, with a warning.
 """
 
 import re
@@ -14,10 +14,12 @@ from sparkmirror.config.keys import KEYS
 from sparkmirror.config.problems import Problems
 from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.secrets import is_secret, shown
+from sparkmirror.config.spelling import MISPRINTS
 from sparkmirror.config.types import split_list
 
 _COMMENT = re.compile(r"(?:^|\s+)(?:#|//\s).*", re.DOTALL)
-_MISSPELT_SWITCH = re.compile(r"(.+->.+)\.enable")
+_FLOW_SWITCH = re.compile(r"(.+->.+)\.enable")
+_SWITCH = re.compile(rf"(?:.+->.+\.)?(?:{'|'.join(map(re.escape, MISPRINTS))})")
 _SERVERS = ".bootstrap.servers"
 _VERBATIM = tuple(key.name for key in KEYS if key.type.verbatim)
 
@@ -29,8 +31,9 @@ def tidy(properties: Properties, problems: Problems) -> Properties:
         entries = {"clusters": clusters} | entries
     aliases = split_list(entries["clusters"].value) if "clusters" in entries else ()
     renamed: dict[str, Entry] = {}
+    names = {key: _with_listed_aliases(_with_switch(key), aliases) for key in entries}
     for entry in entries.values():
-        name = _with_listed_aliases(_with_switch(entry.key), aliases)
+        name = names[entry.key]
         if name != entry.key and name in entries:
             problems.warn(f"`{entry.key}` has no effect beside `{name}`", entry)
         elif name != entry.key:
@@ -38,12 +41,14 @@ def tidy(properties: Properties, problems: Problems) -> Properties:
             renamed[name] = replace(entry, key=name)
         else:
             renamed[name] = entry
-    return replace(properties, entries=renamed)
+    replaced = tuple(replace(entry, key=names[entry.key]) for entry in properties.replaced)
+    return replace(properties, entries=renamed, replaced=replaced)
 
 
 def _with_switch(key: str) -> str:
-    match = _MISSPELT_SWITCH.fullmatch(key)
-    return f"{match[1]}.enabled" if match else key
+    if match := _FLOW_SWITCH.fullmatch(key):
+        return f"{match[1]}.enabled"
+    return f"{key}.enabled" if _SWITCH.fullmatch(key) else key
 
 
 def _with_listed_aliases(key: str, aliases: Sequence[str]) -> str:

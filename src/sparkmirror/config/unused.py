@@ -19,6 +19,7 @@ _CONNECTION = "the defaults of SparkMirror's own connections hold"
 _NO_POLL = "records are not polled; fetch.max.bytes and lease.ring.bytes bound what is read"
 _NO_GROUP = "the reader joins no consumer group"
 _WHOLE_BATCHES = "batches are passed on whole, without a serializer"
+_SMALL = "only requests, or their answers, go that way; the operating system's buffers do for them"
 _ALWAYS = "always so: partitions keep their order, and lost answers repeat nothing"
 
 _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
@@ -132,6 +133,13 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
     (_CONNECTION, (Scope.PRODUCER,), "metadata.max.idle.ms"),
     (_CONNECTION, (Scope.CONSUMER, Scope.ADMIN), "default.api.timeout.ms"),
     (_CONNECTION, (Scope.ADMIN,), "receive.buffer.bytes send.buffer.bytes"),
+    (_SMALL, (Scope.CONSUMER,), "send.buffer.bytes"),
+    (_SMALL, (Scope.PRODUCER,), "receive.buffer.bytes"),
+    (
+        "a request takes what waits, up to 8 MiB, and a larger batch alone; the target's topic says what is too large",
+        (Scope.PRODUCER,),
+        "max.request.size",
+    ),
     (
         _CONNECTION,
         (Scope.CONSUMER, Scope.PRODUCER, Scope.ADMIN, Scope.WORKER),

@@ -141,8 +141,7 @@ class _OpenPage:
         from sparkmirror.config.explain import explain_all
 
         config = self._config
-        names = [flow.name for flow in config.flows]
-        explained = explain_all(config.lines, names, config.clusters)
+        explained = explain_all(config.lines, config.flows, config.clusters)
         settings = {name: [setting.as_json() for setting in listed] for name, listed in explained.items()}
         return {"file": config.file, "warnings": list(config.warnings), "settings": settings}
 

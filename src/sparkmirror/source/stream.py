@@ -134,7 +134,7 @@ def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
 
     consumer = flow.consumer
     limits = FetchLimits(
-        bytes_max=min(consumer.fetch_max_bytes, max(flow.lease_ring_bytes // 4, 1 << 20)),
+        bytes_max=flow.fetch_bytes_max,
         partition_bytes_max=consumer.max_partition_fetch_bytes,
         bytes_min=consumer.fetch_min_bytes,
         wait_ms=consumer.fetch_max_wait_ms,

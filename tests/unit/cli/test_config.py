@@ -52,6 +52,7 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 
 def test_a_good_file_is_said_to_be_good(shell: Shell) -> None:
+    shell.write(FILE.replace("A->B.consumer.fetch.min.bytes = 3", ""))
     assert shell.run("check") == (0, "mm2 can be used; it mirrors A->B\n", "")
 
 
@@ -62,6 +63,7 @@ def test_errors_and_warnings_are_told_together_with_their_lines(shell: Shell) ->
     assert [line.split(": ")[0:2] for line in out.splitlines()] == [
         ["error", "mm2:13"],
         ["error", "mm2:15"],
+        ["warning", "mm2:8"],
         ["warning", "mm2:14"],
         ["mm2 cannot be used", "2 errors"],
     ]
@@ -70,7 +72,7 @@ def test_errors_and_warnings_are_told_together_with_their_lines(shell: Shell) ->
         (13, "tasks.max"),
         (15, "replication.factor"),
     ]
-    assert len(found["warnings"]) == 1
+    assert len(found["warnings"]) == 2
 
 
 def test_a_file_that_is_not_there_is_one_sentence(shell: Shell) -> None:
@@ -105,6 +107,22 @@ def test_one_key_is_explained_with_the_lines_that_do_not_count(shell: Shell) -> 
     (setting,) = shell.json("explain", "fetch.min.bytes")["A->B"]
     assert (setting["value"], setting["line"], setting["default"]) == ("4", 7, False)
     assert setting["beaten"] == [{"written": "A->B.consumer.fetch.min.bytes", "line": 8}]
+
+
+def test_what_is_used_is_told_where_the_file_says_something_else(shell: Shell) -> None:
+    lines = "B.producer.buffer.memory = 32768\nB.exactly.once.source.support = preparing\n"
+    shell.write(f"{FILE}{lines}A.consumer.fetch.max.bytes = 4000000\n")
+    _, out, _ = shell.run("explain")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "buffer.memory = 32768 (B.producer.buffer.memory, mm2:13; 1048576 is used)" in lines
+    assert "lease.ring.bytes = 33554432 (default; 1048576 is used)" in lines
+    assert "fetch.max.bytes = 4000000 (A.consumer.fetch.max.bytes, mm2:15; 1048576 is used)" in lines
+    assert "exactly.once.source.support = preparing (B.exactly.once.source.support, mm2:14; disabled is used)" in lines
+    assert "offset.storage.topic = (default; mm2-offsets.A.internal is used)" in lines
+    assert "group.id = (default; A-mm2 is used)" in lines
+    (flow, *_) = shell.json("explain", "buffer.memory").values()
+    assert (flow[0]["value"], flow[0]["used"]) == ("32768", "1048576")
+    assert shell.json("explain", "batch.size")["A->B"][0]["used"] == "4194304"
 
 
 def test_a_key_without_effect_is_explained_too(shell: Shell) -> None:

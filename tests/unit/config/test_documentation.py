@@ -55,7 +55,9 @@ def test_settings_of_one_flow() -> None:
     config = load("flow-settings")
     (flow,) = config.flows
     assert mirrored(flow, "foo1", "bar") == ["us-west_foo1"]
-    assert any("`us-west->us-east.emit.heartbeats` has no effect: Kafka's documentation" in w for w in config.warnings)
+    (said,) = config.warnings
+    assert "`us-west->us-east.emit.heartbeats` is read as `us-west->us-east.emit.heartbeats.enabled`" in said
+    assert [str(beat.flow) for beat in config.heartbeats] == ["us-east->us-west"]
 
 
 def test_security_towards_one_cluster() -> None:
@@ -118,5 +120,6 @@ def test_settings_of_old_and_comments_of_another_language() -> None:
     }
     said = "\n".join(config.warnings)
     assert "`primary->backup.topics.blacklist` has no effect: MirrorMaker has not known it since 4.0" in said
-    assert "`primary->backup.sync.group.offsets` has no effect: Kafka's documentation has this misprint" in said
+    assert "`primary->backup.sync.group.offsets` is read as `primary->backup.sync.group.offsets.enabled`" in said
+    assert flow.offsets.sync_groups
     assert "`# disabled by default` is left out of `primary->backup.enabled = true`" in said

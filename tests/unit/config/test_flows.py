@@ -88,7 +88,17 @@ def test_the_smallest_file_gives_one_flow_with_the_documented_defaults() -> None
         ("A->B.consumer.client.rack = r\n", lambda flow: flow.consumer.client_rack, "r"),
         ("A->B.consumer.client.rack = r\nA.consumer.client.rack = s\n", lambda flow: flow.consumer.client_rack, "s"),
         ("consumer.client.rack = r\n", lambda flow: flow.consumer.client_rack, ""),
-        ("B.producer.max.request.size = 9\n", lambda flow: flow.producer.max_request_size_bytes, 9),
+        ("B.producer.batch.size = 9\n", lambda flow: flow.producer.batch_size_bytes, 9),
+        ("A.consumer.fetch.max.bytes = 9\n", lambda flow: flow.fetch_bytes_max, 9),
+        ("lease.ring.bytes = 16777216\n", lambda flow: flow.fetch_bytes_max, 4 << 20),
+        ("lease.ring.bytes = 0\n", lambda flow: flow.fetch_bytes_max, 1 << 20),
+        ("A->B.sync.group.offsets = true\n", lambda flow: flow.offsets.sync_groups, True),
+        (
+            "A->B.sync.group.offsets = true\nA->B.sync.group.offsets.enabled = false\n",
+            lambda f: f.offsets.sync_groups,
+            False,
+        ),
+        ("refresh.topics = false\n", lambda flow: flow.refresh_topics_enabled, False),
         ("A->B.producer.override.client.id = w\n", lambda flow: flow.producer.client_id, "w"),
         ("A->B.producer.client.id = w\n", lambda flow: flow.producer.client_id, ""),
         ("B.producer.buffer.memory = 67108864\n", lambda flow: flow.lease_ring_bytes, 64 << 20),
@@ -252,7 +262,7 @@ def test_a_single_problem_carries_key_line_and_file() -> None:
 def test_aliases_may_hold_dots_and_stay_apart() -> None:
     config = parse(
         "clusters = us, us.west\nus.bootstrap.servers = u:1\nus.west.bootstrap.servers = w:1\n"
-        "us->us.west.enabled = true\nus.west.consumer.client.rack = r\n"
+        "us->us.west.enabled = true\nus.west.producer.client.id = r\n"
     )
     assert names(config) == ["us->us.west"]
     assert config.warnings == ()

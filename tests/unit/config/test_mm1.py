@@ -162,12 +162,14 @@ def test_names_of_kafka_0_7_and_0_8_are_understood(files: Files) -> None:
     assert flow.consumer.max_partition_fetch_bytes == 3 << 20
     assert flow.consumer.auto_offset_reset == "earliest"
     assert flow.target.bootstrap_servers == "dst0:9092,dst1:9092"
-    assert flow.producer.max_request_size_bytes == 2_000_000
     warnings = files.warnings(consumer, producer)
     assert warnings[0].startswith("consumer.config:3: `zk.connect` has no effect: brokers are asked")
     assert "shallow iteration is what SparkMirror always does" in warnings[1]
     assert "`fetch.size` as `max.partition.fetch.bytes`" in warnings[2]
     assert any("never drops a record" in text for text in warnings)
+    assert any(
+        "`max.message.size` has no effect: the target's topic says how large a record" in text for text in warnings
+    )
     assert any("`batch.size` has no effect: it counted messages in Kafka 0.7" in text for text in warnings)
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sparkmirror.config.flows import parse_config
+from sparkmirror.config.flows import examine, parse_config
 from sparkmirror.config.keys import KEYS
 from sparkmirror.config.places import place_of, places_of
 from sparkmirror.config.properties import parse_properties
@@ -45,8 +45,10 @@ def warnings(lines: str) -> tuple[str, ...]:
         ("exactly.once.source.support = enabled", "write `T.exactly.once.source.support`"),
         ("consumer.fetch.min.bytes = 1", "write `S.consumer.fetch.min.bytes` or `S->T.consumer.fetch.min.bytes`"),
         ("A.fetch.min.bytes = 1", "write `S.consumer.fetch.min.bytes`"),
-        ("producer.max.request.size = 1", "write `T.producer.max.request.size`"),
-        ("A->B.producer.max.request.size = 1", "or `S->T.producer.override.max.request.size`"),
+        ("producer.linger.ms = 1", "write `T.producer.linger.ms`"),
+        ("A->B.producer.linger.ms = 1", "or `S->T.producer.override.linger.ms`"),
+        ("B.producer.max.request.size = 1", "has no effect: a request takes what waits, up to 8 MiB"),
+        ("A.consumer.send.buffer.bytes = 1", "has no effect: only requests, or their answers, go that way"),
         ("A->B.admin.client.id = x", "`X.admin.client.id`"),
         ("consumer.ssl.keystore.type = PEM", "write `X.ssl.keystore.type` or `ssl.keystore.type`"),
         ("B.replication.factor = 1", "write `replication.factor` or `S->T.replication.factor`"),
@@ -64,7 +66,9 @@ def warnings(lines: str) -> tuple[str, ...]:
         ("A->C.errors.tolerance = all", "has no effect: `clusters` does not list `C`"),
         ("A->A.enabled = true", "the flow leads from a cluster to itself"),
         ("topics.blacklist = x", "MirrorMaker has not known it since 4.0; write `topics.exclude`"),
-        ("A->B.emit.heartbeats = false", "misprint, which never worked; write `emit.heartbeats.enabled`"),
+        ("A->B.emit.heartbeats = false", "`A->B.emit.heartbeats` is read as `A->B.emit.heartbeats.enabled`"),
+        ("emit.checkpoints = true", "`emit.checkpoints` is read as `emit.checkpoints.enabled`; to MirrorMaker"),
+        ("A.refresh.groups = true", "`A.refresh.groups` has no effect: write `refresh.groups.enabled`"),
         ("use.incremental.alter.configs = never", "nothing takes its place"),
         ("topics = foo.* # only these", "`# only these` is left out of `topics = foo.*`"),
         ("A->B.tasks.max = 2\t# two", "`# two` is left out of `A->B.tasks.max = 2`"),
@@ -84,6 +88,69 @@ def test_a_line_without_effect_is_named(line: str, warning: str) -> None:
     (said,) = warnings(f"{line}\n")
     assert said.startswith(("mm2:5: ", "mm2:4: "))
     assert warning in said
+
+
+@pytest.mark.parametrize(
+    ("line", "warning"),
+    [
+        (
+            "A.offset.storage.topic = x",
+            "`A.offset.storage.topic` has no effect: it is about flows into A, and none is enabled; "
+            "for A->B write `B.offset.storage.topic`",
+        ),
+        ("A.exactly.once.source.support = enabled", "for A->B write `B.exactly.once.source.support`"),
+        ("A.offset.flush.interval.ms = 5", "for A->B write `B.offset.flush.interval.ms`"),
+        (
+            "A.producer.linger.ms = 5",
+            "it is about flows into A, and none is enabled; for A->B write `B.producer.linger.ms`",
+        ),
+        ("A.producer.ssl.key.password = x", "for A->B write `B.producer.ssl.key.password`"),
+        (
+            "B.consumer.client.rack = r",
+            "about flows out of B, and none is enabled; for A->B write `A.consumer.client.rack`",
+        ),
+        ("B->A.topics = x", "B->A is not enabled; add `B->A.enabled = true` if it is to be"),
+        ("B->A.consumer.client.rack = r", "B->A is not enabled"),
+    ],
+)
+def test_a_line_that_reaches_no_flow_is_named(line: str, warning: str) -> None:
+    (said,) = warnings(f"{line}\n")
+    assert said.startswith("mm2:5: ")
+    assert warning in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "warning"),
+    [
+        (
+            "offset.storage.topic = x\nB.offset.storage.topic = y",
+            "mm2:6: `B.offset.storage.topic` has no effect: `offset.storage.topic` on line 5 counts before it",
+        ),
+        (
+            "A->B.consumer.client.rack = r\nA.consumer.client.rack = s",
+            "mm2:5: `A->B.consumer.client.rack` has no effect: `A.consumer.client.rack` on line 6 counts before it",
+        ),
+    ],
+)
+def test_a_line_that_another_one_beats_is_named(lines: str, warning: str) -> None:
+    assert warnings(f"{lines}\n")[0] == warning
+
+
+def test_lines_without_effect_for_one_reason_are_told_together() -> None:
+    (said,) = warnings("A.producer.linger.ms = 1\nA.exactly.once.source.support = enabled\n")
+    assert said.startswith("mm2:5: `A.producer.linger.ms` has no effect (nor line 6): it is about flows into A")
+    assert said.endswith("for A->B write `B.producer.linger.ms`")
+
+
+def test_two_flows_make_a_line_of_either_count() -> None:
+    lines = "B->A.enabled = true\nA.exactly.once.source.support = preparing\nB.consumer.client.rack = r\n"
+    assert warnings(lines) == ()
+
+
+def test_without_any_flow_that_alone_is_said() -> None:
+    text = FILE.replace("A->B.enabled = true", "A.producer.linger.ms = 1")
+    config, _ = examine(parse_properties(text.encode(), "mm2"))
+    assert len(config.warnings) == 1 and "no flow is enabled" in config.warnings[0]
 
 
 def test_a_key_without_effect_is_named_once() -> None:
@@ -117,16 +184,19 @@ def test_a_secret_may_hold_what_looks_like_a_comment() -> None:
     [
         "topics = x",
         "A->B.topics = x",
-        "B->A.topics = x",
+        "B->A.emit.heartbeats.interval.seconds = 5",
+        "B->A.enabled = false\nB->A.topics = x",
         "ssl.truststore.location = x",
         "A.ssl.truststore.location = x",
         "A.consumer.ssl.enabled.protocols = TLSv1.3",
         "A->B.source.consumer.client.rack = x",
         "A->B.source.cluster.ssl.truststore.type = PEM",
-        "A->B.producer.override.max.request.size = 1",
+        "A->B.producer.override.linger.ms = 1",
         "B.offset.storage.topic = x",
         "offset.storage.topic = x",
         "A.admin.request.timeout.ms = 1",
+        "B.producer.linger.ms = 1\nA->B.producer.override.linger.ms = 2",
+        "topics = x\nA->B.topics = y",
     ],
 )
 def test_a_line_with_effect_is_not(line: str) -> None:

@@ -37,6 +37,8 @@ from sparkmirror.shown import hide_user_info
         "PWD",
         "status.read.only.token",
         "status.ssl.keystore.password",
+        "config.providers.vault.param.token",
+        "config.providers.secrets.param.password",
     ],
 )
 def test_these_are_secret(key: str) -> None:
@@ -58,6 +60,9 @@ def test_these_are_secret(key: str) -> None:
         "basic.auth.credentials.source",
         "status.ssl.keystore.location",
         "partitioning",
+        "config.providers",
+        "config.providers.secrets.class",
+        "config.providers.token.param.allowed.paths",
         "monkeys",
         "key.converter",
     ],

@@ -119,7 +119,7 @@ export class Configuration {
 
   #part(part, items) {
     const origin = (item) => (item.default ? h("span", { class: "origin" }, "default") : h("span", { class: "origin set" }, `line ${item.line}`, h("code", {}, item.written), item.beaten.map((one) => h("s", { title: "does not count" }, `${one.written}, line ${one.line}`))));
-    return [h("h3", {}, part), h("dl", { class: "settings" }, items.map((item) => h("div", { class: "setting" }, h("dt", {}, h("code", {}, item.key)), h("dd", {}, h("code", { class: "value" }, item.value === "" ? "(empty)" : item.value)), h("dd", {}, origin(item)))))];
+    return [h("h3", {}, part), h("dl", { class: "settings" }, items.map((item) => h("div", { class: "setting" }, h("dt", {}, h("code", {}, item.key)), h("dd", {}, h("code", { class: "value" }, item.value === "" ? "(empty)" : item.value), item.used === item.value ? null : ` ${item.used} is used`), h("dd", {}, origin(item)))))];
   }
 }
 
