@@ -4,13 +4,15 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.brokers.offset_story import told
 from tests.scenarios.data import make_topics
 
 from sparkmirror.client import MirrorClient
 from sparkmirror.engine.java import find_java
+from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.group_answers import Committed
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.sync.heartbeat_job import HeartbeatJob
 from sparkmirror.testing.jars import MIRROR_MAKER, class_path
 from sparkmirror.testing.kafka import KafkaCluster
@@ -19,14 +21,17 @@ from sparkmirror.testing.process import QUICK_START
 PROGRAM = Path(__file__).with_name("Clients.java")
 
 
+@pytest.mark.parametrize("location", ["source", "target"])
 def test_java_gives_the_right_answers_about_our_topics_and_python_the_same(
-    source_cluster: KafkaCluster, target_cluster: KafkaCluster, unique: Callable[[str], str]
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, unique: Callable[[str], str], location: str
 ) -> None:
     source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
     alias = unique("east")
     topic, group, other = f"orders-{alias}", f"billing-{alias}", f"other-{alias}"
     partition = TopicPartition(topic, 0)
-    with told({"bootstrap.servers": source}, {"bootstrap.servers": target}, alias) as story:
+    lines = f"offset-syncs.topic.location = {location}"
+    before = _syncs_of_all(source)
+    with told({"bootstrap.servers": source}, {"bootstrap.servers": target}, alias, lines) as story:
         story.make_topic(topic)
         make_topics({"bootstrap.servers": target}, {f"{alias}.heartbeats": 1, f"{alias}.far.heartbeats": 1})
         story.map(partition, (0, 100, 0), (101, 100, 100))
@@ -38,7 +43,11 @@ def test_java_gives_the_right_answers_about_our_topics_and_python_the_same(
         job()
         job.close()
 
-    said = _run_java(target, alias, group, source, f"mm2-offset-syncs.{story.flow.name.target}.internal")
+    if location == "target":
+        assert _syncs_of_all(source) == before, "nothing is written to the source"
+    # The cluster at the other end names the topic.
+    syncs = (source, "backup") if location == "source" else (target, alias)
+    said = _run_java(target, alias, group, syncs[0], f"mm2-offset-syncs.{syncs[1]}.internal")
     assert f"hops {1}" in said
     assert f"offsets {{{alias}.{topic}-0=149/a note}}" in said
     assert f"groups [{group}, {other}]" in said
@@ -65,6 +74,13 @@ def test_java_gives_the_right_answers_about_our_topics_and_python_the_same(
         assert client.remote_group_offsets(".*", alias).keys() == {group, other}
         assert client.remote_consumer_offsets("nobody", alias) == {}
         assert client.remote_consumer_offsets(group, "nowhere") == {}
+
+
+def _syncs_of_all(servers: str) -> dict[TopicPartition, int]:
+    """The topics of offset syncs of a cluster, whoever's, and how much has been written to each."""
+    with open_admin(Cluster("any", {"bootstrap.servers": servers}), "test") as admin:
+        found = [TopicPartition(name, 0) for name in admin.list_topics() if name.startswith("mm2-offset-syncs.")]
+        return admin.await_latest_offsets(found)
 
 
 def _run_java(*arguments: str) -> list[str]:

@@ -39,6 +39,7 @@ SETTINGS = (
     "checkpoints.topic.replication.factor = 1",
 )
 EXACTLY_ONCE = ("backup.exactly.once.source.support = enabled",)
+ON_TARGET = "syncs on the target"
 
 
 class Travellers:
@@ -89,7 +90,7 @@ class Travellers:
             assert falls == [], "the group was moved backwards on the target"
 
 
-@pytest.fixture(params=["at least once", "exactly once"])
+@pytest.fixture(params=["at least once", "exactly once", ON_TARGET])
 def guarantee(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -107,6 +108,7 @@ def test_a_live_mirror_maker_is_taken_over_and_takes_over_again(
     create_topic(story.source, topic, PARTITIONS)
     once = guarantee == "exactly once"
     lines = (*SETTINGS, *(EXACTLY_ONCE if once else ()))
+    lines += ("offset-syncs.topic.location = target",) if guarantee == ON_TARGET else ()
     with story.writer(per_second=PER_SECOND) as writer, mirror_maker(tmp_path, story.text(*lines)) as theirs:
         group = Travellers(story, unique("billing"), writer)
         with group.watched():
