@@ -9,7 +9,7 @@ from pathlib import Path
 
 import google_crc32c
 
-from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, HEADER_BYTES, Codec
+from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, HEADER_BYTES, BatchHeader, Codec, iterate_headers
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -91,3 +91,10 @@ def timeless_log() -> bytes:
     """Records without a timestamp, as the oldest clients sent them."""
     records = [Record(0, -1, b"k%d" % at, b"value %d" % at) for at in range(20)]
     return encode_batch(records[:10]) + encode_batch(records[10:], Codec.GZIP, 10)
+
+
+def headers_of(cluster: KafkaCluster, topic: str) -> list[BatchHeader]:
+    """Of all batches in the broker's own files."""
+    (broker,) = cluster.brokers
+    files = sorted(broker.data_directory.glob(f"{topic}-[0-9]*/*.log"))
+    return [header for file in files for _, header in iterate_headers(file.read_bytes(), 0, file.stat().st_size)]

@@ -14,7 +14,9 @@ from confluent_kafka.admin import AdminClient
 from tests.oracle import Client, Log, Seen, assert_same, count_records, list_topics, read_topic
 from tests.scenarios.data import Note, make_topics, numbered, write
 from tests.scenarios.mirror import COMMAND, Mirror, StartMirror
+from tests.scenarios.odd_logs import headers_of
 
+from sparkmirror.batch.header import Codec
 from sparkmirror.cli.main import main
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -198,6 +200,54 @@ def test_a_chain_of_two_mirror_makers_over_three_clusters(
     again = read_topic(source, orders)
     again[1] = again[1] + again[1][40:]
     assert_same(again, read_topic(middle, orders), "what an operator asked for came again, and nothing else")
+
+
+def test_two_sources_are_merged_into_one_target_and_sets_of_one_stay_compressed(
+    source: Client,
+    middle: Client,
+    target: Client,
+    target_cluster: KafkaCluster,
+    unique: Callable[[str], str],
+    start_mirror: StartMirror,
+    tmp_path: Path,
+) -> None:
+    """`compression.codec=0` with shallow iteration of one source alone, by a blacklist, with several producers."""
+    story = unique("merge")
+    east, west, both, left_out = (f"{story}.{name}" for name in ("east", "west", "both", "secret"))
+    make_topics(source, {east: 1, both: 2, left_out: 1})
+    make_topics(middle, {west: 1, both: 2})
+    make_topics(target, {east: 1, west: 1, both: 2, left_out: 1})
+    write(source, east, numbered(0, 500), compression_type="gzip")
+    write(middle, west, numbered(0, 500), compression_type="gzip")
+    write(source, left_out, numbered(0, 5))
+    write(source, both, [note._replace(key=b"east") for note in numbered(0, 200, partitions=2)])
+    write(middle, both, [note._replace(key=b"west") for note in numbered(0, 300, partitions=2)])
+    first = MirrorMaker1(tmp_path, unique("east"), source, target, start_mirror)
+    second = MirrorMaker1(tmp_path, unique("west"), middle, target, start_mirror)
+    with first.consumer.open("a") as consumer:
+        consumer.write("shallowiterator.enable=true\n")
+    producer = tmp_path / "producer.config"
+    producer.write_text(f"bootstrap.servers={target['bootstrap.servers']}\ncompression.codec=0\n")
+    files = ("--consumer.config", str(first.consumer), "--consumer.config", str(second.consumer))
+    options = ("--producer.config", str(producer), "--num.producers", "3", "--abort.on.send.failure", "false")
+    excluded = f"(?!{story}).*,{left_out}"
+    ended = start_mirror("", *files, *options, "--blacklist", excluded, "--once", program=PROGRAM).finish()
+
+    assert ended.status == 0, ended.errors
+    assert f"compressed sets of {second.consumer} are unpacked" in ended.errors
+    assert "`shallowiterator.enable = true`: compressed sets stay as they are" in ended.errors
+    assert_same(read_topic(source, east), read_topic(target, east), east)
+    assert_same(read_topic(middle, west), read_topic(target, west), west)
+    assert {header.codec for header in headers_of(target_cluster, east)} == {Codec.GZIP}
+    assert {header.codec for header in headers_of(target_cluster, west)} == {Codec.NONE}
+    arrived = read_topic(target, both)
+    for client, key in ((source, b"east"), (middle, b"west")):
+        merged = {at: [seen for seen in log if seen.key == key] for at, log in arrived.items()}
+        assert_same(read_topic(client, both), merged, f"{both} of {key!r}")
+    assert sum(map(len, arrived.values())) == 500
+    assert count_records(target, left_out) == 0
+    for client, mirror in ((source, first), (middle, second)):
+        assert committed(client, mirror.group)[both, 0] == len(read_topic(client, both)[0])
 
 
 def test_source_and_target_may_not_be_one_cluster_under_two_names(

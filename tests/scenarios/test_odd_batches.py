@@ -11,6 +11,7 @@ from tests.scenarios.mirror import MirrorOnce, StartMirror, Verify, flow_file
 from tests.scenarios.odd_logs import (
     OLD_KINDS,
     compacted_log,
+    headers_of,
     horizon_log,
     java_batch,
     lay_logs,
@@ -18,7 +19,7 @@ from tests.scenarios.odd_logs import (
     timeless_log,
 )
 
-from sparkmirror.batch.header import BatchHeader, Codec, iterate_headers
+from sparkmirror.batch.header import Codec
 from sparkmirror.testing.kafka import KafkaCluster
 
 LOGS = {
@@ -137,10 +138,3 @@ def seen(client: Client, topic: str, latest_ms: int = 1 << 62) -> Log:
 
 def _rounded(time_ms: int, latest_ms: int) -> int:
     return latest_ms if time_ms > latest_ms - HOUR_MS else max(time_ms, 0)
-
-
-def headers_of(cluster: KafkaCluster, topic: str) -> list[BatchHeader]:
-    """Of all batches in the broker's own files."""
-    (broker,) = cluster.brokers
-    files = sorted(broker.data_directory.glob(f"{topic}-[0-9]*/*.log"))
-    return [header for file in files for _, header in iterate_headers(file.read_bytes(), 0, file.stat().st_size)]

@@ -7,12 +7,13 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from sparkmirror import __version__
 from sparkmirror.cli.consumer_and_producer import add_files, add_topic_lists
 from sparkmirror.cli.file import add_debug
 from sparkmirror.cli.output import add_format, add_log_format
 from sparkmirror.cli.plan import show_plan
 from sparkmirror.cli.run import plan_for, refuse_without_key, say_before
-from sparkmirror.config.mm1_names import REFUSED_OPTIONS
+from sparkmirror.config.mm1_names import IDLE_OPTIONS, IDLE_OPTIONS_WITH_VALUE, REFUSED_OPTIONS
 from sparkmirror.errors import ConfigError
 
 DESCRIPTION = "Mirror topics under their own names, with the files and options of MirrorMaker 1, until stopped."
@@ -57,10 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=60_000,
         help="how often progress is committed to group.id on the source (default: 60000)",
     )
-    add("--new.consumer", action="store_true", help="accepted, without effect")
-    add("--queue.size", metavar="N", help="accepted, without effect: what waits is bounded by memory")
+    for option, reason in IDLE_OPTIONS.items():
+        add(option, dest="idle", action="store_true", help=f"accepted, without effect: {reason}")
+    for option, reason in IDLE_OPTIONS_WITH_VALUE.items():
+        add(option, dest="idle", metavar="N", help=f"accepted, without effect: {reason}")
     for option, reason in REFUSED_OPTIONS.items():
         add(option, dest="refused", metavar="…", nargs="?", action=_Refuse, help=f"refused: {reason}")
+    add("--version", action="version", version=f"%(prog)s {__version__}")
     add("--once", action="store_true", help="stop when all that is there now is mirrored")
     add("--dry-run", action="store_true", help="print what would be done and change nothing")
     add_format(parser)

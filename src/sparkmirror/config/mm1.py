@@ -14,7 +14,7 @@ from hashlib import sha256
 import javaproperties
 
 from sparkmirror.config import keys
-from sparkmirror.config.client_keys import CLIENT_COMMON
+from sparkmirror.config.client_keys import CLIENT_COMMON, SECURITY_NAMES
 from sparkmirror.config.flows import MirrorConfig, parse_config, understand
 from sparkmirror.config.key import Scope
 from sparkmirror.config.mm1_names import (
@@ -29,6 +29,7 @@ from sparkmirror.config.mm1_names import (
     PARTITIONERS,
     PRODUCER,
     SERIALIZERS,
+    SHALLOW,
     Dialect,
 )
 from sparkmirror.config.problems import Problems
@@ -44,6 +45,7 @@ from sparkmirror.policy.filters import compile_names
 TARGET = "target"
 _GROUP_ID = "group.id"
 _SERVERS = "bootstrap.servers"
+_CODEC, _NO_CODEC = "compression.type", "none"
 _COMMON = frozenset(CLIENT_COMMON)
 _OF_THE_PROCESS = frozenset(key.name for key in STATUS_KEYS)
 """Keys of ours that either file may set: they are about the process."""
@@ -70,6 +72,12 @@ class _Client:
     problems: Problems
     settings: dict[str, Entry] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    shallow: Entry | None = None
+
+    @property
+    def is_shallow(self) -> bool:
+        """Whether compressed sets are to be passed on unopened."""
+        return self.shallow is not None and self.shallow.value.strip().lower() == "true"
 
     @property
     def file(self) -> str:
@@ -103,6 +111,7 @@ def read_files(command: MirrorMaker1) -> Properties:
     options = Problems("the command line")
     topics = _topic_lines(command, options)
     _refuse_same_cluster(consumers, producer)
+    _tell_codec(consumers, producer)
     _raise_all([*(consumer.problems for consumer in consumers), producer.problems, options])
     text = render_flows(command, consumers, producer, topics)
     notes = [note for client in (*consumers, producer) for note in (*client.problems.warnings(), *client.notes)]
@@ -141,6 +150,8 @@ def render_flows(
         lines |= dict(_client_lines(alias, "consumer", settings))
         # Java's consumer begins at the end, MirrorMaker 2's at the beginning.
         lines.setdefault(f"{alias}.consumer.auto.offset.reset", "latest")
+        if consumer.is_shallow and producer.value(_CODEC) == _NO_CODEC:
+            lines[f"{alias}->{TARGET}.producer.override.{_CODEC}"] = "source"
         lines[f"{alias}->{TARGET}.enabled"] = "true"
         lines[f"{alias}->{TARGET}.progress.group.id"] = consumer.value(_GROUP_ID)
     return str(javaproperties.dumps(lines, timestamp=None))
@@ -191,6 +202,29 @@ def _wildcard_notes(patterns: Sequence[str]) -> Iterator[str]:
             )
 
 
+def _tell_codec(consumers: Sequence[_Client], producer: _Client) -> None:
+    """Whether compressed sets are unpacked on the way, which MirrorMaker 1 decided by two files."""
+    entry, codec = producer.settings.get(_CODEC), producer.value(_CODEC)
+    opened = [consumer.file for consumer in consumers if not consumer.is_shallow]
+    if entry is not None and codec == _NO_CODEC and opened:
+        producer.problems.warn(
+            f"`{entry.key} = {entry.value.strip()}`: compressed sets of {', '.join(opened)} are unpacked, as by "
+            "MirrorMaker 1; without this line, or with `shallowiterator.enable = true` there, they stay as they are",
+            entry,
+        )
+    for consumer in consumers:
+        if consumer.shallow is None:
+            continue
+        key, value = consumer.shallow.key, consumer.shallow.value.strip()
+        if not consumer.is_shallow:
+            what = "has no effect: whether sets are unpacked, `compression.type` of the producer says"
+        elif codec in ("", _NO_CODEC, "source"):
+            what = "compressed sets stay as they are"
+        else:
+            what = f"has no effect: the producer asks for {codec}, so sets of other codecs are compressed anew"
+        consumer.problems.warn(f"`{key} = {value}`: {what}", consumer.shallow)
+
+
 def _topic_lines(command: MirrorMaker1, problems: Problems) -> dict[str, str]:
     given = [name for name in (command.include, command.exclude) if name is not None]
     if len(given) != 1:
@@ -231,13 +265,15 @@ def _client_lines(alias: str, role: str, settings: Mapping[str, Entry]) -> Itera
 def _read_client(file: str, dialect: Dialect, scope: Scope) -> _Client:
     client = _Client(Problems(file))
     properties = understand(read_properties(file), client.problems)
-    effective = {key.name for key in keys.keys_of(scope, Scope.CLIENT)} | _COMMON | {_GROUP_ID} | _OF_THE_PROCESS
+    effective = {key.name for key in keys.keys_of(scope, Scope.CLIENT)} | {*SECURITY_NAMES, _GROUP_ID} | _OF_THE_PROCESS
     old: list[str] = []
     idle: list[str] = []
     for entry in properties.entries.values():
         name = dialect.renamed.get(entry.key, entry.key)
         if name != entry.key and name in properties.entries:
             client.problems.warn(f"`{entry.key}` has no effect beside `{name}`, its name of today", entry)
+        elif entry.key in SHALLOW and dialect is CONSUMER:
+            client.shallow = entry
         elif sentence := _explain(entry, dialect):
             client.problems.warn(f"`{entry.key}` has no effect: {sentence}", entry)
         elif entry.key in dialect.quiet or entry.key.startswith("config.providers"):

@@ -50,8 +50,8 @@ _SESSION = "there is no consumer group to keep alive: Spark's tasks share the pa
 _ZOOKEEPER = "brokers are asked, not ZooKeeper"
 _QUEUE = "what waits is bounded by `lease.ring.bytes`; a full buffer holds the reader up and never drops a record"
 _LIMIT = "the target's topic says how large a record may be, and a larger one is told"
+_RETRY = "what can be retried is retried until it succeeds"
 _COMMIT = "progress is committed every --offset.commit.interval.ms, only up to what the target has"
-_SHALLOW = "shallow iteration is what SparkMirror always does: batches are moved as they are, never decompressed"
 _BYTES = "records are moved as bytes and are never deserialised"
 
 _QUIET_CONSUMER = """
@@ -77,7 +77,6 @@ CONSUMER = Dialect(
     },
     explained={
         **dict.fromkeys(("zookeeper.connect", "zk.connect"), _ZOOKEEPER),
-        **dict.fromkeys(("shallowiterator.enable", "enable.shallow.iterator"), _SHALLOW),
         **dict.fromkeys(("mirror.topics.whitelist", "mirror.topics.blacklist"), "give --whitelist or --blacklist"),
         "mirror.consumer.numthreads": "give --num.streams",
         **dict.fromkeys(("offsets.storage", "dual.commit.enabled"), "progress is committed to Kafka, as `group.id`"),
@@ -117,11 +116,17 @@ PRODUCER = Dialect(
         ),
         **dict.fromkeys(("max.message.size", "max.request.size"), _LIMIT),
         "compressed.topics": "`compression.type` holds for all topics",
-        "callback.handler": "Java classes cannot be loaded here",
-        "event.handler": "Java classes cannot be loaded here",
+        **dict.fromkeys(
+            ("callback.handler", "callback.handler.props", "event.handler", "event.handler.props"),
+            "Java classes cannot be loaded here",
+        ),
+        **dict.fromkeys(("timeout.ms", "metadata.fetch.timeout.ms"), _RETRY),
     },
     quiet=frozenset(_QUIET_PRODUCER.split()),
 )  # fmt: skip
+
+SHALLOW = ("shallowiterator.enable", "enable.shallow.iterator")
+"""Of the consumer: compressed sets are not opened. With a producer that names no codec they stay as they are."""
 
 OLD_MESSAGE_BATCH_SIZE = 1000
 """Kafka 0.7's `batch.size` counted messages, today's counts bytes: below this it can only have been messages."""
@@ -147,6 +152,14 @@ GROUP_MEMBERSHIP: Mapping[str, str] = dict.fromkeys(
     ("session.timeout.ms", "heartbeat.interval.ms", "group.instance.id", "max.poll.interval.ms"), _SESSION
 )
 """Client settings of today that are about being a member of a group."""
+
+IDLE_OPTIONS: Mapping[str, str] = {
+    "--new.consumer": "there is one consumer",
+    "--new.producer": "there is one producer",
+    "--no.data.loss": "progress is committed only up to what the target has, always",
+}
+IDLE_OPTIONS_WITH_VALUE: Mapping[str, str] = dict.fromkeys(("--queue.size", "--queue.byte.size"), _QUEUE)
+"""Options of the command that change nothing, without and with a value, and why: they are accepted."""
 
 REFUSED_OPTIONS: Mapping[str, str] = {
     "--message.handler": "a MirrorMakerMessageHandler is a Java class and cannot run here",

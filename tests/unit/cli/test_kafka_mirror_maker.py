@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkmirror import __version__
 from sparkmirror.cli.main import mirror_maker_1
 from sparkmirror.config.flows import MirrorConfig
 from sparkmirror.config.options import RunOptions
@@ -39,6 +40,23 @@ def test_the_command_of_the_manual_runs(
     assert "session.timeout.ms" in capsys.readouterr().err
 
 
+def test_options_of_older_releases_that_change_nothing_are_accepted(
+    files: list[str], started: list[tuple[MirrorConfig, RunOptions]]
+) -> None:
+    options = ["--new.consumer", "--new.producer", "--no.data.loss", "--queue.size", "9", "--queue.byte.size", "9"]
+    assert mirror_maker_1([*files, "--blacklist", "test.*", "--offset.commit.interval.ms", "5", *options]) == 0
+    ((config, _),) = started
+    (flow,) = config.flows
+    assert (flow.should_replicate("orders"), flow.should_replicate("test1")) == (True, False)
+    assert flow.progress_group_commit_interval_ms == 5
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        mirror_maker_1(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"kafka-mirror-maker {__version__}\n")
+
+
 def test_the_socket_buffer_that_the_system_grants_is_told(
     files: list[str], started: list[tuple[MirrorConfig, RunOptions]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,7 +79,10 @@ def test_abort_on_send_failure_stands_alone_too(
 
 @pytest.mark.parametrize(
     "option",
-    ["--message.handler", "--message.handler.args", "--consumer.rebalance.listener", "--rebalance.listener.args"],
+    [
+        *("--message.handler", "--message.handler.args", "--consumer.rebalance.listener"),
+        *("--rebalance.listener", "--rebalance.listener.args"),
+    ],
 )
 def test_java_classes_are_refused_by_the_name_of_their_option(
     files: list[str],

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from sparkmirror.config import mm1
 from sparkmirror.config.flows import MirrorConfig, parse_config
+from sparkmirror.config.key import Scope
 from sparkmirror.config.mm1 import MirrorMaker1, source_alias, split_patterns, translate_mm1
 from sparkmirror.config.properties import parse_properties
 from sparkmirror.errors import ConfigError
@@ -164,7 +166,7 @@ def test_names_of_kafka_0_7_and_0_8_are_understood(files: Files) -> None:
     assert flow.target.bootstrap_servers == "dst0:9092,dst1:9092"
     warnings = files.warnings(consumer, producer)
     assert warnings[0].startswith("consumer.config:3: `zk.connect` has no effect: brokers are asked")
-    assert "shallow iteration is what SparkMirror always does" in warnings[1]
+    assert "`shallowiterator.enable = true`: has no effect: the producer asks for snappy" in warnings[1]
     assert "`fetch.size` as `max.partition.fetch.bytes`" in warnings[2]
     assert any("never drops a record" in text for text in warnings)
     assert any(
@@ -282,3 +284,113 @@ def test_the_page_and_the_log_can_be_set_in_either_file(files: Files) -> None:
     config = files.translate(CONSUMER + "status.listen=localhost:8080\n", PRODUCER + "log.format=json\n")
     assert (str(config.status.listen), config.status.log_format, config.warnings) == ("localhost:8080", "json", ())
     assert "status.listen=" in config.text
+
+
+SHALLOW = CONSUMER + "shallowiterator.enable=true\n"
+
+
+@pytest.mark.parametrize("none", ["compression.codec=0", "compression.codec=none", "compression.type=none"])
+def test_without_a_codec_compressed_sets_are_unpacked_unless_iteration_is_shallow(files: Files, none: str) -> None:
+    producer = f"{PRODUCER}{none}\n"
+    (flow,) = files.translate(CONSUMER, producer).flows
+    assert flow.producer.compression_type == "none"
+    said, *_ = files.warnings(CONSUMER, producer)
+    key = none.partition("=")[0]
+    assert said.startswith(f"producer.config:2: `{key} = none`: compressed sets of ")
+    assert "consumer.config are unpacked, as by MirrorMaker 1; without this line, or with" in said
+    (flow,) = files.translate(SHALLOW, producer).flows
+    assert flow.producer.compression_type == "source"
+    said, *_ = files.warnings(SHALLOW, producer)
+    assert said == "consumer.config:3: `shallowiterator.enable = true`: compressed sets stay as they are"
+
+
+def test_shallow_iteration_is_told_beside_every_other_codec(files: Files) -> None:
+    (flow,) = files.translate(SHALLOW).flows
+    assert flow.producer.compression_type == "source"
+    (said,) = files.warnings(SHALLOW, PRODUCER + "compression.type=lz4\n")
+    assert "has no effect: the producer asks for lz4" in said
+    (said,) = files.warnings(CONSUMER + "shallowiterator.enable=false\n")
+    assert "whether sets are unpacked, `compression.type` of the producer says" in said
+
+
+def test_one_of_two_sources_may_be_read_shallow(files: Files, tmp_path: Path) -> None:
+    command = files.command(SHALLOW, PRODUCER + "compression.codec=0\n")
+    other = tmp_path / "west.config"
+    other.write_text("bootstrap.servers=west:9092\ngroup.id=mirror\n")
+    config = translate_mm1(replace(command, consumer_files=(*command.consumer_files, str(other))))
+    assert [flow.producer.compression_type for flow in config.flows] == ["source", "none"]
+    said = "\n".join(config.warnings)
+    assert f"compressed sets of {other} are unpacked" in said and "compressed sets stay as they are" in said
+
+
+def test_security_that_has_no_effect_is_named(files: Files) -> None:
+    (said,) = files.warnings(CONSUMER + "ssl.protocol=TLSv1.2\nsasl.kerberos.kinit.cmd=/bin/kinit\n")
+    assert said == "consumer.config: no effect here: `ssl.protocol`, `sasl.kerberos.kinit.cmd`"
+
+
+def test_old_names_become_those_of_today(files: Files) -> None:
+    consumer = CONSUMER + "socket.timeout.ms=4000\nfetch.wait.max.ms=70\n"
+    producer = PRODUCER + "queue.buffering.max.ms=30\nclientid=w\nbuffer.size=9000\nsocket.timeout.ms=5000\n"
+    (flow,) = files.translate(consumer, producer).flows
+    assert (flow.consumer.request_timeout_ms, flow.consumer.fetch_max_wait_ms) == (4000, 70)
+    assert (flow.producer.linger_ms, flow.producer.client_id) == (30, "w")
+    assert (flow.producer.send_buffer_bytes, flow.producer.request_timeout_ms) == (9000, 5000)
+
+
+DOCUMENTED_CONSUMER = """
+    groupid socket.timeout.ms socket.buffersize fetch.size backoff.increment.ms queuedchunks.max autocommit.enable
+    autocommit.interval.ms autooffset.reset consumer.timeout.ms rebalance.retries.max mirror.topics.whitelist
+    mirror.topics.blacklist mirror.consumer.numthreads shallowiterator.enable zk.connect zk.connectiontimeout.ms
+    zk.sessiontimeout.ms zk.synctime.ms clientid consumerid fetcher.backoff.ms rebalance.backoff.ms
+    zookeeper.connect consumer.id socket.receive.buffer.bytes fetch.message.max.bytes num.consumer.fetchers
+    auto.commit.enable auto.commit.interval.ms queued.max.message.chunks rebalance.max.retries fetch.min.bytes
+    fetch.wait.max.ms refresh.leader.backoff.ms auto.offset.reset exclude.internal.topics
+    partition.assignment.strategy client.id zookeeper.session.timeout.ms zookeeper.connection.timeout.ms
+    zookeeper.sync.time.ms offsets.storage offsets.channel.backoff.ms offsets.channel.socket.timeout.ms
+    offsets.commit.max.retries dual.commit.enabled heartbeat.interval.ms max.partition.fetch.bytes session.timeout.ms
+    ssl.key.password ssl.keystore.location ssl.truststore.location connections.max.idle.ms enable.auto.commit
+    fetch.max.bytes max.poll.interval.ms max.poll.records receive.buffer.bytes request.timeout.ms
+    sasl.kerberos.service.name sasl.mechanism security.protocol send.buffer.bytes ssl.enabled.protocols check.crcs
+    fetch.max.wait.ms interceptor.classes metadata.max.age.ms metric.reporters metrics.num.samples
+    metrics.recording.level metrics.sample.window.ms reconnect.backoff.max.ms reconnect.backoff.ms retry.backoff.ms
+    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin ssl.cipher.suites isolation.level
+    ssl.endpoint.identification.algorithm ssl.secure.random.implementation default.api.timeout.ms client.dns.lookup
+    group.instance.id allow.auto.create.topics client.rack security.providers key.deserializer value.deserializer
+    socket.connection.setup.timeout.ms
+"""
+DOCUMENTED_PRODUCER = """
+    broker.list zk.connect buffer.size connect.timeout.ms socket.timeout.ms reconnect.interval
+    reconnect.time.interval.ms max.message.size compression.codec compressed.topics zk.read.num.retries queue.time
+    queue.size batch.size serializer.class callback.handler callback.handler.props event.handler event.handler.props
+    partitioner.class producer.type queue.enqueueTimeout.ms num.retries
+    metadata.broker.list request.required.acks request.timeout.ms key.serializer.class message.send.max.retries
+    retry.backoff.ms topic.metadata.refresh.interval.ms queue.buffering.max.ms queue.buffering.max.messages
+    queue.enqueue.timeout.ms batch.num.messages send.buffer.bytes client.id
+    acks buffer.memory compression.type retries linger.ms max.request.size receive.buffer.bytes timeout.ms
+    block.on.buffer.full metadata.fetch.timeout.ms metadata.max.age.ms metric.reporters metrics.num.samples
+    metrics.sample.window.ms reconnect.backoff.ms key.serializer value.serializer ssl.key.password
+    connections.max.idle.ms max.block.ms sasl.mechanism security.protocol interceptor.classes
+    max.in.flight.requests.per.connection enable.idempotence transaction.timeout.ms transactional.id
+    delivery.timeout.ms client.dns.lookup security.providers metadata.max.idle.ms partitioner.ignore.keys
+    partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
+"""
+
+
+def test_every_documented_key_is_known(files: Files) -> None:
+    """Of Kafka's manuals 0.7, 0.8 and on: what the consumer and the producer of a MirrorMaker 1 could be given."""
+    consumer = CONSUMER.replace("group.id", "groupid") + _lines(DOCUMENTED_CONSUMER, "groupid")
+    producer = PRODUCER + _lines(DOCUMENTED_PRODUCER)
+    said: list[str] = []
+    for client, dialect, scope in (
+        (consumer, mm1.CONSUMER, Scope.CONSUMER),
+        (producer, mm1.PRODUCER, Scope.PRODUCER),
+    ):
+        file = files.directory / "any.config"
+        file.write_text(client)
+        read = mm1._read_client(str(file), dialect, scope)
+        said += [*read.problems.warnings(), *read.notes]
+    assert [text for text in said if "not a known setting" in text] == []
+
+
+def _lines(names: str, *but: str) -> str:
+    return "".join(f"{name}=1\n" for name in names.split() if name not in but)
