@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test faults pairs soak compatibility manifests lint demo bench lock clean
+.PHONY: help setup test faults pairs soak compatibility parity manifests lint demo bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -51,6 +51,9 @@ manifests: $(READY) ## check deploy/, and deploy/kubernetes against Kubernetes' 
 
 compatibility: $(READY) ## mirror between brokers of each two releases; ARGS="3.0.0:4.3.0" for some of them
 	$(BIN)/python -m tests.compatibility $(ARGS)
+
+parity: $(READY) ## MirrorMaker 2's own integration tests against this project, hours; ARGS="--untried", ARGS="Class.method"
+	$(BIN)/python -m tests.mm2suite $(ARGS)
 
 lint: $(READY) ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .

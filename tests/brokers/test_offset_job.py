@@ -73,6 +73,32 @@ def _syncs(story: Story, partition: TopicPartition) -> list[tuple[int, int]]:
     return [(sync.upstream, sync.downstream) for sync in found if sync.partition == partition]
 
 
+@pytest.mark.parametrize(
+    ("line", "on_target"),
+    [
+        ("emit.checkpoints.enabled = false", []),
+        ("emit.offset-syncs.enabled = false", ["{}.checkpoints.internal"]),
+        ("offset-syncs.topic.location = target", ["{}.checkpoints.internal", "mm2-offset-syncs.{}.internal"]),
+    ],
+)
+def test_only_what_is_asked_for_is_written_and_where(
+    line: str, on_target: list[str], source_cluster: KafkaCluster, target_cluster: KafkaCluster,
+    unique: Callable[[str], str],
+) -> None:  # fmt: skip
+    clients = [{"bootstrap.servers": cluster.bootstrap_servers} for cluster in (source_cluster, target_cluster)]
+    with told(clients[0], clients[1], unique("east"), line) as story:
+        alias = story.flow.name.source
+        topic, group = f"orders-{alias}", f"billing-{alias}"
+        story.make_topic(topic)
+        story.map(TopicPartition(topic, 0), (0, 100, 0))
+        story.commit(group, {TopicPartition(topic, 0): Committed(50)})
+        story.job()
+        names = [f"{alias}.checkpoints.internal", f"mm2-offset-syncs.{alias}.internal"]
+        assert sorted(story.target.list_topics(names)) == [name.format(alias) for name in on_target]
+        moved = {TopicPartition(f"{alias}.{topic}", 0): Committed(50)}
+        assert story.on_target(group) == (moved if on_target else {})
+
+
 def test_a_commit_that_crosses_ours_is_restored(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     alias = story.flow.name.source
     topic, group = f"orders-{alias}", f"billing-{alias}"

@@ -8,16 +8,22 @@ from pathlib import Path
 
 import pytest
 from tests.brokers.grants import grant
+from tests.scenarios.mirror import flow_file
 from tests.stores import key_store, trust_store
 from tests.token_endpoint import SECRET, TokenEndpoint
 
+from sparkmirror.config.flows import parse_config
+from sparkmirror.config.properties import parse_properties
 from sparkmirror.errors import AuthenticationFailed, AuthorizationFailed, ConfigError
 from sparkmirror.kafka.answers import LITERAL, AclBinding, NewTopic
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.dial import dial
 from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.settings import client_settings
-from sparkmirror.model import Cluster
+from sparkmirror.ledger.mirror_records import Checkpoint
+from sparkmirror.ledger.mirror_topics import ensure_compacted_topic
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.sync.offset_state import OffsetState
 from sparkmirror.testing.certificates import make_certificates
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -185,6 +191,38 @@ def test_a_missing_acl_is_told_and_a_grant_helps(guarded: KafkaCluster, tmp_path
             publish(mirror, topic, [(b"k", b"v")])
         grant(root, AclBinding(topic, LITERAL, f"User:{USER}", "*", "WRITE", "ALLOW"))
         publish(mirror, topic, [(b"k", b"v")], 60.0)
+
+
+def test_internal_topics_that_are_there_need_no_right_to_create(guarded: KafkaCluster, tmp_path: Path) -> None:
+    with (
+        open_admin(Cluster("A", by_password(guarded, tmp_path)), "test") as admin,
+        open_admin(_plain(guarded), "test") as root,
+    ):
+        there, missing = "made-before", "made-by-nobody"
+        assert ensure_compacted_topic(root, there, 1)
+        grant(root, *(AclBinding(topic, LITERAL, f"User:{USER}", "*", "WRITE", "ALLOW") for topic in (there, missing)))
+        assert not ensure_compacted_topic(admin, there, 1)
+        with pytest.raises(AuthorizationFailed, match=f"creating topic {missing}"):
+            ensure_compacted_topic(admin, missing, 1)
+
+
+def test_checkpoints_that_may_not_be_read_are_not_taken_for_none(guarded: KafkaCluster, tmp_path: Path) -> None:
+    """MirrorMaker goes on without them, and may then send a group back."""
+    text = flow_file(
+        {"bootstrap.servers": guarded.bootstrap_servers}, by_password(guarded, tmp_path), alias="east", topics="o"
+    )
+    (flow,) = parse_config(parse_properties(text.encode(), "mm2.properties")).flows
+    topic = "east.checkpoints.internal"
+    checkpoint = Checkpoint("billing", TopicPartition("east.o", 0), 150, 149)
+    with open_admin(flow.target, "test") as admin, open_admin(_plain(guarded), "test") as root:
+        assert ensure_compacted_topic(root, topic, 1)
+        publish(_plain(guarded), topic, [(checkpoint.key(), checkpoint.value())], 60.0)
+        grant(root, AclBinding(topic, LITERAL, f"User:{USER}", "*", "WRITE", "ALLOW"))
+        with pytest.raises(AuthorizationFailed, match=topic):
+            OffsetState(flow, root, admin)
+        grant(root, AclBinding(topic, LITERAL, f"User:{USER}", "*", "READ", "ALLOW"))
+        with OffsetState(flow, root, admin) as state:
+            assert list(state.checkpoints.values()) == [checkpoint]
 
 
 def test_a_session_outlives_its_log_in(guarded: KafkaCluster, tmp_path: Path) -> None:

@@ -30,7 +30,11 @@ LOGGING_JARS = ("slf4j-api-*.jar", "log4j-slf4j2-impl-*.jar", "log4j-api-*.jar",
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """One artifact with all it needs at run time; its committed list of sums is named `<name>-<version>.sha256`."""
+    """One artifact with all it needs at run time; its committed list of sums is named `<name>-<version>.sha256`.
+
+    With an Ivy file `<name>-<version>.xml` beside it the set is what that file depends on: Ivy's command line knows
+    one artifact, without a classifier.
+    """
 
     name: str
     artifact: str
@@ -43,12 +47,19 @@ class JarSet:
         lines = Path(__file__).with_name(f"{self.name}-{self.version}.sha256").read_text().splitlines()
         return {name: digest for digest, name in (line.split() for line in lines)}
 
+    @property
+    def ivy_file(self) -> Path:
+        """Not there for most sets."""
+        return Path(__file__).with_name(f"{self.name}-{self.version}.xml")
+
     def __str__(self) -> str:
         return f"{self.organisation}:{self.artifact}:{self.version}"
 
 
 KAFKA = JarSet("kafka", "kafka_2.13")
 MIRROR_MAKER = JarSet("mirror-maker", "connect-mirror")
+MIRROR_MAKER_TESTS = JarSet("mirror-maker-tests", "connect-mirror")
+"""MirrorMaker 2's own tests and what they need; only `make parity` fetches them."""
 
 
 def kafka_of(version: str) -> JarSet:
@@ -137,7 +148,10 @@ def _ivy_command(jar_set: JarSet, directory: Path, ivy_cache: Path) -> Iterator[
     yield from (str(find_java()), "-jar", str(next(_pyspark_jars().glob("ivy-*.jar"))), "-cache", str(ivy_cache))
     if settings := os.environ.get(IVY_SETTINGS):
         yield from ("-settings", settings)
-    yield from ("-dependency", jar_set.organisation, jar_set.artifact, jar_set.version)
+    if jar_set.ivy_file.exists():
+        yield from ("-ivy", str(jar_set.ivy_file))
+    else:
+        yield from ("-dependency", jar_set.organisation, jar_set.artifact, jar_set.version)
     yield from ("-retrieve", f"{directory}/[artifact]-[revision](-[classifier]).[ext]")
     yield from ("-types", "jar", "bundle", "-m2compatible")
 

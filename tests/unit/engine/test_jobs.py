@@ -14,6 +14,7 @@ from sparkmirror.engine import jobs
 from sparkmirror.engine.jobs import FlowSync, Job, pause_seconds
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.sync.change import Plan
+from sparkmirror.sync.checkpoint_latency import CheckpointLatency
 from sparkmirror.sync.config_job import ConfigSync
 from sparkmirror.sync.topic_job import TopicSync
 
@@ -71,10 +72,30 @@ def test_a_job_with_work_left_over_begins_at_once() -> None:
     job._thread.join(5)
 
 
+BASE = ["clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1", "A->B.enabled = true"]
+
+
 def a_flow() -> FlowConfig:
-    lines = ["clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1", "A->B.enabled = true"]
-    (flow,) = parse_config(parse_properties("\n".join(lines).encode(), "mm2"), (), ()).flows
+    (flow,) = parse_config(parse_properties("\n".join(BASE).encode(), "mm2"), (), ()).flows
     return flow
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ([], ["A->B offsets", "A->B heartbeats", "B->A heartbeats"]),
+        (["emit.checkpoints.enabled = false"], ["A->B offsets", "A->B heartbeats", "B->A heartbeats"]),
+        (
+            ["emit.checkpoints.enabled = false", "emit.offset-syncs.enabled = false"],
+            ["A->B heartbeats", "B->A heartbeats"],
+        ),
+        (["emit.heartbeats.enabled = false"], ["A->B offsets"]),
+    ],
+)
+def test_the_jobs_of_a_flow_are_those_that_are_switched_on(lines: list[str], wanted: list[str]) -> None:
+    config = parse_config(parse_properties("\n".join([*BASE, *lines]).encode(), "mm2"), (), ())
+    made = jobs.offset_jobs(config.flows[0], config.heartbeats, CheckpointLatency())
+    assert [job._name for job in made] == wanted
 
 
 class Desk:
