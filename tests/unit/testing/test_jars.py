@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -10,6 +11,7 @@ from sparkmirror.engine import java
 from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.testing import jars
 
+CLASSIFIER = "{http://ant.apache.org/ivy/maven}classifier"
 # Plays `java -version` and `java -jar ivy… -retrieve <directory>/[artifact]…`; counts the attempts of the latter.
 FAKE_JAVA = """#!/bin/sh
 if [ "$1" = -version ]; then echo 'openjdk version "17.0.1"' >&2; exit 0; fi
@@ -102,11 +104,29 @@ def test_a_jar_damaged_in_the_cache_is_noticed(jar_set: jars.JarSet) -> None:
     assert f"delete {directory}" in caught.value.hint
 
 
-@pytest.mark.parametrize("real_set", [jars.KAFKA, jars.MIRROR_MAKER], ids=str)
+@pytest.mark.parametrize("real_set", [jars.KAFKA, jars.MIRROR_MAKER, jars.MIRROR_MAKER_TESTS], ids=lambda one: one.name)
 def test_the_committed_sums_pin_the_artifact_and_its_client(real_set: jars.JarSet) -> None:
     sums = real_set.sums
     assert {f"{real_set.artifact}-4.3.0.jar", "kafka-clients-4.3.0.jar"} <= sums.keys()
     assert all(len(digest) == 64 and int(digest, 16) >= 0 for digest in sums.values())
+
+
+def test_each_jar_that_an_ivy_file_asks_for_is_pinned() -> None:
+    tree = ElementTree.parse(jars.MIRROR_MAKER_TESTS.ivy_file)
+    wanted = {
+        "-".join(filter(None, [artifact.get("name"), module.get("rev"), artifact.get(CLASSIFIER)])) + ".jar"
+        for module in tree.iter("dependency")
+        for artifact in (module.findall("artifact") or [module])
+    }
+    assert {"connect-mirror-4.3.0-test.jar", "connect-mirror-client-4.3.0-test.jar"} <= wanted
+    assert wanted - jars.MIRROR_MAKER_TESTS.sums.keys() == set()
+
+
+def test_a_set_with_an_ivy_file_is_asked_for_by_it() -> None:
+    command = list(jars._ivy_command(jars.MIRROR_MAKER_TESTS, Path("jars"), Path("cache")))
+    assert command[command.index("-ivy") + 1] == str(jars.MIRROR_MAKER_TESTS.ivy_file)
+    assert "-dependency" not in command
+    assert "-ivy" not in jars._ivy_command(jars.KAFKA, Path("jars"), Path("cache"))
 
 
 def test_kafkas_class_path_has_one_slf4j_and_a_back_end_for_it() -> None:
