@@ -10,6 +10,8 @@ project with a properties file. The exit status is 1 when a test failed.
 """
 
 import argparse
+import signal
+import sys
 import tempfile
 from itertools import groupby
 from pathlib import Path
@@ -86,6 +88,7 @@ def _all_tests() -> list[str]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the tests' processes are ended with this one
     try:
         raise SystemExit(main())
     except SparkMirrorError as problem:

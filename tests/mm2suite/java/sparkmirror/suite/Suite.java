@@ -128,7 +128,9 @@ public final class Suite implements TestExecutionListener {
         } catch (IOException problem) {
             throw new UncheckedIOException(problem);
         }
-        RESULTS.flush();
+        if (RESULTS.checkError()) {
+            Runtime.getRuntime().exit(1);  // nobody reads any more
+        }
     }
 
     private static void trace(Throwable problem) {
