@@ -53,17 +53,25 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where a Strimzi resource finds its secrets, as DIR/SECRET/KEY (default: `secrets` beside FILE)",
     )
+    parser.add_argument(
+        "--jars",
+        metavar="JAR,…",
+        action="append",
+        default=[],
+        help="jars or directories of Java classes that FILE names, beside its plugin.path",
+    )
 
 
 def read_input(args: argparse.Namespace) -> "Properties":
     """The lines of the file, whatever its form, or of MirrorMaker 1's two files. Raises ConfigError."""
     from sparkmirror.config.files import read_mirror_file
+    from sparkmirror.config.plugins import with_jars
 
     if args.consumer_and_producer is not None:
         from sparkmirror.config.mm1 import read_files
 
-        return read_files(args.consumer_and_producer)
-    return read_mirror_file(args.file, args.secrets_dir)
+        return with_jars(read_files(args.consumer_and_producer), args.jars)
+    return with_jars(read_mirror_file(args.file, args.secrets_dir), args.jars)
 
 
 def parse_file(args: argparse.Namespace, *, heartbeats_suffice: bool = False) -> "MirrorConfig":

@@ -16,6 +16,7 @@ from sparkmirror.config.idle import note_idle
 from sparkmirror.config.key import Scope
 from sparkmirror.config.offsets import HeartbeatSettings, OffsetSettings, read_heartbeats, read_offsets
 from sparkmirror.config.pairs import beating_pairs, enabled_pairs
+from sparkmirror.config.plugins import find_plugins
 from sparkmirror.config.precedence import (
     FlowLayers,
     admin_properties,
@@ -45,7 +46,7 @@ from sparkmirror.policy.naming import (
     SameNamePolicy,
     is_built_in,
 )
-from sparkmirror.policy.own import OwnTopicFilter, load_policy, load_topics
+from sparkmirror.policy.own import OwnClasses, OwnTopicFilter
 from sparkmirror.policy.rates import WHOLE_FLOW, RateLimit
 
 
@@ -279,6 +280,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
     _refuse_unsafe_transactions(name, layers, transforms, problems)
     flow, storage = Reader(layers.connector, problems), Reader(layers.worker, problems)
     own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or storage.read(keys.OFFSET_STORAGE_TOPIC)
+    own = OwnClasses(_own_properties(flow, name), find_plugins(properties, name.target, problems))
     source = Cluster(name.source, common_values(layers.consumer))
     target = Cluster(name.target, common_values(layers.producer))
     for cluster, layer in ((source, layers.consumer), (target, layers.producer)):
@@ -287,14 +289,14 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         name=name,
         source=source,
         target=target,
-        policy=_read_policy(flow, name),
-        topics=_read_topics(flow, name),
+        policy=_read_policy(flow, name, own),
+        topics=_read_topics(flow, own),
         tasks_max=flow.read(keys.TASKS_MAX),
         replication_factor=flow.read(keys.REPLICATION_FACTOR),
         refresh_topics_enabled=flow.read(keys.REFRESH_TOPICS_ENABLED),
         refresh_topics_interval_seconds=flow.read(keys.REFRESH_TOPICS_INTERVAL),
-        sync=read_sync(flow, _own_properties(flow, name)),
-        offsets=read_offsets(flow, _own_properties(flow, name)),
+        sync=read_sync(flow, own),
+        offsets=read_offsets(flow, own),
         connector=_read_connector(flow, storage, name),
         offset_storage_topic=own_topic or f"mm2-offsets.{name.source}.internal",
         offset_storage_partitions=storage.read(keys.OFFSET_STORAGE_PARTITIONS),
@@ -361,7 +363,7 @@ def _refuse_unsafe_transactions(name: FlowName, layers: FlowLayers, transforms: 
         problems.error(message, "turn one of them off for this flow", entry)
 
 
-def _read_policy(flow: Reader, name: FlowName) -> ReplicationPolicy:
+def _read_policy(flow: Reader, name: FlowName, own: OwnClasses) -> ReplicationPolicy:
     separator, internal = flow.read(keys.POLICY_SEPARATOR), flow.read(keys.POLICY_INTERNAL_SEPARATOR)
     policy_class = flow.read(keys.POLICY_CLASS)
     if policy_class == keys.SAME_NAME_POLICY:
@@ -371,14 +373,13 @@ def _read_policy(flow: Reader, name: FlowName) -> ReplicationPolicy:
     default = DefaultReplicationPolicy(separator, internal)
     if policy_class == keys.DEFAULT_POLICY:
         return default
-    return flow.load(keys.POLICY_CLASS, lambda own: load_policy(own, _own_properties(flow, name))) or default
+    return flow.load(keys.POLICY_CLASS, own.policy) or default
 
 
-def _read_topics(flow: Reader, name: FlowName) -> TopicFilter:
+def _read_topics(flow: Reader, own: OwnClasses) -> TopicFilter:
     heartbeats = flow.read(keys.HEARTBEATS_REPLICATION)
     listed = TopicFilter(flow.read(keys.TOPICS), flow.read(keys.TOPICS_EXCLUDE), heartbeats)
-    properties = _own_properties(flow, name)
-    return flow.load(keys.TOPIC_FILTER_CLASS, lambda own: load_topics(own, properties, heartbeats=heartbeats)) or listed
+    return flow.load(keys.TOPIC_FILTER_CLASS, lambda spec: own.topics(spec, heartbeats=heartbeats)) or listed
 
 
 def _own_properties(flow: Reader, name: FlowName) -> dict[str, str]:

@@ -22,7 +22,6 @@ _POLICIES = types.own_class(
     {f"{_MIRROR}.{name}": name for name in (DEFAULT_POLICY, IDENTITY_POLICY)}
     | {"sparkmirror.policy.naming:SameNamePolicy": SAME_NAME_POLICY}
 )
-_ANY_CLASS = "loads any Java class"
 _NO_KEY = "no such key"
 
 CLUSTERS = Key("clusters", Scope.FILE, types.LIST, (), "The aliases of all clusters. Required.")
@@ -42,18 +41,28 @@ CONFIG_PROVIDERS = Key(
 CONFIG_PROVIDER_CLASS = Key(
     "config.providers.<name>.class",
     Scope.FILE,
-    types.class_name(PROVIDER_CLASSES),
+    types.java_class(PROVIDER_CLASSES),
     "",
     "FileConfigProvider: `${name:file:key}`, a key of a properties file. DirectoryConfigProvider: "
-    "`${name:directory:file}`, the content of a file. EnvVarConfigProvider: `${name:VARIABLE}`.",
-    "loads any Java class; takes a reference that leads nowhere as it stands",
+    "`${name:directory:file}`, the content of a file. EnvVarConfigProvider: `${name:VARIABLE}`. Another Java class is "
+    "loaded from `plugin.path` (docs/policies.md).",
+    "takes a reference that leads nowhere as it stands",
 )
 CONFIG_PROVIDER_PARAMETER = Key(
     "config.providers.<name>.param.<parameter>",
     Scope.FILE,
     types.STRING,
     "",
-    "`allowed.paths` of files and directories, `allowlist.pattern` of the environment.",
+    "`allowed.paths` of files and directories, `allowlist.pattern` of the environment; what another class takes.",
+)
+PLUGIN_PATH = Key(
+    "plugin.path",
+    Scope.STORAGE,
+    types.LIST,
+    (),
+    "Jars, and directories of jars and classes, where the Java classes that the file names are, Kafka's own `libs` "
+    "among them (docs/policies.md). Both levels count; --jars and the environment's CLASSPATH add to them.",
+    "only `T.plugin.path`, and each plugin apart",
 )
 ENABLED = Key(
     "enabled",
@@ -88,8 +97,7 @@ POLICY_CLASS = Key(
     _POLICIES,
     DEFAULT_POLICY,
     "How remote topics are called. IdentityReplicationPolicy keeps names; flows in a circle are then refused. "
-    "A Python class is named `module:Class`.",
-    _ANY_CLASS,
+    "Another Java class is loaded from `plugin.path`, a Python class is named `module:Class` (docs/policies.md).",
 )
 POLICY_SEPARATOR = Key(
     "replication.policy.separator", Scope.FLOW, types.SEPARATOR, ".", "Stands between alias and topic in a remote name."
@@ -211,16 +219,16 @@ TOPIC_FILTER_CLASS = Key(
     Scope.FLOW,
     types.own_class({f"{_MIRROR}.DefaultTopicFilter": ""}),
     "",
-    "A Python class, `module:Class`, that says which topics to mirror in place of `topics` and `topics.exclude`.",
-    _ANY_CLASS,
+    "A Java class, or a Python one as `module:Class`, that says which topics to mirror in place of `topics` and "
+    "`topics.exclude` (docs/policies.md).",
 )
 FORWARDING_ADMIN_CLASS = Key(
     "forwarding.admin.class",
     Scope.FLOW,
     types.class_name({"org.apache.kafka.clients.admin.ForwardingAdmin": ""}),
     "",
-    "What creates topics; the default may be named.",
-    _ANY_CLASS,
+    "What creates topics; the default may be named, another one is refused.",
+    "loads any Java class",
 )
 _EXPRESSION = types.Type("Spark SQL", str.strip)
 TRANSFORMS_WHERE = Key(

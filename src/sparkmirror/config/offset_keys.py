@@ -49,8 +49,8 @@ GROUP_FILTER_CLASS = Key(
     Scope.FLOW,
     types.own_class({"org.apache.kafka.connect.mirror.DefaultGroupFilter": ""}),
     "",
-    "A Python class, `module:Class`, that says which groups take part in place of `groups` and `groups.exclude`.",
-    "any Java class",
+    "A Java class, or a Python one as `module:Class`, that says which groups take part in place of `groups` and "
+    "`groups.exclude` (docs/policies.md).",
 )
 REFRESH_GROUPS_ENABLED = Key(
     "refresh.groups.enabled", Scope.FLOW, types.BOOLEAN, True, "Whether to look for new groups after the start."

@@ -3,14 +3,13 @@
 Read by `config/flows.py`. Names and meanings are MirrorMaker's, see `config/offset_keys.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkmirror.config import offset_keys as keys
 from sparkmirror.config.reading import Reader
 from sparkmirror.model import Cluster, FlowName
 from sparkmirror.policy.filters import NameFilter
-from sparkmirror.policy.own import load_groups
+from sparkmirror.policy.own import OwnClasses
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +30,15 @@ class OffsetSettings:
     sync_groups_interval_seconds: int = keys.SYNC_GROUP_OFFSETS_INTERVAL.default
 
 
-def read_offsets(flow: Reader, own_properties: Mapping[str, str]) -> OffsetSettings:
-    """The settings of a flow's layer. `own_properties` are what a class of the user's is configured with."""
+def read_offsets(flow: Reader, own: OwnClasses) -> OffsetSettings:
+    """The settings of a flow's layer; `own` makes classes of the user's."""
     listed = NameFilter(flow.read(keys.GROUPS), flow.read(keys.GROUPS_EXCLUDE))
-    own = flow.load(keys.GROUP_FILTER_CLASS, lambda spec: load_groups(spec, own_properties))
     return OffsetSettings(
         emit_syncs=flow.read(keys.EMIT_OFFSET_SYNCS),
         syncs_location=flow.read(keys.OFFSET_SYNCS_LOCATION),
         syncs_replication_factor=flow.read(keys.OFFSET_SYNCS_REPLICATION),
         lag_max=flow.read(keys.OFFSET_LAG_MAX),
-        groups=own or listed,
+        groups=flow.load(keys.GROUP_FILTER_CLASS, own.groups) or listed,
         refresh_groups=flow.read(keys.REFRESH_GROUPS_ENABLED),
         refresh_groups_interval_seconds=flow.read(keys.REFRESH_GROUPS_INTERVAL),
         emit_checkpoints=flow.read(keys.EMIT_CHECKPOINTS),

@@ -9,14 +9,18 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from sparkmirror.config import keys
+from sparkmirror.config.plugins import find_plugins
 from sparkmirror.config.problems import Problems
 from sparkmirror.config.properties import Entry, Properties, read_properties
 from sparkmirror.config.readable import warn_if_others_read
 from sparkmirror.config.reading import Reader
-from sparkmirror.errors import ConfigError
+from sparkmirror.engine.plugins import ClassPath
+from sparkmirror.errors import ConfigError, SparkMirrorError
+from sparkmirror.policy.java_classes import PROVIDER, JavaInstance
 
 _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]*):(?:(?P<path>[^}]*?):)?(?P<key>[^}:]*)\}")
 
@@ -31,10 +35,21 @@ class _Provider:
 
     kind: str
     parameters: Mapping[str, str]
+    where: ClassPath
 
     def value(self, path: str, key: str) -> str:
         """Raises _NotFound."""
-        return _LOOKUPS[self.kind](self.parameters, path, key)
+        if (look_up := _LOOKUPS.get(self.kind)) is not None:
+            return look_up(self.parameters, path, key)
+        try:
+            found = _java_provider(self.kind, tuple(self.parameters.items()), self.where).provided(path, key)
+        except ValueError as problem:
+            raise _NotFound(f"its provider {problem}") from None
+        except SparkMirrorError as problem:
+            raise _NotFound(str(problem).rstrip(".")) from None
+        if found is None:
+            raise _NotFound(f"{self.kind} has no such key")
+        return found
 
     def file(self, path: str, key: str) -> Path | None:
         """Where the value stands; None for the environment."""
@@ -53,6 +68,7 @@ def resolve(properties: Properties, problems: Problems) -> Properties:
 def _read_providers(properties: Properties, problems: Problems) -> dict[str, _Provider]:
     reader = Reader(properties.entries, problems)
     names = reader.read(keys.CONFIG_PROVIDERS)
+    where = find_plugins(properties, "", problems)
     classes = {name: kind for (name,), kind in reader.read_all(keys.CONFIG_PROVIDER_CLASS).items()}
     parameters = reader.read_all(keys.CONFIG_PROVIDER_PARAMETER)
     for name in names:
@@ -60,7 +76,7 @@ def _read_providers(properties: Properties, problems: Problems) -> dict[str, _Pr
             message = f"`config.providers` names `{name}`, and `config.providers.{name}.class` is missing"
             problems.error(message, f"known are {', '.join(keys.PROVIDER_CLASSES)}", properties.get("config.providers"))
     return {
-        name: _Provider(classes[name], {key: value for (of, key), value in parameters.items() if of == name})
+        name: _Provider(classes[name], {key: value for (of, key), value in parameters.items() if of == name}, where)
         for name in names
         if classes.get(name)
     }
@@ -85,6 +101,12 @@ def _resolve_entry(entry: Entry, providers: Mapping[str, _Provider], problems: P
 
     value = _REFERENCE.sub(look_up, entry.value)
     return entry if value == entry.value else replace(entry, value=value, written=entry.value)
+
+
+@cache
+def _java_provider(name: str, parameters: tuple[tuple[str, str], ...], where: ClassPath) -> JavaInstance:
+    """One for all references. Raises ValueError with a phrase."""
+    return JavaInstance(name, PROVIDER, dict(parameters), where)
 
 
 def _from_file(parameters: Mapping[str, str], path: str, key: str) -> str:

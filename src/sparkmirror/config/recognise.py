@@ -19,13 +19,14 @@ from sparkmirror.model import FlowName
 _FLOW_KEY = re.compile(r"(?P<source>.+?)->(?P<rest>.*)")
 _ROLE = re.compile(r"(?:(?:source|target)\.)?(?:(?:consumer|producer|admin)\.|cluster\.)?(?:override\.)?")
 _NAMES_OWN_CLASS = re.compile(r".*(?:filter|policy)\.class").fullmatch
+_IS_BUILT_IN = re.compile(r"\s*org\.apache\.kafka\.connect\.mirror\..*").fullmatch
 
 
 def recognise(properties: Properties, aliases: Sequence[str], problems: Problems) -> None:
     """Notes a warning for each line that is not read as its author may expect."""
     known_places = tuple(places_of(aliases))
     unused: dict[Unused, list[Entry]] = {}
-    own = any(_NAMES_OWN_CLASS(entry.key) and ":" in entry.value for entry in properties.entries.values())
+    own = any(_NAMES_OWN_CLASS(entry.key) and not _IS_BUILT_IN(entry.value) for entry in properties.entries.values())
     for entry in properties.entries.values():
         place = place_of(entry.key, known_places)
         rest = entry.key.removeprefix(place.prefix)

@@ -58,9 +58,8 @@ CONFIG_FILTER_CLASS = Key(
     Scope.FLOW,
     types.own_class({"org.apache.kafka.connect.mirror.DefaultConfigPropertyFilter": ""}),
     "",
-    "A Python class, `module:Class`, that says which settings to copy in place of `config.properties.exclude` and "
-    "`use.defaults.from`.",
-    "loads any Java class",
+    "A Java class, or a Python one as `module:Class`, that says which settings to copy in place of "
+    "`config.properties.exclude` and `use.defaults.from` (docs/policies.md).",
 )
 SYNC_TOPIC_ACLS = Key(
     "sync.topic.acls.enabled",

@@ -3,12 +3,11 @@
 Read by `config/flows.py`. Names and meanings are MirrorMaker's, see `config/sync_keys.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparkmirror.config import sync_keys as keys
 from sparkmirror.config.reading import Reader
-from sparkmirror.policy.own import OwnConfigs, load_configs
+from sparkmirror.policy.own import OwnClasses, OwnConfigs
 
 LOOK_SECONDS = 5.0
 """How often to look for changes where that is cheap."""
@@ -32,8 +31,8 @@ class SyncSettings:
     own_configs: OwnConfigs | None = None
 
 
-def read_sync(flow: Reader, own_properties: Mapping[str, str]) -> SyncSettings:
-    """The settings of a flow's layer; `own_properties` are for a class of the user's."""
+def read_sync(flow: Reader, own: OwnClasses) -> SyncSettings:
+    """The settings of a flow's layer; `own` makes classes of the user's."""
     return SyncSettings(
         configs_enabled=flow.read(keys.SYNC_TOPIC_CONFIGS),
         configs_interval_seconds=flow.read(keys.SYNC_TOPIC_CONFIGS_INTERVAL),
@@ -44,5 +43,5 @@ def read_sync(flow: Reader, own_properties: Mapping[str, str]) -> SyncSettings:
         acls_interval_seconds=flow.read(keys.SYNC_TOPIC_ACLS_INTERVAL),
         acls_operations=flow.read(keys.SYNC_TOPIC_ACLS_OPERATIONS),
         acls_revoke=flow.read(keys.SYNC_TOPIC_ACLS_REVOKE),
-        own_configs=flow.load(keys.CONFIG_FILTER_CLASS, lambda own: load_configs(own, own_properties)),
+        own_configs=flow.load(keys.CONFIG_FILTER_CLASS, own.configs),
     )

@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _OWN_CLASS = re.compile(r"[\w.]+:\w+")
+_JAVA_CLASS = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*")
 _ADDRESS = re.compile(r"(?P<host>[^\s:/\[\],@]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})", re.ASCII)
 _TOKEN_LENGTH_MIN = 16
 _HOST = re.compile(r"(?:[^\s:/\[\],]+|\[[0-9a-fA-F:.%]+\]):(?P<port>[0-9]{1,5})|[A-Z_0-9]+://.+", re.ASCII)
@@ -86,23 +87,32 @@ def class_name(classes: Mapping[str, str]) -> Type[str]:
 
     def parse(text: str) -> str:
         if (name := classes.get(text.strip())) is None:
-            raise ValueError(f"names a class that cannot be loaded here; known are {', '.join(sorted(classes))}")
+            raise ValueError(f"names a class that cannot be used here; known are {', '.join(sorted(classes))}")
         return name
 
     return Type("class", parse)
 
 
-def own_class(classes: Mapping[str, str]) -> Type[str]:
-    """A Java class that this program re-implements, to its name here, or a class of the user's: `module:Class`."""
+def java_class(classes: Mapping[str, str]) -> Type[str]:
+    """A Java class that this program re-implements, to its name here, or another one."""
 
     def parse(text: str) -> str:
         name = text.strip()
-        if name in classes:
-            return classes[name]
-        if not _OWN_CLASS.fullmatch(name):
-            hint = "write it in Python and name it `module:Class`, see docs/policies.md"
-            raise ValueError(f"names a Java class that cannot be loaded here; {hint}")
-        return name
+        if not _JAVA_CLASS.fullmatch(name):
+            raise ValueError("must be the name of a Java class")
+        return classes.get(name, name)
+
+    return Type("class", parse)
+
+
+def own_class(classes: Mapping[str, str]) -> Type[str]:
+    """As `java_class`, or a Python class of the user's: `module:Class`."""
+
+    def parse(text: str) -> str:
+        name = text.strip()
+        if name not in classes and not _OWN_CLASS.fullmatch(name) and not _JAVA_CLASS.fullmatch(name):
+            raise ValueError("must be the name of a Java class, or `module:Class` of Python, see docs/policies.md")
+        return classes.get(name, name)
 
     return Type("class", parse)
 

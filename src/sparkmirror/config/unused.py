@@ -82,7 +82,7 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
         (Scope.WORKER,),
         """
         connect.protocol connector.client.config.override.policy heartbeat.interval.ms
-        offset.flush.timeout.ms plugin.discovery plugin.path rebalance.timeout.ms scheduled.rebalance.max.delay.ms
+        offset.flush.timeout.ms plugin.discovery rebalance.timeout.ms scheduled.rebalance.max.delay.ms
         topic.creation.enable topic.tracking.allow.reset topic.tracking.enable client.id
         request.timeout.ms receive.buffer.bytes send.buffer.bytes
         """,

@@ -16,6 +16,7 @@ from sparkmirror.policy.naming import IdentityReplicationPolicy, ReplicationPoli
 
 _META = frozenset(".[]{}()*+?^$|\\")
 _OPTIONAL = frozenset("*?{")
+_ORDINARY = "orders"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,10 @@ class Route:
 
     @property
     def keeps_names(self) -> bool:
-        return isinstance(self.policy, IdentityReplicationPolicy)
+        """Of a class of a person's own, an ordinary name tells."""
+        if is_built_in(self.policy):
+            return isinstance(self.policy, IdentityReplicationPolicy)
+        return self.policy.format_remote_topic(self.name.source, _ORDINARY) == _ORDINARY
 
 
 def find_loops(routes: Sequence[Route]) -> tuple[tuple[FlowName, ...], ...]:

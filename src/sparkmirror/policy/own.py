@@ -1,4 +1,4 @@
-"""A user's own Python classes in place of MirrorMaker's Java ones, `module:Class` in the file; called by `config`.
+"""A user's own classes in place of MirrorMaker's: of Python, `module:Class` in the file, or Java. Called by `config`.
 
 The contracts are Java's (`ReplicationPolicy`, `TopicFilter`, `ConfigPropertyFilter`, `GroupFilter`), in Python's words.
 A class is made without arguments and may have `configure(properties)`, which gets the flow's properties as
@@ -7,10 +7,20 @@ MirrorMaker's connectors do. docs/policies.md has examples.
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+from sparkmirror.engine.plugins import ClassPath
 from sparkmirror.policy.filters import NameFilter, TopicFilter
+from sparkmirror.policy.java_classes import (
+    CONFIG_FILTER,
+    GROUP_FILTER,
+    POLICY,
+    TOPIC_FILTER,
+    JavaFilter,
+    JavaInstance,
+    JavaPolicy,
+)
 from sparkmirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 
 
@@ -64,32 +74,52 @@ class OwnGroupFilter(NameFilter):
         return self.own is not None and bool(self.own.should_replicate_group(name))
 
 
-def load_policy(spec: str, properties: Mapping[str, str]) -> ReplicationPolicy:
-    """The naming `spec`. One derived from a built-in policy gets the separator. Raises ValueError with a phrase."""
-    separator = properties.get("replication.policy.separator", ".")
-    internal = properties.get("replication.policy.internal.topic.separator.enabled", "true").lower() != "false"
-    found = _find(spec)
-    arguments: tuple[Any, ...] = ()
-    if isinstance(found, type) and issubclass(found, DefaultReplicationPolicy) and "__init__" not in vars(found):
-        identity = issubclass(found, IdentityReplicationPolicy)
-        arguments = (separator, internal, *((properties["source.cluster.alias"],) if identity else ()))
-    return cast(ReplicationPolicy, _made(spec, found, arguments, properties, _NAMING))
+@dataclass(frozen=True, slots=True)
+class OwnClasses:
+    """Makes them for one flow: `properties` configure them, those of Java are looked for in `where`.
+
+    A spec is `module:Class`, or the name of a Java class. All methods raise ValueError with a phrase about it.
+    """
+
+    properties: Mapping[str, str]
+    where: ClassPath = field(default_factory=ClassPath)
+
+    def policy(self, spec: str) -> ReplicationPolicy:
+        """The naming. A Python one that is derived from a built-in policy gets the separator."""
+        if _is_java(spec):
+            return JavaPolicy(self._java(spec, POLICY))
+        properties, found = self.properties, _find(spec)
+        separator = properties.get("replication.policy.separator", ".")
+        internal = properties.get("replication.policy.internal.topic.separator.enabled", "true").lower() != "false"
+        arguments: tuple[Any, ...] = ()
+        if isinstance(found, type) and issubclass(found, DefaultReplicationPolicy) and "__init__" not in vars(found):
+            identity = issubclass(found, IdentityReplicationPolicy)
+            arguments = (separator, internal, *((properties["source.cluster.alias"],) if identity else ()))
+        return cast(ReplicationPolicy, _made(spec, found, arguments, properties, _NAMING))
+
+    def topics(self, spec: str, *, heartbeats: bool) -> OwnTopicFilter:
+        """The topic filter."""
+        return OwnTopicFilter((".*",), (), heartbeats, cast(OwnTopics, self._filter(spec, TOPIC_FILTER, _TOPICS)))
+
+    def configs(self, spec: str) -> OwnConfigs:
+        """The filter of topic settings."""
+        return cast(OwnConfigs, self._filter(spec, CONFIG_FILTER, _CONFIGS))
+
+    def groups(self, spec: str) -> OwnGroupFilter:
+        """The group filter."""
+        return OwnGroupFilter(own=cast(OwnGroups, self._filter(spec, GROUP_FILTER, _GROUPS)))
+
+    def _filter(self, spec: str, interface: str, names: tuple[str, ...]) -> Any:
+        if _is_java(spec):
+            return JavaFilter(self._java(spec, interface))
+        return _made(spec, _find(spec), (), self.properties, names)
+
+    def _java(self, name: str, interface: str) -> JavaInstance:
+        return JavaInstance(name, interface, self.properties, self.where)
 
 
-def load_topics(spec: str, properties: Mapping[str, str], *, heartbeats: bool) -> OwnTopicFilter:
-    """The topic filter `spec`. Raises ValueError with a phrase."""
-    own = cast(OwnTopics, _made(spec, _find(spec), (), properties, _TOPICS))
-    return OwnTopicFilter((".*",), (), heartbeats, own)
-
-
-def load_configs(spec: str, properties: Mapping[str, str]) -> OwnConfigs:
-    """The filter of topic settings `spec`. Raises ValueError with a phrase."""
-    return cast(OwnConfigs, _made(spec, _find(spec), (), properties, _CONFIGS))
-
-
-def load_groups(spec: str, properties: Mapping[str, str]) -> OwnGroupFilter:
-    """The group filter `spec`. Raises ValueError with a phrase."""
-    return OwnGroupFilter(own=cast(OwnGroups, _made(spec, _find(spec), (), properties, _GROUPS)))
+def _is_java(spec: str) -> bool:
+    return ":" not in spec
 
 
 def _find(spec: str) -> Any:

@@ -215,7 +215,7 @@ def test_the_command_line_may_not_ask_for_what_is_not_there(
         ),
         (
             SMALLEST + "replication.policy.class = com.x.Mine\n",
-            "names a Java class that cannot be loaded here",
+            "names a Java class, and nothing says where it is",
         ),
         (SMALLEST + "transforms = t\n", "mm2:5: `transforms` lists `t`, which has no `transforms.t.type`"),
         (
@@ -224,7 +224,7 @@ def test_the_command_line_may_not_ask_for_what_is_not_there(
         ),
         (
             SMALLEST + "topic.filter.class = com.x.Mine\n",
-            "names a Java class that cannot be loaded here",
+            "names a Java class, and nothing says where it is",
         ),
         (BOTH + KEEP_NAMES, "mm2:6: the flows A->B, B->A would copy the same topics round and round"),
         (BOTH + f"A->B.{KEEP_NAMES}", "would copy the same topics round and round"),

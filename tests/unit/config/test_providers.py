@@ -102,12 +102,13 @@ def test_other_references_stay_as_they_stand() -> None:
     ("lines", "message"),
     [
         (
-            "config.providers.env.class = com.x.Vault\n",
-            "names a class that cannot be loaded here; known",
+            "config.providers.env.class = com.x.Vault\ntopics = ${env:T}\n",
+            "leads nowhere: its provider names a Java class, and nothing says where it is",
         ),
         ("config.providers = env, vault\n", "names `vault`, and `config.providers.vault.class` is missing"),
     ],
 )
-def test_a_provider_that_is_not_there_is_refused(lines: str, message: str) -> None:
+def test_a_provider_that_is_not_there_is_refused(lines: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLASSPATH", raising=False)
     _, problems = examine(parse_properties((PROVIDERS + lines).encode(), "mm2"))
     assert any(message in str(error) for error in problems.errors)

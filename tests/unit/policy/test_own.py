@@ -67,6 +67,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> None:
     for found in (Suffixed, Kept, Sampled, Broken):
         setattr(own, found.__name__, found)
     monkeypatch.setitem(sys.modules, "own_classes", own)
+    monkeypatch.delenv("CLASSPATH", raising=False)
 
 
 def flow(*lines: str) -> FlowConfig:
@@ -124,7 +125,8 @@ def test_the_built_in_classes_may_be_named_as_in_java() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("replication.policy.class = com.acme.Policy", "write it in Python and name it `module:Class`"),
+        ("replication.policy.class = com.acme.Policy", "a Java class, and nothing says where it is: its jar"),
+        ("replication.policy.class = com/acme", "must be the name of a Java class, or `module:Class` of Python"),
         ("topic.filter.class = nowhere:Filter", "names the module nowhere, which Python does not find; see PYTHONPATH"),
         ("topic.filter.class = own_classes:Missing", "names Missing, and the module own_classes has no such class"),
         ("topic.filter.class = own_classes:Suffixed", "lacks should_replicate_topic"),

@@ -1,0 +1,32 @@
+"""Where Java classes are that a file names: its `plugin.path`, and --jars. Called by `config.flows` and `cli.file`."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sparkmirror.config import keys
+from sparkmirror.config.precedence import cluster_properties
+from sparkmirror.config.problems import Problems
+from sparkmirror.config.properties import Entry, Properties
+from sparkmirror.config.reading import Reader
+from sparkmirror.config.types import split_list
+from sparkmirror.engine.plugins import ClassPath, class_path
+
+
+def find_plugins(properties: Properties, target: str, problems: Problems) -> ClassPath:
+    """Where the classes of flows into `target` are; of all flows, where it is "". Both levels of the file count."""
+    layers = (properties.entries, cluster_properties(properties, target) if target else {})
+    places = [place for layer in layers for place in Reader(layer, problems).read(keys.PLUGIN_PATH)]
+    return class_path(tuple(dict.fromkeys(places)), os.environ)
+
+
+def with_jars(properties: Properties, jars: Sequence[str]) -> Properties:
+    """The file with the jars of a command line before its own `plugin.path`, so that Spark's workers know them too."""
+    if not jars:
+        return properties
+    name = keys.PLUGIN_PATH.name
+    entry = properties.get(name) or Entry(name, "", 0)
+    given = [str(Path(jar).absolute()) for one in jars for jar in split_list(one)]
+    value = ",".join(dict.fromkeys([*given, *split_list(entry.value)]))
+    return replace(properties, entries={**properties.entries, name: replace(entry, value=value)})
