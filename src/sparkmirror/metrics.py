@@ -123,7 +123,7 @@ def _checkpoint_times() -> Iterator[Metric]:
 
 
 _SOURCE: Final = "kafka_connect_mirror_mirrorsourceconnector"
-_MIRRORMAKER: Final = (
+MIRRORMAKER: Final[tuple[Metric, ...]] = (
     Metric(
         f"{_SOURCE}_record_count", "untyped", ("topic", "partition"), "Records that the target has acknowledged",
         _of_partitions(lambda record, _: record.records),
@@ -297,13 +297,13 @@ _OURS: Final = (
           lambda sight: sight.canary.target_skew_seconds),
 )  # fmt: skip
 
-METRICS: Final[tuple[Metric, ...]] = (*_MIRRORMAKER, *_OURS)
+METRICS: Final[tuple[Metric, ...]] = (*MIRRORMAKER, *_OURS)
 LABELS_OF_ALL: Final[Labels] = ("source", "target")
 
 
 def document() -> str:
     """docs/metrics.md."""
-    lines = [_PREFACE, "## MirrorMaker 2's names\n", *_table(_MIRRORMAKER), "\n## Our own\n", *_table(_OURS)]
+    lines = [_PREFACE, "## MirrorMaker 2's names\n", *_table(MIRRORMAKER), "\n## Our own\n", *_table(_OURS)]
     return "\n".join(lines) + "\n"
 
 
@@ -335,6 +335,8 @@ on the target: its latency is by one clock, whatever the clusters' clocks say. A
 is lost. How far the clocks of both clusters are ahead is measured apart, once a minute, by a record to
 `mm2-sparkmirror-clock.internal` on each, which the broker stamps; half a round trip is the error. Transforms leave
 probes alone.
+
+[jmx.md](jmx.md) has MirrorMaker 2's MBeans, which tell the same.
 
 `deploy/prometheus/alerts.yml` has alert rules, `deploy/grafana/sparkmirror.json` a dashboard; a test checks that they
 name no metric or label that is not here.

@@ -60,9 +60,9 @@ PLUGIN_PATH = Key(
     Scope.STORAGE,
     types.LIST,
     (),
-    "Jars, and directories of jars and classes, where the Java classes that the file names are, Kafka's own `libs` "
-    "among them (docs/policies.md). Both levels count; --jars and the environment's CLASSPATH add to them.",
-    "only `T.plugin.path`, and each plugin apart",
+    "Jars, and directories of jars and classes, where the Java classes that the file names are (docs/policies.md). "
+    "Both levels count; --jars and the environment's CLASSPATH add to them.",
+    "each jar and directory is a plugin apart from the others",
 )
 ENABLED = Key(
     "enabled",

@@ -21,7 +21,7 @@ _TOP_LEVEL_FAMILIES = tuple(key for key in keys_of(Scope.FLOW) if is_family(key.
 _WORKER_PREFIXES = (
     *("offset.storage", "config.storage", "status.storage", "key.converter", "value.converter", "header.converter"),
     *("task", "worker", "replication.policy"),
-    "plugin.path",  # MirrorMaker leaves it out, and then looks for plugins nowhere
+    "plugin.path",  # read by MirrorMaker itself, beside its workers
 )
 
 

@@ -110,9 +110,10 @@ def _tell_unknown(entry: Entry, place: Place, others: Sequence[Place], problems:
         hint = did_you_mean(alias, [other.prefix.removesuffix(".") for other in others if "->" not in other.prefix])
         problems.warn(f"`{entry.key}` has no effect: `clusters` does not list `{alias}`{_suffix(hint)}", entry)
     else:
-        hint = did_you_mean(entry.key, _spelled_out(place, others))
-        if own and place.level is places.FLOW and not hint:
+        rest = entry.key.removeprefix(place.prefix)
+        if own and place.level is places.FLOW and not did_you_mean(rest, place.level.names):
             return
+        hint = did_you_mean(entry.key, _spelled_out(place, others))
         problems.warn(f"`{entry.key}` is not a known key and has no effect{_suffix(hint)}", entry)
 
 

@@ -13,7 +13,7 @@ from sparkmirror.config.key import Scope, Unused
 _NO_WORKER = "there is no Kafka Connect worker; Spark runs the tasks"
 _NO_REST = "processes find each other through Kafka; nothing listens"
 _NO_CONVERTER = "keys and values are copied as they are, without a converter"
-_JMX = "there is no JMX; figures are on the status topic"
+_METRICS = "figures are on the status topic, and MBeans have the names of docs/jmx.md"
 _RETRY = "what can be retried is retried until it succeeds"
 _CONNECTION = "the defaults of SparkMirror's own connections hold"
 _NO_POLL = "records are not polled; fetch.max.bytes and lease.ring.bytes bound what is read"
@@ -38,7 +38,7 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
     (_NO_WORKER, (Scope.FLOW,), "config.action.reload tasks.max.enforce"),
     (_NO_POLL, (Scope.FLOW,), "consumer.poll.timeout.ms"),
     (_RETRY, (Scope.FLOW,), "admin.timeout.ms"),
-    (_JMX, (Scope.FLOW,), "metric.names.formats metric.reporters"),
+    (_METRICS, (Scope.FLOW,), "metric.names.formats metric.reporters"),
     (
         "exactly-once is decided by `T.exactly.once.source.support` alone",
         (Scope.FLOW_ONLY,),
@@ -150,7 +150,7 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
         """,
     ),
     (
-        _JMX,
+        _METRICS,
         (Scope.CONSUMER, Scope.PRODUCER, Scope.ADMIN, Scope.WORKER),
         """
         auto.include.jmx.reporter enable.metrics.push metric.reporters metrics.context.<setting> metrics.num.samples

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -17,6 +17,7 @@ import psutil
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.engine.cache import cache_directory
 from sparkmirror.engine.java import find_java
+from sparkmirror.engine.jmx_port import HINT, find_open_port, jmx_options
 from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.relay.lease import RING_BYTES_MIN, Ring
 from sparkmirror.status.findings import Finding, Level, show_bytes
@@ -40,6 +41,7 @@ def check_machine(flows: Sequence[FlowConfig]) -> list[Finding]:
         *check_disks(),
         check_shared_memory(),
         judge_memory(sum(flow.tasks_max * flow.lease_ring_bytes for flow in flows), available_bytes()),
+        *check_jmx(os.environ),
         judge_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0], connections),
     ]
 
@@ -49,6 +51,12 @@ def check_java() -> Finding:
         return Finding(Level.OK, _HERE, "Java", f"{find_java()} is new enough")
     except EnvironmentProblem as problem:
         return Finding(Level.FAIL, _HERE, "Java", str(problem.args[0]), problem.hint)
+
+
+def check_jmx(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether a mirror that is started with this environment would listen for anybody."""
+    if (port := find_open_port(jmx_options(environ))) is not None:
+        yield Finding(Level.WARN, _HERE, "JMX", port.sentence, HINT)
 
 
 def check_disks() -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """Wiring: from a configuration to running queries, and back to a clean stop. Called by `engine.start`."""
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.options import RunOptions
 from sparkmirror.engine.crew import Crew
 from sparkmirror.engine.executors import Executors
+from sparkmirror.engine.jmx import serving_beans
 from sparkmirror.engine.jobs import finish_offsets
 from sparkmirror.engine.jvm import END_SECONDS_MAX, Launch, end_session, jvm_expected
 from sparkmirror.engine.lead import Lead
@@ -100,6 +102,7 @@ class MirrorRun:
                 FlowWatch(running.flow, running.run, total) for running, total in zip(self._flows, totals, strict=True)
             ]
             page.watch(self._flows)
+            cleanup.enter_context(serving_beans(context, self._flows, os.environ))
             display = ProgressDisplay(watches)
             cleanup.callback(display.close)
             try:

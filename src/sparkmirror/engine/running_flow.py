@@ -4,6 +4,7 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,6 +112,11 @@ class RunningFlow:
         return write_records(
             transform(rows, self.flow), self._config_text, self.flow, self.run, checkpoint, self.process
         )
+
+    @property
+    def tasks(self) -> Collection[int]:
+        """Those of the flow's tasks that this process may run."""
+        return range(self.flow.tasks_max) if self._crew is None else self._crew.grant(self.flow.name).tasks
 
     @property
     def is_led(self) -> bool:

@@ -78,14 +78,15 @@ def launch_context(
     cluster: SparkCluster | None = None,
     *,
     jvm_options: Sequence[str] | None = None,
+    jmx: Sequence[str] = (),
     is_lean: bool = False,
     debug: bool = False,
 ) -> SparkContext:
     """Start the JVM with a slot for each of `tasks`; may run on any thread, beside other work.
 
     `is_lean` where no payload passes through it, nor decoded records.
-    `scratch` is for Spark's own files, `jvm_options` replace the class archive's. Raises EnvironmentProblem without a
-    usable Java, or with what the JVM said when it did not start.
+    `scratch` is for Spark's own files, `jvm_options` replace the class archive's, `jmx` come beside them. Raises
+    EnvironmentProblem without a usable Java, or with what the JVM said when it did not start.
     """
     find_java()
     _quiet_pyspark()
@@ -96,7 +97,9 @@ def launch_context(
         os.environ["SPARK_HOME"] = str(home)
     archive = archive_options() if jvm_options is None else jvm_options
     lean = [_LEAN_OPTION] if is_lean else []
-    options = " ".join([_JVM_OPTIONS, *lean, f"-Dlog4j2.configurationFile={_log_settings()}", *archive])
+    options = " ".join(
+        [_JVM_OPTIONS, *lean, f"-Dlog4j2.configurationFile={_log_settings()}", *archive, *map(_quoted, jmx)]
+    )
     master = local_master(tasks) if cluster is None else cluster.master
     conf = SparkConf().setMaster(master).setAll(list(FIXED_SETTINGS.items()))
     conf.set("spark.local.dir", str(scratch)).set("spark.sql.warehouse.dir", str(scratch))
@@ -117,6 +120,12 @@ def launch_context(
         said = next((line for line in ear.last_lines if "rror" in line), str(problem))
         hint = "Run again with --debug to see all of it."
         raise EnvironmentProblem(f"Spark's JVM did not start: {said}", hint) from None
+
+
+def _quoted(option: str) -> str:
+    """As Spark takes one option of several."""
+    escaped = option.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{escaped}"'
 
 
 def _give_key(cluster: SparkCluster | None, conf: SparkConf) -> None:

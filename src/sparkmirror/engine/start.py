@@ -3,15 +3,20 @@
 Called by the verbs that run mirrors, and by `engine.run_until`.
 """
 
+import logging
+import os
 import tempfile
 from functools import partial
 from pathlib import Path
 
 from sparkmirror.config.flows import MirrorConfig
 from sparkmirror.config.options import RunOptions
+from sparkmirror.engine.jmx_port import HINT, find_open_port, jmx_options
 from sparkmirror.engine.jvm import Launch
 from sparkmirror.engine.speech import speak_as_driver
 from sparkmirror.engine.stop_request import StopRequest, stop_signals
+
+log = logging.getLogger(__name__)
 
 
 def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
@@ -32,9 +37,14 @@ def run_with(config: MirrorConfig, options: RunOptions, stop: StopRequest, scrat
         return write_heartbeats(config, stop)
     from sparkmirror.engine.spark import launch_context
 
+    jmx = jmx_options(os.environ)
+    if (port := find_open_port(jmx)) is not None:
+        log.warning("%s; %s.", port.sentence, HINT, extra={"event": "open-port"})
     tasks = sum(flow.tasks_max for flow in config.flows)
     is_lean = all(flow.lease_ring_bytes and not flow.transforms.steps for flow in config.flows)
-    launch = Launch(partial(launch_context, tasks, scratch, options.cluster, is_lean=is_lean, debug=options.debug))
+    launch = Launch(
+        partial(launch_context, tasks, scratch, options.cluster, jmx=jmx, is_lean=is_lean, debug=options.debug)
+    )
 
     from sparkmirror.engine.run import MirrorRun
 
