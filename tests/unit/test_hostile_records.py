@@ -1,25 +1,31 @@
 """Each reader of an internal topic is fed hostile records: none may raise, take long, or make something of nothing.
 
-`make test` feeds some thousands to each; `make faults` a million over all of them (`docs/security.md` has its result).
+`make test` feeds a thousand to each, `make faults` a million to each (`docs/security.md` has its result).
 """
 
 import json
 import random
 import time
 from collections.abc import Callable, Iterator
+from itertools import count, cycle
 from typing import Final
 from uuid import UUID
 
 import pytest
 
+from sparkmirror.config.flows import parse_config
+from sparkmirror.config.properties import parse_properties
 from sparkmirror.engine.shares import Card, Grant, Stake, decode_card, decode_grants, encode_card, encode_grants
 from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.commit_log import COMMITS_TOPIC, parse_commit
+from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger import connect, gaps, map_records, positions
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.map_records import ChunkName, MapView
 from sparkmirror.ledger.mirror_records import Checkpoint, Heartbeat, OffsetSync
 from sparkmirror.ledger.offset_map import Chunk, Segment
 from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, FlowName, Position, TopicPartition
 from sparkmirror.source.command_decoding import decode_command
@@ -29,7 +35,9 @@ from sparkmirror.status.board import StatusBoard
 from sparkmirror.status.histogram import Histogram
 from sparkmirror.status.records import encode_key, encode_value
 from sparkmirror.sync.acl_job import noted
+from sparkmirror.sync.canary_job import probe_number
 from sparkmirror.sync.journal import decode_journal, encode_journal
+from sparkmirror.sync.record_checks import judge_records
 from sparkmirror.sync.steps import Journal, Taken
 
 Record = tuple[bytes, bytes]
@@ -37,32 +45,41 @@ Reader = Callable[[bytes | None, bytes | None], object]
 
 WHERE: Final = TopicPartition("orders", 3)
 MM2: Final = Connector.of_dedicated_mode("A")
+LOOK_EVERY: Final = 1000
 SECONDS_MAX: Final = 5.0
 """For one record, on a machine that is busy otherwise; a reader that stalls takes minutes."""
+
+
+def looking(take: Callable[[bytes | None, bytes | None], object], look: Callable[[], object]) -> Reader:
+    """A reader that remembers all it was given: what it holds is looked at once for a thousand records."""
+    numbers = count()
+
+    def read(key: bytes | None, value: bytes | None) -> object:
+        take(key, value)
+        return look() if next(numbers) % LOOK_EVERY == 0 else take
+
+    return read
 
 
 def ledger() -> Reader:
     view = LedgerView(MM2)
 
-    def read(key: bytes | None, value: bytes | None) -> object:
+    def take(key: bytes | None, value: bytes | None) -> None:
         view.take_connect(key, value)
         view.take_ours(key, value)
+
+    def look() -> object:
         assert all(0 <= position.offset < 1 << 63 for position in view.positions.values())
         assert not view.problems.keys() & view.positions.keys(), "unknown is not a position"
         assert not {*view.unknown_tenures} - {*view.problems}
         return view
 
-    return read
+    return looking(take, look)
 
 
 def board() -> Reader:
     shown = StatusBoard("A")
-
-    def read(key: bytes | None, value: bytes | None) -> object:
-        shown.take(key, value, 1)
-        return shown.status()
-
-    return read
+    return looking(lambda key, value: shown.take(key, value, 1), shown.status)
 
 
 def offset_map() -> Reader:
@@ -92,6 +109,25 @@ def some_gaps(key: bytes | None, value: bytes | None) -> object:
     return [gap.as_json() for gap in gaps.list_gaps("A", [(key, value)])]
 
 
+def doctor() -> Reader:
+    """Each record on the next topic."""
+    places = cycle(TopicPartition(topic, 0) for topic in ledger_topics("A"))
+
+    def read(key: bytes | None, value: bytes | None) -> object:
+        return list(judge_records(FLOW, ledger_topics("A"), [TailRecord(next(places), 7, 1, key, value)]))
+
+    return read
+
+
+def a_commit(key: bytes | None, value: bytes | None) -> object:
+    return parse_commit(TailRecord(TopicPartition(COMMITS_TOPIC, 0), 7, 0, key, value))
+
+
+FLOW: Final = parse_config(
+    parse_properties(
+        b"clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n", "hostile"
+    )
+).flows[0]
 TASK = {"run": "r", "epoch": 1, "failed": {"orders-3": "why"}, "latency": Histogram().as_json(), "paused": ["x"]}
 GAP = Gap(WHERE, "retention", 100, 130, "went on", 1_700_000_000_000, UUID(int=7), "run")
 RECORD = PositionRecord(Position(42, ((3, 7),), UUID(int=7)), generation=5, task=1, run="r")
@@ -103,6 +139,8 @@ ORDERS: Final[list[Command]] = [
 ]
 CARD = Card("host", 7, "m.properties", (Stake("A->B", 4, "abc", 9, frozenset({1}), "run", "A-mm2", "Connector"),))
 JOURNAL = Journal({"fence": Taken({"acls": [1, 2]}, "done")})
+
+COMMIT_KEY: Final = bytes.fromhex("0001000267310006" + b"orders".hex() + "00000003")
 
 READERS: Final[dict[str, tuple[Callable[[], Reader], list[Record]]]] = {
     "ledger": (
@@ -146,6 +184,23 @@ READERS: Final[dict[str, tuple[Callable[[], Reader], list[Record]]]] = {
     "shares": (
         refusing(lambda key, value: (decode_card(key or b""), decode_grants(value or b""))),
         [(encode_card(CARD), encode_grants([Grant("A->B", "run", frozenset({0}))]))],
+    ),
+    "probes": (lambda: lambda _, value: probe_number(value, "run"), [(b"A->B", b'{"canary": "run", "n": 4}')]),
+    "commits": (
+        lambda: a_commit,
+        [
+            (COMMIT_KEY, bytes.fromhex("0003" + "000000000000002a" + "00000005" + "00026d64" + "00" * 8)),
+            (COMMIT_KEY, bytes.fromhex("0004" + "000000000000002a" + "00000005" + "036d64" + "00" * 9)),
+        ],
+    ),
+    "doctor": (
+        doctor,
+        [
+            (connect.encode_key(MM2, WHERE), connect.encode_value(42)),
+            (positions.encode_key("A", WHERE), positions.encode_value(RECORD)),
+            (encode_key("partition", "A", "orders", 3), encode_value({"run": "r", "task": 0, "epoch": 1, "offset": 4})),
+            (gaps.encode_key("A", GAP), gaps.encode_value(GAP)),
+        ],
     ),
     "ACL notes": (
         refusing(lambda key, _: noted(key, "A")),
@@ -193,22 +248,22 @@ def _with_another_value(data: bytes, chance: random.Random) -> bytes:
     return data[:start] + chance.choice(ATOMS) + data[end:]
 
 
-def records(samples: list[Record], count: int, seed: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+def records(samples: list[Record], number: int, seed: int) -> Iterator[tuple[bytes | None, bytes | None]]:
     """Half of them keep their key: those are the ones that a reader takes for its own."""
     chance = random.Random(seed)
     for strange in STRANGE:
         for key, value in samples:
             yield key, strange
             yield strange, value
-    for _ in range(count):
+    for _ in range(number):
         key, value = chance.choice(samples)
         yield (key if chance.random() < 0.5 else hostile(key, chance)), hostile(value, chance)
 
 
-def feed(name: str, count: int) -> None:
+def feed(name: str, number: int) -> None:
     make, samples = READERS[name]
     read = make()
-    for key, value in records(samples, count, seed=count):
+    for key, value in records(samples, number, seed=number):
         began = time.thread_time()
         read(key, value)
         assert time.thread_time() - began < SECONDS_MAX, (name, (key or b"")[:200], (value or b"")[:200])

@@ -30,6 +30,8 @@ _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 _INT32_MASK = 0xFFFFFFFF
+_VARINT_BYTES_MAX = 5
+"""A longer one is hostile: its value would be a number of as many bits as the record has."""
 
 
 class CommitLog:
@@ -136,12 +138,12 @@ def _metadata(version: int, value: bytes) -> str:
     """Behind version and offset, from version 3 on behind the leader epoch too, and compact from version 4 on."""
     if version < _COMPACT_VERSION:
         return _string(value, 14 if version == _EPOCH_VERSION else 10)[0]
-    size, at, shift = 0, 14, 0
-    while True:
-        size |= (value[at] & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if value[at - 1] < 0x80:
-            return value[at : at + size - 1].decode(errors="replace")
+    size = 0
+    for number, byte in enumerate(value[14 : 14 + _VARINT_BYTES_MAX]):
+        size |= (byte & 0x7F) << 7 * number
+        if byte < 0x80:
+            return value[15 + number : 14 + number + size].decode(errors="replace")
+    raise ValueError("no end of a length")
 
 
 def _string(data: bytes, at: int) -> tuple[str, int]:

@@ -8,6 +8,7 @@ time. Run by `engine.lead` where `canary.interval.seconds` is set; tells on the 
 import json
 import time
 import uuid
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,7 +19,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.publish import Publisher
-from sparkmirror.kafka.tail import TailRecord, TopicTail
+from sparkmirror.kafka.tail import TopicTail
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.status.canary import CanaryState
@@ -99,14 +100,9 @@ class CanaryJob:
             time.sleep(seconds_max)
             return
         for record in self._tail.poll(seconds_max):
-            number = self._number(record)
+            number = probe_number(record.value, self._state.run)
             if number is not None:
                 self._arrive(number)
-
-    def _number(self, record: TailRecord) -> int | None:
-        """Of a probe of this run; None for others, and for what a transform has made of it."""
-        probe = decode_or_none(record.value, _Probe)
-        return None if probe is None or probe.canary != self._state.run else probe.n
 
     def _arrive(self, number: int) -> None:
         """Those sent before it are lost: within a partition nothing overtakes. One that comes twice counts once."""
@@ -146,17 +142,28 @@ class _Opened:
     def __init__(self, flow: FlowConfig, connections: ExitStack) -> None:
         source = connections.enter_context(open_admin(flow.source, "canary"))
         self.target = connections.enter_context(open_admin(flow.target, "canary"))
-        stamped = _HOUR | {"message.timestamp.type": "LogAppendTime"}
-        _ensure_topics(source, {flow.canary_topic: _HOUR, CLOCK_TOPIC: stamped})
-        _ensure_topics(self.target, {CLOCK_TOPIC: stamped})
+        for admin in (source, self.target):
+            _ensure_topics(admin, canary_topics(flow, admin))
         self.to_source = connections.enter_context(Publisher(flow.source, "canary"))
         self.to_target = connections.enter_context(Publisher(flow.target, "canary"))
 
 
-def _ensure_topics(admin: Admin, wanted: dict[str, dict[str, str]]) -> None:
-    missing = wanted.keys() - admin.list_topics(wanted).keys()
+def probe_number(value: bytes | None, run: str) -> int | None:
+    """Of a probe of this run; None for others, and for what a transform has made of it."""
+    probe = decode_or_none(value, _Probe)
+    return None if probe is None or probe.canary != run else probe.n
+
+
+def canary_topics(flow: FlowConfig, admin: Admin) -> list[NewTopic]:
+    """Those of the canary on the cluster of `admin`, whether or not they are there. Raises ClusterError."""
     replicas = min(_REPLICAS_MAX, len(admin.brokers()))
-    topics = [NewTopic(name, 1, replicas, wanted[name]) for name in sorted(missing)]
-    for error in admin.create_topics(topics).values() if topics else ():
+    clock = NewTopic(CLOCK_TOPIC, 1, replicas, _HOUR | {"message.timestamp.type": "LogAppendTime"})
+    return [NewTopic(flow.canary_topic, 1, replicas, _HOUR), clock] if admin.alias == flow.name.source else [clock]
+
+
+def _ensure_topics(admin: Admin, wanted: Sequence[NewTopic]) -> None:
+    there = admin.list_topics(topic.name for topic in wanted)
+    missing = [topic for topic in wanted if topic.name not in there]
+    for error in admin.create_topics(missing).values() if missing else ():
         if error is not None and not isinstance(error, TopicExists):
             raise error

@@ -40,6 +40,7 @@ def test_every_version_of_a_commit_is_read(value: str) -> None:
         (KEY[:-2], b"\0\3"),
         (KEY, b"\0\3\0"),
         (KEY, b"\0\4" + b"\0" * 12),
+        (KEY, b"\0\4" + b"\0" * 12 + b"\xff" * (1 << 20)),
     ],
 )
 def test_other_records_are_passed_by(key: bytes | None, value: bytes | None) -> None:

@@ -2,7 +2,10 @@
 
 import pytest
 
-from sparkmirror.policy.java_regex import JavaPatternError, compile_java
+from sparkmirror.model import TopicPartition
+from sparkmirror.policy.java_regex import JavaPatternError, SlowPattern, compile_java
+from sparkmirror.policy.rates import RateLimit
+from sparkmirror.source.commands import Selection
 
 
 @pytest.mark.parametrize(
@@ -47,3 +50,21 @@ def test_matches_as_java_does(expression: str, name: str, matches: bool) -> None
 def test_refuses_what_java_refuses(expression: str) -> None:
     with pytest.raises(JavaPatternError):
         compile_java(expression)
+
+
+SLOW, LONG_NAME = "(a|aa)+b", "a" * 200
+"""Each `a` more makes it nearly twice as long: of 200 nobody sees the end."""
+
+
+def test_a_match_that_would_take_for_ever_is_given_up() -> None:
+    pattern = compile_java(SLOW)
+    for _ in range(2):
+        with pytest.raises(SlowPattern, match="takes more than"):
+            pattern.fullmatch(LONG_NAME)
+    with pytest.raises(SlowPattern):
+        pattern.fullmatch("ab")  # it is not tried again: an order may name thousands of topics
+
+
+def test_an_order_with_such_an_expression_selects_nothing_and_ends_nobody() -> None:
+    assert not Selection(SLOW).covers(TopicPartition(LONG_NAME, 0))
+    assert not RateLimit(SLOW, 1000).applies_to(LONG_NAME)

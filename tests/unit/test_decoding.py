@@ -1,0 +1,69 @@
+"""The one decoder of what is read from topics: what does not fit a declared type is never used."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from sparkmirror.decoding import BYTES_MAX, Count, Moment, Name, Number, Offset, TopicName, decode, decode_or_none
+from sparkmirror.errors import ProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One member of each kind."""
+
+    topic: TopicName
+    partition: Number = 0
+    offset: Offset = 0
+    count: Count = 0
+    at_ms: Moment = 0
+    run: Name = ""
+    more: tuple[int, ...] = field(default=())
+
+
+def test_members_that_a_version_does_not_know_are_ignored() -> None:
+    assert decode(b'{"topic": "t", "offset": 4, "of": {"a": ["newer version"]}}', Told, "a record") == Told(
+        "t", offset=4
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"{",
+        b'{"topic": ""}',
+        b'{"topic": "' + b"t" * 250 + b'"}',
+        b'{"topic": 7}',
+        b'{"topic": "t", "partition": -1}',
+        b'{"topic": "t", "partition": 2147483648}',
+        b'{"topic": "t", "partition": 1.5}',
+        b'{"topic": "t", "partition": true}',
+        b'{"topic": "t", "partition": "1"}',
+        b'{"topic": "t", "offset": -1}',
+        b'{"topic": "t", "offset": 9223372036854775807}',
+        b'{"topic": "t", "count": 9223372036854775808}',
+        b'{"topic": "t", "at_ms": 253402300800000}',
+        b'{"topic": "t", "run": "' + b"r" * 1025 + b'"}',
+        b'{"topic": "t", "more": [[1]]}',
+        b'{"topic": "t", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"topic": "t", "run": "\xff"}',
+    ],
+    ids=lambda data: repr(data[:40]),
+)
+def test_whatever_does_not_fit_is_one_error_that_shows_little_of_it(data: bytes) -> None:
+    with pytest.raises(ProtocolError, match=r"^the record of a test cannot be read") as refused:
+        decode(data, Told, "the record of a test")
+    assert len(str(refused.value)) < 600
+    assert decode_or_none(data, Told) is None
+
+
+def test_what_is_too_long_is_not_even_read() -> None:
+    fits = b'{"topic": "t"}'
+    assert decode(fits.ljust(BYTES_MAX), Told, "it").topic == "t"
+    with pytest.raises(ProtocolError, match="1,048,577 bytes"):
+        decode(fits.ljust(BYTES_MAX + 1), Told, "it")
+    with pytest.raises(ProtocolError, match="it is empty"):
+        decode(None, Told, "it")
