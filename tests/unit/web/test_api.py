@@ -5,17 +5,19 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+import psutil
 import pytest
 from tests.unit.web.conftest import TOKEN, Served
 
 from sparkmirror.config.status import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.web import door
 from sparkmirror.web.api import Desk
 from sparkmirror.web.health import Health
 from sparkmirror.web.orders import Order
@@ -126,6 +128,31 @@ def test_a_server_that_closes_lets_go_of_its_viewers_at_once(page: Page) -> None
     page.server.close()
     viewer.join(30)
     assert not viewer.is_alive() and time.monotonic() - began < 30, "by itself it would wait for 60 s"
+
+
+def test_who_takes_nothing_of_an_answer_is_put_out(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "_STALLED_SECONDS_MAX", 0.2)
+    page.picture.replace_rows("partitions/A->B", {number: ("x" * 1000, number) for number in range(20_000)})
+    with socket.socket() as viewer:
+        viewer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        viewer.connect(("127.0.0.1", page.server.address.port))
+        viewer.sendall(f"GET /api/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: {BEARER}\r\n\r\n".encode())
+        ours = viewer.getsockname()[1]
+        await_true(lambda: is_served(page, ours))
+        await_true(lambda: not is_served(page, ours))
+
+
+def is_served(page: Page, port: int) -> bool:
+    """Whether the server, a thread of this process, has a connection with that port open."""
+    ends = (one for one in psutil.Process().net_connections("tcp") if one.raddr and one.laddr)
+    return any((one.laddr.port, one.raddr.port) == (page.server.address.port, port) for one in ends)
+
+
+def await_true(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_curves_are_of_one_flow_and_of_the_rows_that_are_asked_for(page: Page) -> None:
