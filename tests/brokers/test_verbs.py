@@ -242,7 +242,7 @@ def test_doctor_names_what_a_login_may_not_do(
     for problem in (
         "writing the remote topics: not granted on 1 of 2, WRITE: east.bills",
         "adding partitions to remote topics: not granted on 1 of 1, ALTER: east.bills",
-        "1 of 1 cannot be created (east.fresh)",
+        "creating remote topics: 1 of 2 cannot be created (east.fresh)",
         "keeping groups in step (sync.group.offsets.enabled): not granted on 1 of 1, READ: billing",
         "fencing: transactional ids east-mm2-MirrorSourceConnector-* may not be used",
     ):

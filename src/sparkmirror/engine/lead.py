@@ -15,6 +15,8 @@ from sparkmirror.sync.canary_job import CanaryJob
 from sparkmirror.sync.change import Round
 from sparkmirror.sync.fencing_job import LOOK_SECONDS as FENCING_LOOK_SECONDS
 from sparkmirror.sync.fencing_job import FencingJob
+from sparkmirror.sync.rights_job import LOOK_SECONDS as RIGHTS_LOOK_SECONDS
+from sparkmirror.sync.rights_job import RightsJob
 from sparkmirror.sync.source_group_job import SourceGroup
 
 _CANARY_SECONDS = 0.1
@@ -90,6 +92,9 @@ class Lead:
         jobs += offset_jobs(flow, self._heartbeats[flow.name], running.checkpoints)
         for job in jobs:
             job.report = running.reporter.tell_job
+        rights = RightsJob(flow, self._heartbeats[flow.name])
+        jobs.append(Job(f"{flow.name} permissions", RIGHTS_LOOK_SECONDS, rights, look_seconds=RIGHTS_LOOK_SECONDS))
+        for job in jobs:
             job.start()
         return jobs
 

@@ -62,7 +62,9 @@ def refusal(code: int, alias: str, doing: str, detail: str | None = None) -> Spa
     why = f"{error_name(code)}: {detail.rstrip('.')}" if detail else error_name(code)
     message = f"Cluster {alias}: {doing} failed with {why}."
     if code in _AUTHORIZATION:
-        return AuthorizationFailed(message, f"Grant the principal of {alias} access to this {_AUTHORIZATION[code]}.")
+        kind = _AUTHORIZATION[code]
+        hint = f"Grant the principal of {alias} access to this {kind}; `sparkmirror doctor` names what it lacks."
+        return AuthorizationFailed(message, hint)
     if code in _AUTHENTICATION:
         return AuthenticationFailed(message, _SASL_HINT.format(alias=alias))
     if code in _FENCED:

@@ -1,6 +1,6 @@
 """What the principal we log in as may do on one cluster, as its brokers say (authorized operations, KIP-430).
 
-Called by `sync.cluster_checks` and `sync.group_checks`. Without an authorizer everything is allowed, and said to be.
+Called by `sync.right_checks` and `sync.group_checks`. Without an authorizer everything is allowed, and said to be.
 """
 
 import time
@@ -25,6 +25,7 @@ _MANY_AT_ONCE = 4
 """From this version of FindCoordinator on (KIP-699)."""
 _GROUPS_PER_REQUEST = 100
 _PAUSE_SECONDS = 0.1
+_TOPIC_AUTHORIZATION_FAILED = 29
 _GROUP_AUTHORIZATION_FAILED = 30
 _TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 _DESCRIBE_CLUSTER = 60
@@ -42,13 +43,22 @@ def cluster_rights(admin: Admin) -> Rights | None:
 
 
 def topic_rights(admin: Admin, names: Collection[str]) -> dict[str, Rights]:
-    """On topics, of those that we may see. Raises ClusterError."""
+    """On topics, whether or not they are there; none on those that we may not see. Raises ClusterError.
+
+    A topic is left out where the brokers say nothing of our rights on it.
+    """
     wanted = sorted(names)
     if not wanted:
         return {}
     answer = admin.connection.ask(partial(_topics_request, wanted), "reading permissions")
-    found = {topic.name: _rights(topic.authorized_operations) for topic in answer.topics}
+    found = {topic.name: _rights_on(topic) for topic in answer.topics}
     return {name: rights for name, rights in found.items() if rights is not None}
+
+
+def _rights_on(topic: Any) -> Rights | None:
+    if topic.error_code == _TOPIC_AUTHORIZATION_FAILED:
+        return frozenset()
+    return _rights(topic.authorized_operations)
 
 
 def group_rights(admin: Admin, groups: Collection[str]) -> dict[str, Rights]:

@@ -38,8 +38,13 @@ def ensure_compacted_topic(admin: Admin, name: str, replication_factor: int) -> 
     many replicas as brokers. Raises AuthorizationFailed and the like."""
     if admin.list_topics([name]):
         return False
-    replicas = min(replication_factor, len(admin.brokers())) if replication_factor > 0 else replication_factor
-    outcome = admin.create_topics([NewTopic(name, 1, replicas, {"cleanup.policy": "compact"})])[name]
+    outcome = admin.create_topics([compacted_topic(admin, name, replication_factor)])[name]
     if outcome is not None and not isinstance(outcome, TopicExists):
         raise outcome
     return outcome is None
+
+
+def compacted_topic(admin: Admin, name: str, replication_factor: int) -> NewTopic:
+    """What `ensure_compacted_topic` creates where it is missing. Raises ClusterError."""
+    replicas = min(replication_factor, len(admin.brokers())) if replication_factor > 0 else replication_factor
+    return NewTopic(name, 1, replicas, {"cleanup.policy": "compact"})

@@ -5,7 +5,9 @@ at once, which gives the same syncs. What it sends late or drops while ten syncs
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final
 
 from sparkmirror.ledger.mirror_records import OffsetSync
@@ -72,3 +74,10 @@ class SyncEmitter:
             found += [OffsetSync(partition, upstream, downstream) for upstream, downstream in state.pending]
             state.pending.clear()
         return found
+
+    def give_back(self, syncs: Iterable[OffsetSync]) -> None:
+        """What `take` gave was not written: it is due again, before what became due since."""
+        for partition, unwritten in groupby(syncs, key=lambda sync: sync.partition):
+            state = self._emissions[partition]
+            places = [(sync.upstream, sync.downstream) for sync in unwritten]
+            state.pending = deque([*places, *state.pending], maxlen=PENDING_MAX)

@@ -101,12 +101,12 @@ def _table(grants: Iterable[Grant], *, with_cluster: bool = False) -> Iterator[s
     yield f"{'|---' if with_cluster else ''}|---|---|---|---|"
     for grant in grants:
         cluster = f"| `{grant.alias}` " if with_cluster else ""
-        resources = ", ".join(_shown(one) for one in grant.resources)
+        resources = ", ".join(_in_manual(one) for one in grant.resources)
         without = f"**{grant.without}**" if grant.required else grant.without
         yield f"{cluster}| {resources} | {', '.join(grant.operations)} | {grant.feature} | {without} |"
 
 
-def _shown(resource: Resource) -> str:
+def _in_manual(resource: Resource) -> str:
     if resource.kind is Kind.CLUSTER:
         return "cluster"
     kind = str(resource.kind).replace("-", " ")

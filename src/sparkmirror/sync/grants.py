@@ -40,6 +40,11 @@ class Resource(NamedTuple):
     name: str = ""
     pattern: str = LITERAL
 
+    @property
+    def shown(self) -> str:
+        """As in a sentence: `topic orders`, `topic orders-*` for a prefix, `cluster`."""
+        return f"{self.kind} {self.name}{'*' if self.pattern == PREFIXED else ''}".rstrip()
+
     def covers(self, name: str) -> bool:
         if self.pattern == PREFIXED:
             return name.startswith(self.name)
@@ -111,10 +116,14 @@ def list_verb_grants(flow: FlowConfig) -> Iterator[Grant]:
 
 def _of_canary(flow: FlowConfig) -> Iterator[Grant]:
     feature, without = "the canary (canary.interval.seconds)", "no probes are sent, so latency and loss are not told"
-    probes, clock = _topic(flow.canary_topic), _topic(CLOCK_TOPIC)
-    yield Grant(flow.name.source, (probes, clock), ("CREATE", "READ", "WRITE"), feature, without)
-    yield Grant(flow.name.target, (clock,), ("CREATE", "READ", "WRITE"), feature, without)
-    yield Grant(flow.name.target, (_topic(flow.remote_topic(flow.canary_topic)),), ("READ",), feature, without)
+    probes, clock, usual = _topic(flow.canary_topic), _topic(CLOCK_TOPIC), ("CREATE", "READ", "WRITE")
+    remote = _topic(flow.remote_topic(flow.canary_topic))
+    settings = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS") if flow.sync.configs_enabled else ()
+    reading = ("DESCRIBE_CONFIGS",) if _reads_settings(flow) else ()
+    yield Grant(flow.name.source, (probes,), (*usual, *reading), feature, without)
+    for alias in (flow.name.source, flow.name.target):
+        yield Grant(alias, (clock,), usual, feature, without)
+    yield Grant(flow.name.target, (remote,), (*usual, *settings), feature, without)
 
 
 def _of_source(flow: FlowConfig) -> Iterator[Grant]:
@@ -123,7 +132,7 @@ def _of_source(flow: FlowConfig) -> Iterator[Grant]:
         alias, mirrored, ("READ",), "reading the mirrored topics",
         "their partitions are FAILED, or not seen at all without DESCRIBE", required=True, part=Part.MIRRORED,
     )  # fmt: skip
-    if flow.sync.configs_enabled or flow.topic_creation != "broker":
+    if _reads_settings(flow):
         yield Grant(
             alias, mirrored, ("DESCRIBE_CONFIGS",), "copying their settings",
             "their remote topics are not created, and settings are not kept in step", part=Part.MIRRORED,
@@ -141,6 +150,10 @@ def _of_source(flow: FlowConfig) -> Iterator[Grant]:
         )
 
 
+def _reads_settings(flow: FlowConfig) -> bool:
+    return flow.sync.configs_enabled or flow.topic_creation != "broker"
+
+
 def _of_target(flow: FlowConfig) -> Iterator[Grant]:
     alias, remote = flow.name.target, remote_resources(flow)
     yield Grant(
@@ -148,7 +161,7 @@ def _of_target(flow: FlowConfig) -> Iterator[Grant]:
         part=Part.REMOTE,
     )  # fmt: skip
     without = "a topic that is not there yet is not mirrored"
-    yield Grant(alias, remote, ("CREATE",), "creating remote topics", without, part=Part.REMOTE)
+    yield Grant(alias, remote, ("CREATE",), "creating remote topics", without, required=True, part=Part.REMOTE)
     yield Grant(
         alias, remote, ("ALTER",), "adding partitions to remote topics",
         "partitions that the source has added are not mirrored", required=True, part=Part.GROWING,
@@ -214,6 +227,22 @@ _ACLS: Final = "copying ACLs (sync.topic.acls.enabled)"
 
 def _topic(name: str) -> Resource:
     return Resource(Kind.TOPIC, name)
+
+
+def named_topics(flow: FlowConfig, alias: str) -> frozenset[str]:
+    """Topics of a cluster, beside mirrored and remote ones, that the flow uses by their names."""
+    return frozenset(
+        one.name
+        for grant in list_grants(flow)
+        for one in grant.resources
+        if grant.alias == alias and one.kind is Kind.TOPIC and grant.part in (Part.INTERNAL, Part.OTHER)
+    )
+
+
+def mirrored_names(flow: FlowConfig) -> frozenset[str]:
+    """Source topics that the file names, without those that it has a regular expression for."""
+    patterns = patterns_of(flow.topics.include)
+    return frozenset(name for pattern, name in patterns if pattern == LITERAL and name != _EVERYTHING)
 
 
 def mirrored_resources(flow: FlowConfig) -> tuple[Resource, ...]:

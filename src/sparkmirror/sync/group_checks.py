@@ -1,6 +1,7 @@
-"""Whether a flow may do with consumer groups what its file asks; changes nothing. Asked by `sync.cluster_checks`."""
+"""Whether a flow may do with consumer groups what its file asks; changes nothing. Asked by `sync.right_checks`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.kafka.admin import Admin
@@ -8,13 +9,15 @@ from sparkmirror.kafka.groups import list_groups
 from sparkmirror.kafka.rights import cluster_rights, group_rights
 from sparkmirror.ledger.topics import SHARING_GROUP
 from sparkmirror.status.findings import Finding, Level
-from sparkmirror.sync.needs import Need, judge_need, list_group_needs
+from sparkmirror.sync.grants import list_grants
+from sparkmirror.sync.needs import judge_need, list_group_needs, plain_needs, to_principal
 
 
-def check_groups(flow: FlowConfig, source: Admin, target: Admin) -> Iterator[Finding]:
-    """Groups that are followed on both sides, the group that holds progress on the source, and the one that processes
-    share flows by. Raises ClusterError."""
-    followed = _followed(flow, source)
+def check_groups(flow: FlowConfig, source: Admin, target: Admin, groups_max: int | None = None) -> Iterator[Finding]:
+    """Groups that are followed on both sides, the first `groups_max` of them, the group that holds progress on the
+    source, and the one that processes share flows by. Raises ClusterError.
+    """
+    followed = _followed(flow, source)[:groups_max]
     if flow.offsets.emit_checkpoints and not followed:
         yield from _judge_none(flow, source)
     admins = {flow.name.source: source, flow.name.target: target}
@@ -35,16 +38,14 @@ def _judge_none(flow: FlowConfig, source: Admin) -> Iterator[Finding]:
     """Who may Describe the cluster sees all groups; anybody else may be kept from seeing those that matter."""
     if "DESCRIBE" not in (cluster_rights(source) or ()):
         said = "following consumer groups: none that `groups` includes can be seen"
-        hint = "grant DESCRIBE on these groups, or set emit.checkpoints.enabled = false"
+        hint = to_principal("grant DESCRIBE on these groups", flow.name.source, "they have no checkpoints")
         yield Finding(Level.WARN, flow.name.source, "permissions", said, hint)
 
 
 def _check_sharing(flow: FlowConfig, target: Admin) -> Finding:
     """Without it a process works alone, and a second one takes its flows over."""
-    purpose = "sharing flows between processes"
-    hint = f"grant READ on group {SHARING_GROUP}; without it a second process takes over instead of sharing"
-    need = Need(flow.name.target, (SHARING_GROUP,), ("READ",), purpose, required=False, kind="group")
-    if judge_need(need, group_rights(target, need.names)).level is Level.OK:
-        said = f"{purpose}: group {SHARING_GROUP} may be joined"
-        return Finding(Level.OK, need.alias, "permissions", said)
-    return Finding(Level.WARN, need.alias, "permissions", f"{purpose}: group {SHARING_GROUP} may not be joined", hint)
+    row = next(one for one in list_grants(flow) if one.resources[0].name == SHARING_GROUP)
+    (need,) = plain_needs(row, (SHARING_GROUP,))
+    found = judge_need(need, group_rights(target, need.names))
+    may = "may" if found.level is Level.OK else "may not"
+    return replace(found, said=f"{row.feature}: group {SHARING_GROUP} {may} be joined")

@@ -1,6 +1,6 @@
 """Which of the permissions of `sync.grants` a flow lacks on what exists on both clusters; pure.
 
-Observed by `sync.cluster_checks`. What brokers cannot say beforehand (creating topics) is rehearsed there.
+Observed by `sync.right_checks`. What brokers cannot say beforehand (creating topics) is rehearsed there.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -37,12 +37,14 @@ class Need:
 class FlowTopics:
     """What a flow touches: mirrored topics of the source with their remote topics, and topics of its own.
 
-    `own` are those that exist, by cluster.
+    `own` are by cluster, whether or not they are there. `hidden` are mirrored topics that the file names, but which may
+    not be seen.
     """
 
     mirrored: Mapping[str, Topic]
     remote: Mapping[str, Topic]
     own: Mapping[str, Collection[str]]
+    hidden: Collection[str] = ()
 
 
 def list_needs(flow: FlowConfig, topics: FlowTopics) -> Iterator[Need]:
@@ -55,10 +57,11 @@ def list_needs(flow: FlowConfig, topics: FlowTopics) -> Iterator[Need]:
 
 
 def _there(flow: FlowConfig, grant: Grant, topics: FlowTopics) -> Iterator[str]:
-    """The topics that exist and that a row is about."""
+    """The topics that a row is about, of those whose rights are known."""
     match grant.part:
         case Part.MIRRORED:
             yield from topics.mirrored
+            yield from topics.hidden if "READ" in grant.operations else ()
         case Part.REMOTE:
             yield from topics.remote
         case Part.GROWING:
@@ -94,17 +97,21 @@ def plain_needs(grant: Grant, names: Collection[str]) -> Iterator[Need]:
 def judge_need(need: Need, known: Mapping[str, Collection[str]]) -> Finding:
     """By the rights that are known of each name; a name without any is one that may not even be seen."""
     lacking = [name for name in need.names if not set(need.rights) <= set(known.get(name, ()))]
-    rights = " and ".join(need.rights)
     if not lacking:
         where = "on the cluster" if need.names == (CLUSTER,) else f"on {len(need.names)}"
-        return Finding(Level.OK, need.alias, "permissions", f"{need.purpose}: granted {where}, {rights}")
+        said = f"{need.purpose}: granted {where}, {' and '.join(need.rights)}"
+        return Finding(Level.OK, need.alias, "permissions", said)
+    rights = " and ".join(one for one in need.rights if any(one not in known.get(name, ()) for name in lacking))
     if lacking == [CLUSTER]:
         said, grant = f"{need.purpose}: not granted on the cluster, {rights}", f"grant {rights} on the cluster"
     else:
         said = f"{need.purpose}: not granted on {len(lacking)} of {len(need.names)}, {rights}: {name_some(lacking)}"
         grant = f"grant {rights} on {f'these {need.kind}s' if len(lacking) > 1 else f'{need.kind} {lacking[0]}'}"
     level = Level.FAIL if need.required else Level.WARN
-    hint = f"{grant} to the principal that {need.alias}.* of the file logs in as"
-    return Finding(
-        level, need.alias, "permissions", said, f"{hint}: {need.without} meanwhile" if need.without else hint
-    )
+    return Finding(level, need.alias, "permissions", said, to_principal(grant, need.alias, need.without))
+
+
+def to_principal(grant: str, alias: str, without: str = "") -> str:
+    """What to do, and what is missing meanwhile."""
+    hint = f"{grant} to the principal that {alias}.* of the file logs in as"
+    return f"{hint}: {without} meanwhile" if without else hint

@@ -25,6 +25,8 @@ from sparkmirror.sync.offset_state import OffsetState
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
+_REFUSED_SECONDS = 60.0
+"""Offset syncs that may not be written are tried again after so long; all else goes on meanwhile."""
 _COMPACTION_SECONDS = 600.0
 
 
@@ -38,7 +40,7 @@ class OffsetJob:
         self._names = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location)
         self._connections = ExitStack()
         self._open: _Opened | None = None
-        self._may_sync = flow.offsets.emit_syncs
+        self._syncs_from = 0.0
         self._keeper = MapKeeper(flow)
 
     @property
@@ -55,7 +57,6 @@ class OffsetJob:
         try:
             if self._open is None:
                 self._open = _Opened(self._flow, self._connections)
-                self._ensure_topics(self._open)
             self._round(self._open)
             if self._keeper.keep(self._open.target, self._open.publisher, self._open.state.maps):
                 self.close()
@@ -67,29 +68,10 @@ class OffsetJob:
         self._connections.close()
         self._open = None
 
-    def _ensure_topics(self, opened: "_Opened") -> None:
-        settings = self._flow.offsets
-        if settings.emit_checkpoints:
-            ensure_compacted_topic(opened.target, self._names.checkpoints, settings.checkpoints_replication_factor)
-        if not self._may_sync:
-            return
-        try:
-            ensure_compacted_topic(opened.syncs_at, self._names.syncs, settings.syncs_replication_factor)
-        except AuthorizationFailed as problem:
-            self._give_up_syncs(problem)
-
-    def _give_up_syncs(self, problem: SparkMirrorError) -> None:
-        self._may_sync = False
-        log.warning(
-            "%s: no offset syncs are written, which only MirrorMaker would miss: %s "
-            "Or set offset-syncs.topic.location=target, or emit.offset-syncs.enabled=false.",
-            self._flow.name,
-            problem,
-        )
-
     def _round(self, opened: "_Opened") -> None:
+        """Offset syncs first: where checkpoints are refused, they are written all the same."""
         changed = opened.state.follow()
-        if self._may_sync:
+        if self._flow.offsets.emit_syncs:
             self._sync(opened, changed)
         if self._flow.offsets.emit_checkpoints:
             self._checkpoint(opened)
@@ -99,16 +81,37 @@ class OffsetJob:
         for partition in changed:
             if (found := opened.state.maps.map_of(partition)) is not None:
                 opened.emitter.follow(partition, found)
-        syncs = opened.emitter.take(flushed=True)
-        if not syncs:
+        if time.monotonic() < self._syncs_from:
             return
+        syncs = opened.emitter.take(flushed=True)
         try:
-            opened.syncs_publisher.write(self._names.syncs, [(sync.key(), sync.value()) for sync in syncs])
+            opened.ensure_syncs_topic(self._names.syncs, self._flow.offsets.syncs_replication_factor)
+            if syncs:
+                opened.syncs_publisher.write(self._names.syncs, [(sync.key(), sync.value()) for sync in syncs])
         except AuthorizationFailed as problem:
-            self._give_up_syncs(problem)
+            opened.emitter.give_back(syncs)
+            self._put_off_syncs(problem)
+        else:
+            self._tell_of_syncs_again()
+
+    def _put_off_syncs(self, problem: SparkMirrorError) -> None:
+        if not self._syncs_from:
+            log.warning(
+                "%s: no offset syncs are written, which only MirrorMaker would miss: %s "
+                "Or set offset-syncs.topic.location=target, or emit.offset-syncs.enabled=false.",
+                self._flow.name,
+                problem,
+            )
+        self._syncs_from = time.monotonic() + _REFUSED_SECONDS
+
+    def _tell_of_syncs_again(self) -> None:
+        if self._syncs_from:
+            log.info("%s: offset syncs are written again.", self._flow.name)
+        self._syncs_from = 0.0
 
     def _checkpoint(self, opened: "_Opened") -> None:
         settings = self._flow.offsets
+        opened.ensure_checkpoints_topic(self._names.checkpoints, settings.checkpoints_replication_factor)
         if settings.refresh_groups or not opened.has_looked:
             opened.groups.find_groups()
             opened.has_looked = True
@@ -132,7 +135,7 @@ class _Opened:
         source: Admin = connections.enter_context(open_admin(flow.source, "offsets"))
         self.target: Admin = connections.enter_context(open_admin(flow.target, "offsets"))
         on_source = flow.offsets.syncs_location == "source"
-        self.syncs_at = source if on_source else self.target
+        self._syncs_at = source if on_source else self.target
         self.state = connections.enter_context(OffsetState(flow, source, self.target))
         self.groups = GroupRound(flow, source, self.target, self.state.checkpoints)
         self.publisher = connections.enter_context(Publisher(flow.target, "offsets"))
@@ -144,8 +147,21 @@ class _Opened:
         for sync in self.state.last_syncs.values():
             self.emitter.resume(sync.partition, sync.upstream)
         self.has_looked = False
+        self._ensured: set[str] = set()
         self._source = source
         self._compacted_at = time.monotonic()
+
+    def ensure_syncs_topic(self, name: str, replication_factor: int) -> None:
+        self._ensure(self._syncs_at, name, replication_factor)
+
+    def ensure_checkpoints_topic(self, name: str, replication_factor: int) -> None:
+        self._ensure(self.target, name, replication_factor)
+
+    def _ensure(self, admin: Admin, name: str, replication_factor: int) -> None:
+        """Once. Raises AuthorizationFailed and the like."""
+        if name not in self._ensured:
+            ensure_compacted_topic(admin, name, replication_factor)
+            self._ensured.add(name)
 
     def compact_maps(self, flow: FlowConfig) -> None:
         """Now and then joins the pieces of offset maps, so that they stay few."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.decoding import decode_or_none
-from sparkmirror.errors import ProtocolError
+from sparkmirror.errors import AuthorizationFailed, ProtocolError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.tail import TailRecord
@@ -26,14 +26,18 @@ _WHAT = "internal topics"
 
 
 def check_records(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
-    """Raises ClusterError."""
+    """Not of what may not be read, which `sync.needs` tells. Raises ClusterError."""
     topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
     there = target.list_topics(list(topics))
     where = [TopicPartition(name, number) for name, topic in there.items() for number in range(topic.partitions)]
     if not where:
         return
     with open_tail(flow.target, "doctor", where) as tail:
-        yield from judge_records(flow, topics, tail.read_to_end(_READ_SECONDS_MAX))
+        try:
+            records = tail.read_to_end(_READ_SECONDS_MAX)
+        except AuthorizationFailed:
+            return
+        yield from judge_records(flow, topics, records)
 
 
 def judge_records(flow: FlowConfig, topics: LedgerTopics, records: Iterable[TailRecord]) -> Iterator[Finding]:

@@ -108,3 +108,16 @@ def test_a_stretch_gives_the_same_syncs_as_its_records_one_by_one(
         expected = one_by_one(single, [(upstream + at, downstream + at) for at in range(records)])
         assert offsets(whole.take(flushed=False)) == expected
         upstream, downstream = upstream + records, downstream + records
+
+
+def test_syncs_that_were_not_written_are_due_again_before_newer_ones() -> None:
+    emitter = SyncEmitter(0)
+    emitter.add(ORDERS, 0, 3, 100)
+    refused = emitter.take(flushed=True)
+    assert offsets(refused) == [(0, 100), (1, 101), (2, 102)]
+    emitter.give_back(refused)
+    emitter.add(ORDERS, 3, 1, 103)
+    assert offsets(emitter.take(flushed=True)) == [(0, 100), (1, 101), (2, 102), (3, 103)]
+    emitter.give_back(refused)
+    emitter.add(ORDERS, 4, PENDING_MAX - 1, 104)
+    assert offsets(emitter.take(flushed=True))[0] == (2, 102), "the newest stay"

@@ -1,0 +1,127 @@
+"""Without each row of the table of permissions in turn: `doctor` names it, and it alone.
+
+Whole rows in `make test`, each operation of each row in `make faults`.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+from tests.oracle import DEADLINE_SECONDS_LEAST
+from tests.scenarios.data import grow_topic, make_topics
+from tests.strict import IMPLIED_BY, NOWHERE, Scene, strict_config, strict_scene, without
+
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.status.findings import Finding, Level
+from sparkmirror.sync.acl_commands import list_all
+from sparkmirror.sync.cluster_checks import check_clusters
+from sparkmirror.sync.grants import Grant
+
+ALL = ("sync.group.offsets.enabled = true", "progress.group.id = progress", "canary.interval.seconds = 1")
+"""What the file may ask for beside the defaults."""
+
+ROWS = list(list_all(strict_config(NOWHERE, NOWHERE, ALL)[1]))
+INTERNAL = (*ledger_topics("A"), "A.checkpoints.internal")
+PROBES = "sparkmirror-canary-backup"
+OTHER_LINES = ("clock", "disk", "reachable", "release", "internal topics")
+
+
+def cases(*, creating: bool) -> Sequence[object]:
+    """Each operation of each row, but for those that another of the row implies."""
+    return [
+        pytest.param(number, one, id=f"{row.alias}-{row.feature}-{one}".replace(" ", "_"))
+        for number, row in enumerate(ROWS)
+        for one in row.operations
+        if (one == "CREATE") is creating and not IMPLIED_BY.get(one, set()) & set(row.operations)
+    ]
+
+
+@pytest.fixture(scope="module")
+def empty() -> Iterator[Scene]:
+    """Nothing that a mirror makes is there. Tests that want it so come first."""
+    with strict_scene(*ALL) as scene:
+        yield scene
+
+
+@pytest.fixture(scope="module")
+def probed(empty: Scene) -> Scene:
+    """The topic of probes alone is there, so that its remote topic is wanted."""
+    make_topics(empty.admins["A"], {PROBES: 1})
+    return empty
+
+
+@pytest.fixture(scope="module")
+def made(probed: Scene) -> Scene:
+    """All is there that a mirror makes, and one remote topic has fewer partitions than its origin."""
+    remote = ("A.orders", "A.orders-eu", f"A.{PROBES}")
+    both = ("heartbeats", "mm2-sparkmirror-clock.internal")
+    make_topics(probed.admins["backup"], dict.fromkeys((*INTERNAL, *remote, *both), 1))
+    make_topics(probed.admins["A"], dict.fromkeys((*both, "mm2-offset-syncs.backup.internal"), 1))
+    grow_topic(probed.admins["A"], "orders-eu", 2)
+    probed.commit(0)
+    return probed
+
+
+def complaints(scene: Scene) -> list[Finding]:
+    found = check_clusters(scene.config.flows, scene.config.heartbeats)
+    return [one for one in found if one.level is not Level.OK and one.what not in OTHER_LINES]
+
+
+def assert_told(scene: Scene, lost: Grant) -> None:
+    """A broker knows of an ACL a moment after the controller; what the case before took away is back by then."""
+    deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
+    scene.forbid(lost)
+    try:
+        while not _are_about(told := complaints(scene), lost):
+            assert time.monotonic() < deadline, f"without {lost}, doctor says {told}"
+    finally:
+        scene.allow(lost)
+
+
+def _are_about(told: Sequence[Finding], lost: Grant) -> bool:
+    return bool(told) and all(_is_about(one, lost) for one in told)
+
+
+def _is_about(told: Finding, lost: Grant) -> bool:
+    said = f"{told.said}. {told.hint}"
+    names = [one.name for one in lost.resources]
+    return (
+        f"principal that {lost.alias}.* of the file logs in as" in told.hint
+        and any(one in told.hint for one in lost.operations)
+        and any(name in said for name in names)
+    )
+
+
+@pytest.mark.parametrize(("row", "operation"), cases(creating=True))
+def test_what_may_not_be_created_is_told(request: pytest.FixtureRequest, row: int, operation: str) -> None:
+    is_of_probes = ROWS[row].resources[0].name == f"A.{PROBES}"
+    empty: Scene = request.getfixturevalue("probed" if is_of_probes else "empty")
+    lost = without(empty.grants[row], operation)
+    assert_told(empty, lost)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("row", "operation"), cases(creating=False))
+def test_what_is_not_granted_on_what_is_there_is_told(made: Scene, row: int, operation: str) -> None:
+    lost = without(made.grants[row], operation)
+    assert_told(made, lost)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(number, id=f"{row.alias}-{row.feature}".replace(" ", "_"))
+        for number, row in enumerate(ROWS)
+        if row.operations != ("CREATE",)
+    ],
+)
+def test_a_whole_row_that_is_missing_is_told(made: Scene, row: int) -> None:
+    """Topics that may not even be seen are not taken for absent ones."""
+    lost = made.grants[row]
+    assert_told(made, lost)
+
+
+def test_with_all_of_them_nothing_is_told(made: Scene) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
+    while told := complaints(made):
+        assert time.monotonic() < deadline, told

@@ -1,0 +1,171 @@
+"""Mirrors that lack one row of the table of permissions each: it is said in a sentence, and all else goes on.
+
+What the row is for works as soon as it is granted, without a restart.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+from tests.oracle import count_records
+from tests.scenarios.data import ORDER_SECONDS_MAX, grow_topic, make_topics
+from tests.scenarios.mirror import StartMirror
+from tests.strict import NOWHERE, Scene, strict_config, strict_scene
+
+from sparkmirror.kafka.acls import describe_acls
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.model import Cluster
+from sparkmirror.sync.acl_commands import list_all
+
+pytestmark = pytest.mark.long
+
+FAST = tuple(
+    f"{name}.interval.seconds = 1"
+    for name in ("refresh.topics", "sync.topic.configs", "sync.topic.acls", "emit.checkpoints", "refresh.groups")
+)
+ROWS = list(list_all(strict_config(NOWHERE, NOWHERE, FAST)[1]))
+Act = Callable[[Scene, int], object]
+"""With the number of the case, so that each has names and values of its own."""
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Scene]:
+    with strict_scene(*FAST) as scene:
+        scene.write("orders")
+        yield scene
+
+
+def make_topic(scene: Scene, number: int) -> None:
+    make_topics(scene.admins["A"], {f"orders-{number}": 1})
+
+
+def has_topic(scene: Scene, number: int) -> bool:
+    return scene.is_there(f"A.orders-{number}")
+
+
+def grow(scene: Scene, number: int) -> None:
+    grow_topic(scene.admins["A"], "orders-eu", number + 2)
+
+
+def has_grown(scene: Scene, number: int) -> bool:
+    with open_admin(Cluster("backup", scene.admins["backup"]), "test") as admin:
+        return admin.list_topics(["A.orders-eu"])["A.orders-eu"].partitions == number + 2
+
+
+def set_retention(scene: Scene, number: int) -> None:
+    entry = ConfigEntry("retention.ms", str(200_000_000 + number), incremental_operation=AlterConfigOpType.SET)
+    orders = ConfigResource(ConfigResource.Type.TOPIC, "orders", incremental_configs=[entry])
+    for done in AdminClient(dict(scene.admins["A"])).incremental_alter_configs([orders]).values():
+        done.result(ORDER_SECONDS_MAX)
+
+
+def has_retention(scene: Scene, number: int) -> bool:
+    with open_admin(Cluster("backup", scene.admins["backup"]), "test") as admin:
+        return admin.effective_config("A.orders", "retention.ms") == str(200_000_000 + number)
+
+
+def let_read(scene: Scene, number: int) -> None:
+    scene.allow_others(
+        AclBinding(
+            ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, f"User:u{number}", "*",
+            AclOperation.READ, AclPermissionType.ALLOW,
+        )
+    )  # fmt: skip
+
+
+def may_read(scene: Scene, number: int) -> bool:
+    with open_admin(Cluster("backup", scene.admins["backup"]), "test") as admin:
+        return any(one.principal == f"User:u{number}" for one in describe_acls(admin) or ())
+
+
+def commit(scene: Scene, number: int) -> None:
+    scene.commit(number + 1)
+
+
+def nothing(scene: Scene, number: int) -> bool:
+    """What the row is for is seen at a start alone, or by its sentence."""
+    return True
+
+
+def has_all(scene: Scene, number: int) -> bool:
+    return scene.mirrored("orders") == scene.written
+
+
+CASES: dict[tuple[str, str], tuple[Act, Act | tuple[str, str]]] = {
+    ("A", "reading the mirrored topics"): (nothing, has_all),
+    ("A", "copying their settings"): (make_topic, has_topic),
+    ("A", "copying ACLs (sync.topic.acls.enabled)"): (let_read, may_read),
+    ("A", "offset syncs (emit.offset-syncs.enabled)"): (nothing, ("A", "mm2-offset-syncs.backup.internal")),
+    ("A", "reading offsets of groups"): (commit, ("backup", "A.checkpoints.internal")),
+    ("A", "heartbeats (emit.heartbeats.enabled)"): (nothing, ("A", "heartbeats")),
+    ("backup", "writing the remote topics"): (nothing, has_all),
+    ("backup", "creating remote topics"): (make_topic, has_topic),
+    ("backup", "adding partitions to remote topics"): (grow, has_grown),
+    ("backup", "fencing an older instance"): (nothing, nothing),
+    ("backup", "sharing flows between processes"): (nothing, nothing),
+    ("backup", "keeping settings in step (sync.topic.configs.enabled)"): (set_retention, has_retention),
+    ("backup", "copying ACLs (sync.topic.acls.enabled)"): (let_read, may_read),
+    ("backup", "checkpoints (emit.checkpoints.enabled)"): (commit, ("backup", "A.checkpoints.internal")),
+    ("backup", "heartbeats (emit.heartbeats.enabled)"): (nothing, ("backup", "heartbeats")),
+}
+"""What makes a row matter, and what then works: a condition, or more records in a topic of one side."""
+KEPT_STILL = {"reading the mirrored topics", "writing the remote topics"}
+LEDGER = ("backup", "positions, status and orders")
+
+
+def test_there_is_a_case_for_each_row() -> None:
+    assert {*CASES, LEDGER} == {(row.alias, row.feature) for row in ROWS}
+
+
+def test_without_its_ledger_a_flow_does_not_begin(scene: Scene, start_mirror: StartMirror) -> None:
+    (row,) = (one for one in scene.grants if (one.alias, one.feature) == LEDGER)
+    scene.forbid(row)
+    ended = start_mirror(scene.text).finish()
+    assert ended.status == 1
+    assert "mm2-" in ended.errors and "Grant the principal of backup access" in ended.errors
+    assert "`sparkmirror doctor` names what it lacks" in ended.errors and "Traceback" not in ended.errors
+    scene.allow(row)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, id=f"{row.alias}: {row.feature}")
+        for number, row in enumerate(ROWS)
+        if (row.alias, row.feature) != LEDGER
+    ],
+)
+def test_the_mirror_says_what_it_lacks_and_goes_on(scene: Scene, number: int, start_mirror: StartMirror) -> None:
+    row = scene.grants[number]
+    act, after = CASES[row.alias, row.feature]
+    scene.forbid(row)
+    mirror = start_mirror(scene.text)
+    act(scene, number)
+    scene.write("orders")
+    told = f"the principal that {row.alias}.* of the file logs in as: {row.without} meanwhile"
+    mirror.wait_until(lambda: told in mirror.errors, f"it says that {row.without}")
+    if row.feature not in KEPT_STILL:
+        mirror.wait_until(partial(has_all, scene, number), "records are mirrored all the same")
+    healed = grows(scene, *after) if isinstance(after, tuple) else partial(after, scene, number)
+    scene.allow(row)
+    scene.write("orders")
+    mirror.wait_until(healed, "it works once it is granted")
+    mirror.wait_until(partial(has_all, scene, number), "all are mirrored")
+    mirror.wait_until(lambda: "all permissions are granted now" in mirror.errors, "it says so")
+    mirror.stop(60)
+
+
+def grows(scene: Scene, alias: str, topic: str) -> Callable[[], bool]:
+    before = count_records(scene.admins[alias], topic) if scene.has_records(alias, topic) else 0
+    return lambda: scene.has_records(alias, topic) and count_records(scene.admins[alias], topic) > before
