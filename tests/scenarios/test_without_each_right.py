@@ -150,15 +150,17 @@ def test_the_mirror_says_what_it_lacks_and_goes_on(scene: Scene, number: int, st
     row = scene.grants[number]
     act, after = CASES[row.alias, row.feature]
     scene.forbid(row)
-    mirror = start_mirror(scene.text)
-    act(scene, number)
-    scene.write("orders")
-    told = f"the principal that {row.alias}.* of the file logs in as: {row.without} meanwhile"
-    mirror.wait_until(lambda: told in mirror.errors, f"it says that {row.without}")
-    if row.feature not in KEPT_STILL:
-        mirror.wait_until(partial(has_all, scene, number), "records are mirrored all the same")
-    healed = grows(scene, *after) if isinstance(after, tuple) else partial(after, scene, number)
-    scene.allow(row)
+    try:
+        mirror = start_mirror(scene.text)
+        act(scene, number)
+        scene.write("orders")
+        told = f"the principal that {row.alias}.* of the file logs in as: {row.without} meanwhile"
+        mirror.wait_until(lambda: told in mirror.errors, f"it says that {row.without}")
+        if row.feature not in KEPT_STILL:
+            mirror.wait_until(partial(has_all, scene, number), "records are mirrored all the same")
+        healed = grows(scene, *after) if isinstance(after, tuple) else partial(after, scene, number)
+    finally:
+        scene.allow(row)
     scene.write("orders")
     mirror.wait_until(healed, "it works once it is granted")
     mirror.wait_until(partial(has_all, scene, number), "all are mirrored")

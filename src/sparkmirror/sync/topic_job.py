@@ -38,13 +38,18 @@ class TopicSync:
         """Source topics that the last plan has left to a later round."""
         self._looked: tuple[object, ...] = ()
         self._planned = Plan()
+        self._is_partial = False
 
     def plan(self) -> Plan:
-        """Nothing is thought over again that was in step, and is as it was."""
+        """Nothing is thought over again that was in step, and is as it was.
+
+        Settings that could not be read may be readable now: that shows in no list of topics.
+        """
         looked = (self._target.list_topics(), self._source.list_topics())
-        if looked != self._looked or self._planned.changes or not self._rules.are_fixed:
+        is_settled = not (self._planned.changes or self._is_partial) and self._rules.are_fixed
+        if looked != self._looked or not is_settled:
             seen = observe_topics(self._source, self._target, self._rules, self._new_partitions_max)
-            self.put_off = seen.put_off
+            self.put_off, self._is_partial = seen.put_off, bool(seen.unreadable)
             self._planned, self._looked = plan_topics(seen, self._rules), looked
         return self._planned
 
