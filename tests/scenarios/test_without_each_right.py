@@ -164,7 +164,8 @@ def test_the_mirror_says_what_it_lacks_and_goes_on(scene: Scene, number: int, st
     scene.write("orders")
     mirror.wait_until(healed, "it works once it is granted")
     mirror.wait_until(partial(has_all, scene, number), "all are mirrored")
-    mirror.wait_until(lambda: "all permissions are granted now" in mirror.errors, "it says so")
+    if row.feature != "reading the mirrored topics":  # topics that cannot be seen may not be there either
+        mirror.wait_until(lambda: "all permissions are granted now" in mirror.errors, "it says so")
     mirror.stop(60)
 
 

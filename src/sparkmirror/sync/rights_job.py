@@ -31,7 +31,8 @@ class RightsJob:
     def __init__(self, flow: FlowConfig, heartbeats: Sequence[HeartbeatSettings] = ()) -> None:
         self._flow = flow
         self._heartbeats = heartbeats
-        self._lacking: dict[tuple[str, str], Finding] = {}
+        self._lacking: set[tuple[str, str, str]] = set()
+        self._unseen: set[tuple[str, str, str]] = set()
         self._due_at = 0.0
 
     def __call__(self) -> None:
@@ -40,15 +41,19 @@ class RightsJob:
             return
         self._due_at = time.monotonic() + _LACKING_SECONDS
         try:
-            found = {(one.where, one.said): one for one in self._look() if one.level is not Level.OK}
+            found = [one for one in self._look() if one.level is not Level.OK]
         except ClusterUnreachable:
             return
-        for key in sorted(found.keys() - self._lacking.keys()):
-            log.warning("%s: %s: %s; %s.", self._flow.name, *key, found[key].hint)
-        if self._lacking and not found:
+        lacking = {(one.where, one.said, one.hint) for one in found if one.what == "permissions"}
+        unseen = {(one.where, one.said, one.hint) for one in found if one.what == "topics"}
+        for told in sorted(lacking - self._lacking):
+            log.warning("%s: %s: %s; %s.", self._flow.name, *told)
+        for told in sorted(unseen - self._unseen):
+            log.info("%s: %s: %s; %s.", self._flow.name, *told)  # there may be none, as on a new cluster
+        if self._lacking and not lacking:
             log.info("%s: all permissions are granted now.", self._flow.name)
-        self._lacking = found
-        if not found:
+        self._lacking, self._unseen = lacking, unseen
+        if not lacking:
             self._due_at = time.monotonic() + _CONTENT_SECONDS
 
     def _look(self) -> Iterator[Finding]:
