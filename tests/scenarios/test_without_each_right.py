@@ -66,7 +66,8 @@ def has_grown(scene: Scene, number: int) -> bool:
 def set_retention(scene: Scene, number: int) -> None:
     entry = ConfigEntry("retention.ms", str(200_000_000 + number), incremental_operation=AlterConfigOpType.SET)
     orders = ConfigResource(ConfigResource.Type.TOPIC, "orders", incremental_configs=[entry])
-    for done in AdminClient(dict(scene.admins["A"])).incremental_alter_configs([orders]).values():
+    admin = AdminClient(dict(scene.admins["A"]))  # it must live until it has answered
+    for done in admin.incremental_alter_configs([orders]).values():
         done.result(ORDER_SECONDS_MAX)
 
 
