@@ -41,7 +41,9 @@ Act = Callable[[Scene, int], object]
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
+    """A flow that has run before: its remote topics are there."""
     with strict_scene(*FAST) as scene:
+        make_topics(scene.admins["backup"], {"A.orders": 1, "A.orders-eu": 1})
         scene.write("orders")
         yield scene
 
