@@ -168,4 +168,4 @@ def _origin(file: str, item: "Setting") -> str:
     if item.entry is None:
         return "default"
     beaten = "".join(f"; not {entry.key} on line {entry.line}" for entry in item.beaten)
-    return f"{item.entry.key}, {file}:{item.entry.line}{beaten}"
+    return f"{item.entry.key}, {item.entry.file or file}:{item.entry.line}{beaten}"

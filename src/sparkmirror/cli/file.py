@@ -41,12 +41,13 @@ def add_flows(parser: argparse.ArgumentParser) -> None:
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     """FILE, and where its secrets are."""
-    parser.set_defaults(consumer_and_producer=None)
+    parser.set_defaults(consumer_and_producer=None, more_files=())
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="a MirrorMaker 2 properties file, a Strimzi KafkaMirrorMaker2, or the options --consumer.config F "
-        "--producer.config F in its place for MirrorMaker 1's files",
+        help="a MirrorMaker 2 properties file, a Strimzi KafkaMirrorMaker2, the files of MirrorMaker 2's connectors "
+        "and of their worker, or the options --consumer.config F --producer.config F in its place for MirrorMaker 1's "
+        "files",
     )
     parser.add_argument(
         "--secrets-dir",
@@ -63,15 +64,15 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_input(args: argparse.Namespace) -> "Properties":
-    """The lines of the file, whatever its form, or of MirrorMaker 1's two files. Raises ConfigError."""
-    from sparkmirror.config.files import read_mirror_file
+    """The lines of the file or files, whatever their form. Raises ConfigError."""
+    from sparkmirror.config.files import read_mirror_files
     from sparkmirror.config.plugins import with_jars
 
     if args.consumer_and_producer is not None:
         from sparkmirror.config.mm1 import read_files
 
         return with_jars(read_files(args.consumer_and_producer), args.jars)
-    return with_jars(read_mirror_file(args.file, args.secrets_dir), args.jars)
+    return with_jars(read_mirror_files([args.file, *args.more_files], args.secrets_dir), args.jars)
 
 
 def parse_file(args: argparse.Namespace, *, heartbeats_suffice: bool = False) -> "MirrorConfig":

@@ -1,6 +1,7 @@
 """`sparkmirror lag FILE --group G`: how far a consumer group is behind, by the offsets it has committed."""
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_verb, check_cluster
@@ -27,7 +28,7 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Asks the clusters and prints. Raises ConfigError, ClusterError, and SparkMirrorError for an unknown group."""
-    clusters, group = _clusters(args.file, args.cluster, args.group)
+    clusters, group = _clusters([args.file, *args.more_files], args.cluster, args.group)
     return show_again(args, lambda: _print(args, clusters, group))
 
 
@@ -42,18 +43,19 @@ def _print(args: argparse.Namespace, clusters: list[Cluster], group: str) -> Non
     show(args, [lag.as_json() for lag in lags], lambda: render_lags(lags))
 
 
-def _clusters(file: str, alias: str | None, group: str | None) -> tuple[list[Cluster], str]:
-    from sparkmirror.config.files import read_mirror_file
-    from sparkmirror.config.flows import load_config
+def _clusters(files: Sequence[str], alias: str | None, group: str | None) -> tuple[list[Cluster], str]:
+    from sparkmirror.config.files import read_mirror_files
+    from sparkmirror.config.flows import parse_config
     from sparkmirror.config.mm1 import load_consumer
 
-    entries = read_mirror_file(file).entries
+    properties, file = read_mirror_files(files), files[0]
+    entries = properties.entries
     if "clusters" not in entries and ("bootstrap.servers" in entries or "zookeeper.connect" in entries):
         cluster, group_id = load_consumer(file)
         return [cluster], group or group_id
     if not group:
         raise ConfigError("--group is missing", "name the consumer group: `--group G`", file=file)
-    config = load_config(file)
+    config = parse_config(properties)
     if alias is not None:
         check_cluster(config, alias)
     return [cluster for name, cluster in config.clusters.items() if alias in (None, name)], group

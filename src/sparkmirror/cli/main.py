@@ -24,6 +24,7 @@ from sparkmirror.cli import (
     offsets,
     pause,
     plan,
+    positions,
     restart,
     resume,
     retry,
@@ -37,6 +38,7 @@ from sparkmirror.cli import (
     verify,
     version,
 )
+from sparkmirror.cli.connector_files import take_more_files
 from sparkmirror.cli.consumer_and_producer import take_files
 from sparkmirror.cli.tree import Command, read_command
 from sparkmirror.errors import ConfigError, EnvironmentProblem, SparkMirrorError
@@ -57,6 +59,7 @@ _VERBS = (
     tail,
     metrics,
     offsets,
+    positions,
     gaps,
     topology,
     verify,
@@ -85,8 +88,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(show_lines(f"{parser.prog}: {error}"), file=sys.stderr)
         return error.exit_status
+    words, more_files = take_more_files(words)
     args, rest = parser.parse_known_args(words)
     args.consumer_and_producer = files
+    args.more_files = more_files
     if rest and not args.takes_rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     args.rest = rest

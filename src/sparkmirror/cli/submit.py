@@ -92,7 +92,7 @@ def _show(args: argparse.Namespace, cluster: "SparkCluster") -> None:
     once = ["--once"] if args.once else []
     flows = [*(["--clusters", *args.clusters] if args.clusters else []), *(["--flow", *args.flow] if args.flow else [])]
     jars = [argument for one in args.jars for argument in ("--jars", one)]
-    command = ["sparkmirror", "run", args.file, *flows, *jars, *once, "--master", cluster.master]
+    command = ["sparkmirror", "run", args.file, *args.more_files, *flows, *jars, *once, "--master", cluster.master]
     lines = [shlex.join(command), *(f"  --conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items())]
     if caution:
         answer(f"# {caution}")

@@ -12,6 +12,7 @@ import javaproperties
 import yaml
 
 from sparkmirror.config.client_keys import CLIENT_COMMON
+from sparkmirror.config.connectors import CHECKPOINT_KEYS
 from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.precedence import connector_properties
 from sparkmirror.config.properties import Entry, Properties
@@ -35,9 +36,6 @@ _STORAGE = {
     "offset.storage.topic": "offsetStorageTopic",
 }
 _LOGINS = {"PLAIN": "plain", "SCRAM-SHA-256": "scram-sha-256", "SCRAM-SHA-512": "scram-sha-512"}
-_CHECKPOINT_KEYS = re.compile(
-    r"(?:emit\.checkpoints|checkpoints|sync\.group|refresh\.groups|groups?|group\.filter)\b.*"
-)
 
 
 def to_properties(properties: Properties, config: MirrorConfig) -> tuple[str, list[str]]:
@@ -178,7 +176,7 @@ class _Writer:
         source_cluster.pop("config", None)
         written: dict[str, Any] = {"source": source_cluster}
         source = {name: value for name, value in plain.items() if name not in _NOT_SOURCE}
-        checkpoint = {name: source.pop(name) for name in list(source) if _CHECKPOINT_KEYS.fullmatch(name)}
+        checkpoint = {name: source.pop(name) for name in list(source) if CHECKPOINT_KEYS.fullmatch(name)}
         written["sourceConnector"] = {"tasksMax": flow.tasks_max} | ({"config": source} if source else {})
         if plain.get("emit.checkpoints.enabled", "true").lower() == "true":
             written["checkpointConnector"] = {"config": checkpoint} if checkpoint else {}

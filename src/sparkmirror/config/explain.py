@@ -62,6 +62,7 @@ class Setting:
             "default": self.entry is None,
             "written": self.entry.key if self.entry else None,
             "line": self.entry.line if self.entry else None,
+            **({"file": self.entry.file} if self.entry and self.entry.file else {}),
             "beaten": [{"written": entry.key, "line": entry.line} for entry in self.beaten],
         }
 

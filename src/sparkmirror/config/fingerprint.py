@@ -26,8 +26,12 @@ def fingerprint(text: str, flow: FlowName) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:_LETTERS]
 
 
-def changed_ms(file: str) -> int:
-    """When the file was changed last (ms since 1970); 0 for what is no file."""
+def changed_ms(*files: str) -> int:
+    """When one of the files was changed last (ms since 1970); 0 for what is no file."""
+    return max(map(_changed_ms, files), default=0)
+
+
+def _changed_ms(file: str) -> int:
     try:
         return round(Path(file).stat().st_mtime * 1000)
     except OSError:

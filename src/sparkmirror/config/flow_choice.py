@@ -57,28 +57,37 @@ def choose_flows(
     for name in names:
         if name not in enabled:
             problems.error(f"`--flow {name}`: there is no such enabled flow", f"enabled are {', '.join(enabled)}")
-    return tuple(
-        flow
-        for flow in flows
-        if (not targets or flow.name.target in targets) and (not names or str(flow.name) in names)
+    return tuple(flow for flow in flows if is_asked_for(flow.name, targets, names))
+
+
+def is_asked_for(flow: FlowName, targets: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether `--clusters` and `--flow` leave the pair."""
+    return (not targets or flow.target in targets) and (not names or str(flow) in names)
+
+
+def name_others(heartbeats: Sequence[HeartbeatSettings], checkpoints: "Sequence[FlowConfig]") -> str:
+    """What is written where no topic is mirrored, for a sentence; "" for nothing."""
+    named = (
+        ("checkpoints", [str(flow.name) for flow in checkpoints]),
+        ("heartbeats", [str(beat.flow) for beat in heartbeats]),
     )
+    return " and ".join(f"the {what} of {', '.join(pairs)}" for what, pairs in named if pairs)
 
 
 def note_no_flow(
     properties: Properties,
     aliases: Sequence[str],
     enabled: "Sequence[FlowConfig]",
-    heartbeats: Sequence[HeartbeatSettings],
+    others: str,
     problems: Problems,
 ) -> None:
-    """Notes that no flow is left. A warning where there are `heartbeats` to write: MirrorMaker's documentation has one
-    process per cluster.
+    """Notes that no flow is left. A warning where there is something else to write, `others`: MirrorMaker's
+    documentation has one process per cluster.
     """
     what = "no enabled flow is left by `--clusters` and `--flow`" if enabled else "no flow is enabled"
     entry = properties.entries["clusters"]
-    if heartbeats:
-        pairs = ", ".join(str(beat.flow) for beat in heartbeats)
-        problems.warn(f"{what}: no topic is mirrored, only the heartbeats of {pairs} are written", entry)
+    if others:
+        problems.warn(f"{what}: no topic is mirrored, only {others} are written", entry)
     elif enabled and not problems.errors:
         problems.error(what, f"enabled are {', '.join(str(flow.name) for flow in enabled)}")
     elif not enabled:

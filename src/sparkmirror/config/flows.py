@@ -11,11 +11,18 @@ from pathlib import Path
 from sparkmirror.config import client_keys, keys
 from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_consumer, read_producer, read_ring_bytes
 from sparkmirror.config.files import read_mirror_file
-from sparkmirror.config.flow_choice import choose_flows, note_no_flow, refuse_loops, refuse_shared_connectors
+from sparkmirror.config.flow_choice import (
+    choose_flows,
+    is_asked_for,
+    name_others,
+    note_no_flow,
+    refuse_loops,
+    refuse_shared_connectors,
+)
 from sparkmirror.config.idle import note_idle
 from sparkmirror.config.key import Scope
 from sparkmirror.config.offsets import HeartbeatSettings, OffsetSettings, read_heartbeats, read_offsets
-from sparkmirror.config.pairs import beating_pairs, enabled_pairs
+from sparkmirror.config.pairs import beating_pairs, checkpoint_pairs, enabled_pairs, need_address
 from sparkmirror.config.plugins import find_plugins
 from sparkmirror.config.precedence import (
     FlowLayers,
@@ -129,7 +136,8 @@ class FlowConfig:
 
 @dataclass(frozen=True, slots=True)
 class MirrorConfig:
-    """A file, understood. `clusters` hold the properties of their admin clients; `flows` mirror data.
+    """A file, understood. `clusters` hold the properties of their admin clients; `flows` mirror data, `checkpoints` are
+    those whose groups alone are kept in step.
 
     `text` is the MirrorMaker 2 file that means all this, which Spark's workers read again, and `lines` are its lines
     with where they stand in the file; both may hold secrets.
@@ -143,13 +151,14 @@ class MirrorConfig:
     heartbeats: tuple[HeartbeatSettings, ...] = ()
     status: StatusSettings = field(default_factory=StatusSettings)
     lines: Properties = field(default=Properties("", {}), repr=False)
+    checkpoints: tuple[FlowConfig, ...] = ()
 
     @property
     def purpose(self) -> str:
         """What a process of the file does, as the end of a sentence about it."""
         if self.flows:
             return f"it mirrors {', '.join(str(flow.name) for flow in self.flows)}"
-        return f"it writes only the heartbeats of {', '.join(str(beat.flow) for beat in self.heartbeats)}"
+        return f"it writes only {name_others(self.heartbeats, self.checkpoints)}"
 
 
 def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
@@ -168,7 +177,7 @@ def parse_config(
     heartbeats_suffice: bool = False,
 ) -> MirrorConfig:
     """As `load_config`, from properties. A configuration without any flow is an error, unless `heartbeats_suffice` and
-    some pair of clusters has heartbeats to write.
+    some pair of clusters has heartbeats or checkpoints to write.
     """
     config, problems = examine(properties, targets, flows, heartbeats_suffice=heartbeats_suffice)
     problems.raise_if_any()
@@ -191,20 +200,25 @@ def examine(
     warn_of_readers(properties, problems)
     aliases = _read_aliases(properties, problems)
     recognise(properties, aliases, problems)
-    clusters = {alias: _read_cluster(properties, alias, problems) for alias in aliases}
-    pairs = enabled_pairs(properties, aliases, problems)
-    note_idle(properties, aliases, pairs, problems)
-    enabled = tuple(_read_flow(properties, name, problems) for name in pairs)
+    names = enabled_pairs(properties, aliases, problems)
+    alone = [name for name in checkpoint_pairs(properties, aliases, problems) if name not in names]
+    asked = need_address(properties, aliases, (*names, *alone))
+    clusters = {alias: _read_cluster(properties, alias, problems, is_asked=alias in asked) for alias in aliases}
+    note_idle(properties, aliases, (*names, *alone), problems)
+    enabled = tuple(_read_flow(properties, name, problems) for name in names)
     refuse_loops(properties, enabled, problems)
     refuse_shared_connectors(properties, enabled, problems)
     chosen = choose_flows(enabled, aliases, targets, flows, problems)
     heartbeats = _read_heartbeats(properties, clusters, targets, flows, problems)
+    checkpoints = tuple(_read_flow(properties, name, problems) for name in alone if is_asked_for(name, targets, flows))
     if not chosen and len(aliases) > 1:
-        note_no_flow(properties, aliases, enabled, heartbeats if heartbeats_suffice else (), problems)
+        others = name_others(heartbeats, checkpoints) if heartbeats_suffice else ""
+        note_no_flow(properties, aliases, enabled, others, problems)
     text = write_properties(properties)
     status = read_status(properties, problems)
     warnings = problems.warnings() if translated is None else translated
-    config = MirrorConfig(clusters, chosen, warnings, properties.file, text, heartbeats, status, properties)
+    file = properties.file
+    config = MirrorConfig(clusters, chosen, warnings, file, text, heartbeats, status, properties, checkpoints)
     return config, problems
 
 
@@ -239,9 +253,9 @@ def _read_aliases(properties: Properties, problems: Problems) -> tuple[str, ...]
     return aliases
 
 
-def _read_cluster(properties: Properties, alias: str, problems: Problems) -> Cluster:
+def _read_cluster(properties: Properties, alias: str, problems: Problems, *, is_asked: bool) -> Cluster:
     layer = cluster_properties(properties, alias)
-    if "bootstrap.servers" not in layer:
+    if is_asked and "bootstrap.servers" not in layer:
         hint = f"add a line such as `{alias}.bootstrap.servers = broker1:9092`"
         problems.error(f"the cluster `{alias}` has no `bootstrap.servers`", hint, properties.get("clusters"))
     admin = admin_properties(layer)
@@ -268,7 +282,7 @@ def _read_heartbeats(
     return tuple(
         read_heartbeats(pair, clusters[pair.target], Reader(connector_properties(properties, pair), problems))
         for pair in beating_pairs(properties, tuple(clusters))
-        if (not targets or pair.target in targets) and (not flows or str(pair) in flows)
+        if is_asked_for(pair, targets, flows)
     )
 
 

@@ -70,6 +70,16 @@ EMIT_CHECKPOINTS = Key(
     True,
     "Whether to translate groups' offsets into checkpoints, and to sync them where `sync.group.offsets.enabled` is on.",
 )
+CHECKPOINTS_ALONE = Key(
+    "emit.checkpoints.alone",
+    Scope.FLOW_ONLY,
+    types.BOOLEAN,
+    False,
+    "Whether to write checkpoints, and to sync groups where `sync.group.offsets.enabled` is on, though the flow is not "
+    "enabled: another MirrorMaker mirrors the topics and writes the offset syncs. A MirrorCheckpointConnector without "
+    "its MirrorSourceConnector is read so.",
+    "no such key",
+)
 EMIT_CHECKPOINTS_INTERVAL = Key(
     "emit.checkpoints.interval.seconds",
     Scope.FLOW,

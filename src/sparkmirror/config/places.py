@@ -71,6 +71,17 @@ FLOW = Level(
 )
 
 
+_OF_FILE = Level({Scope.FILE: ("",)})
+_OF_TARGET = Level({Scope.WORKER: ("",), Scope.STORAGE: ("",)})
+
+
+def home_of(key: str, flow: FlowName) -> str:
+    """Where a properties file has a key that a connector of the flow was given, or the worker of its target."""
+    if _OF_FILE.knows(key):
+        return key
+    return f"{flow.target}.{key}" if _OF_TARGET.knows(key) else f"{flow}.{key}"
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """The part of a key that names a cluster or flow (`A.`, `A->B.`, "" at the top level), and its level."""

@@ -9,7 +9,12 @@ from sparkmirror.errors import ConfigError
 
 def other_lines(first: Entry, others: Iterable[Entry]) -> str:
     """` (nor line 7, 9)` behind the first of several lines that one sentence is about; "" when there are no others."""
-    lines = [str(line) for line in dict.fromkeys(entry.line for entry in others) if line != first.line]
+    places = dict.fromkeys((entry.file, entry.line) for entry in others)
+    lines = [
+        str(line) if file == first.file else f"{line} of {file}"
+        for file, line in places
+        if (file, line) != (first.file, first.line)
+    ]
     return f" (nor line {', '.join(lines)})" if lines else ""
 
 
@@ -24,13 +29,13 @@ class Problems:
     def error(self, message: str, hint: str = "", entry: Entry | None = None) -> None:
         """Notes what makes the file unusable; without `entry` it concerns the file as a whole."""
         key, line = (entry.key, entry.line) if entry else ("", 0)
-        problem = ConfigError(message, hint, key=key, line=line, file=self.file)
+        problem = ConfigError(message, hint, key=key, line=line, file=(entry.file if entry else "") or self.file)
         if str(problem) not in map(str, self.errors):
             self.errors.append(problem)
 
     def warn(self, message: str, entry: Entry) -> None:
         """Notes what a person should know of; the file is used."""
-        self._warnings.append((entry.line, f"{self.file}:{entry.line}: {message}"))
+        self._warnings.append((entry.line, f"{entry.file or self.file}:{entry.line}: {message}"))
 
     def warnings(self) -> tuple[str, ...]:
         """The warnings by line, each once."""

@@ -19,12 +19,14 @@ class Entry:
     """One key as written. `line` counts from 1 and is where the entry begins.
 
     `written` is the text of a value that a config provider has filled in: that text may be shown, the value may not.
+    `file` is where it stands, where that is one of several files.
     """
 
     key: str
     value: str = field(repr=False)
     line: int
     written: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Properties:
     """A file's entries by key, those that a later line replaced, and what is to be said of what became no entry.
 
     `warnings` are those of the files that this one is a translation of, where it is one: they count instead of its own.
+    `files` are all of them, where it was read from several.
     """
 
     file: str
@@ -39,6 +42,7 @@ class Properties:
     replaced: tuple[Entry, ...] = ()
     remarks: tuple[tuple[str, Entry], ...] = ()
     warnings: tuple[str, ...] | None = None
+    files: tuple[str, ...] = ()
 
     def get(self, key: str) -> Entry | None:
         return self.entries.get(key)

@@ -9,12 +9,13 @@ from sparkmirror.config.secrets import is_secret
 
 
 def warn_of_readers(properties: Properties, problems: Problems) -> None:
-    """Of the file itself, where a secret stands in it."""
-    first = next(
-        (one for one in properties.entries.values() if one.value and not one.written and is_secret(one.key)), None
-    )
-    if first is not None:
-        warn_if_others_read(Path(properties.file), first, problems)
+    """Of each file itself, where a secret stands in it."""
+    first: dict[str, Entry] = {}
+    for one in properties.entries.values():
+        if one.value and not one.written and is_secret(one.key):
+            first.setdefault(one.file or properties.file, one)
+    for file, entry in first.items():
+        warn_if_others_read(Path(file), entry, problems)
 
 
 def warn_if_others_read(file: Path, entry: Entry, problems: Problems) -> None:

@@ -100,6 +100,34 @@ Positions go on being kept there, as Connect does, so that it can go on from the
 `config convert` does not move positions; its notes say where the other form keeps them. To have a resource go on from
 those of a file, put `progress.connector: MirrorSourceConnector` and `offsets.storage.topic: mm2-offsets.S.internal`
 into the `config` of its `sourceConnector`.
+
+## Connectors
+
+MirrorMaker 2 on a Connect cluster of one's own is a `MirrorSourceConnector`, and perhaps a `MirrorCheckpointConnector`
+and a `MirrorHeartbeatConnector`. Every verb takes their files for FILE, in any order, one file for each or several
+connectors in one, and the file of their worker with them:
+
+```
+sparkmirror run connect-distributed.properties source.json checkpoint.json heartbeat.json
+```
+
+- A connector is a properties file with `connector.class`; JSON as Connect's REST interface takes and gives it,
+  `{"name": …, "config": {…}}`, the bare `config`, or a list of such; or a Strimzi `KafkaConnector`. Its worker is the
+  properties file of `connect-distributed` or `connect-standalone`, or a Strimzi `KafkaConnect`.
+- Connectors with the same `source.cluster.alias` and `target.cluster.alias` are one flow. What is mirrored is as the
+  source connector says, groups as the checkpoint connector, heartbeats as the heartbeat connector; a line that its
+  connector does not read is told. A checkpoint or a heartbeat connector without a source connector runs as just that,
+  beside the MirrorMaker that mirrors. One whose state is paused or stopped does not run.
+- Positions are those that Connect keeps under the connector's `name`. Where they are is the worker's to say:
+  `offset.storage.topic` and `group.id`, with `config.providers`, `exactly.once.source.support` and `producer.*`.
+  Without the worker's file these keys, or Connect's `offsets.storage.topic`, may stand in the source connector; else
+  the names of Kafka's own example count, `connect-offsets` and `connect-cluster`, of Strimzi `connect-cluster-offsets`,
+  with a warning. All of that is on the target, where Connect has to run for MirrorMaker.
+- A standalone worker keeps positions in a file (`offset.storage.file.filename`). It is read once, on request, before
+  the first run: `sparkmirror positions FILE set --from-file connect.offsets --execute`. Whether such a worker still
+  runs cannot be seen from the clusters: stop it first.
+- All keys of this page may stand in a connector: those of flows, of the target's worker, and of the whole file, such as
+  `status.listen`. `config convert --to properties` writes all of it as one properties file.
 """
 
 _SECTIONS: tuple[tuple[str, tuple[Scope, ...]], ...] = (

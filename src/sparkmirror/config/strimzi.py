@@ -6,13 +6,12 @@ the file `DIR/N/K`, as a pod mounts it, read by a config provider; so no secret 
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from fnmatch import fnmatch
 from pathlib import Path
 
 from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.spelling import did_you_mean
 from sparkmirror.config.strimzi_fields import unknown_fields
-from sparkmirror.config.strimzi_login import SECRETS, login_entries, trust_entries
+from sparkmirror.config.strimzi_login import Secrets, login_entries, provider_entries, trust_entries
 from sparkmirror.config.yaml_lines import Branch, read_documents
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import FlowName
@@ -20,7 +19,6 @@ from sparkmirror.model import FlowName
 KIND = "KafkaMirrorMaker2"
 GROUP = "kafka.strimzi.io"
 VERSIONS = ("v1alpha1", "v1beta2", "v1")
-_DIRECTORY_PROVIDER = "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
 
 _MIRROR_FIELDS = {
     "topicsPattern": "topics",
@@ -95,7 +93,7 @@ class _Translation:
     def __init__(self, spec: Branch, file: str, secrets: Path) -> None:
         self._spec = spec
         self._file = file
-        self._secrets = secrets
+        self._secrets = Secrets(secrets)
         self._target = spec.get("target")
         own_target = self._target.text_at("alias") or "target" if self._target else ""
         self._lines: dict[FlowName, int] = {}
@@ -117,12 +115,8 @@ class _Translation:
 
     def _providers(self, connect: Branch | None) -> Iterator[Entry]:
         """Those of the Connect cluster, which is where Strimzi's users write them, and one for secrets."""
-        own = {name: value for name, value in self._config(connect) if name.startswith("config.providers")}
-        names = own.pop("config.providers", Branch(self._spec.line))
-        listed = ", ".join(filter(None, (names.text, SECRETS)))
-        yield Entry("config.providers", listed, names.line)
-        yield from (Entry(name, value.text, value.line) for name, value in own.items())
-        yield Entry(f"config.providers.{SECRETS}.class", _DIRECTORY_PROVIDER, self._spec.line)
+        own = {name: Entry(name, value.text, value.line) for name, value in self._config(connect)}
+        yield from provider_entries(own, self._spec.line)
 
     def _clusters(self) -> dict[str, Branch]:
         if self._target is None:
@@ -139,8 +133,8 @@ class _Translation:
             yield Entry(f"{alias}.bootstrap.servers", servers.text, servers.line)
         tls = cluster.get("tls")
         login = cluster.get("authentication") or Branch(cluster.line)
-        yield from trust_entries(alias, tls, self._reference, self._names, self._file)
-        yield from login_entries(alias, login, tls is not None, self._reference, self._file)
+        yield from trust_entries(alias, tls, self._secrets, self._file)
+        yield from login_entries(alias, login, tls is not None, self._secrets, self._file)
         if alias == self._connect:
             yield from _renamed(cluster, _TARGET_FIELDS, alias)
             yield from (Entry(f"{alias}.{key}", value, cluster.line) for key, value in TARGET_DEFAULTS.items())
@@ -173,15 +167,6 @@ class _Translation:
     def _config(self, part: Branch | None) -> Iterator[tuple[str, Branch]]:
         config = part.get("config") if part is not None else None
         yield from config.fields.items() if config is not None else ()
-
-    def _reference(self, secret: str, key: str) -> str:
-        return f"${{{SECRETS}:{self._secrets / secret}:{key}}}"
-
-    def _names(self, secret: str, pattern: str) -> list[str]:
-        """The keys of a secret that match a pattern: its files."""
-        directory = self._secrets / secret
-        files = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
-        return [name for name in files if fnmatch(name, pattern)]
 
 
 def _renamed(part: Branch, fields: Mapping[str, str], place: str) -> Iterator[Entry]:

@@ -99,7 +99,7 @@ def read_transforms(layer: Mapping[str, Entry], problems: Problems) -> Transform
 
 
 def _source(entry: Entry, problems: Problems) -> Source:
-    return Source(entry.key, entry.line, problems.file)
+    return Source(entry.key, entry.line, entry.file or problems.file)
 
 
 def _expression(entry: Entry, problems: Problems) -> str:

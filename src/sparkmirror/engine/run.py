@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from sparkmirror.config.fingerprint import changed_ms, fingerprint
 from sparkmirror.config.flows import FlowConfig, MirrorConfig
 from sparkmirror.config.options import RunOptions
+from sparkmirror.engine.at_rest import refuse_beside_mirrormaker
 from sparkmirror.engine.crew import Crew
 from sparkmirror.engine.executors import Executors
 from sparkmirror.engine.jmx import serving_beans
 from sparkmirror.engine.jobs import finish_offsets
+from sparkmirror.engine.jobs_alone import checkpoint_jobs
 from sparkmirror.engine.jvm import END_SECONDS_MAX, Launch, end_session, jvm_expected
 from sparkmirror.engine.lead import Lead
 from sparkmirror.engine.page import Page
@@ -28,7 +30,6 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import rouse_coordinator
-from sparkmirror.kafka.groups import has_members, list_members
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
@@ -86,6 +87,7 @@ class MirrorRun:
             cleanup.enter_context(reporting([running.reporter for running in self._flows]))
             totals = [self._prepare(running) for running in self._flows]
             self._lead.begin(self._flows)
+            self._start_checkpoints(cleanup)
             context = self._launch.wait(self._stop)
             if context is None:
                 return 0
@@ -113,11 +115,18 @@ class MirrorRun:
                 self._finish_led()
         return self._verdict()
 
+    def _start_checkpoints(self, cleanup: ExitStack) -> None:
+        """Of pairs that something else mirrors; a bounded run is about its topics alone."""
+        for job in checkpoint_jobs(self._config.checkpoints) if not self._options.once else ():
+            job.start()
+            cleanup.callback(job.stop)
+
     def _join_others(self, cleanup: ExitStack) -> None:
         """The processes that share the flows, one group on each target. Raises SparkMirrorError."""
         by_target: dict[str, list[Part]] = {}
+        changed_at_ms = changed_ms(*(self._config.lines.files or (self._config.file,)))
         for flow in self._config.flows:
-            part = Part(flow, fingerprint(self._config.text, flow.name), changed_ms(self._config.file))
+            part = Part(flow, fingerprint(self._config.text, flow.name), changed_at_ms)
             by_target.setdefault(flow.target.alias, []).append(part)
         for alias, parts in by_target.items():
             crew = self._crews[alias] = Crew(parts, self._config.file)
@@ -142,7 +151,11 @@ class MirrorRun:
         """The ledger's topics."""
         topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
         with open_admin(flow.target, "ledger") as target:
-            _refuse_beside_mirrormaker(flow, target)
+            refuse_beside_mirrormaker(
+                flow,
+                target,
+                "Stop it first; SparkMirror then goes on from its positions. A killed one counts for 10 s more.",
+            )
             for sentence in ensure_ledger_topics(
                 target,
                 topics,
@@ -260,18 +273,6 @@ class MirrorRun:
         if behind:
             raise SparkMirrorError("Not everything was copied:\n  " + "\n  ".join(behind), "Run it again to go on.")
         return 0
-
-
-def _refuse_beside_mirrormaker(flow: FlowConfig, target: Admin) -> None:
-    """MirrorMaker 2 keeps its flow's workers in a Connect group on the target, `<source>-mm2` by default."""
-    group = flow.connector.group
-    if has_members(target, group):
-        members = ", ".join(list_members(target, group)) or "they do not say where"
-        raise SparkMirrorError(
-            f"{flow.name}: a MirrorMaker 2 mirrors this flow now: group {group} on {flow.target.alias} has members "
-            f"({members}).",
-            "Stop it first; SparkMirror then goes on from its positions. A killed one counts for 10 s more.",
-        )
 
 
 def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:

@@ -30,11 +30,11 @@ def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
 
 
 def run_with(config: MirrorConfig, options: RunOptions, stop: StopRequest, scratch: Path) -> int:
-    """As `run_mirror`, until `stop`; `scratch` is for Spark's own files. Without a flow only heartbeats are written."""
+    """As `run_mirror`, until `stop`; `scratch` is for Spark's own files. Without a flow only its jobs are done."""
     if not config.flows:
-        from sparkmirror.engine.heartbeat_run import write_heartbeats
+        from sparkmirror.engine.jobs_alone import run_jobs
 
-        return write_heartbeats(config, stop)
+        return run_jobs(config, stop)
     from sparkmirror.engine.spark import launch_context
 
     jmx = jmx_options(os.environ)

@@ -5,13 +5,13 @@ FindCoordinator and InitProducerId (KIP-98, KIP-360).
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
-from kafka.protocol.producer import InitProducerIdRequest
+from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
@@ -19,7 +19,7 @@ from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.errors import NO_ERROR, refusal
 from sparkmirror.kafka.every_broker import BROKER_SECONDS_MAX, ask_every_broker
 from sparkmirror.kafka.transaction_state import REPLICATION_SETTING, why_no_coordinator
-from sparkmirror.model import Connector
+from sparkmirror.model import Connector, TopicPartition
 
 COORDINATOR_HINT = f"Add brokers, or set {REPLICATION_SETTING} to at most their number."
 
@@ -113,6 +113,69 @@ def init_producer_ids(
     """
     ends_at = time.monotonic() + wait_seconds_max
     return {one: _init(admin, one, timeout_ms, ends_at) for one in dict.fromkeys(transactional_ids)}
+
+
+def bar_from(
+    admin: Admin, transactional_id: str, partitions: Sequence[TopicPartition], timeout_ms: int = 60_000
+) -> None:
+    """Takes a transactional id over and makes the leaders of `partitions` know it: from here on they refuse older
+    holders of the id, also batches that are no transaction's. Nothing is written there but the marker of an abort.
+
+    Raises as `init_producer_ids`, and RequestRefused.
+    """
+    identity = init_producer_ids(admin, [transactional_id], timeout_ms)[transactional_id]
+    ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
+    asked = partial(_add_request, transactional_id, identity, partitions)
+    _ask_coordinator(admin, transactional_id, asked, ends_at, f"barring older holders of {transactional_id}")
+    ended = partial(_abort_request, transactional_id, identity)
+    _ask_coordinator(admin, transactional_id, ended, ends_at, f"ending the transaction of {transactional_id}")
+
+
+def _ask_coordinator(
+    admin: Admin, transactional_id: str, make_request: Callable[[], Any], ends_at: float, doing: str
+) -> None:
+    """Until it has done what is asked. Raises FencedError, AuthorizationFailed, RequestRefused."""
+    while True:
+        code, detail, coordinator = _find_coordinator(admin, transactional_id, doing)
+        if code == NO_ERROR:
+            code = _worst(admin.connection.ask(make_request, doing, coordinator))
+            if code == NO_ERROR:
+                return
+        if code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+            raise refusal(code, admin.alias, doing, detail)
+
+
+def _worst(answer: Any) -> int:
+    """The error of an answer, or that of one of its partitions."""
+    if hasattr(answer, "results_by_topic_v3_and_below"):
+        of_topics = answer.results_by_topic_v3_and_below
+        codes = [one.partition_error_code for topic in of_topics for one in topic.results_by_partition]
+        return next((int(code) for code in codes if code != NO_ERROR), NO_ERROR)
+    return int(answer.error_code)
+
+
+def _add_request(transactional_id: str, identity: ProducerIdentity, partitions: Sequence[TopicPartition]) -> Any:
+    topics: dict[str, list[int]] = {}
+    for where in partitions:
+        topics.setdefault(where.topic, []).append(where.partition)
+    one = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.epoch,
+        v3_and_below_topics=[one(name=name, partitions=numbers) for name, numbers in topics.items()],
+        max_version=3,
+    )
+
+
+def _abort_request(transactional_id: str, identity: ProducerIdentity) -> Any:
+    return EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        committed=False,
+        max_version=4,
+    )
 
 
 def _init(admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: float) -> ProducerIdentity:

@@ -24,14 +24,19 @@ class LedgerReader:
     `offsets_partitions` is how many partitions the offsets topic really has, which decides where each key lives.
     """
 
-    def __init__(self, target: Cluster, topics: LedgerTopics, connector: Connector) -> None:
-        """Connects; the topics must exist (`ensure_ledger_topics`). Raises what `open_admin` raises."""
+    def __init__(
+        self, target: Cluster, topics: LedgerTopics, connector: Connector, *, is_ours_needed: bool = True
+    ) -> None:
+        """Connects; the topics must exist (`ensure_ledger_topics`), ours need not where only MirrorMaker may have run.
+
+        Raises what `open_admin` raises.
+        """
         self.view = LedgerView(connector)
         self._connector = connector
         self._copies = Copies({}, set())
         self._told: set[bytes] = set()
         self._topics = topics
-        self._partitions = _partitions(target, topics)
+        self._partitions = _partitions(target, topics, is_ours_needed=is_ours_needed)
         self.offsets_partitions = sum(partition.topic == topics.offsets for partition in self._partitions)
         self._tail = open_tail(target, "ledger", self._partitions)
 
@@ -97,11 +102,11 @@ class LedgerReader:
             )  # fmt: skip
 
 
-def _partitions(target: Cluster, topics: LedgerTopics) -> list[TopicPartition]:
-    names = (topics.offsets, topics.positions)
+def _partitions(target: Cluster, topics: LedgerTopics, *, is_ours_needed: bool) -> list[TopicPartition]:
+    needed = (topics.offsets, topics.positions) if is_ours_needed else (topics.offsets,)
     with open_admin(target, "ledger") as admin:
-        found = admin.list_topics(names)
-    if missing := [name for name in names if name not in found]:
+        found = admin.list_topics((topics.offsets, topics.positions))
+    if missing := [name for name in needed if name not in found]:
         names_missing = " and no topic ".join(missing)
         raise ClusterError(f"Cluster {target.alias} has no topic {names_missing}.", "Has this flow ever run?")
-    return [TopicPartition(name, number) for name in names for number in range(found[name].partitions)]
+    return [TopicPartition(name, number) for name, topic in found.items() for number in range(topic.partitions)]

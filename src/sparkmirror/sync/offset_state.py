@@ -49,6 +49,11 @@ class OffsetState:
         back = ledger_topics(flow.name.target).offset_map
         self._opposite = None if source is None else TopicFollower(flow.source, source, back, "offsets")
         self._open.callback(self._maps.close)
+        self._syncs: TopicFollower | None = None
+        cluster, admin = self._syncs_at()
+        if admin is not None and not flow.offsets.emit_syncs:
+            self._syncs = TopicFollower(cluster, admin, self._names.syncs, "offsets")
+            self._open.callback(self._syncs.close)
         if self._opposite is not None:
             self._open.callback(self._opposite.close)
         self._read_once()
@@ -62,8 +67,15 @@ class OffsetState:
     def close(self) -> None:
         self._open.close()
 
+    def _syncs_at(self) -> tuple[Cluster, Admin | None]:
+        """The cluster that keeps offset syncs, and who asks it."""
+        flow = self._flow
+        return (flow.source, self._source) if self._names.syncs_on_source else (flow.target, self._target)
+
     def follow(self) -> set[TopicPartition]:
         """Takes in what is new; the source partitions whose maps changed. Raises ClusterError."""
+        if self._syncs is not None:
+            self._follow_syncs(self._syncs)
         for record in self._opposite.read() if self._opposite is not None else ():
             self.opposite.take(record.key, record.value)
         changed = (self.maps.take(record.key, record.value) for record in self._maps.read())
@@ -94,15 +106,21 @@ class OffsetState:
         return settle_known(self.translator.translate(partition, offset), logs)
 
     def _read_once(self) -> None:
-        """Checkpoints and syncs are our own to write from here on, so they need not be followed."""
-        syncs_at = (
-            (self._flow.source, self._source) if self._names.syncs_on_source else (self._flow.target, self._target)
-        )
-        cluster, admin = syncs_at
-        for record in _read_all(cluster, admin, self._names.syncs) if admin is not None else ():
-            self._take_sync(record)
+        """Checkpoints are our own to write from here on, and so are syncs: they need not be followed. Where the flow
+        writes no syncs, another MirrorMaker may.
+        """
+        cluster, admin = self._syncs_at()
+        if self._syncs is not None:
+            self._follow_syncs(self._syncs)
+        elif admin is not None:
+            for record in _read_all(cluster, admin, self._names.syncs):
+                self._take_sync(record)
         for record in _read_all(self._flow.target, self._target, self._names.checkpoints):
             self._take_checkpoint(record)
+
+    def _follow_syncs(self, syncs: TopicFollower) -> None:
+        for record in syncs.read():
+            self._take_sync(record)
 
     def _take_sync(self, record: TailRecord) -> None:
         try:
