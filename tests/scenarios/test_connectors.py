@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 from tests.oracle import Client, assert_same, count_records, read_topic
-from tests.scenarios.connect import SECONDS_MAX, connect_worker, sides, source_connector, worker_settings
+from tests.scenarios.connect import (
+    BYTES,
+    SECONDS_MAX,
+    as_properties,
+    connect_worker,
+    sides,
+    source_connector,
+    worker_settings,
+)
 from tests.scenarios.data import make_topics, numbered, write
-from tests.scenarios.mirror import COMMAND, Mirror, StartMirror
+from tests.scenarios.mirror import COMMAND, Ended, Mirror, StartMirror
 
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.group_answers import Committed
@@ -110,3 +118,44 @@ def test_checkpoints_and_heartbeats_run_alone_beside_the_source_connector_of_con
         ended = ours.stop()
         connect.process.stop()
     assert f"only the checkpoints of {alias}->backup and the heartbeats of {alias}->backup are written" in ended.errors
+
+
+@pytest.mark.long
+def test_a_standalone_worker_s_file_is_read_once(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path
+) -> None:
+    alias, topic = unique("us"), unique("orders")
+    make_topics(source, {topic: 3})
+    file, offsets = tmp_path / "source.properties", tmp_path / "connect.offsets"
+    file.write_text(as_properties({"name": "my-source", **source_connector(source, target, alias, topic)}))
+    converters = {f"{part}.converter": BYTES for part in ("key", "value", "header")}
+    settings = {
+        **target, **converters, "offset.storage.file.filename": str(offsets), "offset.flush.interval.ms": "1000",
+        "plugin.discovery": "only_scan",
+    }  # fmt: skip
+
+    def arrived() -> int:
+        return count_records(target, f"{alias}.{topic}")
+
+    with connect_worker(tmp_path, settings, file) as connect:
+        connect.start({})
+        write(source, topic, numbered(0, 3_000, partitions=3))
+        connect.process.wait_until(lambda: arrived() == 3_000, "mirrors", SECONDS_MAX)
+        connect.process.stop()
+
+    def ours(*words: str) -> Ended:
+        """FILE stands for both files."""
+        files = (str(connect.file), str(file))
+        at = words.index("FILE")
+        ended = start_mirror("", program=(str(COMMAND), *words[:at], *files, *words[at + 1 :])).finish()
+        assert ended.status == 0, ended.errors
+        return ended
+
+    assert f"set --from-file {offsets} --execute" in ours("config", "check", "FILE").output
+    rehearsed = ours("positions", "FILE", "set", "--from-file", str(offsets))
+    assert "3 positions would be set. Nothing was changed" in rehearsed.errors
+    ours("positions", "FILE", "set", "--from-file", str(offsets), "--execute")
+    write(source, topic, numbered(3_000, 4_500, partitions=3))
+    ours("run", "FILE", "--once")
+    assert arrived() == 4_500, "nothing came again"
+    assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)

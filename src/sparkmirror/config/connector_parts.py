@@ -7,12 +7,13 @@ Strimzi `KafkaConnect`. What they mean together is in `config/connectors.py`. Ca
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
 from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.spelling import did_you_mean
+from sparkmirror.config.strimzi_fields import idle_fields_of_connector
 from sparkmirror.config.strimzi_login import Secrets, login_entries, trust_entries
 from sparkmirror.config.yaml_lines import Branch, read_documents
 from sparkmirror.errors import ConfigError
@@ -115,7 +116,7 @@ def parts_of_resources(documents: Sequence[Branch], file: str, secrets: Path) ->
 
 
 def _in(file: str, entry: Entry) -> Entry:
-    return Entry(entry.key, entry.value, entry.line, entry.written, file)
+    return replace(entry, file=file)
 
 
 def _role(entry: Entry) -> Role:
@@ -173,7 +174,10 @@ def _resource_connector(resource: Branch, file: str) -> Part:
         settings["tasks.max"] = Entry("tasks.max", tasks.text, tasks.line, file=file)
     role = _role(Entry("spec.class", java_class.text, java_class.line, file=file))
     runs = spec.text_at("pause") != "true" and spec.text_at("state") in ("", "running")
-    remarks = tuple(_unknown_fields(spec, file))
+    remarks = (
+        *_unknown_fields(spec, file),
+        *((message, replace(entry, file=file)) for message, entry in idle_fields_of_connector(spec)),
+    )
     return Part(role, file, resource.line, settings, name, runs, is_strimzi=True, remarks=remarks)
 
 

@@ -35,6 +35,7 @@ _STORAGE = {
     "status.storage.topic": "statusStorageTopic",
     "offset.storage.topic": "offsetStorageTopic",
 }
+_OF_PROCESS = frozenset(key.name for key in STATUS_KEYS)
 _LOGINS = {"PLAIN": "plain", "SCRAM-SHA-256": "scram-sha-256", "SCRAM-SHA-512": "scram-sha-512"}
 
 
@@ -64,11 +65,7 @@ class _Writer:
     """Collects notes while resources are composed."""
 
     def __init__(self, properties: Properties) -> None:
-        self.notes = [
-            f"`{key.name}` has no place in a resource and is left out"
-            for key in STATUS_KEYS
-            if properties.get(key.name) is not None
-        ]
+        self.notes: list[str] = []
         self._properties = properties
 
     def resource(self, target: str, flows: Sequence[FlowConfig]) -> dict[str, Any]:
@@ -106,9 +103,10 @@ class _Writer:
         return cluster | storage
 
     def _worker_keys(self) -> dict[str, Entry]:
-        """What Strimzi takes from the Connect cluster's `config` and a file has at the top level."""
+        """What is taken from the Connect cluster's `config` and a file has at the top level."""
         shared = ("offset.storage.", "config.storage.", "status.storage.", "config.providers")
-        return {key: entry for key, entry in self._properties.entries.items() if key.startswith(shared)}
+        entries = self._properties.entries.items()
+        return {key: entry for key, entry in entries if key.startswith(shared) or key in _OF_PROCESS}
 
     def _cluster(self, alias: str, more: dict[str, Entry]) -> dict[str, Any]:
         own = self._properties.below(f"{alias}.")

@@ -10,6 +10,7 @@ from sparkmirror.config.problems import Problems
 from sparkmirror.config.properties import Properties
 from sparkmirror.model import FlowName
 from sparkmirror.policy.loops import Route, find_loops
+from sparkmirror.policy.naming import DefaultReplicationPolicy
 
 if TYPE_CHECKING:
     from sparkmirror.config.flows import FlowConfig
@@ -24,6 +25,17 @@ def refuse_loops(properties: Properties, flows: "Sequence[FlowConfig]", problems
             "give the flows `topics` lists that share nothing, or use DefaultReplicationPolicy",
             connector_properties(properties, loop[0]).get(keys.POLICY_CLASS.name),
         )
+
+
+def refuse_empty_separators(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
+    """Without a separator no remote topic tells where it came from, so it would be mirrored back."""
+    for flow in flows:
+        if type(flow.policy) is DefaultReplicationPolicy and not flow.policy.separator:
+            problems.error(
+                f"{flow.name}: `{keys.POLICY_SEPARATOR.name}` is empty, so that no remote topic tells its source",
+                "leave it out, or keep names by IdentityReplicationPolicy",
+                connector_properties(properties, flow.name).get(keys.POLICY_SEPARATOR.name),
+            )
 
 
 def refuse_shared_connectors(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:

@@ -16,6 +16,7 @@ from sparkmirror.config.flow_choice import (
     is_asked_for,
     name_others,
     note_no_flow,
+    refuse_empty_separators,
     refuse_loops,
     refuse_shared_connectors,
 )
@@ -207,6 +208,7 @@ def examine(
     note_idle(properties, aliases, (*names, *alone), problems)
     enabled = tuple(_read_flow(properties, name, problems) for name in names)
     refuse_loops(properties, enabled, problems)
+    refuse_empty_separators(properties, enabled, problems)
     refuse_shared_connectors(properties, enabled, problems)
     chosen = choose_flows(enabled, aliases, targets, flows, problems)
     heartbeats = _read_heartbeats(properties, clusters, targets, flows, problems)

@@ -20,6 +20,7 @@ SAME_NAME_POLICY = "SameNamePolicy"
 _MIRROR = "org.apache.kafka.connect.mirror"
 _POLICIES = types.own_class(
     {f"{_MIRROR}.{name}": name for name in (DEFAULT_POLICY, IDENTITY_POLICY)}
+    | {"io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy": IDENTITY_POLICY}
     | {"sparkmirror.policy.naming:SameNamePolicy": SAME_NAME_POLICY}
 )
 _NO_KEY = "no such key"
@@ -96,11 +97,16 @@ POLICY_CLASS = Key(
     Scope.FLOW,
     _POLICIES,
     DEFAULT_POLICY,
-    "How remote topics are called. IdentityReplicationPolicy keeps names; flows in a circle are then refused. "
-    "Another Java class is loaded from `plugin.path`, a Python class is named `module:Class` (docs/policies.md).",
+    "How remote topics are called. IdentityReplicationPolicy keeps names, under Strimzi's former class name too; flows "
+    "in a circle are then refused. Another Java class is loaded from `plugin.path`, a Python class is named "
+    "`module:Class` (docs/policies.md).",
 )
 POLICY_SEPARATOR = Key(
-    "replication.policy.separator", Scope.FLOW, types.SEPARATOR, ".", "Stands between alias and topic in a remote name."
+    "replication.policy.separator",
+    Scope.FLOW,
+    types.SEPARATOR,
+    ".",
+    "Stands between alias and topic in a remote name. Empty only where names are kept.",
 )
 POLICY_INTERNAL_SEPARATOR = Key(
     "replication.policy.internal.topic.separator.enabled",

@@ -75,9 +75,14 @@ _OF_FILE = Level({Scope.FILE: ("",)})
 _OF_TARGET = Level({Scope.WORKER: ("",), Scope.STORAGE: ("",)})
 
 
+def is_of_file(key: str) -> bool:
+    """Whether a key is one of the whole file, but for config providers, which a Connect cluster has too."""
+    return _OF_FILE.knows(key) and not key.startswith("config.providers")
+
+
 def home_of(key: str, flow: FlowName) -> str:
     """Where a properties file has a key that a connector of the flow was given, or the worker of its target."""
-    if _OF_FILE.knows(key):
+    if is_of_file(key):
         return key
     return f"{flow.target}.{key}" if _OF_TARGET.knows(key) else f"{flow}.{key}"
 

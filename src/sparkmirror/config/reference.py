@@ -86,8 +86,12 @@ Every verb takes a `KafkaMirrorMaker2` resource (`kafka.strimzi.io/v1alpha1`, `v
 what Strimzi's operator makes of it: `clusters` or `target` and `source` with `bootstrapServers`, `tls`,
 `authentication` (`tls`, `plain`, `scram-sha-256`, `scram-sha-512`, `oauth` with client credentials, `custom`) and
 `config`; `mirrors` with `topicsPattern`, `groupsPattern` and their `…ExcludePattern`, `sourceConnector`,
-`checkpointConnector`, `heartbeatConnector`. A connector that is missing, paused or stopped does not run. Fields about
-pods (`replicas`, `image`, `resources` and so on) mean nothing here. Other kinds of resources are refused by name.
+`checkpointConnector`, `heartbeatConnector`. A connector that is missing, paused or stopped does not run, and with
+`replicas: 0` none does. Fields that have no effect here give a warning with their line and what does it instead: those
+about pods (`resources`, `jvmOptions`, `template` and so on), more than one of `replicas`, `logging`, `metricsConfig`,
+`tracing`, `rack`, and of connectors `autoRestart`, `listOffsets` and `alterOffsets`. Keys of this page may stand in the
+`config` of a connector, those of the whole file, as `status.listen`, in that of the target too. Other kinds of
+resources are refused by name.
 
 There is no Kubernetes here: key K of the secret N is the file `DIR/N/K`, as a pod mounts it, where `DIR` is given by
 `--secrets-dir` and is `secrets` beside FILE by default. `kubectl get secret N -o json` has the keys, base64-encoded.

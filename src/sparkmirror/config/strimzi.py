@@ -8,9 +8,10 @@ the file `DIR/N/K`, as a pod mounts it, read by a config provider; so no secret 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from sparkmirror.config.places import is_of_file
 from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.spelling import did_you_mean
-from sparkmirror.config.strimzi_fields import unknown_fields
+from sparkmirror.config.strimzi_fields import idle_fields, unknown_fields
 from sparkmirror.config.strimzi_login import Secrets, login_entries, provider_entries, trust_entries
 from sparkmirror.config.yaml_lines import Branch, read_documents
 from sparkmirror.errors import ConfigError
@@ -62,7 +63,7 @@ def parse_strimzi(text: str, file: str, secrets: Path) -> Properties:
     entries: dict[str, Entry] = {}
     for entry in _Translation(spec, file, secrets).entries():
         entries.setdefault(entry.key, entry)
-    return Properties(file, entries, remarks=tuple(unknown_fields(spec)))
+    return Properties(file, entries, remarks=(*unknown_fields(spec), *idle_fields(spec)))
 
 
 def _the_resource(documents: tuple[Branch, ...], file: str) -> Branch:
@@ -126,7 +127,9 @@ class _Translation:
 
     def _cluster(self, alias: str, cluster: Branch) -> Iterator[Entry]:
         for name, value in self._config(cluster):
-            if not name.startswith("config.providers"):
+            if alias == self._connect and is_of_file(name):
+                yield Entry(name, value.text, value.line)
+            elif not name.startswith("config.providers"):
                 yield Entry(f"{alias}.{name}", value.text, value.line)
         servers = cluster.get("bootstrapServers")
         if servers is not None:
@@ -151,18 +154,22 @@ class _Translation:
             message = f"two `mirrors` lead from `{source}` to `{target}`, the first on line {other}"
             raise ConfigError(message, "make one of them, with both lists of topics", line=mirror.line, file=self._file)
         connector = mirror.get("sourceConnector")
-        runs = "sourceConnector" in mirror.fields and _is_running(connector)
+        runs = "sourceConnector" in mirror.fields and self._runs(connector)
         yield Entry(f"{flow}.enabled", str(runs).lower(), connector.line if connector else mirror.line)
         yield from _renamed(mirror, _MIRROR_FIELDS, str(flow))
         if connector and (tasks := connector.get("tasksMax")):
             yield Entry(f"{flow}.tasks.max", tasks.text, tasks.line)
         for name in _CONNECTORS:
-            config = self._config(mirror.get(name))
-            yield from (Entry(f"{flow}.{key}", value.text, value.line) for key, value in config)
+            for key, value in self._config(mirror.get(name)):
+                yield Entry(key if is_of_file(key) else f"{flow}.{key}", value.text, value.line)
         for name, key in (("checkpointConnector", "emit.checkpoints"), ("heartbeatConnector", "emit.heartbeats")):
-            there = name in mirror.fields and _is_running(mirror.get(name))
+            there = name in mirror.fields and self._runs(mirror.get(name))
             yield Entry(f"{flow}.{key}.enabled", str(there).lower(), mirror.line)
         yield Entry(f"{flow}.progress.connector", strimzi_connector(flow), mirror.line)
+
+    def _runs(self, connector: Branch | None) -> bool:
+        """As `_is_running`; without replicas nothing does."""
+        return self._spec.text_at("replicas") != "0" and _is_running(connector)
 
     def _config(self, part: Branch | None) -> Iterator[tuple[str, Branch]]:
         config = part.get("config") if part is not None else None

@@ -25,6 +25,60 @@ _SPEC = """
 """
 
 
+_POD_FIELDS = [
+    *("image", "resources", "livenessProbe", "readinessProbe", "jvmOptions", "clientRackInitImage"),
+    *("template", "affinity", "tolerations"),
+]
+_IDLE = {
+    "there are no pods here: a process is what the supervisor makes it (docs/deploy.md)": _POD_FIELDS,
+    "logs go to the error output, as docs/logs.md says; `log.format: json` in the target's `config` has them as JSON": [
+        "logging"
+    ],
+    "metrics are served at `/metrics` of `status.listen`, which may stand in the target's `config`": [
+        "metricsConfig", "metrics", "jmxOptions"
+    ],
+    "records are passed on whole, without spans": ["tracing"],
+    "this machine's rack is not known: `consumer.client.rack` in the sourceConnector's `config` says it": ["rack"],
+    "there are no mounts here: `--secrets-dir` says where secrets are": ["externalConfiguration"],
+}  # fmt: skip
+_IDLE_OF_CONNECTORS = {
+    "listOffsets": "`sparkmirror positions FILE show` lists positions",
+    "alterOffsets": "`sparkmirror positions FILE set` and `reset` change positions",
+    "version": "there is one version of a connector here, that of SparkMirror",
+}
+
+
+def idle_fields(spec: Branch) -> Iterator[tuple[str, Entry]]:
+    """A sentence for each field that the operator heeds and that has no effect here, with what does it instead."""
+    for reason, names in _IDLE.items():
+        there = [(name, value) for name, value in spec.fields.items() if name in names and not value.is_null]
+        if there:
+            named = ", ".join(f"`{name}`" for name, _ in there)
+            yield f"{named} {'have' if len(there) > 1 else 'has'} no effect: {reason}", _entry(*there[0])
+    if (replicas := spec.get("replicas")) is not None and replicas.text not in ("0", "1"):
+        message = "this is one process; those that are started with the same file share its flows (docs/processes.md)"
+        yield f"`replicas: {replicas.text}` has no effect: {message}", _entry("replicas", replicas)
+    for mirror in spec.items_at("mirrors"):
+        for name in _CONNECTORS:
+            if (connector := mirror.get(name)) is not None:
+                yield from idle_fields_of_connector(connector)
+
+
+def idle_fields_of_connector(connector: Branch) -> Iterator[tuple[str, Entry]]:
+    """As `idle_fields`, of one connector, a `KafkaConnector` too."""
+    for name, reason in _IDLE_OF_CONNECTORS.items():
+        if (value := connector.get(name)) is not None:
+            yield f"`{name}` has no effect: {reason}", _entry(name, value)
+    restart = connector.get("autoRestart")
+    if restart is not None and (restart.text_at("enabled") == "false" or restart.get("maxRestarts")):
+        message = "what fails is always tried again, after a pause that grows to 30 s"
+        yield f"`autoRestart` has no effect: {message}", _entry("autoRestart", restart)
+
+
+def _entry(name: str, value: Branch) -> Entry:
+    return Entry(name, value.text, value.line)
+
+
 def unknown_fields(spec: Branch) -> Iterator[tuple[str, Entry]]:
     """A sentence for each field that the resource does not have, with the field as an entry."""
     yield from _unknown(spec, "spec", _SPEC)

@@ -9,6 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from sparkmirror.config.properties import Entry
+from sparkmirror.config.types import split_list
 from sparkmirror.config.yaml_lines import Branch
 from sparkmirror.errors import ConfigError
 
@@ -38,8 +39,8 @@ class Secrets:
 def provider_entries(own: Mapping[str, Entry], line: int) -> Iterator[Entry]:
     """The config providers that a Connect cluster's `config` names, and the one for secrets."""
     names = own.get("config.providers", Entry("config.providers", "", line))
-    listed = ", ".join(filter(None, (names.value.strip(), SECRETS)))
-    yield replace(names, value=listed)
+    listed = [*split_list(names.value), SECRETS]
+    yield replace(names, value=", ".join(dict.fromkeys(listed)))
     yield from (entry for key, entry in own.items() if key.startswith("config.providers."))
     yield Entry(f"config.providers.{SECRETS}.class", _DIRECTORY_PROVIDER, line)
 

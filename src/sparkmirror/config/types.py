@@ -195,7 +195,7 @@ def _token(text: str) -> str:
 
 
 def _separator(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", text.strip()):
+    if not re.fullmatch(r"[A-Za-z0-9._-]*", text.strip()):
         raise ValueError("must be made of what a topic's name may hold: letters, digits, `.`, `_`, `-`")
     return text.strip()
 

@@ -84,4 +84,6 @@ def _remote_name(flow: FlowConfig) -> Column:
 def is_heartbeats(flow: FlowConfig) -> Column:
     topic = F.col("topic")
     separator = getattr(flow.policy, "separator", ".")
+    if not separator:
+        return F.lit(False)  # as the policy has it: no name tells that it was prefixed
     return (topic == HEARTBEATS_TOPIC) | topic.endswith(f"{separator}{HEARTBEATS_TOPIC}")

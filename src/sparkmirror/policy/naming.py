@@ -60,6 +60,8 @@ class DefaultReplicationPolicy:
         return f"{source}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
+        if not self.separator:  # Java's split parts the letters
+            return topic[0] if len(topic) > 1 else None
         source, found, rest = topic.partition(self.separator)
         # Java's split drops trailing empty parts, so `foo.` and `..` have one part or none: not remote.
         return source if found and rest.replace(self.separator, "") else None

@@ -149,7 +149,8 @@ def test_a_file_is_converted_there_and_back(shell: Shell) -> None:
     assert shell.run("check")[0] == 0
 
 
-def test_what_a_resource_has_no_place_for_is_said(shell: Shell) -> None:
+def test_keys_of_the_whole_file_go_into_the_target_of_a_resource(shell: Shell) -> None:
     shell.write(f"{FILE}\nstatus.listen = localhost:8080\n")
     _, resource, notes = shell.run("convert", "--to", "strimzi")
-    assert "note: `status.listen` has no place in a resource and is left out\n" in notes and "8080" not in resource
+    assert "status.listen" not in notes
+    assert "status.listen: localhost:8080" in resource

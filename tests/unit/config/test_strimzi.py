@@ -151,9 +151,180 @@ def test_a_misspelt_field_is_told_with_its_line(right: str, wrong: str, told: st
     assert warnings == (f"mm2.yaml:{what} and has no effect; did you mean {meant}?",)
 
 
-def test_what_the_operator_alone_uses_is_no_mistake() -> None:
-    text = TARGET.replace("spec:\n", "spec:\n  replicas: 3\n  jvmOptions: {-Xmx: 1g}\n  metricsConfig: {}\n", 1)
+IDLE = """\
+  replicas: 3
+  jvmOptions: {-Xmx: 1g}
+  resources: {}
+  metricsConfig: {type: jmxPrometheusExporter}
+  logging: {type: inline}
+  tracing: {type: opentelemetry}
+  rack: {topologyKey: zone}
+"""
+IDLE_OF_CONNECTOR = """
+      autoRestart: {enabled: true, maxRestarts: 5}
+      listOffsets: {toConfigMap: {name: x}}
+      alterOffsets: {fromConfigMap: {name: x}}"""
+
+
+def test_what_the_operator_alone_uses_is_told_with_its_line_and_what_does_it_here() -> None:
+    text = TARGET.replace("spec:\n", f"spec:\n{IDLE}", 1).replace("tasksMax: 4", f"tasksMax: 4{IDLE_OF_CONNECTOR}")
+    told = [one.removeprefix("mm2.yaml:").split(" no effect: ") for one in parse(text).warnings]
+    assert [what for what, _ in told] == [
+        "7: `replicas: 3` has", "8: `jvmOptions`, `resources` have", "10: `metricsConfig` has", "11: `logging` has",
+        "12: `tracing` has", "13: `rack` has", "29: `autoRestart` has", "30: `listOffsets` has",
+        "31: `alterOffsets` has",
+    ]  # fmt: skip
+    assert "`/metrics` of `status.listen`" in told[2][1]
+    assert "`sparkmirror positions FILE set`" in told[8][1]
+
+
+def test_what_means_the_same_here_is_not_told() -> None:
+    text = TARGET.replace("spec:\n", "spec:\n  version: 4.3.0\n  replicas: 1\n", 1)
     assert parse(text.replace("tasksMax: 4", "tasksMax: 4\n      autoRestart: {enabled: true}")).warnings == ()
+
+
+def test_without_replicas_nothing_runs() -> None:
+    with pytest.raises(ConfigError, match="no flow is enabled"):
+        parse(TARGET.replace("spec:\n", "spec:\n  replicas: 0\n", 1))
+
+
+def test_keys_of_ours_stand_in_a_resource() -> None:
+    text = TARGET.replace("    config:\n", "    config:\n      status.listen: localhost:8080\n", 1)
+    config = parse(
+        text.replace("        replication.factor", "        on.data.loss: pause\n        replication.factor", 1)
+    )
+    assert config.warnings == ()
+    assert str(config.status.listen) == "localhost:8080"
+    assert config.flows[0].on_data_loss.action == "pause"
+    written, notes = to_strimzi(config.lines, config)
+    assert str(parse(written).status.listen) == "localhost:8080"
+    assert not any("status" in note for note in notes)
+
+
+IDENTITY = (
+    "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
+)
+
+
+@pytest.mark.parametrize("name", IDENTITY)
+@pytest.mark.parametrize("separator", ["", '\n        replication.policy.separator: ""'])
+def test_names_are_kept_by_either_class_and_without_a_separator(name: str, separator: str) -> None:
+    own = f"        replication.policy.class: {name}{separator}\n        replication.factor: -1\n"
+    flow = flow_of(TARGET.replace("        replication.factor: -1\n", own))
+    assert flow.remote_topic("orders") == "orders"
+    assert flow.policy.checkpoints_topic("a") == ("acheckpointsinternal" if separator else "a.checkpoints.internal")
+
+
+def test_names_with_an_alias_need_a_separator() -> None:
+    own = '        replication.policy.separator: ""\n        replication.factor: -1\n'
+    with pytest.raises(ConfigError, match=r"mm2.yaml:23: .*`replication.policy.separator` is empty"):
+        parse(TARGET.replace("        replication.factor: -1\n", own))
+
+
+# As Strimzi's own examples are written: without security and with it, of the version of today and of the one before.
+EXAMPLE = """\
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaMirrorMaker2
+metadata:
+  name: example
+spec:
+  version: 4.3.0
+  replicas: 1
+  target:
+    alias: there
+    bootstrapServers: there-kafka-bootstrap:9092
+    groupId: example-group
+    configStorageTopic: example-config
+    offsetStorageTopic: example-offset
+    statusStorageTopic: example-status
+    config:
+      # the brokers' default
+      config.storage.replication.factor: -1
+      offset.storage.replication.factor: -1
+      status.storage.replication.factor: -1
+  mirrors:
+  - source:
+      bootstrapServers: here-kafka-bootstrap:9092
+      alias: here
+    sourceConnector:
+      tasksMax: 1
+      config:
+        replication.factor: -1
+        offset-syncs.topic.replication.factor: -1
+        sync.topic.acls.enabled: "false"
+        POLICY
+        refresh.topics.interval.seconds: 600
+    checkpointConnector:
+      tasksMax: 1
+      config:
+        checkpoints.topic.replication.factor: -1
+        POLICY
+        sync.group.offsets.enabled: "true"
+        refresh.groups.interval.seconds: 600
+    topicsPattern: ".*"
+    groupsPattern: ".*"
+"""
+FORMER = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata:
+  name: example
+spec:
+  version: 3.9.0
+  replicas: 1
+  connectCluster: "there" # the target
+  clusters:
+  - alias: "here"
+    bootstrapServers: here-kafka-bootstrap:9093
+    tls:
+      trustedCertificates:
+        - secretName: here-cluster-ca-cert
+          pattern: "*.crt"
+  - alias: "there"
+    bootstrapServers: there-kafka-bootstrap:9093
+    tls:
+      trustedCertificates:
+        - secretName: there-cluster-ca-cert
+          certificate: ca.crt
+    config:
+      config.storage.replication.factor: -1
+      offset.storage.replication.factor: -1
+      status.storage.replication.factor: -1
+  mirrors:
+  - sourceCluster: "here"
+    targetCluster: "there"
+    sourceConnector:
+      tasksMax: 1
+      config:
+        replication.factor: -1
+        offset-syncs.topic.replication.factor: -1
+        sync.topic.acls.enabled: "false"
+    checkpointConnector:
+      tasksMax: 1
+      config:
+        checkpoints.topic.replication.factor: -1
+    topicsPattern: ".*"
+    groupsPattern: ".*"
+"""
+KEPT = f'replication.policy.class: "{IDENTITY[0]}"'
+
+
+@pytest.mark.parametrize("text", [EXAMPLE.replace("        POLICY\n", ""), EXAMPLE.replace("POLICY", KEPT), FORMER])
+def test_strimzis_examples_are_read_without_a_word(text: str, tmp_path: Path) -> None:
+    for name in ("here", "there"):
+        (tmp_path / f"{name}-cluster-ca-cert").mkdir()
+        (tmp_path / f"{name}-cluster-ca-cert" / "ca.crt").write_text(name.upper())
+    config = parse(text, tmp_path)
+    (flow,) = config.flows
+    assert [one for one in config.warnings if "storage" not in one] == []
+    assert (str(flow.name), flow.replication_factor, flow.sync.acls_enabled) == ("here->there", -1, False)
+    assert flow.offsets.emit_checkpoints
+    assert not config.heartbeats
+    is_former = text is FORMER
+    assert flow.offset_storage_topic == ("mirrormaker2-cluster-offsets" if is_former else "example-offset")
+    assert flow.target.client.get("ssl.truststore.certificates") == ("THERE" if is_former else None)
+    assert flow.remote_topic("orders") == ("orders" if KEPT in text else "here.orders")
 
 
 def test_secrets_are_files_below_a_directory(tmp_path: Path) -> None:

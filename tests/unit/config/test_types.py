@@ -59,7 +59,6 @@ def test_a_value_is_read(type_: types.Type[Any], text: str, value: object) -> No
         (types.HOSTS, "", "must list `host:port`"),
         (types.HOSTS, "a", "not `a`"),
         (types.HOSTS, "a:1,b:99999", "not `b:99999`"),
-        (types.SEPARATOR, "", "must be made of"),
         (types.SEPARATOR, "||", "must be made of"),
     ],
 )
