@@ -77,7 +77,7 @@ def test_positions_are_shown_rewound_and_skipped(
         file.write_text(story.config.text)
         make_topics(source, {topic: 2})
         for number in range(2):
-            write(source, topic, [Note(b"%d" % at, number, timestamp_ms=BEGAN_MS + at * HOUR_MS) for at in range(10)])
+            write(source, topic, [Note(b"%d" % at, None, number, BEGAN_MS + at * HOUR_MS) for at in range(10)])
         topic_id = story.source.list_topics([topic])[topic].topic_id
         store(story, here[0], Position(8, ((0, 0), (3, 6)), topic_id))
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -26,6 +26,7 @@ class Worker:
 
     def __init__(self, directory: Path, settings: Mapping[str, str], guard: Guard, port: int, *files: Path) -> None:
         self.file = directory / "worker.properties"
+        self.group = settings.get("group.id", "")
         self.file.write_text(as_properties({**settings, "listeners": f"http://127.0.0.1:{port}"}))
         self._address = f"http://127.0.0.1:{port}/connectors"
         main_class = f"{_CLASS}{'Standalone' if files else 'Distributed'}"
@@ -37,8 +38,29 @@ class Worker:
     def start(self, connectors: Mapping[str, Mapping[str, str]]) -> None:
         """Launch it, and put the connectors to it, by their names."""
         self.process.launch()
+        self.put(connectors)
+
+    def put(self, connectors: Mapping[str, Mapping[str, str]]) -> None:
+        """By their names."""
         for name, config in connectors.items():
             self.process.wait_until(lambda name=name, config=config: self._takes(name, config), "takes it", SECONDS_MAX)
+
+    def delete(self, name: str) -> None:
+        """The worker goes on without the connector."""
+        self.process.wait_until(lambda: self._deletes(name), "deletes it", SECONDS_MAX)
+
+    def _deletes(self, name: str) -> bool:
+        order = Request(f"{self._address}/{quote(name, safe='')}", method="DELETE")
+        try:
+            with closing(self._ask(order, timeout=10)) as answer:
+                return bool(answer.status == 204)
+        except HTTPError as refused:
+            if refused.code == 404:
+                return True
+        except (URLError, OSError):
+            pass
+        time.sleep(0.1)
+        return False
 
     def _takes(self, name: str, config: Mapping[str, str]) -> bool:
         address = f"{self._address}/{quote(name, safe='')}/config"

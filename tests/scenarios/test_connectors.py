@@ -19,9 +19,10 @@ from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import COMMAND, Ended, Mirror, StartMirror
 
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.connect_group import is_run_by_connect
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.groups import commit_group_offsets, read_group_offsets
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.model import Cluster, Connector, TopicPartition
 
 EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
 
@@ -31,6 +32,11 @@ def write_json(directory: Path, name: str, config: Mapping[str, str], stem: str)
     file = directory / f"{stem}.json"
     file.write_text(json.dumps({"name": name, "config": {**config, "name": name}, "tasks": [], "type": "source"}))
     return str(file)
+
+
+def is_run(target: Client, group: str, name: str) -> bool:
+    with open_admin(Cluster("backup", target), "test") as admin:
+        return is_run_by_connect(admin, Connector("any", group, name))
 
 
 @pytest.mark.long
@@ -62,10 +68,11 @@ def test_connectors_are_taken_over_and_go_on_themselves_afterwards(
         beside = mirror("--once").finish()
         assert beside.status == 1
         assert "has members" in beside.errors
-        connect.process.stop()
+        connect.delete(connector)
         before = arrived()
 
         write(source, topic, numbered(3_000, 4_500, partitions=3))
+        connect.process.wait_until(lambda: not is_run(target, connect.group, connector), "lets it go", SECONDS_MAX)
         ended = mirror("--once").finish()
         assert ended.status == 0, ended.errors
         assert arrived() >= before + 1_500
@@ -73,7 +80,7 @@ def test_connectors_are_taken_over_and_go_on_themselves_afterwards(
 
         write(source, topic, numbered(4_500, 6_000, partitions=3))
         before = arrived()
-        connect.start({connector: config})
+        connect.put({connector: config})
         connect.process.wait_until(lambda: arrived() >= before + 1_500, "goes on", SECONDS_MAX)
         connect.process.stop()
     assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)
@@ -126,7 +133,7 @@ def test_a_standalone_worker_s_file_is_read_once(
 ) -> None:
     alias, topic = unique("us"), unique("orders")
     make_topics(source, {topic: 3})
-    file, offsets = tmp_path / "source.properties", tmp_path / "connect.offsets"
+    file, worker, offsets = (tmp_path / name for name in ("source.properties", "worker.properties", "connect.offsets"))
     file.write_text(as_properties({"name": "my-source", **source_connector(source, target, alias, topic)}))
     converters = {f"{part}.converter": BYTES for part in ("key", "value", "header")}
     settings = {
@@ -142,10 +149,11 @@ def test_a_standalone_worker_s_file_is_read_once(
         write(source, topic, numbered(0, 3_000, partitions=3))
         connect.process.wait_until(lambda: arrived() == 3_000, "mirrors", SECONDS_MAX)
         connect.process.stop()
+        worker.write_text(connect.file.read_text())
 
     def ours(*words: str) -> Ended:
         """FILE stands for both files."""
-        files = (str(connect.file), str(file))
+        files = (str(worker), str(file))
         at = words.index("FILE")
         ended = start_mirror("", program=(str(COMMAND), *words[:at], *files, *words[at + 1 :])).finish()
         assert ended.status == 0, ended.errors
@@ -158,4 +166,9 @@ def test_a_standalone_worker_s_file_is_read_once(
     write(source, topic, numbered(3_000, 4_500, partitions=3))
     ours("run", "FILE", "--once")
     assert arrived() == 4_500, "nothing came again"
+    (status,) = json.loads(ours("status", "FILE", "--format", "json").output)
+    assert (status["flow"], status["lag"]) == (f"{alias}->backup", 0)
+    standings = json.loads(ours("positions", "FILE", "show", "--format", "json").output)
+    assert sum(one["position"] for one in standings) == 4_500
+    assert f"mirror {topic} to {alias}.{topic}, 3 partitions" in ours("plan", "FILE").output
     assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)

@@ -1,8 +1,9 @@
 """Reads what Kafka Connect is given to run MirrorMaker 2: connectors and the worker, in each of their forms.
 
 A connector is a properties file (`connect-standalone`), JSON (`{"name": …, "config": {…}}` as Connect's REST interface
-takes it, the bare `config`, or a list of such), or a Strimzi `KafkaConnector`. A worker is its properties file or a
-Strimzi `KafkaConnect`. What they mean together is in `config/connectors.py`. Called by `config/files.py`.
+takes it, the bare `config`, a list of such, or all that a cluster has), or a Strimzi `KafkaConnector`. A worker is its
+properties file or a Strimzi `KafkaConnect`. What they mean together is in `config/connectors.py`. Called by
+`config/files.py`.
 """
 
 import json
@@ -42,6 +43,7 @@ class Role(Enum):
 
 
 CONNECTORS = (Role.SOURCE, Role.CHECKPOINT, Role.HEARTBEAT)
+_NAMES = [role.value for role in CONNECTORS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,22 @@ def parts_of_json(text: str, file: str) -> tuple[Part, ...]:
         raise ConfigError("this JSON is nested too deeply", file=file) from None
     # JSON is YAML, which keeps lines, but for tabs: they stand nowhere but between its tokens.
     (document,) = read_documents(text.replace("\t", " "), file) or (Branch(1),)
+    listed = [info for one in document.fields.values() if (info := one.get("info")) is not None]
+    if listed and len(listed) == len(document.fields):
+        return _of_mirror_maker(listed, file)
     documents = document.items or (document,)
     if not all(_is_connector(one) for one in documents):
         return ()
     return tuple(_json_connector(one, file) for one in documents)
+
+
+def _of_mirror_maker(listed: Sequence[Branch], file: str) -> tuple[Part, ...]:
+    """Those of all connectors of a Connect cluster (`GET /connectors?expand=info`). Raises ConfigError without any."""
+    found = [one for one in listed if one.text_at("config", CLASS).removeprefix(_PACKAGE) in _NAMES]
+    if not found:
+        message = f"none of the {len(listed)} connectors is one of MirrorMaker 2"
+        raise ConfigError(message, f"known are {', '.join(_NAMES)}", line=listed[0].line, file=file)
+    return tuple(_json_connector(one, file) for one in found)
 
 
 def parts_of_resources(documents: Sequence[Branch], file: str, secrets: Path) -> tuple[Part, ...]:
@@ -125,8 +139,7 @@ def _role(entry: Entry) -> Role:
     for role in CONNECTORS:
         if name in (role.value, role.value.removesuffix("Connector")):
             return role
-    known = [role.value for role in CONNECTORS]
-    hint = did_you_mean(name, known) or f"known are {', '.join(known)}, of {_PACKAGE.rstrip('.')}"
+    hint = did_you_mean(name, _NAMES) or f"known are {', '.join(_NAMES)}, of {_PACKAGE.rstrip('.')}"
     message = f"`{entry.key}: {entry.value.strip()}` is no connector of MirrorMaker 2"
     raise ConfigError(message, hint, key=entry.key, line=entry.line, file=entry.file)
 

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from sparkmirror.config.flows import FlowConfig
 
 
+def refuse_unsafe(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
+    """Notes what flows would do to each other."""
+    refuse_loops(properties, flows, problems)
+    refuse_empty_separators(properties, flows, problems)
+    refuse_shared_connectors(properties, flows, problems)
+
+
 def refuse_loops(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
     """Invariant 8."""
     for loop in find_loops([Route(flow.name, flow.policy, flow.topics) for flow in flows]):

@@ -16,9 +16,7 @@ from sparkmirror.config.flow_choice import (
     is_asked_for,
     name_others,
     note_no_flow,
-    refuse_empty_separators,
-    refuse_loops,
-    refuse_shared_connectors,
+    refuse_unsafe,
 )
 from sparkmirror.config.idle import note_idle
 from sparkmirror.config.key import Scope
@@ -207,9 +205,7 @@ def examine(
     clusters = {alias: _read_cluster(properties, alias, problems, is_asked=alias in asked) for alias in aliases}
     note_idle(properties, aliases, (*names, *alone), problems)
     enabled = tuple(_read_flow(properties, name, problems) for name in names)
-    refuse_loops(properties, enabled, problems)
-    refuse_empty_separators(properties, enabled, problems)
-    refuse_shared_connectors(properties, enabled, problems)
+    refuse_unsafe(properties, enabled, problems)
     chosen = choose_flows(enabled, aliases, targets, flows, problems)
     heartbeats = _read_heartbeats(properties, clusters, targets, flows, problems)
     checkpoints = tuple(_read_flow(properties, name, problems) for name in alone if is_asked_for(name, targets, flows))

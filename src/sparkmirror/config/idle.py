@@ -93,4 +93,5 @@ def _beaten(rest: str, layers: FlowLayers) -> _Idle | None:
     winner = layer.get(rest.removeprefix(prefix)) if prefix or rest in _WORKER else None
     if winner is None:
         return None
-    return _Idle(f"`{winner.key}` on line {winner.line} counts before it", winner=winner.key)
+    where = f"line {winner.line}{f' of {winner.file}' if winner.file else ''}"
+    return _Idle(f"`{winner.key}` on {where} counts before it", winner=winner.key)

@@ -116,7 +116,8 @@ sparkmirror run connect-distributed.properties source.json checkpoint.json heart
 ```
 
 - A connector is a properties file with `connector.class`; JSON as Connect's REST interface takes and gives it,
-  `{"name": …, "config": {…}}`, the bare `config`, or a list of such; or a Strimzi `KafkaConnector`. Its worker is the
+  `{"name": …, "config": {…}}`, the bare `config`, a list of such, or all that a cluster has (`GET
+  /connectors?expand=info`, of which those of MirrorMaker count); or a Strimzi `KafkaConnector`. Its worker is the
   properties file of `connect-distributed` or `connect-standalone`, or a Strimzi `KafkaConnect`.
 - Connectors with the same `source.cluster.alias` and `target.cluster.alias` are one flow. What is mirrored is as the
   source connector says, groups as the checkpoint connector, heartbeats as the heartbeat connector; a line that its
@@ -126,7 +127,8 @@ sparkmirror run connect-distributed.properties source.json checkpoint.json heart
   `offset.storage.topic` and `group.id`, with `config.providers`, `exactly.once.source.support` and `producer.*`.
   Without the worker's file these keys, or Connect's `offsets.storage.topic`, may stand in the source connector; else
   the names of Kafka's own example count, `connect-offsets` and `connect-cluster`, of Strimzi `connect-cluster-offsets`,
-  with a warning. All of that is on the target, where Connect has to run for MirrorMaker.
+  with a warning. All of that is on the target, where Connect has to run for MirrorMaker. Delete the connector, or stop
+  the workers: while one of them has it, though paused or stopped, nothing starts. Other connectors may go on.
 - A standalone worker keeps positions in a file (`offset.storage.file.filename`). It is read once, on request, before
   the first run: `sparkmirror positions FILE set --from-file connect.offsets --execute`. Whether such a worker still
   runs cannot be seen from the clusters: stop it first.

@@ -76,7 +76,7 @@ def _the_resource(documents: tuple[Branch, ...], file: str) -> Branch:
         raise ConfigError(f"{len(mirrors)} resources of kind {KIND} in one file", hint, line=mirrors[1].line, file=file)
     kinds = " and ".join(dict.fromkeys(f"`{document.text_at('kind') or 'no kind'}`" for document in documents))
     line = documents[0].line if documents else 0
-    hint = f"give a resource of kind {KIND}, or a MirrorMaker 2 properties file"
+    hint = f"give a resource of kind {KIND}, a connector of MirrorMaker 2, or a MirrorMaker 2 properties file"
     raise ConfigError(f"a resource of kind {kinds or '`nothing`'} is not a mirror", hint, line=line, file=file)
 
 

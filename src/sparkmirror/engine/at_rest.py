@@ -3,19 +3,16 @@
 Called by `engine.run` and `cli.positions`.
 """
 
-import os
-import socket
 import time
 from collections.abc import Iterable
-
-import psutil
 
 from sparkmirror.config.flows import FlowConfig
 from sparkmirror.engine.same_machine import is_dead_neighbour
 from sparkmirror.engine.shares import decode_card
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.groups import has_members, list_members
+from sparkmirror.kafka.connect_group import is_run_by_connect
+from sparkmirror.kafka.groups import list_members
 from sparkmirror.kafka.membership import Peer, list_peers
 from sparkmirror.ledger.topics import SHARING_GROUP
 from sparkmirror.status.bus import read_board
@@ -26,9 +23,12 @@ _STOP_IT = "Stop it first: SIGTERM, or Ctrl-C."
 
 
 def refuse_beside_mirrormaker(flow: FlowConfig, target: Admin, hint: str) -> None:
-    """MirrorMaker 2 keeps its flow's workers in a Connect group on the target, `<source>-mm2` by default."""
+    """MirrorMaker 2 keeps its flow's workers in a Connect group on the target, `<source>-mm2` by default.
+
+    One that is shared with other connectors may stay, where the flow's connector was deleted.
+    """
     group = flow.connector.group
-    if has_members(target, group):
+    if is_run_by_connect(target, flow.connector):
         members = ", ".join(list_members(target, group)) or "they do not say where"
         raise SparkMirrorError(
             f"{flow.name}: a MirrorMaker 2 mirrors this flow now: group {group} on {flow.target.alias} has members "
@@ -39,12 +39,13 @@ def refuse_beside_mirrormaker(flow: FlowConfig, target: Admin, hint: str) -> Non
 
 def refuse_while_running(flow: FlowConfig, target: Admin) -> None:
     """Raises SparkMirrorError while anything mirrors the flow, or may: what does not tell is taken to run."""
-    refuse_beside_mirrormaker(flow, target, "Stop it first. A killed one counts for 10 s more.")
+    hint = "Stop it first, or delete its connector. A killed one counts for 10 s more."
+    refuse_beside_mirrormaker(flow, target, hint)
     refuse_members(flow, list_peers(target, SHARING_GROUP))
     for record in _reporting(read_board(flow, "positions").processes.values()):
         raise SparkMirrorError(
             f"{flow.name}: process {record.pid} on {record.host} runs this flow ({record.state}).",
-            f"{_STOP_IT} One that was killed on another machine counts for {SILENCE_SECONDS_MAX:g} s more.",
+            f"{_STOP_IT} One that was killed counts for {SILENCE_SECONDS_MAX:g} s more.",
         )
 
 
@@ -62,11 +63,6 @@ def refuse_members(flow: FlowConfig, peers: Iterable[Peer]) -> None:
 
 
 def _reporting(records: Iterable[FlowRecord]) -> list[FlowRecord]:
-    """The processes that have told of themselves lately, as those of a bounded run do, and are not known to be dead."""
+    """The processes that have told of themselves lately, as those of a bounded run do."""
     now_ms = time.time_ns() // 1_000_000
-    return [one for one in records if one.state_at(now_ms) not in _OVER and not _is_dead(one)]
-
-
-def _is_dead(record: FlowRecord) -> bool:
-    here = record.host == socket.gethostname() and record.pid != os.getpid()
-    return here and not psutil.pid_exists(record.pid)
+    return [one for one in records if one.state_at(now_ms) not in _OVER]

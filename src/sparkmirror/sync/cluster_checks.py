@@ -10,8 +10,8 @@ from sparkmirror.config.offsets import HeartbeatSettings
 from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.connect_group import is_run_by_connect
 from sparkmirror.kafka.fencing import COORDINATOR_HINT, rouse_coordinator
-from sparkmirror.kafka.groups import has_members
 from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk, ask_brokers, broker_disks, clock_ahead_seconds
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import Cluster
@@ -128,7 +128,7 @@ def check_flow(flow: FlowConfig) -> Iterator[Finding]:
 
 
 def _check_other_mirror(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
-    if has_members(target, flow.connector.group):
+    if is_run_by_connect(target, flow.connector):
         said = f"a MirrorMaker 2 mirrors this flow now: group {flow.connector.group} has members"
         yield Finding(Level.FAIL, str(flow.name), "other mirrors", said, "stop it first; its positions are taken over")
 

@@ -50,7 +50,7 @@ WORKER = {
     "config.storage.topic": "my-configs",
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "exactly.once.source.support": "enabled",
-    "producer.max.request.size": "1000000",
+    "producer.batch.size": "1000000",
     "plugin.path": "/opt",
 }
 PROPERTIES = """\
@@ -61,7 +61,7 @@ eu.bootstrap.servers = eu:1
 eu.group.id = connect
 eu.offset.storage.topic = my-offsets
 eu.exactly.once.source.support = enabled
-eu.producer.max.request.size = 1000000
+eu.producer.batch.size = 1000000
 emit.heartbeats.enabled = false
 us->eu.enabled = true
 us->eu.topics = orders.*, bills
@@ -162,6 +162,19 @@ def test_several_connectors_may_stand_in_one_file(folder: Folder) -> None:
     assert config.flows[0].connector.name == "us-source"
     assert config.flows[0].offset_storage_topic == "connect-cluster-offsets"
     assert "`offset.storage.topic = connect-cluster-offsets`" in "".join(warnings)
+
+
+def test_those_of_mirror_maker_count_among_all_of_a_connect_cluster(folder: Folder) -> None:
+    sink = {"name": "s3", "connector.class": "io.example.S3Sink", "topics": "x"}
+    everything = {one["name"]: {"info": {"name": one["name"], "config": one}} for one in (sink, SOURCE, CHECKPOINT)}
+    folder.add("all.json", json.dumps(everything))
+    config, errors, _ = folder.examine()
+    assert errors == []
+    assert [(str(flow.name), flow.connector.name) for flow in config.flows] == [("us->eu", "us-source")]
+    folder.names.clear()
+    folder.add("others.json", json.dumps({"s3": everything["s3"]}))
+    with pytest.raises(ConfigError, match="none of the 1 connectors is one of MirrorMaker 2"):
+        folder.examine()
 
 
 def test_connectors_of_strimzi_have_their_worker_in_a_kafka_connect(folder: Folder) -> None:
