@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sparkmirror.config import client_keys, keys
+from sparkmirror.config import client_keys, keys, status_keys
 from sparkmirror.config.clients import ConsumerSettings, ProducerSettings, read_consumer, read_producer, read_ring_bytes
 from sparkmirror.config.files import read_mirror_file
 from sparkmirror.config.flow_choice import (
@@ -96,6 +96,7 @@ class FlowConfig:
     consumer: ConsumerSettings
     producer: ProducerSettings
     transforms: Transforms = NO_TRANSFORMS
+    metric_names: tuple[str, ...] = status_keys.METRIC_NAMES.default
 
     @property
     def is_exactly_once(self) -> bool:
@@ -334,6 +335,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         consumer=read_consumer(Reader(layers.consumer, problems)),
         producer=read_producer(Reader(layers.producer, problems)),
         transforms=transforms,
+        metric_names=flow.read(status_keys.METRIC_NAMES),
     )
 
 

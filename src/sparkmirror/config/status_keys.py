@@ -1,4 +1,4 @@
-"""The part of the table of keys (`config/keys.py`) on what a running mirror shows and says: the whole file's."""
+"""The part of the table of keys (`config/keys.py`) on what a running mirror shows and says."""
 
 from typing import Any
 
@@ -84,6 +84,14 @@ LOG_FORMAT = Key(
     "`level`, `flow`, `topic`, `partition`, `event` and `message`. `--log-format` counts more; see docs/logs.md.",
     "log4j",
 )
+METRIC_NAMES = Key(
+    "metric.names.formats",
+    Scope.FLOW,
+    types.choices("legacy", "new"),
+    ("legacy",),
+    "Which names MirrorMaker's MBeans have (docs/jmx.md): `legacy` is `kafka.connect.mirror:type=MirrorSourceConnector`, "
+    "`new` is `kafka.connect:type=plugins` with the connector and the task. `/metrics` keeps its names.",
+)
 
 STATUS_KEYS: tuple[Key[Any], ...] = (
     STATUS_LISTEN,
@@ -94,4 +102,5 @@ STATUS_KEYS: tuple[Key[Any], ...] = (
     MAX_CONNECTIONS_PER_IP,
     *STATUS_SSL,
     LOG_FORMAT,
+    METRIC_NAMES,
 )

@@ -82,6 +82,18 @@ def choice(*values: str) -> Type[str]:
     return Type(" / ".join(values), parse)
 
 
+def choices(*values: str) -> Type[tuple[str, ...]]:
+    """Some of `values`, each once."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        items = _distinct(text)
+        if not items or set(items) - set(values):
+            raise ValueError(f"must be {' or '.join(f'`{value}`' for value in values)}, or several of them")
+        return items
+
+    return Type(f"list of {' / '.join(values)}", parse)
+
+
 def class_name(classes: Mapping[str, str]) -> Type[str]:
     """One of the Java classes that this program re-implements, to its name here."""
 

@@ -38,7 +38,7 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
     (_NO_WORKER, (Scope.FLOW,), "config.action.reload tasks.max.enforce"),
     (_NO_POLL, (Scope.FLOW,), "consumer.poll.timeout.ms"),
     (_RETRY, (Scope.FLOW,), "admin.timeout.ms"),
-    (_METRICS, (Scope.FLOW,), "metric.names.formats metric.reporters"),
+    (_METRICS, (Scope.FLOW,), "metric.reporters"),
     (
         "exactly-once is decided by `T.exactly.once.source.support` alone",
         (Scope.FLOW_ONLY,),

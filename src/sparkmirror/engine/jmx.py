@@ -62,7 +62,7 @@ class _Keeper:
         for running, scrape in self._flows:
             sight = scrape.look()
             flow = running.flow
-            own = Own(flow.connector.name, running.tasks, is_read_whole=not flow.transforms.steps)
+            own = Own(flow.connector.name, running.tasks, not flow.transforms.steps, flow.metric_names)
             beans |= mirror_beans(sight, own)
             seen[str(flow.name)] = (sight, own, self._rates[str(flow.name)])
         return beans | connect_beans(seen, time.monotonic())

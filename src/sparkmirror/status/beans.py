@@ -7,7 +7,7 @@ Called by `engine.jmx`. A name's keys stand in MirrorMaker's order, values that 
 import math
 import re
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -37,31 +37,47 @@ _CONNECT_SAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What this process has of a flow: `tasks` are those it may run, `is_read_whole` that a poll is a write, too."""
+    """What this process has of a flow: `tasks` are those it may run, `is_read_whole` that a poll is a write, too.
+
+    `names` are of `metric.names.formats`.
+    """
 
     connector: str
     tasks: Collection[int]
     is_read_whole: bool = True
+    names: Collection[str] = ("legacy",)
 
 
 def mirror_beans(sight: Sight, own: Own) -> Beans:
-    """`kafka.connect.mirror:…` of the partitions that this process mirrors, and of groups."""
-    strange = {
-        (record.target_topic or sight.remote_topic(record.topic), str(record.partition))
+    """`kafka.connect.mirror:…` of the partitions that this process mirrors, and of groups; `kafka.connect:type=plugins`
+    where new names are asked for.
+    """
+    tasks = {
+        (record.target_topic or sight.remote_topic(record.topic), str(record.partition)): record.task
         for record in sight.board.partitions.values()
-        if record.task not in own.tasks
     }
     beans: dict[str, dict[str, float | str]] = {}
     for metric in MIRRORMAKER:
         prefix, kind = next((prefix, kind) for prefix, kind in _TYPES.items() if metric.name.startswith(prefix))
         attribute = metric.name.removeprefix(prefix).replace("_", "-")
         for labels, value in metric.read(sight):
-            if kind == "MirrorSourceConnector" and labels in strange:
+            task = tasks.get(labels, 0) if kind == "MirrorSourceConnector" else 0
+            if kind == "MirrorSourceConnector" and task not in own.tasks:
                 continue
+            keys = ("source", "target", *metric.labels)
             values = (sight.flow.source, sight.flow.target, *labels)
-            name = _name("kafka.connect.mirror", kind, ("source", "target", *metric.labels), values)
-            beans.setdefault(name, {})[attribute] = float(value)
+            for name in _names(kind, task, own, keys, values):
+                beans.setdefault(name, {})[attribute] = float(value)
     return dict(beans)
+
+
+def _names(kind: str, task: int, own: Own, keys: Sequence[str], values: Sequence[str]) -> Iterator[str]:
+    """Checkpoints are of no task here; MirrorMaker's connector of them has one unless a file says otherwise."""
+    if "legacy" in own.names:
+        yield _name("kafka.connect.mirror", kind, keys, values)
+    if "new" in own.names:
+        connector = own.connector if kind == "MirrorSourceConnector" else kind
+        yield _name("kafka.connect", "plugins", ("connector", "task", *keys), (connector, str(task), *values))
 
 
 def connect_beans(flows: Mapping[str, "tuple[Sight, Own, TaskRates]"], now: float) -> Beans:

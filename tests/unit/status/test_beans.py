@@ -45,6 +45,27 @@ def test_a_partition_has_mirrormakers_twelve_attributes_under_its_name_on_the_ta
     }
 
 
+@pytest.mark.parametrize(
+    ("names", "kinds"),
+    [
+        (["legacy"], ["MirrorCheckpointConnector", "MirrorSourceConnector"]),
+        (["new"], ["plugins"]),
+        (["new", "legacy"], ["MirrorCheckpointConnector", "MirrorSourceConnector", "plugins"]),
+    ],
+)
+def test_new_names_tell_connector_and_task(names: list[str], kinds: list[str]) -> None:
+    beans = mirror_beans(sight(flow_board()), replace(OWN, names=names))
+    assert sorted({name.partition("type=")[2].partition(",")[0] for name in beans}) == kinds
+    new = {name for name in beans if "type=plugins" in name}
+    orders = f"kafka.connect:type=plugins,{TASK},source=A,target=B,topic=A.orders,partition=0"
+    group = (
+        "kafka.connect:type=plugins,connector=MirrorCheckpointConnector,task=0,"
+        "source=A,target=B,group=us,topic=A.orders,partition=0"
+    )
+    assert {orders, group} <= new if "new" in names else not new
+    assert len(beans) == len(names) * len(mirror_beans(sight(flow_board()), OWN))
+
+
 def test_values_are_quoted_where_kafka_quotes_them() -> None:
     (odd,) = [name for name in mirror_beans(sight(flow_board()), OWN) if "partition=1" in name]
     assert odd.endswith(r',topic="A.o\"dd\\",partition=1')

@@ -35,6 +35,7 @@ public final class Mirror {
     private final int port = freePort();
     private final Path file;
     private final Path log;
+    private int jmxPort;
     private Process process;
 
     /** `clusters` is what --clusters names; none for all. */
@@ -58,6 +59,12 @@ public final class Mirror {
         }
     }
 
+    /** Has the process serve its MBeans once it is started; the port. */
+    public int serveBeans() {
+        jmxPort = freePort();
+        return jmxPort;
+    }
+
     public synchronized void start() {
         List<String> command = new ArrayList<>(Settings.command());
         command.add(file.toString());
@@ -65,12 +72,15 @@ public final class Mirror {
             command.add("--clusters");
             command.addAll(clusters);
         }
+        ProcessBuilder builder = new ProcessBuilder(command)
+            .directory(Settings.directory().toFile())
+            .redirectErrorStream(true)
+            .redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile()));
+        if (jmxPort != 0) {
+            builder.environment().put("JMX_PORT", Integer.toString(jmxPort));
+        }
         try {
-            process = new ProcessBuilder(command)
-                .directory(Settings.directory().toFile())
-                .redirectErrorStream(true)
-                .redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile()))
-                .start();
+            process = builder.start();
         } catch (IOException problem) {
             throw new UncheckedIOException(problem);
         }

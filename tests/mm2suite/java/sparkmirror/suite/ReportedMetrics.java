@@ -1,24 +1,26 @@
 package sparkmirror.suite;
 
+import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
+import javax.management.JMException;
+import javax.management.MBeanAttributeInfo;
+import javax.management.MBeanServerConnection;
+import javax.management.ObjectName;
+import javax.management.remote.JMXConnector;
+import javax.management.remote.JMXConnectorFactory;
+import javax.management.remote.JMXServiceURL;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.metrics.KafkaMetric;
 
 /**
- * What a test's MetricsReporter would see inside a Connect worker, from /metrics of the process: the same names, with the
- * labels there as their tags.
+ * What a test's MetricsReporter would see inside a Connect worker, from the MBeans of the process: Kafka's JmxReporter
+ * makes an MBean of a metric's group and tags, and an attribute of its name.
  */
 public final class ReportedMetrics {
     private static final String REPORTER =
         "org.apache.kafka.connect.mirror.integration.MirrorConnectorsIntegrationBaseTest$CollectAllMetricsReporter";
-    private static final Pattern LINE =
-        Pattern.compile("kafka_connect_mirror_mirror(source|checkpoint)connector_(\\w+)\\{(.*)} .*");
-    private static final Pattern LABEL = Pattern.compile("(\\w+)=\"((?:[^\"\\\\]|\\\\.)*)\"");
-    private static final Map<String, String> GROUPS =
-        Map.of("source", "MirrorSourceConnector", "checkpoint", "MirrorCheckpointConnector");
+    private static final String[] DOMAINS = {"kafka.connect.mirror:*", "kafka.connect:*"};
     private static final long LOOK_MS = 2000;
 
     private static Thread watcher;
@@ -26,14 +28,16 @@ public final class ReportedMetrics {
     private ReportedMetrics() {
     }
 
-    /** Watches where the connector's configuration names the tests' reporter. */
-    public static synchronized void watch(Map<String, String> connector, Mirror mirror) {
-        if (!REPORTER.equals(connector.get("metric.reporters"))) {
-            return;
-        }
+    /** Whether the connector's configuration names the tests' reporter. */
+    public static boolean isWanted(Map<String, String> connector) {
+        return REPORTER.equals(connector.get("metric.reporters"));
+    }
+
+    /** Fills the reporter's map with what the process tells at its JMX port, until `end`. */
+    public static synchronized void watch(int port) {
         Map<MetricName, KafkaMetric> reported = reported();
         reported.clear();  // those of the test before
-        watcher = new Thread(() -> look(mirror, reported), "reported-metrics");
+        watcher = new Thread(() -> look(port, reported), "reported-metrics");
         watcher.setDaemon(true);
         watcher.start();
     }
@@ -54,11 +58,15 @@ public final class ReportedMetrics {
         }
     }
 
-    private static void look(Mirror mirror, Map<MetricName, KafkaMetric> reported) {
+    private static void look(int port, Map<MetricName, KafkaMetric> reported) {
+        String address = "service:jmx:rmi:///jndi/rmi://127.0.0.1:" + port + "/jmxrmi";
         try {
             while (true) {
-                mirror.ask("/metrics").lines().map(LINE::matcher).filter(Matcher::matches)
-                    .forEach(line -> reported.putIfAbsent(name(line), null));
+                try (JMXConnector connector = JMXConnectorFactory.connect(new JMXServiceURL(address))) {
+                    take(connector.getMBeanServerConnection(), reported);
+                } catch (IOException | JMException notYet) {
+                    Suite.note("JMX port " + port + ": " + notYet);
+                }
                 Thread.sleep(LOOK_MS);
             }
         } catch (InterruptedException ended) {
@@ -66,12 +74,23 @@ public final class ReportedMetrics {
         }
     }
 
-    private static MetricName name(Matcher line) {
-        Map<String, String> tags = new LinkedHashMap<>();
-        Matcher label = LABEL.matcher(line.group(3));
-        while (label.find()) {
-            tags.put(label.group(1), label.group(2));
+    private static void take(MBeanServerConnection server, Map<MetricName, KafkaMetric> reported) throws IOException, JMException {
+        for (String domain : DOMAINS) {
+            for (ObjectName bean : server.queryNames(new ObjectName(domain), null)) {
+                for (MBeanAttributeInfo attribute : server.getMBeanInfo(bean).getAttributes()) {
+                    reported.putIfAbsent(new MetricName(attribute.getName(), bean.getKeyProperty("type"), "", tags(bean)), null);
+                }
+            }
         }
-        return new MetricName(line.group(2).replace('_', '-'), GROUPS.get(line.group(1)), "", tags);
+    }
+
+    private static Map<String, String> tags(ObjectName bean) {
+        Map<String, String> tags = new LinkedHashMap<>();
+        bean.getKeyPropertyList().forEach((key, value) -> {
+            if (!key.equals("type")) {
+                tags.put(key, value.startsWith("\"") ? ObjectName.unquote(value) : value);
+            }
+        });
+        return tags;
     }
 }

@@ -125,9 +125,6 @@ public class EmbeddedConnectCluster extends EmbeddedConnect {
         if (!ConnectorFile.CONNECTORS.contains(connector)) {
             throw new Unmapped(connector + " is no connector of MirrorMaker");
         }
-        if (List.of(configuration.getOrDefault("metric.names.formats", "").split("\\s*,\\s*")).contains("new")) {
-            throw new Unmapped("looks for the names of the worker's plugin metrics with a MetricsReporter inside the worker");
-        }
         connectors.put(connector, new TreeMap<>(configuration));
         wanted.put(connector, State.RUNNING);
         return "";
@@ -214,8 +211,10 @@ public class EmbeddedConnectCluster extends EmbeddedConnect {
         end();
         mirror = new Mirror(name, lines, List.of());
         file = lines;
+        if (ReportedMetrics.isWanted(running.getOrDefault(ConnectorFile.SOURCE, Map.of()))) {
+            ReportedMetrics.watch(mirror.serveBeans());
+        }
         mirror.start();
-        ReportedMetrics.watch(running.getOrDefault(ConnectorFile.SOURCE, Map.of()), mirror);
     }
 
     private void end() {
