@@ -89,8 +89,8 @@ METRIC_NAMES = Key(
     Scope.FLOW,
     types.choices("legacy", "new"),
     ("legacy",),
-    "Which names MirrorMaker's MBeans have (docs/jmx.md): `legacy` is `kafka.connect.mirror:type=MirrorSourceConnector`, "
-    "`new` is `kafka.connect:type=plugins` with the connector and the task. `/metrics` keeps its names.",
+    "Which names MirrorMaker's MBeans have: `legacy` is `kafka.connect.mirror:type=MirrorSourceConnector`, "
+    "`new` is `kafka.connect:type=plugins` with connector and task (docs/jmx.md). `/metrics` keeps its names.",
 )
 
 STATUS_KEYS: tuple[Key[Any], ...] = (
