@@ -52,7 +52,7 @@ def mirror_beans(sight: Sight, own: Own) -> Beans:
     """`kafka.connect.mirror:…` of the partitions that this process mirrors, and of groups; `kafka.connect:type=plugins`
     where new names are asked for.
     """
-    tasks = {
+    tasks: dict[tuple[str, ...], int] = {
         (record.target_topic or sight.remote_topic(record.topic), str(record.partition)): record.task
         for record in sight.board.partitions.values()
     }
