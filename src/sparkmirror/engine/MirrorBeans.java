@@ -51,7 +51,7 @@ public final class MirrorBeans {
         }
     }
 
-    /** Numbers are doubles, as those of Kafka's own MBeans; a text begins with a quotation mark. */
+    /** Numbers are doubles; a text, which begins with a quotation mark, says that it is one, as Kafka's MBeans do. */
     private static final class Bean implements DynamicMBean {
         private volatile Map values;
 
@@ -94,11 +94,8 @@ public final class MirrorBeans {
             Map now = values;
             MBeanAttributeInfo[] attributes = new MBeanAttributeInfo[now.size()];
             int at = 0;
-            for (Iterator each = now.entrySet().iterator(); each.hasNext();) {
-                Map.Entry entry = (Map.Entry) each.next();
-                String name = (String) entry.getKey();
-                String type = entry.getValue() instanceof Double ? "double" : "java.lang.String";
-                attributes[at++] = new MBeanAttributeInfo(name, type, "", true, false, false);
+            for (Iterator each = now.keySet().iterator(); each.hasNext();) {
+                attributes[at++] = new MBeanAttributeInfo((String) each.next(), "double", "", true, false, false);
             }
             return new MBeanInfo("MirrorBeans", "", attributes, null, null, null);
         }
