@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JError
 from tests.parity.mirror_maker import mirror_maker_flows
 from tests.parity.plugin_jar import compile_classes, kafka_libs
 
@@ -89,6 +91,18 @@ def test_a_jvm_that_was_killed_is_replaced_by_another(classes: Path) -> None:
     os.kill(java.pid, signal.SIGKILL)
     java.wait(30)
     assert flow.remote_topic("after") == "after_from_A"
+
+
+def test_its_port_is_on_loopback_and_refuses_who_lacks_the_secret(classes: Path) -> None:
+    understood(plugin_path(classes, kafka_libs()), *NAMING)
+    port = int(os.environ["_SPARKMIRROR_PLUGINS"].partition(":")[0])
+    (java,) = [one for one in psutil.Process().children() if "py4j.GatewayServer" in one.cmdline()]
+    listening = {one.laddr for one in java.net_connections() if one.status == psutil.CONN_LISTEN}
+    assert {(one.ip.removeprefix("::ffff:"), one.port) for one in listening} == {("127.0.0.1", port)}
+    for secret in (None, "guessed"):
+        stranger = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, read_timeout=30))
+        with pytest.raises(Py4JError):
+            stranger.jvm.java.lang.System.currentTimeMillis()
 
 
 def test_a_child_process_asks_the_same_jvm_which_ends_with_its_owner(classes: Path, tmp_path: Path) -> None:

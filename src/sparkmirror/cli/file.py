@@ -54,6 +54,11 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where a Strimzi resource finds its secrets, as DIR/SECRET/KEY (default: `secrets` beside FILE)",
     )
+    add_jars(parser)
+
+
+def add_jars(parser: argparse.ArgumentParser) -> None:
+    """Where Java classes are that FILE names."""
     parser.add_argument(
         "--jars",
         metavar="JAR,…",

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_verb, check_cluster
+from sparkmirror.cli.file import add_jars, add_verb, check_cluster
 from sparkmirror.cli.output import add_format, add_watch, show, show_again, tell_unknown
 from sparkmirror.errors import ConfigError, SparkMirrorError
 from sparkmirror.model import Cluster, TopicPartition
@@ -22,13 +22,14 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--group", metavar="G", help="the group (default: group.id of a consumer.config)")
     parser.add_argument("--topic", metavar="T", help="only this topic, with partitions that have no offset too")
     parser.add_argument("--cluster", metavar="ALIAS", help="only this cluster of the file (default: all)")
+    add_jars(parser)
     add_watch(parser)
     add_format(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
     """Asks the clusters and prints. Raises ConfigError, ClusterError, and SparkMirrorError for an unknown group."""
-    clusters, group = _clusters([args.file, *args.more_files], args.cluster, args.group)
+    clusters, group = _clusters([args.file, *args.more_files], args.jars, args.cluster, args.group)
     return show_again(args, lambda: _print(args, clusters, group))
 
 
@@ -43,10 +44,13 @@ def _print(args: argparse.Namespace, clusters: list[Cluster], group: str) -> Non
     show(args, [lag.as_json() for lag in lags], lambda: render_lags(lags))
 
 
-def _clusters(files: Sequence[str], alias: str | None, group: str | None) -> tuple[list[Cluster], str]:
+def _clusters(
+    files: Sequence[str], jars: Sequence[str], alias: str | None, group: str | None
+) -> tuple[list[Cluster], str]:
     from sparkmirror.config.files import read_mirror_files
     from sparkmirror.config.flows import parse_config
     from sparkmirror.config.mm1 import load_consumer
+    from sparkmirror.config.plugins import with_jars
 
     properties, file = read_mirror_files(files), files[0]
     entries = properties.entries
@@ -55,7 +59,7 @@ def _clusters(files: Sequence[str], alias: str | None, group: str | None) -> tup
         return [cluster], group or group_id
     if not group:
         raise ConfigError("--group is missing", "name the consumer group: `--group G`", file=file)
-    config = parse_config(properties)
+    config = parse_config(with_jars(properties, jars))
     if alias is not None:
         check_cluster(config, alias)
     return [cluster for name, cluster in config.clusters.items() if alias in (None, name)], group
