@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tests.brokers.grants import grant
 from tests.scenarios.mirror import flow_file
 from tests.stores import key_store, trust_store
@@ -261,6 +263,26 @@ def test_a_refusing_endpoint_and_a_refused_token_are_told(by_token: KafkaCluster
     endpoint.life_seconds = -3600
     for sentence in refusals(by_oauth(by_token, endpoint)):
         assert "refused the credentials (OAUTHBEARER)" in sentence
+
+
+@pytest.mark.parametrize("grant", ["ClientCredentials", "JwtBearer"])
+def test_signed_assertions_open_both_kinds_of_connections(
+    by_token: KafkaCluster, endpoint: TokenEndpoint, tmp_path: Path, grant: str
+) -> None:
+    key = rsa.generate_private_key(65537, 2048)
+    endpoint.public_key = key.public_key()
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    log_in(
+        by_oauth(by_token, endpoint)
+        | {
+            "sasl.jaas.config": f'{OAUTH} required scope="{grant}";',
+            "sasl.oauthbearer.jwt.retriever.class": f"{OAUTH.rpartition('.')[0]}.{grant}JwtRetriever",
+            "sasl.oauthbearer.assertion.private.key.file": str(tmp_path / "key.pem"),
+            "sasl.oauthbearer.assertion.claim.iss": "mirror",
+        }
+    )
+    assert [claims["iss"] for claims in endpoint.asserted] == ["mirror"], "one token serves all connections"
+    assert endpoint.logins == [""], "no secret goes along"
 
 
 def _plain(cluster: KafkaCluster) -> Cluster:

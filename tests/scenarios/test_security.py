@@ -22,6 +22,7 @@ from sparkmirror.testing.kafka import KafkaCluster
 USER, PASSWORD, STORE_PASSWORD = "mirror", "correct-horse-battery-staple", "store-with-a-lock"
 WRONG_PASSWORD = "incorrect-donkey-capacitor-paperclip"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 TOPIC, CLUSTER, TRANSACTION = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.TRANSACTIONAL_ID
 
 
@@ -133,6 +134,55 @@ def test_tls_and_scram_serve_for_reading_and_for_writing(
     assert_same(read_topic(other, back), read_topic(plain, returned), back)
     assert f"{secret}-" in ended.errors and "TOPIC_AUTHORIZATION_FAILED" in ended.errors
     assert PASSWORD not in ended.errors + ended.output and STORE_PASSWORD not in ended.errors + ended.output
+
+
+OWN_TOKENS = """
+from pathlib import Path
+
+from tests.token_endpoint import unsecured_token
+
+
+class Tokens:
+    def configure(self, properties):
+        self.log = Path(properties["log"])
+
+    def token(self):
+        with self.log.open("a") as log:
+            print("asked", file=log)
+        return unsecured_token(3600)
+"""
+
+
+def test_a_class_of_ones_own_gives_the_tokens_of_a_whole_mirror(
+    source: Client,
+    unique: Callable[[str], str],
+    start_mirror: StartMirror,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Driver, planner, reader and writer of Spark, jobs: each process makes the class and logs in by it."""
+    alias, topic = unique("tokens"), unique("orders")
+    (tmp_path / "own_tokens.py").write_text(OWN_TOKENS)
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{root}")
+    log = tmp_path / "asked"
+    make_topics(source, {topic: 2})
+    write(source, topic, numbered(0, 1_000, partitions=2))
+    with KafkaCluster(name="by-token", sasl=("OAUTHBEARER", "", "")) as cluster:
+        target = {
+            "bootstrap.servers": cluster.bootstrap_servers_sasl,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.login.callback.handler.class": "own_tokens:Tokens",
+            "sasl.jaas.config": f'{OAUTH} required log="{log}";',
+        }
+        ended = start_mirror(flow_file(source, target, alias=alias, topics=topic), "--once").finish()
+        assert ended.status == 0, ended.errors
+        assert "OAUTHBEARER over SASL_PLAINTEXT sends the token in the clear" in ended.errors
+        arrived = {"bootstrap.servers": cluster.bootstrap_servers}
+        assert_same(read_topic(source, topic), read_topic(arrived, f"{alias}.{topic}"), topic)
+    processes = len(log.read_text().splitlines())
+    assert 2 <= processes <= 12, "one token a process, not one a connection"
 
 
 def test_a_wrong_password_is_told_in_a_sentence_without_the_password(

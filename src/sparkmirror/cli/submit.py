@@ -10,8 +10,10 @@ from sparkmirror.cli.file import add_debug, add_file_arguments, parse_file
 from sparkmirror.cli.output import add_format, add_log_format, answer, say, working
 from sparkmirror.cli.run import add_settings, mirror, plan_for, warnings_of
 from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.kafka.msk import MECHANISM as MSK
 
 if TYPE_CHECKING:
+    from sparkmirror.config.flows import MirrorConfig
     from sparkmirror.engine.cluster import SparkCluster
 
 _DESCRIPTION = (
@@ -46,7 +48,7 @@ def add_parser(verbs: Any) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Reads the file, packs, and hands over. Raises ConfigError, EnvironmentProblem and what the engine raises."""
     config = parse_file(args)
-    cluster = plan_for(config, args.master, [*_settings_for_packages(args), *args.conf])
+    cluster = plan_for(config, args.master, [*_settings_for_packages(args, config), *args.conf])
     if not args.dry_run:
         return mirror(config, args, cluster)
     for warning in (*config.warnings, *warnings_of(config, cluster)):
@@ -55,7 +57,7 @@ def execute(args: argparse.Namespace) -> int:
     return 0
 
 
-def _settings_for_packages(args: argparse.Namespace) -> Sequence[str]:
+def _settings_for_packages(args: argparse.Namespace, config: "MirrorConfig") -> Sequence[str]:
     """How executors come by their Python and its packages."""
     from sparkmirror.engine.cluster import master_kind
     from sparkmirror.engine.packages import build_packages, executor_python
@@ -68,7 +70,7 @@ def _settings_for_packages(args: argparse.Namespace) -> Sequence[str]:
         return python
     try:
         with working("Packing Python packages for the executors, once for their versions"):
-            archives = build_packages()
+            archives = build_packages(_extras(config))
     except OSError as problem:
         hint = "XDG_CACHE_HOME chooses another place; --installed ships nothing."
         raise EnvironmentProblem(f"The executors' packages could not be packed: {problem}", hint) from None
@@ -77,6 +79,12 @@ def _settings_for_packages(args: argparse.Namespace) -> Sequence[str]:
         f"spark.archives={','.join(f'{path}#{name}' for name, path in archives.items())}",
         f"spark.executorEnv.PYTHONPATH={':'.join(f'./{name}' for name in archives)}",
     ]
+
+
+def _extras(config: "MirrorConfig") -> frozenset[str]:
+    """Of sparkmirror's optional packages those that the executors' log-ins need."""
+    clients = (cluster.client for flow in config.flows for cluster in (flow.source, flow.target))
+    return frozenset({"msk"} if any(one.get("sasl.mechanism", "").strip().upper() == MSK for one in clients) else ())
 
 
 def _show(args: argparse.Namespace, cluster: "SparkCluster") -> None:

@@ -123,6 +123,12 @@ _SECURITY = """
     sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.service.name sasl.login.callback.handler.class
     sasl.login.class sasl.mechanism sasl.oauthbearer.client.credentials.client.id
     sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.header.urlencode
     ssl.cipher.suites ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.key.password
     ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
     ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
@@ -162,18 +168,6 @@ IDLE_SECURITY: tuple[tuple[str, str], ...] = (
         sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
         """,
     ),
-    (
-        "tokens come by client credentials or from a file, not for an assertion",
-        """
-        sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
-        sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
-        sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
-        sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
-        sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
-        sasl.oauthbearer.assertion.template.file sasl.oauthbearer.jwt.retriever.class
-        """,
-    ),
-    ("id and secret are sent to the endpoint as they stand", "sasl.oauthbearer.header.urlencode"),
 )
 """The others of `withClientSslSupport` and `withClientSaslSupport`, by why they have no effect."""
 

@@ -12,7 +12,8 @@ import re
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -27,18 +28,19 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([\w.-]+)['\"]")
 _QUICKLY = 1
 
 
-def build_packages() -> dict[str, Path]:
+def build_packages(extras: frozenset[str] = frozenset()) -> dict[str, Path]:
     """Archives by the name of the directory they are to be unpacked in, made now where there are none yet.
 
-    Raises OSError.
+    `extras` of sparkmirror are packed too, such as `msk`. Raises OSError.
     """
+    packages = required("sparkmirror", extras)
     this = hashlib.sha256(f"{sys.version_info[:2]} {sysconfig.get_platform()}".encode())
     own, others = this.copy(), this.copy()
     for file in _own_files():
         own.update(f"{file.name}\n".encode() + file.read_bytes())
-    for name, package in sorted(required().items()):
+    for name, package in sorted(packages.items()):
         others.update(f"{name} {package.version}\n".encode())
-    kinds = ((_OWN, own, _pack_own), (_REQUIRED, others, _pack_required))
+    kinds = ((_OWN, own, _pack_own), (_REQUIRED, others, partial(_pack_required, packages)))
     places = cache_directory() / "spark"
     return {
         name: publish_once(places / f"{name}-{digest.hexdigest()[:16]}", pack) / f"{name}.tar.gz"
@@ -57,10 +59,10 @@ def import_places() -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def required(name: str = "sparkmirror") -> dict[str, Distribution]:
-    """What `name` requires, and what that requires: installed distributions by name, without those of Spark."""
+def required(name: str = "sparkmirror", extras: frozenset[str] = frozenset()) -> dict[str, Distribution]:
+    """What `name` requires, with these extras, and what that requires: installed distributions, without Spark's."""
     found: dict[str, Distribution] = {}
-    ahead = [(name, frozenset[str]())]
+    ahead = [(name, extras)]
     seen = set()
     while ahead:
         wanted = ahead.pop()
@@ -97,9 +99,9 @@ def _pack_own(directory: Path) -> None:
             archive.add(file, str(file.relative_to(above)))
 
 
-def _pack_required(directory: Path) -> None:
+def _pack_required(packages: Mapping[str, Distribution], directory: Path) -> None:
     with tarfile.open(directory / f"{_REQUIRED}.tar.gz", "w:gz", compresslevel=_QUICKLY) as archive:
-        for package in required().values():
+        for package in packages.values():
             for entry in package.files or ():
                 if ".." not in entry.parts and not set(entry.parts) & set(_LEFT_OUT):
                     archive.add(str(entry.locate()), str(entry))

@@ -7,11 +7,14 @@ from typing import Any, Final
 
 from kafka.net.sasl import register_sasl_mechanism
 from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
+from kafka.net.sasl.msk import AwsMskIamClient, SaslMechanismAwsMskIam
 from kafka.net.sasl.oauth import SaslMechanismOAuth
 from kafka.net.sasl.plain import SaslMechanismPlain
 from kafka.net.sasl.scram import SaslMechanismScram
 
 from sparkmirror.errors import AuthenticationFailed
+from sparkmirror.kafka.msk import MECHANISM as MSK
+from sparkmirror.kafka.msk import MskCredentials
 
 ITERATIONS_MIN: Final = 4096
 """As Kafka's own client asks for (RFC 7677)."""
@@ -46,6 +49,21 @@ class Gssapi(_Bounded, SaslMechanismGSSAPI):
     """Kerberos."""
 
 
+class MskIam(_Bounded, SaslMechanismAwsMskIam):
+    """kafka-python's signature with credentials of our own: its own takes neither a role nor the region of the host."""
+
+    def __init__(self, **config: Any) -> None:
+        self.host: str = config["host"]
+        # kafka-python's clients take no setting that they do not know: this one stands for what gives credentials.
+        self._credentials: MskCredentials = config["sasl_oauth_token_provider"]
+        self._auth, self._is_done, self._is_authenticated = None, False, False
+
+    def _build_client(self) -> AwsMskIamClient:
+        found = self._credentials.current()
+        region = self._credentials.region(self.host)
+        return AwsMskIamClient(self.host, found.access_key, found.secret_key, region, found.token)
+
+
 class Scram(_Bounded, SaslMechanismScram):
     """With a floor under the iterations: an answer made with few lets whoever asked for it guess the password."""
 
@@ -73,6 +91,7 @@ _MECHANISMS: Final[dict[str, Any]] = {
     "SCRAM-SHA-512": Scram,
     "OAUTHBEARER": OAuthBearer,
     "GSSAPI": Gssapi,
+    MSK: MskIam,
 }
 
 

@@ -1,4 +1,5 @@
-"""Tokens for SASL/OAUTHBEARER: the client-credentials grant (KIP-768), a token file, or an unsecured token for tests.
+"""Tokens for SASL/OAUTHBEARER: by client credentials (KIP-768) or a signed assertion (KIP-1139, KIP-1258), from a file,
+from a class of the user's, or unsecured ones for tests.
 
 Settings are made from a cluster's properties by `kafka.sasl`, tokens are asked for by `kafka.token`.
 """
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkmirror.errors import AuthenticationFailed, ConfigError
+from sparkmirror.kafka.assertion import Assertion, assertion_settings, make_assertion
+from sparkmirror.kafka.own_tokens import NAMES_OWN_CLASS, ask_own, check_own_tokens
 from sparkmirror.kafka.token_request import ANSWER_BYTES_MAX, fetch
 
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
@@ -26,11 +29,19 @@ _KAFKAS = frozenset(
     f"org.apache.kafka.common.security.oauthbearer.{name}"
     for name in ("OAuthBearerLoginCallbackHandler", "secured.OAuthBearerLoginCallbackHandler")
 )
+_RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
+_BY_CONFIGURATION, _BY_CREDENTIALS, _BY_FILE, _BY_ASSERTION = (
+    f"org.apache.kafka.common.security.oauthbearer.{name}JwtRetriever"
+    for name in ("Default", "ClientCredentials", "File", "JwtBearer")
+)
+_ASSERTED_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_ASSERTED_CLIENT = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _STRIMZIS = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
 _HINT = (
     f'Set {TOKEN_URL}, and clientId="..." clientSecret="..." in sasl.jaas.config after '
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required."
 )
+_OWN_HINT = "Write it in Python and name it module:Class, see docs/security.md."
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 0.2
 _LIFE_SECONDS = 300.0
@@ -42,7 +53,9 @@ _REASON_CHARACTERS_MAX = 120
 class OAuthSettings:
     """Where tokens come from: `url` (http, https or file); without one, `claims` make an unsecured token (JWS `none`).
 
-    `token` is a fixed one, `extensions` are SASL extensions (KIP-342). Secrets are kept out of `repr`.
+    `token` is a fixed one, `extensions` are SASL extensions (KIP-342). `assertion` stands in place of the secret, or is
+    itself what is granted (`is_grant`). `own` names a class of the user's, which gets `properties`. Secrets are kept
+    out of `repr`.
     """
 
     url: str = ""
@@ -54,6 +67,11 @@ class OAuthSettings:
     token: str = field(default="", repr=False)
     claims: tuple[tuple[str, str], ...] = ()
     extensions: tuple[tuple[str, str], ...] = ()
+    assertion: Assertion | None = None
+    is_grant: bool = False
+    encodes_login: bool = False
+    own: str = ""
+    properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 def oauth_settings(client: Mapping[str, str], jaas: Mapping[str, str]) -> OAuthSettings:
@@ -61,25 +79,43 @@ def oauth_settings(client: Mapping[str, str], jaas: Mapping[str, str]) -> OAuthS
     handler = client.get(_HANDLER, "").strip()
     if handler == _STRIMZIS:
         return _strimzis(jaas)
+    if NAMES_OWN_CLASS(handler):
+        properties = {**client, **jaas}
+        check_own_tokens(_HANDLER, handler, properties)
+        return OAuthSettings(own=handler, properties=tuple(sorted(properties.items())))
     if handler and handler not in _KAFKAS:
-        raise ConfigError(f"{_HANDLER}={handler} is a Java class, which cannot be loaded here.", _HINT, key=_HANDLER)
-    extensions = _after("extension_", jaas)
-    url = client.get(TOKEN_URL, "").strip()
-    if url:
-        return _checked(
-            OAuthSettings(
-                url,
-                jaas.get("clientId") or client.get("sasl.oauthbearer.client.credentials.client.id", ""),
-                jaas.get("clientSecret") or client.get("sasl.oauthbearer.client.credentials.client.secret", ""),
-                jaas.get("scope") or client.get("sasl.oauthbearer.scope", ""),
-                jaas.get("ssl.truststore.location", ""),
-                extensions=extensions,
-            )
+        raise ConfigError(
+            f"{_HANDLER}={handler} is a Java class, which cannot be loaded here.", _OWN_HINT, key=_HANDLER
         )
+    extensions = _after("extension_", jaas)
+    if url := client.get(TOKEN_URL, "").strip():
+        return _checked(_by_endpoint(url, client, jaas, extensions))
     claims = _after("unsecuredLoginStringClaim_", jaas)
     if handler or not dict(claims).get("sub"):
         raise ConfigError(f"{TOKEN_URL} is missing, and OAUTHBEARER needs it.", _HINT, key=TOKEN_URL)
     return OAuthSettings(claims=claims, extensions=extensions)
+
+
+def _by_endpoint(
+    url: str, client: Mapping[str, str], jaas: Mapping[str, str], extensions: tuple[tuple[str, str], ...]
+) -> OAuthSettings:
+    retriever = client.get(_RETRIEVER, "").strip() or _BY_CONFIGURATION
+    if retriever not in (_BY_CONFIGURATION, _BY_CREDENTIALS, _BY_FILE, _BY_ASSERTION):
+        raise ConfigError(
+            f"{_RETRIEVER}={retriever} is a Java class, which cannot be loaded here.", _OWN_HINT, key=_RETRIEVER
+        )
+    is_grant = retriever == _BY_ASSERTION
+    return OAuthSettings(
+        url,
+        jaas.get("clientId") or client.get("sasl.oauthbearer.client.credentials.client.id", ""),
+        jaas.get("clientSecret") or client.get("sasl.oauthbearer.client.credentials.client.secret", ""),
+        jaas.get("scope") or client.get("sasl.oauthbearer.scope", ""),
+        jaas.get("ssl.truststore.location", ""),
+        extensions=extensions,
+        assertion=None if url.startswith("file:") else assertion_settings(client, required=is_grant),
+        is_grant=is_grant,
+        encodes_login=client.get("sasl.oauthbearer.header.urlencode", "").strip().lower() == "true",
+    )
 
 
 def sends_secret_in_clear(settings: OAuthSettings) -> bool:
@@ -110,7 +146,8 @@ def _checked(settings: OAuthSettings) -> OAuthSettings:
     scheme = urllib.parse.urlsplit(settings.url).scheme
     if not settings.token and scheme not in ("http", "https", "file"):
         raise ConfigError("The OAuth token endpoint must be an http, https or file URL.", _HINT, key=TOKEN_URL)
-    if scheme in ("http", "https") and not settings.token and not (settings.client_id and settings.client_secret):
+    is_named = bool(settings.assertion or settings.token or (settings.client_id and settings.client_secret))
+    if scheme in ("http", "https") and not is_named:
         raise ConfigError("OAUTHBEARER needs a client id and a client secret.", _HINT, key="sasl.jaas.config")
     return settings
 
@@ -121,6 +158,9 @@ def _after(prefix: str, options: Mapping[str, str]) -> tuple[tuple[str, str], ..
 
 def obtain_token(settings: OAuthSettings) -> tuple[str, float]:
     """A new token and how long it lives, in seconds. Raises AuthenticationFailed; the message holds no secret."""
+    if settings.own:
+        own = ask_own(settings.own, settings.properties)
+        return own, _life(own, {})
     if settings.token:
         return settings.token, _life(settings.token, {})
     if not settings.url:
@@ -148,18 +188,31 @@ def obtain_token(settings: OAuthSettings) -> tuple[str, float]:
 
 
 def _ask(settings: OAuthSettings) -> dict[str, Any]:
-    form = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
-    login = base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
+    form, headers = _request_of(settings)
+    form |= {"scope": settings.scope} if settings.scope else {}
     request = urllib.request.Request(
-        settings.url,
-        urllib.parse.urlencode(form).encode(),
-        {"Authorization": f"Basic {login}", "Accept": "application/json"},
+        settings.url, urllib.parse.urlencode(form).encode(), {**headers, "Accept": "application/json"}
     )
     context = ssl.create_default_context(cafile=settings.trust_pem_file or None)
     found = _read_json(fetch(request, context, settings.timeout_seconds))
     if not isinstance(found, dict):
         raise ValueError("the answer is not a JSON object")
     return found
+
+
+def _request_of(settings: OAuthSettings) -> tuple[dict[str, str], dict[str, str]]:
+    """The form and the headers that say who asks, and for what."""
+    credentials = {"grant_type": "client_credentials"}
+    if settings.assertion is None:
+        login = [settings.client_id, settings.client_secret]
+        if settings.encodes_login:
+            login = [urllib.parse.quote_plus(part) for part in login]
+        return credentials, {"Authorization": f"Basic {base64.b64encode(':'.join(login).encode()).decode()}"}
+    assertion = make_assertion(settings.assertion)
+    if settings.is_grant:
+        return {"grant_type": _ASSERTED_GRANT, "assertion": assertion}, {}
+    form = {"client_assertion_type": _ASSERTED_CLIENT, "client_assertion": assertion, **credentials}
+    return form | ({"client_id": settings.client_id} if settings.client_id else {}), {}
 
 
 def _read_json(text: bytes) -> Any:
@@ -174,7 +227,8 @@ def _failure(url: str, what: str) -> AuthenticationFailed:
     where = urllib.parse.urlsplit(url)._replace(query="", fragment="")
     host = where._replace(netloc=where.netloc.rpartition("@")[2])
     return AuthenticationFailed(
-        f"The OAuth token endpoint {host.geturl()} {what}.", "Check clientId and clientSecret in sasl.jaas.config."
+        f"The OAuth token endpoint {host.geturl()} {what}.",
+        "Check clientId and clientSecret in sasl.jaas.config, or the assertion.",
     )
 
 

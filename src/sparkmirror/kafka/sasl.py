@@ -11,10 +11,13 @@ from typing import Any
 
 from sparkmirror.errors import ConfigError, EnvironmentProblem
 from sparkmirror.kafka.jaas import LoginModule, parse_jaas
+from sparkmirror.kafka.msk import MECHANISM as MSK
+from sparkmirror.kafka.msk import MskSettings, msk_credentials, msk_settings
 from sparkmirror.kafka.oauth import OAuthSettings, oauth_settings
+from sparkmirror.kafka.own_tokens import NAMES_OWN_CLASS
 
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI")
+MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI", MSK)
 _JAAS = "sasl.jaas.config"
 _HINT = f'{_JAAS}=org.apache.kafka.common.security.scram.ScramLoginModule required username="..." password="...";'
 _HANDLERS = ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class", "sasl.login.class")
@@ -29,6 +32,7 @@ class SaslSettings:
     password: str = field(default="", repr=False)
     oauth: OAuthSettings | None = None
     kerberos_service_name: str = ""
+    msk: MskSettings | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of kafka-python's clients and mechanism classes."""
@@ -40,6 +44,8 @@ class SaslSettings:
             from sparkmirror.kafka.token import token_provider
 
             arguments["sasl_oauth_token_provider"] = token_provider(self.oauth)
+        elif self.msk:
+            arguments["sasl_oauth_token_provider"] = msk_credentials(self.msk)
         elif self.mechanism == "GSSAPI":
             _need_gssapi()
             arguments["sasl_kerberos_service_name"] = self.kerberos_service_name
@@ -66,7 +72,11 @@ def sasl_settings(client: Mapping[str, str]) -> SaslSettings:
             key="sasl.mechanism",
         )
     if mechanism == "OAUTHBEARER":
-        return SaslSettings(mechanism, oauth=oauth_settings(client, _module(client).options))
+        has_own = NAMES_OWN_CLASS(client.get(_HANDLERS[0], "").strip())
+        options = _optional_module(client) if has_own else _module(client).options
+        return SaslSettings(mechanism, oauth=oauth_settings(client, options))
+    if mechanism == MSK:
+        return SaslSettings(mechanism, msk=msk_settings(client, _optional_module(client)))
     _refuse_handlers(client)
     if mechanism == "GSSAPI":
         return SaslSettings(mechanism, kerberos_service_name=_service_name(client))
@@ -85,8 +95,12 @@ def _module(client: Mapping[str, str]) -> LoginModule:
         raise ConfigError(f"{_JAAS} cannot be read: {problem}.", _HINT, key=_JAAS) from None
 
 
+def _optional_module(client: Mapping[str, str]) -> Mapping[str, str]:
+    return _module(client).options if client.get(_JAAS, "").strip() else {}
+
+
 def _service_name(client: Mapping[str, str]) -> str:
-    jaas = _module(client).options if client.get(_JAAS, "").strip() else {}
+    jaas = _optional_module(client)
     name = client.get("sasl.kerberos.service.name", "").strip() or jaas.get("serviceName", "")
     if not name:
         raise ConfigError(

@@ -11,6 +11,7 @@ from functools import cache
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from sparkmirror.kafka.oauth import OAuthSettings, obtain_token
+from sparkmirror.kafka.own_tokens import own_extensions
 
 _RENEW_SHARE = 0.8
 
@@ -40,4 +41,6 @@ class TokenProvider(AbstractTokenProvider):
             return self._token
 
     def extensions(self) -> dict[str, str]:
+        if self._settings.own:
+            return own_extensions(self._settings.own, self._settings.properties)
         return dict(self._settings.extensions)

@@ -5,12 +5,12 @@ A class is made without arguments and may have `configure(properties)`, which ge
 MirrorMaker's connectors do. docs/policies.md has examples.
 """
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from sparkmirror.engine.plugins import ClassPath
+from sparkmirror.own_class import find_class, make_instance
 from sparkmirror.policy.filters import NameFilter, TopicFilter
 from sparkmirror.policy.java_classes import (
     CONFIG_FILTER,
@@ -88,14 +88,14 @@ class OwnClasses:
         """The naming. A Python one that is derived from a built-in policy gets the separator."""
         if _is_java(spec):
             return JavaPolicy(self._java(spec, POLICY))
-        properties, found = self.properties, _find(spec)
+        properties, found = self.properties, find_class(spec)
         separator = properties.get("replication.policy.separator", ".")
         internal = properties.get("replication.policy.internal.topic.separator.enabled", "true").lower() != "false"
         arguments: tuple[Any, ...] = ()
         if isinstance(found, type) and issubclass(found, DefaultReplicationPolicy) and "__init__" not in vars(found):
             identity = issubclass(found, IdentityReplicationPolicy)
             arguments = (separator, internal, *((properties["source.cluster.alias"],) if identity else ()))
-        return cast(ReplicationPolicy, _made(spec, found, arguments, properties, _NAMING))
+        return cast(ReplicationPolicy, make_instance(spec, found, arguments, properties, _NAMING))
 
     def topics(self, spec: str, *, heartbeats: bool) -> OwnTopicFilter:
         """The topic filter."""
@@ -112,7 +112,7 @@ class OwnClasses:
     def _filter(self, spec: str, interface: str, names: tuple[str, ...]) -> Any:
         if _is_java(spec):
             return JavaFilter(self._java(spec, interface))
-        return _made(spec, _find(spec), (), self.properties, names)
+        return make_instance(spec, find_class(spec), (), self.properties, names)
 
     def _java(self, name: str, interface: str) -> JavaInstance:
         return JavaInstance(name, interface, self.properties, self.where)
@@ -120,38 +120,3 @@ class OwnClasses:
 
 def _is_java(spec: str) -> bool:
     return ":" not in spec
-
-
-def _find(spec: str) -> Any:
-    module_name, _, class_name = spec.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as missing:
-        if missing.name is None or not f"{module_name}.".startswith(f"{missing.name}."):
-            raise ValueError(f"cannot be imported: the module {missing.name} is missing") from None
-        raise ValueError(f"names the module {module_name}, which Python does not find; see PYTHONPATH") from None
-    except Exception as problem:
-        raise ValueError(f"cannot be imported: {_said(problem)}") from None
-    if not callable(found := getattr(module, class_name, None)):
-        raise ValueError(f"names {class_name}, and the module {module_name} has no such class")
-    return found
-
-
-def _made(
-    spec: str, found: Any, arguments: tuple[Any, ...], properties: Mapping[str, str], names: tuple[str, ...]
-) -> Any:
-    try:
-        made = found(*arguments)
-        if missing := [name for name in names if not callable(getattr(made, name, None))]:
-            raise ValueError(f"lacks {', '.join(missing)}")
-        if callable(configure := getattr(made, "configure", None)):
-            configure(dict(properties))
-    except ValueError:
-        raise
-    except Exception as problem:
-        raise ValueError(f"cannot be used: {spec} raised {_said(problem)}") from None
-    return made
-
-
-def _said(problem: Exception) -> str:
-    return f"{type(problem).__name__}: {' '.join(str(problem).split())}"

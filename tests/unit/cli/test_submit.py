@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkmirror.cli import submit
 from sparkmirror.cli.main import build_parser, main
 from sparkmirror.cli.run import plan_for
 from sparkmirror.config.flows import load_config
@@ -96,3 +97,10 @@ def test_what_cannot_work_is_refused_with_what_to_do(
     found, _, err = dry_run(capsys, file, "--master", master)
     assert found == status
     assert said in err
+
+
+def test_executors_get_what_logs_in_to_msk_where_a_cluster_asks_for_it(file: str) -> None:
+    assert submit._extras(load_config(file)) == frozenset()
+    with Path(file).open("a") as mirror:
+        mirror.write("B.security.protocol = SASL_SSL\nB.sasl.mechanism = AWS_MSK_IAM\n")
+    assert submit._extras(load_config(file)) == {"msk"}

@@ -14,7 +14,7 @@ from sparkmirror.engine.packages import build_packages, executor_python, import_
 def test_requirements_are_followed_and_spark_brings_its_own() -> None:
     found = required()
     assert {"kafka-python", "numpy", "pyarrow", "numba", "llvmlite"} <= set(found), "llvmlite is numba's"
-    assert not {"pyspark", "py4j", "sparkmirror", "pytest"} & set(found)
+    assert not {"pyspark", "py4j", "sparkmirror", "pytest", "botocore"} & set(found)
 
 
 def test_of_extras_only_those_that_are_asked_for_are_followed() -> None:
@@ -38,7 +38,7 @@ def test_archives_are_made_once_and_hold_packages_as_python_finds_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(packages, "required", lambda: {"javaproperties": distribution("javaproperties")})
+    monkeypatch.setattr(packages, "required", lambda *_: {"javaproperties": distribution("javaproperties")})
     archives = build_packages()
     made_at = [archive.stat().st_mtime_ns for archive in archives.values()]
     assert len({archive.name for archive in archives.values()}) == 2, "Spark knows them by their file's name"
@@ -51,7 +51,7 @@ def test_archives_are_made_once_and_hold_packages_as_python_finds_them(
     assert {f"sparkmirror/{file.relative_to(own)}" for file in own.rglob("*.py")} <= set(names)
     assert not any(name.startswith(("/", "..")) or "__pycache__" in name for name in names)
     assert [archive.stat().st_mtime_ns for archive in build_packages().values()] == made_at
-    monkeypatch.setattr(packages, "required", dict)
+    monkeypatch.setattr(packages, "required", lambda *_: {})
     itself, others = build_packages().values()
     assert (itself == archives["sparkmirror-itself"], others == archives["sparkmirror-requires"]) == (True, False)
 

@@ -2,14 +2,24 @@
 
 import base64
 import json
+import pickle
 import socket
 import threading
 import time
+import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 from tests.token_endpoint import ID, SECRET, TokenEndpoint
 
 from sparkmirror.errors import AuthenticationFailed, ConfigError
@@ -221,3 +231,182 @@ def test_what_cannot_work_is_told_with_its_key(client: dict[str, str], options: 
         oauth_settings(client, options)
     assert caught.value.key == key
     assert SECRET not in str(caught.value)
+
+
+ASSERTION = "sasl.oauthbearer.assertion."
+KAFKAS = "org.apache.kafka.common.security.oauthbearer."
+KEYS = {
+    "RS256": lambda: rsa.generate_private_key(65537, 2048),
+    "ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
+}
+
+
+def write_key(file: Path, key: PrivateKeyTypes, passphrase: str = "") -> Path:
+    lock = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+    file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock))
+    return file
+
+
+def asserted(endpoint: TokenEndpoint, key_file: Path, **settings: str) -> dict[str, str]:
+    own = {f"{ASSERTION}{name.replace('_', '.')}": value for name, value in settings.items()}
+    return {URL: endpoint.url, f"{ASSERTION}private.key.file": str(key_file), f"{ASSERTION}claim.iss": "mirror", **own}
+
+
+@pytest.mark.parametrize("algorithm", KEYS)
+def test_a_signed_assertion_stands_for_the_clients_secret(
+    endpoint: TokenEndpoint, tmp_path: Path, algorithm: str
+) -> None:
+    key = KEYS[algorithm]()
+    endpoint.public_key = key.public_key()
+    client = asserted(
+        endpoint, write_key(tmp_path / "key.pem", key, "pass phrase"), algorithm=algorithm, claim_aud="https://idp",
+        claim_sub="me", claim_jti_include="true", private_key_passphrase="pass phrase",
+    )  # fmt: skip
+    found = oauth_settings(client, {"clientId": ID, "scope": "kafka"})
+    assert obtain_token(found)[0].count(".") == 2
+    form = dict(urllib.parse.parse_qsl(endpoint.asked[-1]))
+    assert (form["grant_type"], form["client_id"], form["scope"]) == ("client_credentials", ID, "kafka")
+    assert form["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+    (claims,) = endpoint.asserted
+    assert (claims["iss"], claims["sub"], claims["aud"]) == ("mirror", "me", "https://idp")
+    assert (claims["exp"] - claims["iat"], claims["iat"] - claims["nbf"]) == (300, 60)
+    assert len(claims["jti"]) == 36
+    assert "pass phrase" not in repr(found)
+    endpoint.public_key = KEYS[algorithm]().public_key()
+    with pytest.raises(AuthenticationFailed, match=r"answered 401 \(invalid_client\)"):
+        obtain_token(found)
+
+
+def test_an_assertion_may_be_what_is_granted_and_a_template_adds_to_it(endpoint: TokenEndpoint, tmp_path: Path) -> None:
+    key = KEYS["RS256"]()
+    endpoint.public_key = key.public_key()
+    template = tmp_path / "template.json"
+    template.write_text('{"header": {"kid": "7", "alg": "none"}, "payload": {"client": "east", "iss": "nobody"}}')
+    client = asserted(
+        endpoint, write_key(tmp_path / "key.pem", key), claim_exp_seconds="20", claim_nbf_seconds="0",
+        template_file=str(template),
+    )  # fmt: skip
+    found = oauth_settings({**client, "sasl.oauthbearer.jwt.retriever.class": f"{KAFKAS}JwtBearerJwtRetriever"}, {})
+    obtain_token(found)
+    form = dict(urllib.parse.parse_qsl(endpoint.asked[-1]))
+    assert form.keys() == {"grant_type", "assertion"}
+    assert form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    (claims,) = endpoint.asserted
+    assert (claims["client"], claims["iss"], claims["exp"] - claims["nbf"]) == ("east", "mirror", 20)
+    assert '"kid": "7"' in base64.urlsafe_b64decode(form["assertion"].split(".")[0] + "===").decode()
+    template.write_text("[]")
+    with pytest.raises(AuthenticationFailed, match="is no such JSON"):
+        obtain_token(found)
+
+
+def test_an_assertion_made_by_others_is_read_for_each_token(endpoint: TokenEndpoint, tmp_path: Path) -> None:
+    endpoint.answers = [(200, {"access_token": "t", "expires_in": 9})]
+    file = tmp_path / "assertion"
+    found = oauth_settings({URL: endpoint.url, f"{ASSERTION}file": str(file)}, {})
+    for text in ("a.b.c", "d.e.f"):
+        file.write_text(f"{text}\n")
+        obtain_token(found)
+        assert f"client_assertion={text}&" in endpoint.asked[-1]
+    file.unlink()
+    with pytest.raises(AuthenticationFailed, match=r"assertion .* cannot be read: No such file"):
+        obtain_token(found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"algorithm": "HS256"}, "assertion.algorithm=HS256 is not supported"),
+        ({"private_key_file": " "}, "assertion.private.key.file is missing"),
+        ({"claim_exp_seconds": "soon"}, "claim.exp.seconds=soon is not a number of seconds"),
+    ],
+)
+def test_an_assertion_that_cannot_be_made_is_told_before_the_start(
+    endpoint: TokenEndpoint, settings: dict[str, str], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        oauth_settings(asserted(endpoint, Path("key.pem"), **settings), {})
+
+
+def test_a_key_that_does_not_fit_is_one_sentence(endpoint: TokenEndpoint, tmp_path: Path) -> None:
+    file = write_key(tmp_path / "key.pem", KEYS["RS256"](), "pass phrase")
+    with pytest.raises(AuthenticationFailed, match="is no key for ES256"):
+        obtain_token(
+            oauth_settings(asserted(endpoint, file, algorithm="ES256", private_key_passphrase="pass phrase"), {})
+        )
+    with pytest.raises(AuthenticationFailed, match=r"private key .* cannot be read") as caught:
+        obtain_token(oauth_settings(asserted(endpoint, file, private_key_passphrase="wr0ng"), {}))
+    assert "wr0ng" not in str(caught.value)
+
+
+def test_id_and_secret_may_be_encoded_for_the_header(endpoint: TokenEndpoint) -> None:
+    endpoint.answers = [(200, {"access_token": "t", "expires_in": 9})]
+    client = {URL: endpoint.url, "sasl.oauthbearer.header.urlencode": "true"}
+    obtain_token(oauth_settings(client, {"clientId": "a:b", "clientSecret": "c d"}))
+    assert base64.b64decode(endpoint.logins[-1].removeprefix("Basic ")) == b"a%3Ab:c+d"
+
+
+OWN = """
+class Tokens:
+    made = 0
+
+    def configure(self, properties):
+        self.realm = properties["realm"]
+
+    def token(self):
+        Tokens.made += 1
+        return f"{self.realm}-{Tokens.made}"
+
+    def extensions(self):
+        return {"pool": 7}
+
+
+class Broken:
+    def token(self):
+        raise RuntimeError("hunter2")
+
+
+class Empty:
+    def token(self):
+        return None
+
+
+class NoTokens:
+    pass
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    module = f"own_tokens_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    return module
+
+
+def test_a_class_of_ones_own_gives_tokens_and_is_asked_for_a_new_one_in_time(own: str) -> None:
+    provider = TokenProvider(oauth_settings({HANDLER: f"{own}:Tokens"}, {"realm": "east"}))
+    assert [provider.token(), provider.token()] == ["east-1", "east-1"], "its life is five minutes"
+    assert provider.extensions() == {"pool": "7"}
+    provider._renew_at = 0.0
+    assert provider.token() == "east-2"
+    assert pickle.loads(pickle.dumps(oauth_settings({HANDLER: f"{own}:Tokens"}, {"realm": "east"}))).own
+
+
+@pytest.mark.parametrize("name", ["Broken", "Empty"])
+def test_a_class_that_gives_no_token_is_told_without_its_words(own: str, name: str) -> None:
+    with pytest.raises(AuthenticationFailed, match=f"{own}:{name} gives no token") as caught:
+        obtain_token(oauth_settings({HANDLER: f"{own}:{name}"}, {}))
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("NoTokens", "lacks token"),
+        ("Nobody", "has no such class"),
+        ("Tokens", "raised KeyError"),
+    ],
+)
+def test_a_class_that_cannot_be_used_is_told_before_the_start(own: str, name: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        oauth_settings({HANDLER: f"{own}:{name}"}, {})
