@@ -3,6 +3,8 @@
 Taken by both kinds of connections: `kafka.sasl` registers them in kafka-python's own table.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from kafka.net.sasl import register_sasl_mechanism
@@ -46,7 +48,29 @@ class OAuthBearer(_Bounded, SaslMechanismOAuth):
 
 
 class Gssapi(_Bounded, SaslMechanismGSSAPI):
-    """Kerberos."""
+    """Kerberos, whose own words say what is missing: a ticket, a KDC, the brokers' principal."""
+
+    def __init__(self, **config: Any) -> None:
+        """Raises AuthenticationFailed without a ticket for the broker."""
+        with _told_by_kerberos():
+            super().__init__(**config)
+
+    def receive(self, auth_bytes: bytes) -> None:
+        """Raises AuthenticationFailed for what no broker that has the service's key would say."""
+        with _told_by_kerberos():
+            super().receive(auth_bytes)
+
+
+@contextmanager
+def _told_by_kerberos() -> Iterator[None]:
+    from gssapi.exceptions import GSSError
+
+    try:
+        yield
+    except GSSError as problem:
+        sentence = f"Kerberos does not let us log in: {' '.join(str(problem).split())}."
+        hint = "Get a ticket with kinit, or set KRB5_CLIENT_KTNAME to a keytab, where the mirror and its executors run."
+        raise AuthenticationFailed(sentence, hint) from None
 
 
 class MskIam(_Bounded, SaslMechanismAwsMskIam):
