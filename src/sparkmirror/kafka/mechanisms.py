@@ -3,6 +3,7 @@
 Taken by both kinds of connections: `kafka.sasl` registers them in kafka-python's own table.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -22,6 +23,7 @@ ITERATIONS_MIN: Final = 4096
 """As Kafka's own client asks for (RFC 7677)."""
 _ROUNDS_MAX: Final = 10
 """Kerberos takes four at most, all others fewer."""
+_CODE: Final = re.compile(r"(?:Major|Minor) \([0-9]+\): ")
 _HINT: Final = "Check that bootstrap.servers leads to your own brokers, and over TLS."
 
 
@@ -68,7 +70,8 @@ def _told_by_kerberos() -> Iterator[None]:
     try:
         yield
     except GSSError as problem:
-        sentence = f"Kerberos does not let us log in: {' '.join(str(problem).split())}."
+        said = _CODE.sub("", " ".join(str(problem).split()))
+        sentence = f"Kerberos does not let us log in: {said}."
         hint = "Get a ticket with kinit, or set KRB5_CLIENT_KTNAME to a keytab, where the mirror and its executors run."
         raise AuthenticationFailed(sentence, hint) from None
 
