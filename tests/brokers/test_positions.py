@@ -177,7 +177,7 @@ def test_of_two_that_begin_at_once_one_alone_goes_on(clusters: Clusters, unique:
         def plan(kept: Stored) -> Any:
             return plan_positions(flow, story.source, kept, Choice(), to_earliest)
 
-        with pytest.raises(FencedError):
+        with pytest.raises(FencedError, match="so nothing was changed"):
             set_positions(flow, story.source, story.target, plan, Author(), begin_elsewhere)
         assert stored(story)[0] == {here: Position(5)}
 
@@ -198,8 +198,9 @@ def test_a_topic_that_is_made_again_meanwhile_keeps_its_position(
 
         def plan(kept: Stored) -> Any:
             found = plan_positions(flow, story.source, kept, Choice(), to_earliest)
-            for done in AdminClient(clusters[0]).delete_topics([topic]).values():
-                done.result(30)
+            deleting = AdminClient(clusters[0])
+            for done in deleting.delete_topics([topic]).values():
+                done.result(60)
             return found
 
         with pytest.raises(SparkMirrorError, match="deleted or made again just now: nothing was changed"):
@@ -239,8 +240,8 @@ def write_late(story: Story, where: TopicPartition, identity: ProducerIdentity) 
         name=story.topics.positions,
         partition_data=[one.PartitionProduceData(index=0, records=bytes(batch))],
     )
-    where = TopicPartition(story.topics.positions, 0)
-    leader = story.target.leaders([where])[where].node_id
+    home = TopicPartition(story.topics.positions, 0)
+    leader = story.target.leaders([home.topic])[home].node_id
     answer = story.target.connection.ask(
         lambda: ProduceRequest(transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=[topic], max_version=8),
         "writing late", leader,

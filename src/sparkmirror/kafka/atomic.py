@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from kafka import KafkaProducer
+from kafka.errors import BrokerResponseError
 
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.checksum import use_fast_checksums
@@ -82,7 +83,9 @@ class AtomicWriter:
             if self.is_atomic:
                 self._commit()
         except Exception as error:
-            raise translate(error, self._settings, "writing to the ledger") from error
+            # The client hides why it cannot go on in an argument.
+            told = next((one for one in error.args if isinstance(one, BrokerResponseError)), error)
+            raise translate(told, self._settings, "writing to the ledger") from error
 
     def _send(self, records: Sequence[Placed]) -> None:
         ends_at = time.monotonic() + self._seconds_max

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from sparkmirror.config.flows import FlowConfig
-from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.atomic import AtomicWriter, Placed
 from sparkmirror.kafka.fencing import (
@@ -105,8 +105,16 @@ def set_positions(
         _refuse_new_topics(source, plan)
         refuse()
         if records:
-            writer.write(records)
+            _write(flow, writer, records)
     return plan
+
+
+def _write(flow: FlowConfig, writer: AtomicWriter, records: Sequence[Placed]) -> None:
+    try:
+        writer.write(records)
+    except FencedError:
+        message = f"{flow.name}: a process began to mirror this flow just now, so nothing was changed."
+        raise FencedError(message, "Stop it first, then try again.") from None
 
 
 def _writer(flow: FlowConfig, target: Admin) -> AtomicWriter:
