@@ -70,5 +70,5 @@ def _examine(args: argparse.Namespace) -> "list[Finding]":
     with working("looking at this machine"):
         found += check_machine(chosen.flows)
     with working("asking the clusters"):
-        found += check_clusters(chosen.flows, chosen.heartbeats)
+        found += check_clusters(chosen.flows, chosen.heartbeats, chosen.checkpoints)
     return found

@@ -33,7 +33,9 @@ _OPEN_IN_CHILD = "import os, sys; os.close(os.open(f'/proc/{sys.argv[1]}/fd/{sys
 
 
 def check_machine(flows: Sequence[FlowConfig]) -> list[Finding]:
-    """All that can be known without a cluster, for these flows in one process."""
+    """All that can be known without a cluster, for these flows in one process; without any, no JVM is started."""
+    if not flows:
+        return []
     brokers = max(len(side.bootstrap_servers.split(",")) for flow in flows for side in (flow.source, flow.target))
     connections = max(flow.connections_per_broker for flow in flows) * brokers
     return [

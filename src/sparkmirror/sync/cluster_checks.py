@@ -24,9 +24,17 @@ _DISK_WARN_SHARE, _DISK_FAIL_SHARE = 0.15, 0.03
 _RELEASE_MIN = (3, 0)
 
 
-def check_clusters(flows: Sequence[FlowConfig], heartbeats: Sequence[HeartbeatSettings] = ()) -> Iterator[Finding]:
-    """Each cluster once, then what each flow needs of its two. A cluster that is away is told once."""
-    clusters = {side.alias: side for flow in flows for side in (flow.source, flow.target)}
+def check_clusters(
+    flows: Sequence[FlowConfig],
+    heartbeats: Sequence[HeartbeatSettings] = (),
+    checkpoints: Sequence[FlowConfig] = (),
+) -> Iterator[Finding]:
+    """Each cluster once, then what each flow needs of its two. A cluster that is away is told once.
+
+    Of `checkpoints`, whose topics something else mirrors, the clusters alone are looked at.
+    """
+    clusters = {one.target.alias: one.target for one in heartbeats}
+    clusters |= {side.alias: side for flow in (*checkpoints, *flows) for side in (flow.source, flow.target)}
     targets = {flow.name.target for flow in flows}
     reached: set[str] = set()
     for alias, cluster in clusters.items():

@@ -30,6 +30,20 @@ NEW = {0: (3, 13), 1: (4, 18), 35: (1, 5)}
 OLD = {0: (0, 8), 1: (0, 11), 2: (0, 5)}
 
 
+def test_a_file_that_mirrors_nothing_is_looked_at_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "heartbeat.properties"
+    file.write_text(
+        "name=h\nconnector.class=MirrorHeartbeatConnector\nsource.cluster.alias=a\ntarget.cluster.alias=b\n"
+        "target.cluster.bootstrap.servers=localhost:1\n"
+    )
+    assert main(["doctor", str(file)]) == 1
+    told = capsys.readouterr().out
+    assert "it writes only the heartbeats of a->b" in told
+    assert "localhost:1" in told, "the target is asked"
+
+
 def test_findings_are_a_table_with_hints_and_a_sum() -> None:
     found = [
         Finding(Level.OK, "east", "clock", "0.01 s ahead"),
