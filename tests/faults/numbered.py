@@ -8,7 +8,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -16,8 +16,9 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.oracle import DEADLINE_SECONDS_LEAST
+from tests.oracle import DEADLINE_SECONDS_LEAST, READS_MAX, find_holes
 from tests.scenarios.data import FLUSH_SECONDS_MAX, ORDER_SECONDS_MAX, await_leaders
+from tests.second_client import find_left_out
 
 _TICK_SECONDS = 0.02
 _REST_SECONDS = 1.0
@@ -221,17 +222,31 @@ class Arrival:
 
 
 def read_arrival(bootstrap: str, topic: str, partitions: int, seconds: float = 120.0) -> Arrival:
-    """All that a topic holds now; a transaction whose end is on its way is waited for."""
+    """All that a topic holds now; a transaction whose end is on its way is waited for.
+
+    What librdkafka leaves out and another client finds is read again.
+    """
+    client = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed"}
     ends = end_offsets(bootstrap, topic, partitions)
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "oracle", "enable.partition.eof": True, "log_level": 0}
-    )
-    arrival = Arrival({number: [] for number in range(partitions)})
+    for _ in range(READS_MAX):
+        found = _read_to(client, topic, ends, seconds)
+        holes = {at: find_holes([offset for offset, _ in log], (0, ends[at])) for at, log in found.items()}
+        if not any(find_left_out(client, topic, at, some, seconds_max=seconds) for at, some in holes.items()):
+            return Arrival({at: [number for _, number in log] for at, log in found.items()})
+    raise AssertionError(f"librdkafka does not read {topic} whole in {READS_MAX} attempts")
+
+
+def _read_to(
+    client: Mapping[str, str], topic: str, ends: Sequence[int], seconds: float
+) -> dict[int, list[tuple[int, int]]]:
+    """Offsets and numbers of the records of each partition."""
+    consumer = Consumer({**client, "group.id": "oracle", "enable.partition.eof": True, "log_level": 0})
+    found: dict[int, list[tuple[int, int]]] = {number: [] for number in range(len(ends))}
     try:
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        consumer.assign([TopicPartition(topic, number, 0) for number in found])
         finished: set[int] = set()
         deadline = time.monotonic() + seconds
-        while len(finished) < partitions:
+        while len(finished) < len(ends):
             assert time.monotonic() < deadline, f"{topic} could not be read to its end within {seconds:g} s"
             for message in consumer.consume(10_000, timeout=0.5):
                 if problem := message.error():
@@ -239,7 +254,7 @@ def read_arrival(bootstrap: str, topic: str, partitions: int, seconds: float = 1
                     if is_end and message.offset() >= ends[message.partition()]:
                         finished.add(message.partition())
                 else:
-                    arrival.numbers[message.partition()].append(int(message.value()[:11]))
+                    found[message.partition()].append((message.offset(), int(message.value()[:11])))
     finally:
         consumer.close()
-    return arrival
+    return found

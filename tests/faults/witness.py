@@ -12,6 +12,7 @@ from uuid import UUID
 from confluent_kafka import Consumer, TopicPartition
 from tests.faults.numbered import LOG_NUMBERS_MAX, SOON_BACK, end_offsets
 from tests.faults.story import PARTITIONS, Story
+from tests.second_client import find_left_out
 
 from sparkmirror import model
 from sparkmirror.kafka.clients import open_tail
@@ -20,6 +21,7 @@ from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.topics import ledger_topics
 
 REOPEN_SECONDS = 20.0
+LEFT_OUT_SECONDS_MAX = 60.0
 
 
 @dataclass(slots=True)
@@ -51,13 +53,15 @@ class Witness:
     """A read_committed consumer of the remote topic, from its beginning on.
 
     `silence_seconds` is the longest that it read and nothing came; set it to 0 to measure anew. `reopened` counts how
-    often it went on with a new consumer. `logs` are those of the source's present log, by partition, `former` those of
-    logs before it, which may end early: the gap ledger must say so, see `assert_told`.
+    often it went on with a new consumer: because of silence, or because this one left out what another client finds.
+    `logs` are those of the source's present log, by partition, `former` those of logs before it, which may end early:
+    the gap ledger must say so, see `assert_told`.
     """
 
     def __init__(self, story: Story, bootstrap: str) -> None:
         self._story = story
         self._bootstrap = bootstrap
+        self._client = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed"}
         self.logs = [Log() for _ in range(PARTITIONS)]
         self.former: list[list[Log]] = [[] for _ in range(PARTITIONS)]
         self._following = [0] * PARTITIONS
@@ -69,14 +73,7 @@ class Witness:
 
     def _open(self) -> Consumer:
         consumer = Consumer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "group.id": "witness",
-                "log_level": 0,
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                **SOON_BACK,
-            }
+            {**self._client, "group.id": "witness", "log_level": 0, "enable.auto.commit": False, **SOON_BACK}
         )
         remote_topic = self._story.remote_topic
         consumer.assign([TopicPartition(remote_topic, number, at) for number, at in enumerate(self._following)])
@@ -85,10 +82,13 @@ class Witness:
     def _reopen_if_silent(self) -> None:
         """Whether silence is the consumer's or the topic's: another consumer goes on where this one stands."""
         if min(self._silent_seconds, time.monotonic() - self._opened_at) > REOPEN_SECONDS:
-            self._consumer.close()
-            self._consumer = self._open()
-            self._opened_at = time.monotonic()
-            self.reopened += 1
+            self._reopen()
+
+    def _reopen(self) -> None:
+        self._consumer.close()
+        self._consumer = self._open()
+        self._opened_at = time.monotonic()
+        self.reopened += 1
 
     @property
     def repeats(self) -> int:
@@ -102,6 +102,9 @@ class Witness:
         self.silence_seconds = max(self.silence_seconds, self._silent_seconds)
         self._reopen_if_silent()
         for message in messages:
+            if self._has_left_out(message):
+                self._reopen()
+                break
             self._take(message)
 
     def read_until(
@@ -177,9 +180,23 @@ class Witness:
                     f"{gap.expected}: {told}"
                 )
 
+    def _has_left_out(self, message: Any) -> bool:
+        """Whether records that seem to be missing before this one are there after all: librdkafka went past them."""
+        partition, offset = message.partition(), message.offset()
+        number, record = _numbers(message)
+        log = self.logs[partition]
+        if number == log.number and record <= log.before + 1:
+            return False
+        holes = [(self._following[partition], offset)] if offset > self._following[partition] else []
+        topic = self._story.remote_topic
+        left_out = find_left_out(self._client, topic, partition, holes, seconds_max=LEFT_OUT_SECONDS_MAX)
+        if left_out:
+            print(f"{topic}-{partition}: librdkafka left out {len(left_out)} records from offset {left_out[0]} on")
+        return bool(left_out)
+
     def _take(self, message: Any) -> None:
         partition = message.partition()
-        number, record = divmod(int(message.value()[:11]), LOG_NUMBERS_MAX)
+        number, record = _numbers(message)
         log = self.logs[partition]
         assert number >= log.number, f"record {record} of the source's log {number} follows one of log {log.number}"
         if number > log.number:
@@ -190,3 +207,8 @@ class Witness:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def _numbers(message: Any) -> tuple[int, int]:
+    """Of the source's log, and of the record in it."""
+    return divmod(int(message.value()[:11]), LOG_NUMBERS_MAX)
