@@ -22,9 +22,14 @@ class FoundGap(NamedTuple):
     gap: Gap
     beyond: Order | None
 
+    @property
+    def order(self) -> Order:
+        """By which those of a partition follow each other."""
+        return self.beyond or ANYWHERE
+
     def is_met(self, order: Order) -> bool:
         """Whether a partition that stands at `order` is not told of it again."""
-        return self.beyond is None or self.beyond <= order
+        return self.order <= order
 
     def seen_from(self, offset: int) -> Gap:
         """As it is stored: a partition that is held comes to rest where all that was under way is answered."""

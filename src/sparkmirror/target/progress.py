@@ -335,8 +335,7 @@ class Progress:
             self._released.add(where)
 
     def _forget_gap(self, outbox: Outbox, found: FoundGap) -> None:
-        if found not in outbox.gaps:
-            outbox.gaps = (found, *outbox.gaps)
+        outbox.gaps = tuple(sorted({*outbox.gaps, found}, key=lambda one: one.order))
         self._gapped[outbox.source] = outbox
 
     def _queue(self, target: TopicPartition, entries: list[_Entry]) -> Outbox:

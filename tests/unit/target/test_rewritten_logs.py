@@ -2,13 +2,12 @@
 
 Around a real harvest, intake and outbox stand two replicas that lead in turn, with what Kafka answers a fetch that
 names its last epoch (KIP-320), and a target that refuses, is slow and comes back. Each record is unlike all others, so
-that a record of one log in the place of another's is seen. In the end the target must show the log as it is, and no
-record comes where it lies already.
+that a record of one log in the place of another's is seen. In the end the target must show the log as it is, no record
+comes where it lies already, and the gap ledger has each loss once, from where the target stood.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
 from hypothesis import settings
@@ -18,7 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.kafka.lookup import Span
 from sparkmirror.kafka.wire import FetchedPartition
-from sparkmirror.model import Position, TopicPartition
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Connector, Position, TopicPartition
 from sparkmirror.relay.lease import Ring, RingAddress, SlotOrder
 from sparkmirror.relay.schema import GAP
 from sparkmirror.source.harvest import Harvest
@@ -32,6 +33,7 @@ from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.packing import AS_THEY_ARE
 from sparkmirror.target.parcel import Batch
 from sparkmirror.target.plan_row import PlanRow
+from sparkmirror.target.progress import Progress, ProgressOptions
 from sparkmirror.target.standing import State
 from sparkmirror.target.tally import Tally
 
@@ -56,20 +58,6 @@ class Replica:
         later = [start for known, start in self.epochs if known > epoch]
         earlier = [known for known, _ in self.epochs if known <= epoch]
         return (earlier[-1] if earlier else epoch, later[0] if later else len(self.records))
-
-
-class NoProgress:
-    def __init__(self) -> None:
-        self.moved: dict[TopicPartition, None] = {}
-
-    def adopt(self, *_: Any) -> None:
-        """Positions are not this test's subject."""
-
-    def turn(self, *_: Any) -> None:
-        """As above."""
-
-    def record_gap(self, *_: Any) -> None:
-        """As above."""
 
 
 class Peer:
@@ -99,7 +87,9 @@ class Rewriting(RuleBasedStateMachine):
         self.rows: deque[Delivery] = deque()
         self.peer = Peer()
         plan = PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, 0, (), self.topic_id), 5),))
-        self.intake = Intake(self.peer, NoProgress(), Tally(plan), TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
+        options = ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0)
+        self.progress = Progress(options, 0, 25, in_transactions=True, lost=self._keep_gap)
+        self.intake = Intake(self.peer, self.progress, Tally(plan), TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
         self.intake.take_plan(plan)
         self.outbox: Outbox = self.intake.outboxes[WHERE]
         self.wire: deque[Batch] = deque()
@@ -107,6 +97,12 @@ class Rewriting(RuleBasedStateMachine):
         self.committed: dict[int, int] = {}
         self.seen: dict[int, int] = {}
         """The target's records by the source's offset, as a consumer that heeds the gaps has them."""
+        self.stands_at = 0
+        self.closes = False
+        self.losses: list[tuple[int, int]] = []
+        self.committed_losses = 0
+        self.gaps: list[tuple[int, int]] = []
+        """From where to where the target went on elsewhere; how many of them are committed; what the ledger has."""
 
     def teardown(self) -> None:
         self.ring.close()
@@ -207,7 +203,7 @@ class Rewriting(RuleBasedStateMachine):
         else:
             self.intake.take_run(row)
 
-    @precondition(lambda self: self.outbox.sendable)
+    @precondition(lambda self: self.outbox.sendable and not self.closes)
     @rule()
     def batch_is_sent(self) -> None:
         batch = self.outbox.next_batch(1, 0)
@@ -252,11 +248,23 @@ class Rewriting(RuleBasedStateMachine):
         self.outbox.state = State.REWINDING
         self._order(paused=False)
 
-    @precondition(lambda self: self.outbox.quiet)
+    @rule()
+    def transaction_closes(self) -> None:
+        """No data goes out any more; positions and gaps do."""
+        self.closes = True
+        for ledger in self.progress.compose([self.outbox], 1, None):
+            while ledger.sendable and (batch := ledger.next_batch(1, 0)) is not None:
+                ledger.succeed(batch)
+
+    @precondition(lambda self: self.closes and self.outbox.quiet)
     @rule()
     def transaction_is_committed(self) -> None:
+        if self.progress.is_untrue([self.outbox]):
+            self.transaction_closes()
+        self.progress.commit()
         self.outbox.commit()
-        self.committed = dict(self.seen)
+        self.committed, self.committed_losses = dict(self.seen), len(self.losses)
+        self.closes = False
 
     @rule()
     def transaction_is_aborted(self) -> None:
@@ -264,6 +272,9 @@ class Rewriting(RuleBasedStateMachine):
         outbox = self.outbox
         self.wire.clear()
         self.seen, self.turns = dict(self.committed), outbox.committed.lineage.turns
+        self.stands_at, self.closes = outbox.committed.offset, False
+        del self.losses[self.committed_losses :]
+        self.progress.roll_back()
         lost = outbox.roll_back()
         is_failed = outbox.state is State.FAILED
         if lost and not is_failed:
@@ -271,6 +282,9 @@ class Rewriting(RuleBasedStateMachine):
         if lost:
             self._order(paused=is_failed)
         self._settle_failed()
+
+    def _keep_gap(self, gap: Gap) -> None:
+        self.gaps.append((gap.expected, gap.resumed))
 
     def _settle_failed(self) -> None:
         if self.outbox.state is State.FAILED and self.outbox.quiet and not self.outbox.retry_at:
@@ -288,7 +302,9 @@ class Rewriting(RuleBasedStateMachine):
         offset, lineage = self.outbox.place
         if lineage.turns != self.turns:
             self.turns = lineage.turns
+            self.losses.append((max([self.stands_at, *(at + 1 for at in self.seen)]), offset))
             self.seen = {at: name for at, name in self.seen.items() if at < offset}
+        self.stands_at = offset
 
     @rule()
     def all_comes_to_rest(self) -> None:
@@ -301,6 +317,10 @@ class Rewriting(RuleBasedStateMachine):
         log = self.leader
         assert self.outbox.place.position == Position(len(log.records), self.reading.lineage.epochs, self.topic_id)
         assert self.seen == {at: name for at, (_, name) in enumerate(log.records)}
+        for _ in range(2):  # what was found while the one before was being committed
+            self.transaction_closes()
+            self.transaction_is_committed()
+        assert _joined(self.gaps) == _joined(self.losses)
 
     def _takes_a_step(self) -> bool:
         self.what_was_cut_off_is_seen_no_more()
@@ -324,6 +344,17 @@ class Rewriting(RuleBasedStateMachine):
         else:
             return False
         return True
+
+
+def _joined(losses: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What followed without a record between is one; what led nowhere else is none."""
+    found: list[tuple[int, int]] = []
+    for left_at, resumed in losses:
+        if found and found[-1][1] == left_at:
+            found[-1] = (found[-1][0], resumed)
+        else:
+            found.append((left_at, resumed))
+    return [one for one in found if one[0] != one[1]]
 
 
 def _batch(at: int, epoch: int, name: int) -> bytes:
