@@ -27,6 +27,7 @@ from sparkmirror.kafka.coordinator import (
 from sparkmirror.kafka.errors import NO_ERROR, error_name, refusal
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.target.leftovers import Leftovers
 from sparkmirror.target.outbox import Outbox
 from sparkmirror.target.pace import TransactionPace
 from sparkmirror.target.parcel import Batch
@@ -66,6 +67,8 @@ class Phase(Enum):
     ENDING = "EndTxn is under way"
     ABORTING = "all went back to what is committed; EndTxn, which aborts, is under way"
     RECOVERING = "all went back to what is committed; InitProducerId is under way"
+    ADDING = "READY, and what an aborted transaction may have left is added to an empty one"
+    CLEARING = "ADDING, and EndTxn, which aborts, is under way"
     LOOKING = "CLOSING, and the coordinator is asked what it waits for"
     WAITING = "RECOVERING, and the coordinator is asked what became of the transaction"
     DECIDING = "ENDING, and the coordinator is asked whether it has obeyed"
@@ -134,6 +137,7 @@ class ExactlyOnce:
         self._adding: tuple[TopicPartition, ...] = ()
         self._added: set[TopicPartition] = set()
         self._absent: set[TopicPartition] = set()
+        self._leftovers = Leftovers()
         self._bytes = 0
         self._pace = TransactionPace(options.timeout_ms / 1000)
         self._resume_at = 0.0
@@ -160,7 +164,7 @@ class ExactlyOnce:
     # What may go out.
 
     def admits(self, outbox: Outbox) -> bool:
-        if self._takes_in(outbox):
+        if self._takes_in(outbox) and not self._leftovers.hold_back(outbox):
             if self._second or outbox.target in self._added:
                 return True
             self._to_add[outbox.target] = None
@@ -172,7 +176,7 @@ class ExactlyOnce:
         if phase is Phase.OPEN:
             return self._bytes < self._pace.bytes_max
         if phase is Phase.READY:
-            return not self._resume_at or time.monotonic() >= self._resume_at
+            return not self._leftovers.wanted and (not self._resume_at or time.monotonic() >= self._resume_at)
         return phase in (Phase.CLOSING, Phase.LOOKING) and outbox.is_ledger
 
     def sent(self, outbox: Outbox, batch: Batch) -> None:
@@ -224,7 +228,7 @@ class ExactlyOnce:
         if self.phase is Phase.OPEN:
             own = self._due_at
         elif self.phase is Phase.READY:
-            own = self._resume_at or self._status_at
+            own = 0.0 if self._leftovers.wanted else self._resume_at or self._status_at
         if self._to_add and not self._coordinator.busy:
             own = min(own, self._add_due_at)
         return min(own, self._coordinator.wake_at, self._unfinished.wake_at)
@@ -246,11 +250,16 @@ class ExactlyOnce:
         elif phase is Phase.ENDING:
             if self._spare is not None and now >= self._look_at:
                 self._look(Phase.DECIDING)
+        elif phase in (Phase.ADDING, Phase.CLEARING):
+            if self._spare is not None and now >= self._look_at:
+                self._look(Phase.WAITING)
         elif phase is Phase.FENCED:
             if now >= self._look_at and not self._coordinator.busy:
                 self._look(Phase.FENCED)
         elif phase is Phase.READY:
-            if now >= self._resume_at:
+            if self._leftovers.wanted:
+                self._clear_leftovers()
+            elif now >= self._resume_at:
                 self._go_on(now)
         elif phase is Phase.STARTING and self._coordinator.second_protocol is not None:
             self._get_ready(self._coordinator.second_protocol)
@@ -264,6 +273,12 @@ class ExactlyOnce:
             self._release_held()
         if now >= self._status_at:
             self._close(now)
+
+    def _clear_leftovers(self) -> None:
+        if not self._coordinator.busy:
+            self.phase = Phase.ADDING
+            self._look_at = time.monotonic() + self._silence_seconds_max
+            self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._leftovers.next_lot()))
 
     def finish(self) -> bool:
         """Commit what is open; the last positions, offset maps and status first. While a broker pauses, go without."""
@@ -403,6 +418,7 @@ class ExactlyOnce:
         )  # fmt: skip
         self._unfinished.leave(Seat(self._transactional_id, self.identity, self._coordinator))
         self._take_seat(spare)
+        self._leftovers = Leftovers()
         self._spare = None
         self._must_roll_back = False
         self.phase = Phase.STARTING
@@ -451,6 +467,10 @@ class ExactlyOnce:
             raise self._refusal(answer.error, "the transaction")
         elif self.phase is Phase.ENDING:
             self._take_committed(answer)
+        elif self.phase is Phase.ADDING:
+            self._take_added_leftovers(answer)
+        elif self.phase is Phase.CLEARING:
+            self._take_cleared(answer)
         else:
             self._take_added(answer)
 
@@ -482,6 +502,21 @@ class ExactlyOnce:
         if self._added and self.phase is Phase.READY:
             self._open()
         self._release_held()
+
+    def _take_added_leftovers(self, answer: Answer) -> None:
+        """What is refused is not aborted: a topic that is not there any more has nothing, another is tried again."""
+        for where, code in self._leftovers.drop_refused(answer.refused).items():
+            self._hooks.refuse(where, f"the target refuses it in a transaction: {error_name(code)}")
+        if answer.refused:
+            self._get_ready(self._second)
+            return
+        self.phase = Phase.CLEARING
+        self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second, commits=False))
+
+    def _take_cleared(self, answer: Answer) -> None:
+        self.identity = answer.identity or self.identity
+        self._leftovers.clear_lot()
+        self._get_ready(self._second)
 
     def _take_identity(self, answer: Answer) -> None:
         if answer.error in _FENCED:
@@ -562,6 +597,7 @@ class ExactlyOnce:
     def _start_over(self) -> None:
         ends = self._roll_back_by > 0 and self._is_answered
         self._must_roll_back = False
+        self._leftovers.note({**self._unsettled, **self._touched})
         self._forget_transaction()
         self._pace.begin_anew()
         self._hooks.roll_back()

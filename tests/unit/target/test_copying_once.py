@@ -7,6 +7,7 @@ position must be where exactly that ends.
 
 import time
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import settings
@@ -16,7 +17,7 @@ from tests.unit.target.test_copying import SEQUENCES, WHERE, Ring, Source
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import decode_records
-from sparkmirror.kafka.coordinator import Answer, EndTransaction, Initialize, Question
+from sparkmirror.kafka.coordinator import AddPartitions, Answer, EndTransaction, Initialize, Question
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.ledger import connect
 from sparkmirror.ledger.topics import ledger_topics
@@ -55,6 +56,8 @@ class Target:
         self._next: dict[TopicPartition, int] = {}
         self._last: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self._committed_epoch = -1
+        self._added: set[TopicPartition] = set()
+        self._left: list[tuple[TopicPartition, bytes]] = []
 
     def append(self, where: TopicPartition, data: bytes) -> int:
         header = parse_header(data, 0)
@@ -72,12 +75,21 @@ class Target:
         self._open.append((where, data))
         return 0
 
-    def end(self, epoch: int) -> Answer:
-        """EndTxn; the same again is answered the same."""
+    def add(self, epoch: int, partitions: Iterable[TopicPartition]) -> Answer:
+        if epoch != self.epoch:
+            return Answer(47)
+        self._added.update(partitions)
+        return Answer(0)
+
+    def end(self, epoch: int, *, commits: bool) -> Answer:
+        """EndTxn; the same again is answered the same. A marker ends all that is open where it stands."""
         if epoch != self.epoch and epoch != self._committed_epoch:
             return Answer(47)
         if epoch == self.epoch:
-            for where, data in self._open:
+            marked = self._added | {where for where, _ in self._open}
+            ended = [(where, data) for where, data in self._left if where in marked]
+            self._left = [(where, data) for where, data in self._left if where not in marked]
+            for where, data in (*ended, *self._open) if commits else ():
                 for record in decode_records(data):
                     self._commit(where, record.key, record.value)
             self._committed_epoch = epoch
@@ -91,13 +103,15 @@ class Target:
             assert connect.decode_key(key, MM2) == WHERE
             self.position = connect.decode_value(value) or 0
 
-    def abort(self) -> None:
-        """By InitProducerId, or because the transaction took too long."""
+    def abort(self, *, is_led: bool) -> None:
+        """By InitProducerId, or because the transaction took too long. A partition without a leader gets no marker."""
+        if not is_led:
+            self._left += [(where, data) for where, data in self._open if where == REMOTE]
         self._bump()
 
     def _bump(self) -> None:
         self.epoch += 1
-        self._open, self._next, self._last = [], {}, {}
+        self._open, self._next, self._last, self._added = [], {}, {}, set()
 
 
 class Coordinator:
@@ -225,6 +239,20 @@ class CopyingOnce(RuleBasedStateMachine):
         self.now += seconds
         self.once.tend(self.now)
 
+    @rule(seconds=st.sampled_from([0.0, 0.3]), is_led=st.booleans())
+    def all_goes_well(self, seconds: float, is_led: bool = True) -> None:
+        """For a moment: chosen one by one, these steps seldom bring anything to the target before it aborts."""
+        self.reader_obeys()
+        if not self.paused:
+            self.reader_fetches(3)
+        self.row_arrives()
+        self.batches_are_sent()
+        if self.wire:
+            self.target_answers(0, 20)
+        self.time_passes(seconds)
+        if self.coordinator.busy:
+            self.coordinator_acts(True, is_led)
+
     @rule()
     def partition_is_stuck(self) -> None:
         outbox = self.outbox
@@ -279,20 +307,22 @@ class CopyingOnce(RuleBasedStateMachine):
     def old_request_is_served_late(self) -> None:
         self.target.append(*self.ghosts.popleft())
 
-    @rule()
-    def transaction_takes_too_long(self) -> None:
-        self.target.abort()
+    @rule(is_led=st.booleans())
+    def transaction_takes_too_long(self, is_led: bool) -> None:
+        self.target.abort(is_led=is_led)
 
     @precondition(lambda self: self.coordinator.question is not None)
-    @rule(answered=st.booleans())
-    def coordinator_acts(self, answered: bool) -> None:
+    @rule(answered=st.booleans(), is_led=st.booleans())
+    def coordinator_acts(self, answered: bool, is_led: bool) -> None:
         """Without an answer the same is asked again of the next coordinator."""
         question = self.coordinator.question
         if isinstance(question, EndTransaction):
-            answer = self.target.end(question.identity.epoch)
+            answer = self.target.end(question.identity.epoch, commits=question.commits)
+        elif isinstance(question, AddPartitions):
+            answer = self.target.add(question.identity.epoch, question.partitions)
         else:
             assert isinstance(question, Initialize)
-            self.target.abort()
+            self.target.abort(is_led=is_led)
             answer = Answer(0, ProducerIdentity(PRODUCER, self.target.epoch))
         if answered:
             self.coordinator.question = None
@@ -338,18 +368,9 @@ class CopyingOnce(RuleBasedStateMachine):
         if self.outbox is None:
             return
         for _ in range(200 + 40 * len(self.source.batches)):
-            self.reader_obeys()
-            if not self.paused:
-                self.reader_fetches(3)
-            self.row_arrives()
             if self.outbox.state is State.FAILED:
                 self.retry_time_comes()
-            self.batches_are_sent()
-            if self.wire:
-                self.target_answers(0, 20)
-            self.time_passes(0.3)
-            if self.coordinator.busy:
-                self.coordinator_acts(True)
+            self.all_goes_well(0.3)
         assert self.target.log == self.source.records, "everything arrives"
         assert self.target.position == self.source.end
         assert self.ring.leases == {}, "all memory is given back"

@@ -315,9 +315,72 @@ def test_a_lost_sequence_takes_everything_back_to_what_is_committed_and_asks_for
     assert (desk.rolled_back, outbox.position, outbox.acknowledged) == (1, 0, 0)
     assert desk.send(desk.fill(ORDERS, 0, 3)) is None, "nothing goes out before the new epoch is known"
     desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    _clear_leftovers(desk, outbox)
     again = desk.send(outbox)
     assert again is not None
-    assert parse_header(again.data, 0).producer_epoch == 9
+    assert parse_header(again.data, 0).producer_epoch == 10
+
+
+def _clear_leftovers(desk: Desk, outbox: Outbox) -> None:
+    """What goes to a partition of an aborted transaction waits for an empty one that is aborted over it."""
+    assert desk.send(outbox) is None
+    desk.tend()
+    before = desk.transaction.identity
+    name = "A-mm2-MirrorSourceConnector-0"
+    assert desk.broker.question == AddPartitions(name, before, (outbox.target,))
+    desk.answer(Answer(0))
+    assert desk.broker.question == EndTransaction(name, before, True, commits=False)
+    desk.answer(Answer(0, ProducerIdentity(7, before.epoch + 1)))
+
+
+def test_an_aborted_transactions_partitions_are_cleared_before_anything_goes_there_others_need_not_be(
+    desk: Desk,
+) -> None:
+    """A partition without a leader is left without the marker: a later commit would commit what it has."""
+    outbox = desk.fill(ORDERS, 0, 3)
+    assert desk.send(outbox) is not None
+    desk.transaction.sequence_lost(outbox, "OUT_OF_ORDER_SEQUENCE")
+    desk.tend()
+    desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    bills = desk.fill(BILLS, 0, 3)
+    other = desk.send(bills)
+    assert other is not None, "it was not in that transaction"
+    assert desk.send(desk.fill(ORDERS, 0, 3)) is None, "a transaction is open: the marker would end it"
+    bills.succeed(other)
+    desk.tend(INTERVAL)
+    desk.settle()
+    assert desk.send(desk.fill(BILLS, 3, 5)) is None, "or ORDERS would wait for ever"
+    _clear_leftovers(desk, outbox)
+    assert desk.send(outbox) is not None
+    assert desk.send(bills) is not None
+
+
+def test_a_partition_that_is_gone_has_nothing_left(desk: Desk) -> None:
+    outbox = desk.fill(ORDERS, 0, 3)
+    assert desk.send(outbox) is not None
+    desk.transaction.sequence_lost(outbox, "OUT_OF_ORDER_SEQUENCE")
+    desk.tend()
+    desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    assert desk.send(desk.fill(ORDERS, 0, 3)) is None
+    desk.tend()
+    desk.answer(Answer(0, None, {ORDERS: 3}))
+    assert desk.send(outbox) is not None
+
+
+def test_an_abort_that_does_not_end_makes_the_task_go_on_under_its_spare_id() -> None:
+    desk = Desk(spare=_spare(Broker(second=True)))
+    desk.begin()
+    outbox = desk.fill(ORDERS, 0, 3)
+    assert desk.send(outbox) is not None
+    desk.transaction.sequence_lost(outbox, "OUT_OF_ORDER_SEQUENCE")
+    desk.tend()
+    desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    assert desk.send(desk.fill(ORDERS, 0, 3)) is None
+    desk.tend()
+    desk.tend(16.0)
+    assert isinstance(desk.broker.question, Describe)
+    desk.answer(Answer(0, ProducerIdentity(7, 9), state="PrepareAbort", partitions=frozenset([BILLS])))
+    assert (desk.refused, desk.transaction.identity) == ([BILLS], ProducerIdentity(8, 0))
 
 
 def test_positions_that_are_refused_abort_the_transaction_of_their_data(desk: Desk) -> None:
