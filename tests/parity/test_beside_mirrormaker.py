@@ -34,6 +34,7 @@ pytestmark = pytest.mark.long
 PROGRAM = Path(__file__).with_name("Beans.java")
 SECONDS_MAX = max(180.0, DEADLINE_SECONDS_LEAST)
 MIRROR_BEANS, CONNECT_BEANS = "kafka.connect.mirror:type=Mirror*,*", "kafka.connect:type=*-task-metrics,*"
+NEW_BEANS = "kafka.connect:type=plugins,*"
 FILE = """clusters = {alias}, backup
 {alias}.bootstrap.servers = {source}
 backup.bootstrap.servers = {target}
@@ -58,6 +59,7 @@ refresh.groups.interval.seconds = 1
 sync.topic.configs.interval.seconds = 1
 emit.checkpoints.interval.seconds = 1
 offset.lag.max = 0
+metric.names.formats = legacy, new
 """
 
 
@@ -179,6 +181,10 @@ def test_a_java_client_sees_the_same_mbeans_with_the_same_attributes(pair: Pair)
     pair.mirror.wait_until(
         lambda: shape(ours, MIRROR_BEANS) == real, f"it has MirrorMaker's beans: {real}", SECONDS_MAX
     )
+    pair.mirror.wait_until(
+        lambda: shape(ours, NEW_BEANS) == shape(theirs, NEW_BEANS), "and those with new names", SECONDS_MAX
+    )
+    assert len(shape(theirs, NEW_BEANS)) == 4
     connect, of_real = shape(ours, CONNECT_BEANS), shape(theirs, CONNECT_BEANS)
     mine = {name for name in connect if "connector=MirrorSourceConnector" in name}
     assert mine == {f"kafka.connect:type={kind},connector=MirrorSourceConnector,task=0"
