@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from confluent_kafka import Producer
 
@@ -17,6 +18,7 @@ from bench.brokers import bench_cluster, delete_traces
 from bench.contestants import CONTESTANTS, Job
 from bench.copying import Copy, measure_copy
 from bench.loading import LOAD_SECONDS_MAX, create_topic, load
+from bench.process_tree import cpu_seconds
 from bench.results import SPARK
 from bench.workloads import Workload
 from sparkmirror.errors import SparkMirrorError
@@ -28,6 +30,13 @@ TASKS = 1
 _CALM = Workload("calm", "1 KB, lz4, 160 KB batches", 1_000_000, 1000, "lz4", 225)
 _BOMBS = "bombs"
 _MEBIBYTE = 1 << 20
+
+
+class Taken(NamedTuple):
+    """One copy, and the CPU time of the target's broker from the mirror's start to its end."""
+
+    copy: Copy
+    broker_cpu_seconds: float
 
 
 def load_bombs(cluster: KafkaCluster, count: int, size_bytes: int) -> None:
@@ -63,39 +72,45 @@ def main() -> None:
     directory = Path(tempfile.mkdtemp(prefix="sparkmirror-bench-"))
     calm = replace(_CALM, records=args.records)
     topics = {"alone": calm.name, "beside bombs": f"{calm.name}, {_BOMBS}"}
-    found: dict[str, list[Copy]] = {layout: [] for layout in topics}
+    found: dict[str, list[Taken]] = {layout: [] for layout in topics}
     forced = (("t.producer.compression.type", "zstd"),) if args.forced else ()
     with Guard(directory) as guard, bench_cluster("source") as source, bench_cluster("target") as target:
         load(source, calm.name, calm)
         load_bombs(source, args.bombs, args.mebibytes * _MEBIBYTE)
 
-        def copy(alias: str, layout: str) -> Copy:
+        def copy(alias: str, layout: str) -> Taken:
             own = ((f"{alias}->t.topics", topics[layout]), *forced)
             job = Job(source, target, alias, calm.name, settings=own, tasks=TASKS)
+            before = cpu_seconds(target.broker(1).pid)
             taken = measure_copy(CONTESTANTS[SPARK], job, calm, directory, guard)
+            by_broker = cpu_seconds(target.broker(1).pid) - before
             delete_traces(target, alias)
-            return taken
+            return Taken(taken, by_broker)
 
         copy("warm", "alone")  # the brokers' code has to be compiled
         for number in range(args.rounds):
             layouts = list(found) if number % 2 else list(reversed(found))
             for layout in layouts:
-                taken = copy(f"{layout.split()[0]}{number}", layout)
-                found[layout].append(taken)
+                taken, by_broker = copy(f"{layout.split()[0]}{number}", layout)
+                found[layout].append(Taken(taken, by_broker))
                 said = f"{taken.records_per_second:,.0f} records/s, {taken.cpu_seconds:.2f} s of the mirror's CPU time"
+                said = f"{said}, {by_broker:.1f} s of the target broker's"
                 print(f"{layout}: {said}, at most {taken.peak_bytes / _MEBIBYTE:,.0f} MiB", flush=True)
     _tell(calm, found)
 
 
-def _tell(calm: Workload, found: dict[str, list[Copy]]) -> None:
-    """The mirror's CPU time tells what it does with bombs from what brokers do, which unpack what they are sent."""
-    print(f"\n| {calm.records:,} records of 1 KB | records/s, median | least | most | CPU s of the mirror, median |")
-    print("|---|---|---|---|---|")
-    for layout, copies in found.items():
-        rates = [copy.records_per_second for copy in copies]
-        cpu_seconds = median(copy.cpu_seconds for copy in copies)
-        print(f"| {layout} | {median(rates):,.0f} | {min(rates):,.0f} | {max(rates):,.0f} | {cpu_seconds:.2f} |")
-    alone, beside = (median(copy.records_per_second for copy in copies) for copies in found.values())
+def _tell(calm: Workload, found: dict[str, list[Taken]]) -> None:
+    """The CPU times tell what the mirror does with bombs from what brokers do, which unpack what they are sent."""
+    columns = "records/s, median | least | most | CPU s of the mirror, median | CPU s of the target's broker, median"
+    print(f"\n| {calm.records:,} records of 1 KB | {columns} |")
+    print("|---|---|---|---|---|---|")
+    for layout, all_taken in found.items():
+        rates = [taken.copy.records_per_second for taken in all_taken]
+        by_mirror = median(taken.copy.cpu_seconds for taken in all_taken)
+        by_broker = median(taken.broker_cpu_seconds for taken in all_taken)
+        figures = f"{median(rates):,.0f} | {min(rates):,.0f} | {max(rates):,.0f} | {by_mirror:.2f} | {by_broker:.1f}"
+        print(f"| {layout} | {figures} |")
+    alone, beside = (median(taken.copy.records_per_second for taken in all_taken) for all_taken in found.values())
     print(f"\n{beside / alone:.1%} of its rate alone.")
 
 

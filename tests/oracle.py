@@ -56,17 +56,23 @@ def count_records(client: Client, topic: str) -> int:
     return sum(high - low for low, high in _spans(client, topic).values())
 
 
-def read_topic(client: Client, topic: str, seconds_max: float = READ_SECONDS_MAX) -> Log:
-    """All records of `topic`, up to its present end; fails when that takes longer than `seconds_max`."""
-    return {number: [_seen(message) for message in log] for number, log in read_messages(client, topic, seconds_max)}
+def read_topic(client: Client, topic: str, seconds_max: float = READ_SECONDS_MAX, *, has_old_lz4: bool = False) -> Log:
+    """All records of `topic`, up to its present end; fails when that takes longer than `seconds_max`.
+
+    One with lz4 of magic 0 and 1 has no second look: the second client cannot unpack that.
+    """
+    messages = read_messages(client, topic, seconds_max, has_old_lz4=has_old_lz4)
+    return {number: [_seen(message) for message in log] for number, log in messages}
 
 
-def read_messages(client: Client, topic: str, seconds_max: float = READ_SECONDS_MAX) -> list[tuple[int, list[Message]]]:
+def read_messages(
+    client: Client, topic: str, seconds_max: float = READ_SECONDS_MAX, *, has_old_lz4: bool = False
+) -> list[tuple[int, list[Message]]]:
     """As `read_topic`, the client's own messages with offsets."""
     spans = _spans(client, topic)
     assert spans, f"topic {topic} does not exist"
     found = _read(client, topic, spans, seconds_max)
-    for number, span in spans.items():
+    for number, span in () if has_old_lz4 else spans.items():
         found[number] = _read_whole(client, topic, number, span, found[number], seconds_max)
     return sorted(found.items())
 
@@ -106,8 +112,8 @@ def find_holes(offsets: Sequence[int], span: Span) -> list[Hole]:
 def _read(client: Client, topic: str, spans: Mapping[int, Span], seconds_max: float) -> dict[int, list[Message]]:
     consumer = _consumer(client)
     try:
-        consumer.assign([TopicPartition(topic, number, low) for number, (low, _) in spans.items()])
         wanted = {number: high for number, (low, high) in spans.items() if high > low}
+        consumer.assign([TopicPartition(topic, number, spans[number][0]) for number in wanted])
         return {number: [] for number in spans} | _read_until(consumer, wanted, topic, seconds_max)
     finally:
         consumer.close()

@@ -131,7 +131,7 @@ def seen(client: Client, topic: str, latest_ms: int = 1 << 62) -> Log:
 
     Times from near `latest_ms` on count as that: which exactly a record got that was clamped depends on when it came.
     """
-    log = read_topic(client, topic)
+    log = read_topic(client, topic, has_old_lz4=True)
     return {number: [replace(record, timestamp=(0, _rounded(record.timestamp[1], latest_ms))) for record in records]
             for number, records in log.items()}  # fmt: skip
 

@@ -33,8 +33,8 @@ def check_clusters(
 
     Of `checkpoints`, whose topics something else mirrors, the clusters alone are looked at.
     """
-    clusters = {one.target.alias: one.target for one in heartbeats}
-    clusters |= {side.alias: side for flow in (*checkpoints, *flows) for side in (flow.source, flow.target)}
+    clusters = {side.alias: side for flow in (*flows, *checkpoints) for side in (flow.source, flow.target)}
+    clusters |= {one.target.alias: one.target for one in heartbeats}
     targets = {flow.name.target for flow in flows}
     reached: set[str] = set()
     for alias, cluster in clusters.items():

@@ -55,7 +55,7 @@ def test_the_newest_of_two_positions_counts(
     records: list[TailRecord], is_said: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     partitions = [TopicPartition(TOPICS.offsets, at) for at in range(8)] + [TopicPartition(TOPICS.positions, 0)]
-    monkeypatch.setattr(module, "_partitions", lambda *_: partitions)
+    monkeypatch.setattr(module, "_partitions", lambda *_, is_ours_needed: partitions)
     for order in permutations(records):
         made: Any = Tail(order)
         monkeypatch.setattr(module, "open_tail", lambda *_, made=made: made)
