@@ -82,21 +82,25 @@ def main() -> None:
             own = ((f"{alias}->t.topics", topics[layout]), *forced)
             job = Job(source, target, alias, calm.name, settings=own, tasks=TASKS)
             before = cpu_seconds(target.broker(1).pid)
-            taken = measure_copy(CONTESTANTS[SPARK], job, calm, directory, guard)
-            by_broker = cpu_seconds(target.broker(1).pid) - before
+            measured = measure_copy(CONTESTANTS[SPARK], job, calm, directory, guard)
+            taken = Taken(measured, cpu_seconds(target.broker(1).pid) - before)
             delete_traces(target, alias)
-            return Taken(taken, by_broker)
+            return taken
 
         copy("warm", "alone")  # the brokers' code has to be compiled
         for number in range(args.rounds):
             layouts = list(found) if number % 2 else list(reversed(found))
             for layout in layouts:
-                taken, by_broker = copy(f"{layout.split()[0]}{number}", layout)
-                found[layout].append(Taken(taken, by_broker))
-                said = f"{taken.records_per_second:,.0f} records/s, {taken.cpu_seconds:.2f} s of the mirror's CPU time"
-                said = f"{said}, {by_broker:.1f} s of the target broker's"
-                print(f"{layout}: {said}, at most {taken.peak_bytes / _MEBIBYTE:,.0f} MiB", flush=True)
+                taken = copy(f"{layout.split()[0]}{number}", layout)
+                found[layout].append(taken)
+                print(f"{layout}: {_describe(taken)}", flush=True)
     _tell(calm, found)
+
+
+def _describe(taken: Taken) -> str:
+    copy, by_broker = taken
+    said = f"{copy.records_per_second:,.0f} records/s, {copy.cpu_seconds:.2f} s of the mirror's CPU time"
+    return f"{said}, {by_broker:.1f} s of the target broker's, at most {copy.peak_bytes / _MEBIBYTE:,.0f} MiB"
 
 
 def _tell(calm: Workload, found: dict[str, list[Taken]]) -> None:

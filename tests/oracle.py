@@ -72,8 +72,9 @@ def read_messages(
     spans = _spans(client, topic)
     assert spans, f"topic {topic} does not exist"
     found = _read(client, topic, spans, seconds_max)
-    for number, span in () if has_old_lz4 else spans.items():
-        found[number] = _read_whole(client, topic, number, span, found[number], seconds_max)
+    if not has_old_lz4:
+        for number, span in spans.items():
+            found[number] = _read_whole(client, topic, number, span, found[number], seconds_max)
     return sorted(found.items())
 
 

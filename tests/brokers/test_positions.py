@@ -2,7 +2,8 @@
 
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,17 @@ def store(story: Story, where: TopicPartition, position: Position, generation: i
     publish(story.flow.target, story.topics.offsets, [(key, connect.encode_value(position.offset))])
     value = positions.encode_value(PositionRecord(position, generation, 0, released=True, run="before"))
     publish(story.flow.target, story.topics.positions, [(positions.encode_key(story.flow.name.source, where), value)])
+
+
+@contextmanager
+def mirrored(clusters: Clusters, alias: str, *lines: str) -> Iterator[tuple[Story, TopicPartition]]:
+    """A flow whose mirror has ended: all five records of one partition are mirrored."""
+    here = TopicPartition(f"orders-{alias}", 0)
+    with told(*clusters, alias, *lines) as story:
+        make_topics(clusters[0], {here.topic: 1})
+        write(clusters[0], here.topic, numbered(0, 5))
+        store(story, here, Position(5))
+        yield story, here
 
 
 @pytest.mark.parametrize("guarantee", [(), ("backup.exactly.once.source.support = enabled",)])
@@ -159,13 +171,8 @@ def test_nothing_is_set_while_anybody_mirrors(
 
 def test_of_two_that_begin_at_once_one_alone_goes_on(clusters: Clusters, unique: Callable[[str], str]) -> None:
     """A process that takes the flow over while positions are being set: it has read the old ones."""
-    alias = unique("east")
-    topic = f"orders-{alias}"
-    with told(*clusters, alias) as story:
-        flow, here = story.flow, TopicPartition(topic, 0)
-        make_topics(clusters[0], {topic: 1})
-        write(clusters[0], topic, numbered(0, 5))
-        store(story, here, Position(5))
+    with mirrored(clusters, unique("east")) as (story, here):
+        flow = story.flow
         calls: list[int] = []
 
         def begin_elsewhere() -> None:
@@ -188,18 +195,13 @@ def test_of_two_that_begin_at_once_one_alone_goes_on(clusters: Clusters, unique:
 def test_a_topic_that_is_made_again_meanwhile_keeps_its_position(
     clusters: Clusters, unique: Callable[[str], str]
 ) -> None:
-    alias = unique("east")
-    topic = f"orders-{alias}"
-    with told(*clusters, alias) as story:
-        flow, here = story.flow, TopicPartition(topic, 0)
-        make_topics(clusters[0], {topic: 1})
-        write(clusters[0], topic, numbered(0, 5))
-        store(story, here, Position(5))
+    with mirrored(clusters, unique("east")) as (story, here):
+        flow = story.flow
 
         def plan(kept: Stored) -> Any:
             found = plan_positions(flow, story.source, kept, Choice(), to_earliest)
             deleting = AdminClient(clusters[0])
-            for done in deleting.delete_topics([topic]).values():
+            for done in deleting.delete_topics([here.topic]).values():
                 done.result(60)
             return found
 
@@ -212,13 +214,8 @@ def test_a_task_that_slept_cannot_write_its_position_afterwards(
     clusters: Clusters, unique: Callable[[str], str]
 ) -> None:
     """Of another task than the one under whose id positions are set, and at least once: no coordinator is asked."""
-    alias = unique("east")
-    topic = f"orders-{alias}"
-    with told(*clusters, alias, "tasks.max = 2") as story:
-        flow, here = story.flow, TopicPartition(topic, 0)
-        make_topics(clusters[0], {topic: 1})
-        write(clusters[0], topic, numbered(0, 5))
-        store(story, here, Position(5))
+    with mirrored(clusters, unique("east"), "tasks.max = 2") as (story, here):
+        flow = story.flow
         name = transactional_id(flow.connector, 1)
         slept = init_producer_ids(story.target, [name])[name]
 

@@ -40,7 +40,7 @@ pytestmark = [
 
 
 class Kdc:
-    """A realm of its own on loopback: its files, and the environment of whoever takes part."""
+    """A realm of its own on loopback: its files, and the environment of those that take part."""
 
     def __init__(self, directory: Path, port: int) -> None:
         self.directory = directory

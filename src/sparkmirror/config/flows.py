@@ -293,7 +293,8 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
     _refuse_unsafe_transactions(name, layers, transforms, problems)
     flow, storage = Reader(layers.connector, problems), Reader(layers.worker, problems)
     own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or storage.read(keys.OFFSET_STORAGE_TOPIC)
-    own = OwnClasses(_own_properties(flow, name), find_plugins(properties, name.target, problems))
+    connector = flow.values() | {"source.cluster.alias": name.source, "target.cluster.alias": name.target}
+    own = OwnClasses(connector, find_plugins(properties, name.target, problems))
     source = Cluster(name.source, common_values(layers.consumer))
     target = Cluster(name.target, common_values(layers.producer))
     for cluster, layer in ((source, layers.consumer), (target, layers.producer)):
@@ -394,8 +395,3 @@ def _read_topics(flow: Reader, own: OwnClasses) -> TopicFilter:
     heartbeats = flow.read(keys.HEARTBEATS_REPLICATION)
     listed = TopicFilter(flow.read(keys.TOPICS), flow.read(keys.TOPICS_EXCLUDE), heartbeats)
     return flow.load(keys.TOPIC_FILTER_CLASS, lambda spec: own.topics(spec, heartbeats=heartbeats)) or listed
-
-
-def _own_properties(flow: Reader, name: FlowName) -> dict[str, str]:
-    """What a class of the user's is configured with: what MirrorMaker's connectors get."""
-    return flow.values() | {"source.cluster.alias": name.source, "target.cluster.alias": name.target}

@@ -1,6 +1,6 @@
 """Writes records to several internal topics at once, all or none, as the holder of a transactional id (KIP-98).
 
-Whoever held the id before cannot write with it any more, and whoever takes it over in between makes the write fail.
+The earlier holder of the id cannot write with it any more, and one that takes it over in between makes the write fail.
 Called by `sync.position_job`.
 """
 

@@ -52,8 +52,9 @@ _SILENCE_SECONDS_MAX: Final = 15.0
 """Longer than an election takes: nine seconds after a broker was last heard of, by default."""
 _LOOK_SECONDS: Final = 3.0
 _BELIEVE_SECONDS_MAX: Final = 3.0
-"""EndTxn leaves the epoch as it is: whoever takes the flow over meanwhile has not fenced us. It goes on without an id
-whose aborted transaction does not end in four seconds (`kafka.fencing`): when it does, that id is not ours any more."""
+"""EndTxn leaves the epoch as it is: a planner that takes the flow over meanwhile has not fenced us. It goes on without
+an id whose aborted transaction does not end in four seconds (`kafka.fencing`): when it does, that id is not ours any
+more."""
 _AWAY_ADVICE: Final = "its leader is away, or too few of its replicas are in sync"
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
 _ABSENT: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION

@@ -2,7 +2,7 @@
 
 Its coordinator answers CONCURRENT_TRANSACTIONS until a marker stands in each of its partitions: no other transaction
 begins under that transactional id. The task goes on under another, its spare one. It never writes under this one again:
-whoever takes the flow over meanwhile leaves it alone (`source.fence`), and so does not fence it. Owned by
+a planner that takes the flow over meanwhile leaves it alone (`source.fence`), and so does not fence it. Owned by
 `target.transaction`.
 """
 

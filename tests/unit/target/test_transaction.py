@@ -321,6 +321,16 @@ def test_a_lost_sequence_takes_everything_back_to_what_is_committed_and_asks_for
     assert parse_header(again.data, 0).producer_epoch == 10
 
 
+def _lose_transaction(desk: Desk) -> Outbox:
+    """Its records may lie in ORDERS without a marker; the producer has its new epoch."""
+    outbox = desk.fill(ORDERS, 0, 3)
+    assert desk.send(outbox) is not None
+    desk.transaction.sequence_lost(outbox, "OUT_OF_ORDER_SEQUENCE")
+    desk.tend()
+    desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    return outbox
+
+
 def _clear_leftovers(desk: Desk, outbox: Outbox) -> None:
     """What goes to a partition of an aborted transaction waits for an empty one that is aborted over it."""
     assert desk.send(outbox) is None
@@ -337,11 +347,7 @@ def test_an_aborted_transactions_partitions_are_cleared_before_anything_goes_the
     desk: Desk,
 ) -> None:
     """A partition without a leader is left without the marker: a later commit would commit what it has."""
-    outbox = desk.fill(ORDERS, 0, 3)
-    assert desk.send(outbox) is not None
-    desk.transaction.sequence_lost(outbox, "OUT_OF_ORDER_SEQUENCE")
-    desk.tend()
-    desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    outbox = _lose_transaction(desk)
     bills = desk.fill(BILLS, 0, 3)
     other = desk.send(bills)
     assert other is not None, "it was not in that transaction"
@@ -356,11 +362,7 @@ def test_an_aborted_transactions_partitions_are_cleared_before_anything_goes_the
 
 
 def test_a_partition_that_is_gone_has_nothing_left(desk: Desk) -> None:
-    outbox = desk.fill(ORDERS, 0, 3)
-    assert desk.send(outbox) is not None
-    desk.transaction.sequence_lost(outbox, "OUT_OF_ORDER_SEQUENCE")
-    desk.tend()
-    desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    outbox = _lose_transaction(desk)
     assert desk.send(desk.fill(ORDERS, 0, 3)) is None
     desk.tend()
     desk.answer(Answer(0, None, {ORDERS: 3}))
@@ -370,11 +372,7 @@ def test_a_partition_that_is_gone_has_nothing_left(desk: Desk) -> None:
 def test_an_abort_that_does_not_end_makes_the_task_go_on_under_its_spare_id() -> None:
     desk = Desk(spare=_spare(Broker(second=True)))
     desk.begin()
-    outbox = desk.fill(ORDERS, 0, 3)
-    assert desk.send(outbox) is not None
-    desk.transaction.sequence_lost(outbox, "OUT_OF_ORDER_SEQUENCE")
-    desk.tend()
-    desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    _lose_transaction(desk)
     assert desk.send(desk.fill(ORDERS, 0, 3)) is None
     desk.tend()
     desk.tend(16.0)

@@ -72,7 +72,7 @@ public final class Suite implements TestExecutionListener {
         return running;
     }
 
-    /** A line with its time in notes.log, for whoever looks into a failure. */
+    /** A line with its time in notes.log, to look into a failure by. */
     public static void note(String line) {
         append(LocalTime.now().withNano(0) + " " + running + ": " + line + "\n");
     }
