@@ -144,8 +144,8 @@ class Mirror:
         return [process for process in self.processes() if "sparkmirror.engine.python_daemon" in _command_of(process)]
 
     def jvms(self) -> list[psutil.Process]:
-        """Its Java processes: the engine's, and before that one that may make the class archive."""
-        return [process for process in self.processes() if _command_of(process).split(" ")[0].endswith("java")]
+        """The Java processes of Spark: the engine's, and before that one that may make the class archive."""
+        return [process for process in self.processes() if "org.apache.spark.deploy.SparkSubmit" in _command_of(process)]
 
     def jvm(self) -> psutil.Process:
         """The engine's Java process. Fails when there is not exactly one."""

@@ -39,12 +39,17 @@ class Catalogue:
         return self._wanted
 
     def changed_counts(self, topics: Mapping[str, Topic]) -> dict[str, int]:
-        """Of topics that have come, grown or gone, for the tasks: they share rate limits by them."""
+        """Of topics that have come, grown or gone since the tasks learned of them.
+
+        Tasks share rate limits by them, and refuse partitions that a topic does not have.
+        """
         counts = {name: topic.partitions for name, topic in topics.items()}
         changed = {name: count for name, count in counts.items() if self.counts.get(name) != count}
-        changed |= {name: 0 for name in self.counts if name not in counts}
-        self.counts = counts
-        return changed
+        return changed | {name: 0 for name in self.counts if name not in counts}
+
+    def note_known(self, topics: Mapping[str, Topic]) -> None:
+        """The tasks know the counts of these topics: a plan or an order that was written has them."""
+        self.counts = {name: topic.partitions for name, topic in topics.items()}
 
 
 def partitions_of(topics: Mapping[str, Topic]) -> list[TopicPartition]:

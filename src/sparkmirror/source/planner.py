@@ -105,7 +105,7 @@ class Planner:
         self._generation = last_generation(self._flow, ledger, self._generation) + 1
         assigned = {item.partition: item for item in self._assigned(source, partitions, wanted, positions)}
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
-        self._catalogue.changed_counts(wanted)
+        self._catalogue.note_known(wanted)
         plans = [
             TaskPlan(
                 task=task,
@@ -359,6 +359,7 @@ class Planner:
             self._partings.begin(where, self._hand_overs.drop(where) or self._generation + 1)
         if commands:
             self._publish(commands)
+        self._catalogue.note_known(wanted)
         self._assignment = after
         given = {item.partition for items in added.values() for item in items}
         self._put_back((tp for members in fresh.values() for tp in members), given)

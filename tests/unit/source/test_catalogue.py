@@ -60,6 +60,8 @@ def test_a_look_that_finds_nothing_new_is_told_by_the_same_object() -> None:
 def test_tasks_are_told_of_topics_that_have_come_grown_or_gone() -> None:
     seen = Catalogue(a_flow())
     assert seen.changed_counts(topics("a", "b")) == {"a": 10, "b": 10}
+    assert seen.changed_counts(topics("a", "b")) == {"a": 10, "b": 10}, "the order was not written: it is repeated"
+    seen.note_known(topics("a", "b"))
     assert seen.changed_counts(topics("a", "b")) == {}
     assert seen.changed_counts(topics("b", partitions=12) | topics("c")) == {"a": 0, "b": 12, "c": 10}
 
