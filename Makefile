@@ -25,7 +25,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m sparkmirror.testing.jars
 	$(BIN)/python -m sparkmirror.testing.demo_data
 	$(BIN)/python -m sparkmirror.testing.warm_start
-	$(BIN)/python -m sparkmirror.engine.warm_start
+	$(BIN)/python -m sparkmirror.spark.warm_start
 	@touch $@
 
 test: $(READY) ## ruff, mypy and all tests; two workers, each with its own brokers
@@ -55,10 +55,11 @@ compatibility: $(READY) ## mirror between brokers of each two releases; ARGS="3.
 parity: $(READY) ## MirrorMaker 2's own integration tests against this project, hours; ARGS="--untried", ARGS="Class.method"
 	$(BIN)/python -m tests.mm2suite $(ARGS)
 
-lint: $(READY) ## ruff (rules and format) and mypy
+lint: $(READY) ## ruff (rules and format), mypy, and which package may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 
 demo: $(READY) ## mirror between two embedded clusters and watch it
 	@$(BIN)/sparkmirror demo $(ARGS)

@@ -21,10 +21,10 @@ from uuid import UUID
 from sparkmirror.batch import crc as crc32c
 from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.kafka import wire
-from sparkmirror.kafka.dial import Link, dial
-from sparkmirror.kafka.lookup import ClusterView, look_up
 from sparkmirror.kafka.settings import ClientSettings, client_settings
+from sparkmirror.kafka.wire import data_requests as wire
+from sparkmirror.kafka.wire.link import Link, dial
+from sparkmirror.kafka.wire.lookup import ClusterView, look_up
 from sparkmirror.model import Cluster, TopicPartition
 
 CONNECTIONS_PER_BROKER = 2
@@ -312,12 +312,12 @@ def connect(source: str, target: str, topic: str, target_topic: str, counted: st
     In steady mode where `counted` names a file.
     """
     steady = Steady(Path(counted)) if counted else None
-    reading, writing = (_settings(servers) for servers in (source, target))
-    readable, writable = look_up(reading, [topic]), look_up(writing, [target_topic])
+    fetch_state, writing = (_settings(servers) for servers in (source, target))
+    readable, writable = look_up(fetch_state, [topic]), look_up(writing, [target_topic])
     lanes = [Lane(where.partition, 0) for where in sorted(readable.leaders)]
     fetchers: list[FetchPeer] = []
     for address, some in _by_connection(readable, topic, lanes):
-        link = dial(*address, reading)
+        link = dial(*address, fetch_state)
         version = link.version(wire.FETCH, wire.FETCH_VERSIONS)
         key = readable.topic_ids[topic] if version >= wire.TOPIC_ID_FETCH else topic
         fetchers.append(FetchPeer(link, key, some, version, steady))

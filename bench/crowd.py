@@ -12,7 +12,7 @@ from bench.contestants import Contestant, Job
 from bench.loading import create_topic
 from bench.process_tree import own_cpu_seconds, pss_bytes, spent_between
 from bench.running import Mirror
-from sparkmirror.config.flows import load_config
+from sparkmirror.config.flow.flows import load_config
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic

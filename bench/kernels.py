@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from bench.workloads import make_values
 from sparkmirror.batch.columns import decode
-from sparkmirror.batch.deep import Limits, rewrite
 from sparkmirror.batch.encoding import encode
 from sparkmirror.batch.header import Codec
 from sparkmirror.batch.headers import read_headers
 from sparkmirror.batch.records import encode_batch
-from sparkmirror.source.runs import summarize
+from sparkmirror.batch.rewrite import Limits, rewrite
+from sparkmirror.pipeline.fetch.runs import summarize
 
 BATCH_BYTES_MAX = 1 << 20
 TIMESTAMP = 1_700_000_000_000

@@ -12,11 +12,11 @@ from bench.compaction import COMPACTED, keyed_batches, wait_until_compacted
 from bench.workloads import PARTITIONS, Workload, make_values
 from sparkmirror.batch.header import iterate_headers
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.kafka import wire
 from sparkmirror.kafka.answers import NewTopic
-from sparkmirror.kafka.dial import dial
-from sparkmirror.kafka.lookup import look_up
 from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire import data_requests as wire
+from sparkmirror.kafka.wire.link import dial
+from sparkmirror.kafka.wire.lookup import look_up
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.testing.kafka import KafkaCluster
 

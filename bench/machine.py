@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from sparkmirror.engine.java import find_java
+from sparkmirror.java import find_java
 from sparkmirror.testing.jars import KAFKA, MIRROR_MAKER
 
 ROOT = Path(__file__).resolve().parent.parent

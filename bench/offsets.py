@@ -11,9 +11,9 @@ from collections.abc import Callable
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.kafka.dial import Link, dial
-from sparkmirror.kafka.lookup import look_up
 from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire.link import Link, dial
+from sparkmirror.kafka.wire.lookup import look_up
 from sparkmirror.model import Cluster
 
 POLL_SECONDS = 0.01

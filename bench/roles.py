@@ -15,7 +15,7 @@ from bench.process_tree import read_tree
 DRIVER, JVM, PLANNER, READER, WRITER, WORKERS = "driver", "JVM", "planner", "reader", "writer", "other Python"
 _PROC = Path("/proc")
 _RING = "/memfd:sparkmirror-ring (deleted)"
-# Words of a ring's control page, as `sparkmirror.relay.lease` has them.
+# Words of a ring's control page, as `sparkmirror.pipeline.relay.ring` has them.
 _MAGIC, _MAGIC_AT, _WRITER_AT, _TAKEN_AT = 0x5350_4B4D_4952_0001, 0, 1, 10
 _PLANNING = "streaming_source_runner"
 

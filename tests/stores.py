@@ -6,7 +6,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 
-from sparkmirror.engine.java import find_java
+from sparkmirror.java import find_java
 from sparkmirror.testing.layout import TlsFiles
 
 

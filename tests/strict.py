@@ -1,4 +1,5 @@
-"""Two clusters whose authorizers let a mirror's principal do what `sync.grants` lists for its file, and no more."""
+"""Two clusters whose authorizers let a mirror's principal do what `operations.grants` lists for its file, and no
+more."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,15 +18,15 @@ from tests.oracle import Client, count_records, list_topics
 from tests.scenarios.data import ORDER_SECONDS_MAX, make_topics, numbered, write
 from tests.scenarios.mirror import flow_file
 
-from sparkmirror.config.flows import MirrorConfig, parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import MirrorConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.kafka.answers import PREFIXED
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.groups import commit_group_offsets
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.sync.acl_commands import list_all
-from sparkmirror.sync.grants import Grant, Kind
+from sparkmirror.operations.acl_commands import list_all
+from sparkmirror.operations.grants import Grant, Kind
 from sparkmirror.testing.kafka import KafkaCluster
 
 USER, PASSWORD = "mirror", "correct-horse-battery-staple"

@@ -13,9 +13,9 @@ from tests.scenarios.data import make_topics
 
 from sparkmirror.batch.header import iterate_headers, parse_header, stamp
 from sparkmirror.batch.records import Record, decode_records, encode_batch
-from sparkmirror.kafka import wire
-from sparkmirror.kafka.dial import Link, dial
 from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire import data_requests as wire
+from sparkmirror.kafka.wire.link import Link, dial
 from sparkmirror.model import Cluster
 from sparkmirror.testing.kafka import KafkaCluster
 

@@ -7,7 +7,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from sparkmirror.engine.packages import required
+from sparkmirror.spark.packages import required
 
 _ROOT = Path(__file__).parents[2]
 _LOCK = _ROOT / "requirements.lock"

@@ -58,9 +58,20 @@ def _module(module: str, names: Sequence[str]) -> Iterator[str]:
     tree = ast.parse(_source(module))
     yield f"## {module}"
     yield from ("", _documentation(tree, module))
-    found = dict(_definitions(tree))
     for name in names:
-        yield from ("", *_definition(name, *found[name]))
+        yield from ("", *_definition(name, *_find(tree, name)))
+
+
+def _find(tree: ast.Module, name: str) -> tuple[ast.stmt, str]:
+    """Where `tree` defines the name, or the module that it takes it from. Raises LookupError."""
+    found = dict(_definitions(tree))
+    if name in found:
+        return found[name]
+    for statement in tree.body:
+        match statement:
+            case ast.ImportFrom(module=str(module), names=aliases) if name in {alias.name for alias in aliases}:
+                return _find(ast.parse(_source(module)), name)
+    raise LookupError(f"{name} is neither defined nor imported")
 
 
 def _source(module: str) -> str:

@@ -16,7 +16,7 @@ from sparkmirror.errors import ProtocolError
 _INT64_MAX: Final = (1 << 63) - 1
 _INT32_MAX: Final = (1 << 31) - 1
 BYTES_MAX: Final = 1 << 20
-"""Of a key or a value; what SparkMirror writes is smaller (`target.progress`, `source.commands`)."""
+"""Of a key or a value; what SparkMirror writes is smaller (`pipeline.produce.progress`, `control.commands`)."""
 _SHOWN_BYTES: Final = 120
 
 Offset = Annotated[int, Meta(ge=0, lt=_INT64_MAX)]

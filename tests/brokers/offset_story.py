@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from tests.oracle import DEADLINE_SECONDS_LEAST, Client
 from tests.scenarios.data import make_topics, numbered, write
 
-from sparkmirror.config.flows import FlowConfig, MirrorConfig, parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.group_answers import Committed

@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 from tests.brokers.grants import await_acls, grant, revoke
 
-from sparkmirror.config.flows import FlowConfig, parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.acls import create_acls, describe_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import LITERAL, PREFIXED, AclBinding, NewTopic
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster
+from sparkmirror.operations.failover_run import Fence, Unfence
 from sparkmirror.sync.acl_job import AclNotes, AclSync
 from sparkmirror.sync.acls import AclRules, fence_of
 from sparkmirror.sync.change import Plan, sync_once
-from sparkmirror.sync.failover_run import Fence, Unfence
 from sparkmirror.sync.flow import acl_rules
 from sparkmirror.testing.kafka import KafkaCluster
 

@@ -16,7 +16,7 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.connection import ClusterConnection
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
-from sparkmirror.kafka.raw_answer import RawAnswer
+from sparkmirror.kafka.wire.raw_answer import RawAnswer
 from sparkmirror.model import NO_TOPIC_ID, Cluster, Connector, TopicPartition
 from sparkmirror.testing.kafka import KafkaCluster
 

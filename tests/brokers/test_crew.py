@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from tests.faults.numbered import wait_until
 from tests.scenarios.mirror import flow_file
 
-from sparkmirror.config.flows import parse_config
-from sparkmirror.config.properties import parse_properties
-from sparkmirror.engine.crew import Crew
-from sparkmirror.engine.part import Part
+from sparkmirror.config.flow.flows import parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.sharing.flow_share import FlowShare
+from sparkmirror.sharing.group import ProcessGroup
 from sparkmirror.testing.kafka import KafkaCluster
 
 JOIN_SECONDS_MAX = 60.0
@@ -30,9 +30,11 @@ def test_tasks_change_hands_where_the_target_allows_short_transactions_only(uniq
             ensure_ledger_topics(admin, ledger_topics(alias))
         crews = []
         for _ in range(2):
-            crew = Crew([Part(flow, "same", 1)], "mm2")
-            stack.callback(crew.leave)
-            crew.start()
-            crew.wait_until_joined(JOIN_SECONDS_MAX)
-            crews.append(crew)
-        wait_until(lambda: [len(crew.grant(flow.name).tasks) for crew in crews] == [1, 1], "each has a task")
+            process_group = ProcessGroup([FlowShare(flow, "same", 1)], "mm2")
+            stack.callback(process_group.leave)
+            process_group.start()
+            process_group.wait_until_joined(JOIN_SECONDS_MAX)
+            crews.append(process_group)
+        wait_until(
+            lambda: [len(process_group.grant(flow.name).tasks) for process_group in crews] == [1, 1], "each has a task"
+        )

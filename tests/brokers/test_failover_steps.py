@@ -13,7 +13,7 @@ from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
-from sparkmirror.sync.failover_run import MoveGroups
+from sparkmirror.operations.failover_run import MoveGroups
 from sparkmirror.testing.kafka import KafkaCluster
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"

@@ -7,8 +7,11 @@ from uuid import uuid4
 import pytest
 from tests.faults.numbered import wait_until
 
-from sparkmirror.config.flows import FlowConfig, parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.control.assignment import home_task
+from sparkmirror.control.command_decoding import decode_command
+from sparkmirror.control.commands import Assign, Share, command_record
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_tail
@@ -17,13 +20,10 @@ from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Position, TopicPartition
+from sparkmirror.planning import ownership as duty
+from sparkmirror.planning.fencing import take_identity
+from sparkmirror.planning.planner import Planner
 from sparkmirror.policy.partitioner import murmur2_partition
-from sparkmirror.source import duty
-from sparkmirror.source.command_decoding import decode_command
-from sparkmirror.source.commands import Assign, Share, command_record
-from sparkmirror.source.fence import take_identity
-from sparkmirror.source.plan import home_task
-from sparkmirror.source.planner import Planner
 from sparkmirror.testing.kafka import KafkaCluster
 
 PARTITIONS = 4

@@ -13,13 +13,13 @@ from tests.strict import IMPLIED_BY, NOWHERE, Scene, strict_config, strict_scene
 
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.status.findings import Finding, Level
-from sparkmirror.sync.acl_commands import list_all
-from sparkmirror.sync.cluster_checks import check_clusters
+from sparkmirror.operations.acl_commands import list_all
+from sparkmirror.operations.cluster_checks import check_clusters
+from sparkmirror.operations.grants import Grant
 from sparkmirror.sync.flow import topic_rules
-from sparkmirror.sync.grants import Grant
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import CreateTopic
+from sparkmirror.views.findings import Finding, Level
 
 ALL = ("sync.group.offsets.enabled = true", "progress.group.id = progress", "canary.interval.seconds = 1")
 """What the file may ask for beside the defaults."""

@@ -16,7 +16,6 @@ from tests.scenarios.data import Note, make_topics, numbered, write
 from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.cli.main import main
-from sparkmirror.engine.shares import Card, Stake, encode_card
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids, transactional_id
@@ -27,8 +26,9 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import SHARING_GROUP
 from sparkmirror.model import Position, TopicPartition
-from sparkmirror.sync.position_job import Author, set_positions
-from sparkmirror.sync.position_look import Choice, Stored, plan_positions, to_earliest
+from sparkmirror.operations.position_job import Author, set_positions
+from sparkmirror.operations.position_snapshot import Choice, Stored, plan_positions, to_earliest
+from sparkmirror.sharing.assignment import Claim, MemberMetadata, encode_card
 from sparkmirror.testing.kafka import KafkaCluster
 
 INVALID_PRODUCER_EPOCH = 47
@@ -156,8 +156,8 @@ def test_nothing_is_set_while_anybody_mirrors(
             assert main(["positions", str(file), "reset", "--to-latest", "--all-topics", "--execute"]) == 1
             return capsys.readouterr().err
 
-        stake = Stake(str(story.flow.name), 1, "f", 0, group=story.flow.connector.group)
-        card = encode_card(Card("elsewhere", 4711, "mm2.properties", (stake,)))
+        stake = Claim(str(story.flow.name), 1, "f", 0, group=story.flow.connector.group)
+        card = encode_card(MemberMetadata("elsewhere", 4711, "mm2.properties", (stake,)))
         ours, theirs = Membership(admin, SHARING_GROUP, 60_000), Membership(admin, f"{alias}-mm2", 60_000)
         ours.join(card, lambda cards: dict.fromkeys(cards, b"{}"))
         assert "process 4711 on elsewhere" in refusal()

@@ -11,12 +11,12 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sparkmirror.config.flows import FlowConfig, parse_config
-from sparkmirror.config.properties import parse_properties
-from sparkmirror.engine.records_flow import transform
-from sparkmirror.engine.spark import launch_context, open_record_session, open_session
+from sparkmirror.config.flow.flows import FlowConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
-from sparkmirror.relay.record_schema import RECORD_DDL, RECORD_SCHEMA
+from sparkmirror.pipeline.relay.record_schema import RECORD_DDL, RECORD_SCHEMA
+from sparkmirror.spark.record_plan import transform
+from sparkmirror.spark.session import launch_context, open_record_session, open_session
 
 SMALLEST = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 HERE = __name__

@@ -14,14 +14,14 @@ from tests.scenarios.mirror import flow_file
 from tests.stores import key_store, trust_store
 from tests.token_endpoint import SECRET, TokenEndpoint
 
-from sparkmirror.config.flows import parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import AuthenticationFailed, AuthorizationFailed, ConfigError
 from sparkmirror.kafka.answers import LITERAL, AclBinding, NewTopic
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.dial import dial
 from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire.link import dial
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.mirror_topics import ensure_compacted_topic
 from sparkmirror.model import Cluster, TopicPartition

@@ -8,21 +8,21 @@ from uuid import uuid4
 import pytest
 from tests.faults.numbered import wait_until
 
-from sparkmirror.config.flows import FlowConfig, parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.control.assignment import TaskPlan
+from sparkmirror.control.commands import Share, Stop, command_record
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.source import duty
-from sparkmirror.source.commands import Share, Stop, command_record
-from sparkmirror.source.fetch import FetchLimits
-from sparkmirror.source.plan import TaskPlan
-from sparkmirror.source.planner import Planner
-from sparkmirror.source.reader import ReaderOptions, TaskReader
-from sparkmirror.source.renewal import read_orders
+from sparkmirror.pipeline.fetch.connection import FetchLimits
+from sparkmirror.pipeline.fetch.reader import ReaderOptions, TaskReader
+from sparkmirror.planning import ownership as duty
+from sparkmirror.planning.planner import Planner
+from sparkmirror.planning.renewal import read_orders
 from sparkmirror.testing.kafka import KafkaCluster
 
 

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 
 from sparkmirror.cli.main import main
-from sparkmirror.config.flows import FlowConfig
-from sparkmirror.config.mm1 import MirrorMaker1, translate_mm1
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.config.formats.mm1 import MirrorMaker1, translate_mm1
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin

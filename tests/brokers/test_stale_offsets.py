@@ -17,8 +17,8 @@ from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.groups import GroupOffsetsClient
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.model import TopicPartition
+from sparkmirror.operations.translation import group_checkpoints
 from sparkmirror.sync.offset_job import OffsetJob
-from sparkmirror.sync.translation import group_checkpoints
 from sparkmirror.testing.kafka import KafkaCluster
 
 MIRRORED = 300

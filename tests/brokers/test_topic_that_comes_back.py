@@ -7,16 +7,16 @@ import pytest
 from tests.faults.numbered import create_topic
 from tests.faults.test_lost_records import delete_topic
 
-from sparkmirror.config.flows import FlowConfig, parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.control.assignment import TaskPlan
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Position, TopicPartition
-from sparkmirror.source.plan import TaskPlan
-from sparkmirror.source.planner import Planner
-from sparkmirror.source.renewal import read_orders
+from sparkmirror.planning.planner import Planner
+from sparkmirror.planning.renewal import read_orders
 from sparkmirror.testing.kafka import KafkaCluster
 
 TOPIC = f"back-{uuid4().hex[:12]}"

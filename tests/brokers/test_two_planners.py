@@ -5,8 +5,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from sparkmirror.config.flows import parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger import positions
@@ -15,7 +15,7 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Position, TopicPartition
-from sparkmirror.source.fence import stop_if_replaced
+from sparkmirror.planning.fencing import stop_if_replaced
 from sparkmirror.testing.kafka import KafkaCluster
 
 

@@ -25,7 +25,7 @@ from sparkmirror.kafka.groups import commit_group_offsets
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect
 from sparkmirror.model import TopicPartition
-from sparkmirror.status.records import (
+from sparkmirror.telemetry.records import (
     FlowRecord,
     FlowState,
     PartitionState,

@@ -17,8 +17,8 @@ from tests.scenarios.mirror import Mirror
 from tests.scenarios.test_moving_group import committed, read_some
 from tests.scenarios.test_once import CODECS, odd_records
 
-from sparkmirror.engine.warm_start import archive_options
 from sparkmirror.errors import SparkMirrorError
+from sparkmirror.spark.warm_start import archive_options
 from sparkmirror.testing.kafka import KafkaCluster
 
 RELEASES = ("3.0.0", "3.9.1", "4.3.0")

@@ -9,8 +9,8 @@ import sys
 from itertools import count
 
 from sparkmirror.cli.main import main
-from sparkmirror.sync.journal import TopicJournal
-from sparkmirror.sync.steps import Journal
+from sparkmirror.operations.journal import TopicJournal
+from sparkmirror.operations.steps import Journal
 
 
 def arm(place: str, number: int) -> None:

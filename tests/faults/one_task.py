@@ -14,6 +14,7 @@ from typing import Any, Self
 from tests.faults.numbered import Arrival, create_topic, read_arrival, wait_until
 
 from sparkmirror.batch.records import encode_batch
+from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
 from sparkmirror.kafka.settings import client_settings
@@ -21,14 +22,13 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import NO_TOPIC_ID, Cluster, Connector, TopicPartition
-from sparkmirror.relay.lease import Ring, RingPeer
-from sparkmirror.relay.schema import GAP, RUN
-from sparkmirror.source.plan import Assigned
-from sparkmirror.target.delivery import Delivery
-from sparkmirror.target.plan_row import PlanRow
-from sparkmirror.target.progress import ProgressOptions
-from sparkmirror.target.sender import Sender, SenderOptions
-from sparkmirror.target.transaction import TransactionOptions
+from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.plan_row import PlanRow
+from sparkmirror.pipeline.produce.progress import ProgressOptions
+from sparkmirror.pipeline.produce.sender import Sender, SenderOptions
+from sparkmirror.pipeline.produce.transaction import TransactionOptions
+from sparkmirror.pipeline.relay.ring import Ring, RingPeer
+from sparkmirror.pipeline.relay.schema import GAP, RUN
 
 _RUN_RECORDS = 50
 _TURN_SECONDS = 0.02
@@ -161,7 +161,7 @@ class OneTask:
     @property
     def failed(self) -> dict[str, str]:
         """Partitions that are FAILED, with their reasons, as the task's status tells them."""
-        return {str(where): reason for where, reason in dict(self.sender.tally.failed).items()}
+        return {str(where): reason for where, reason in dict(self.sender.task_metrics.failed).items()}
 
     def _turn(self) -> None:
         for order in self._ring.slot_orders(range(len(self._places))):

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from sparkmirror.relay.kafka_runs import KafkaRuns
+from sparkmirror.spark.kafka_runs import KafkaRuns
 
 
 def main(file: str, flow: str, prefix: str, scratch: str, times: str) -> None:

@@ -25,8 +25,8 @@ from tests.faults.tree import Run
 from tests.faults.witness import Witness
 from tests.scenarios.mirror import flow_file
 
-from sparkmirror.kafka.lookup import look_up
 from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire.lookup import look_up
 from sparkmirror.model import Cluster
 from sparkmirror.testing.kafka import KafkaCluster
 from sparkmirror.testing.kill_points import ENVIRONMENT as KILL_POINTS

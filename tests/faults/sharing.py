@@ -5,11 +5,11 @@ import re
 from tests.faults.story import Story
 from tests.faults.tree import Run
 
+from sparkmirror.control.command_decoding import decode_command
+from sparkmirror.control.commands import Share
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.source.command_decoding import decode_command
-from sparkmirror.source.commands import Share
 
 _RUNS = re.compile(r"this process runs tasks ([\d, ]+|none) of \d+")
 

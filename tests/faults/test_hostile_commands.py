@@ -9,11 +9,11 @@ from tests.oracle import list_topics
 from tests.scenarios.data import FLUSH_SECONDS_MAX
 from tests.scenarios.status import board_of
 
+from sparkmirror.control.assignment import Assigned
+from sparkmirror.control.commands import Assign, Pause, Selection, encode_command
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.source.commands import Assign, Pause, Selection, encode_command
-from sparkmirror.source.plan import Assigned
-from sparkmirror.status.board import StatusBoard
+from sparkmirror.telemetry.board import StatusBoard
 
 RECORDS = 100
 

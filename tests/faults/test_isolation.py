@@ -28,7 +28,7 @@ from tests.scenarios.data import ORDER_SECONDS_MAX, Note, make_topics, numbered,
 from tests.scenarios.mirror import COMMAND, flow_file
 from tests.scenarios.status import status_of
 
-from sparkmirror.status.board import FlowStatus
+from sparkmirror.telemetry.board import FlowStatus
 from sparkmirror.testing.kafka import KafkaCluster
 
 AUTHORIZER = {

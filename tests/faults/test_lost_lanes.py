@@ -12,6 +12,7 @@ from tests.faults.numbered import create_topic, wait_until
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.batch.span import Span
+from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
 from sparkmirror.kafka.settings import client_settings
@@ -19,14 +20,13 @@ from sparkmirror.ledger.gaps import decode
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, Connector, TopicPartition
-from sparkmirror.relay.lease import RingAddress
-from sparkmirror.relay.schema import RUN
-from sparkmirror.source.plan import Assigned
-from sparkmirror.target.bundle import Bundle
-from sparkmirror.target.delivery import Delivery
-from sparkmirror.target.plan_row import PlanRow
-from sparkmirror.target.progress import ProgressOptions
-from sparkmirror.target.sender import Sender, SenderOptions
+from sparkmirror.pipeline.produce.bundle import Bundle
+from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.plan_row import PlanRow
+from sparkmirror.pipeline.produce.progress import ProgressOptions
+from sparkmirror.pipeline.produce.sender import Sender, SenderOptions
+from sparkmirror.pipeline.relay.ring import RingAddress
+from sparkmirror.pipeline.relay.schema import RUN
 from sparkmirror.testing.kafka import KafkaCluster
 
 RECORDS, MORE = 300, 30
@@ -51,7 +51,7 @@ def test_a_flow_with_transforms_finds_that_its_target_was_deleted_in_mid_run(
         _pass(sender, TopicPartition(topic, 0), (remote, elsewhere), RECORDS, RECORDS + MORE)
     finally:
         sender.finish()
-    assert (sender.tally.gaps, sender.tally.lost_records) == (1, RECORDS)
+    assert (sender.task_metrics.gaps, sender.task_metrics.lost_records) == (1, RECORDS)
     with open_tail(Cluster("B", {"bootstrap.servers": servers}), "test", [_gaps(alias)]) as tail:
         found = [decode(alias, record.key, record.value) for record in tail.read_to_end()]
     assert [(gap.cause, gap.expected, gap.resumed, gap.action) for gap in found if gap] == [

@@ -1,4 +1,5 @@
-"""The target refuses an order of the planner for a while: the partitions in it are mirrored once it takes orders again."""
+"""The target refuses an order of the planner for a while: the partitions in it are mirrored once it takes orders
+again."""
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.faults.numbered import NumberedWriter, end_offsets

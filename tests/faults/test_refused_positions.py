@@ -32,7 +32,7 @@ from tests.scenarios.mirror import COMMAND
 from tests.scenarios.status import board_of
 
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.target.coordinator import Coordinator
+from sparkmirror.pipeline.produce.coordinator import Coordinator
 from sparkmirror.testing.kafka import KafkaCluster
 
 EXACTLY_ONCE = ("backup.exactly.once.source.support = enabled",)

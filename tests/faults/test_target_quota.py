@@ -12,20 +12,20 @@ from tests.oracle import read_topic
 from tests.scenarios.quotas import quota
 
 from sparkmirror.batch.records import encode_batch
+from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, Connector, TopicPartition
-from sparkmirror.relay.lease import RingAddress
-from sparkmirror.relay.schema import RUN
-from sparkmirror.source.plan import Assigned
-from sparkmirror.target.delivery import Delivery
-from sparkmirror.target.plan_row import PlanRow
-from sparkmirror.target.progress import ProgressOptions
-from sparkmirror.target.sender import Sender, SenderOptions
-from sparkmirror.target.transaction import TransactionOptions
+from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.plan_row import PlanRow
+from sparkmirror.pipeline.produce.progress import ProgressOptions
+from sparkmirror.pipeline.produce.sender import Sender, SenderOptions
+from sparkmirror.pipeline.produce.transaction import TransactionOptions
+from sparkmirror.pipeline.relay.ring import RingAddress
+from sparkmirror.pipeline.relay.schema import RUN
 from sparkmirror.testing.kafka import KafkaCluster
 
 QUOTA_BYTES_PER_SECOND = 40_000
@@ -60,7 +60,7 @@ def _records_under_a_quota(breakable_target: KafkaCluster, alias: str, topic: st
             wait_until(lambda: sender.error or _is_committed(sender, BATCHES + 2), "what came later follows", 60)
         finally:
             sender.finish()
-    assert sender.tally.throttled_ms > TIMEOUT_MS, "the quota counted"
+    assert sender.task_metrics.throttled_ms > TIMEOUT_MS, "the quota counted"
     log = read_topic(client, topic)
     return [len(log[partition]) for partition in range(2)]
 

@@ -5,9 +5,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from sparkmirror.engine.cache import cache_directory, publish_once
-from sparkmirror.engine.java import find_java
+from sparkmirror.cache import cache_directory, publish_once
 from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.java import find_java
 from sparkmirror.testing.jars import MIRROR_MAKER_TESTS, fetch
 
 SOURCES = sorted((Path(__file__).parent / "java").rglob("*.java"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.mm2suite.build import class_path
 from tests.mm2suite.results import Outcome, Result
 
-from sparkmirror.engine.java import find_java
+from sparkmirror.java import find_java
 from sparkmirror.testing.process import QUICK_START
 
 COMMAND = Path(sys.executable).with_name("connect-mirror-maker")

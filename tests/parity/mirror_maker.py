@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sparkmirror.engine.java import find_java
+from sparkmirror.java import find_java
 from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.jars import MIRROR_MAKER, class_path, fetch
 from sparkmirror.testing.process import QUICK_START, JavaProcess, JavaProgram

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from sparkmirror.engine.java import find_java
+from sparkmirror.java import find_java
 from sparkmirror.testing.jars import MIRROR_MAKER, fetch
 
 _SOURCES = Path(__file__).with_name("acme")

@@ -19,7 +19,7 @@ from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import Mirror
 
 from sparkmirror.client import MirrorClient
-from sparkmirror.engine.java import find_java
+from sparkmirror.java import find_java
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.groups import commit_group_offsets

@@ -3,10 +3,10 @@
 import subprocess
 from pathlib import Path
 
-from sparkmirror.batch.deep import Limits, rewrite
 from sparkmirror.batch.header import Codec
 from sparkmirror.batch.records import encode_batch
-from sparkmirror.engine.java import find_java
+from sparkmirror.batch.rewrite import Limits, rewrite
+from sparkmirror.java import find_java
 from sparkmirror.testing.jars import KAFKA, class_path
 from sparkmirror.testing.process import QUICK_START
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.parity.mirror_maker import mirror_maker_flows
 
-from sparkmirror.config.files import read_mirror_file
-from sparkmirror.config.flows import FlowConfig, load_config, understand
-from sparkmirror.config.key import Scope
-from sparkmirror.config.keys import keys_of
+from sparkmirror.config.flow.flows import FlowConfig, load_config, understand
+from sparkmirror.config.formats.files import read_mirror_file
+from sparkmirror.config.keys.key import Scope
+from sparkmirror.config.keys.table import keys_of
 from sparkmirror.config.precedence import FlowLayers, admin_properties, cluster_properties, flow_layers
 from sparkmirror.config.problems import Problems
 

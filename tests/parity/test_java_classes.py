@@ -15,8 +15,8 @@ from py4j.protocol import Py4JError
 from tests.parity.mirror_maker import mirror_maker_flows
 from tests.parity.plugin_jar import compile_classes, kafka_libs
 
-from sparkmirror.config.flows import MirrorConfig, load_config, parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import MirrorConfig, load_config, parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
 from sparkmirror.sync.flow import config_rules
 
@@ -110,7 +110,7 @@ def test_a_child_process_asks_the_same_jvm_which_ends_with_its_owner(classes: Pa
     file.write_text(FILE + "\n".join([plugin_path(classes, kafka_libs()), *NAMING]))
     program.write_text(
         "import json, subprocess, sys, psutil\n"
-        "from sparkmirror.config.flows import load_config\n"
+        "from sparkmirror.config.flow.flows import load_config\n"
         f"flow = load_config({str(file)!r}).flows[0]\n"
         "if sys.argv[1:]:\n"
         "    print(flow.remote_topic('x'), len(psutil.Process().children()))\n"

@@ -9,7 +9,7 @@ from tests.brokers.offset_story import told
 from tests.scenarios.data import make_topics
 
 from sparkmirror.client import MirrorClient
-from sparkmirror.engine.java import find_java
+from sparkmirror.java import find_java
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.model import Cluster, TopicPartition

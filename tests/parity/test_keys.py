@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import pytest
 from tests.parity.mirror_maker import mirror_maker_keys
 
-from sparkmirror.config.client_keys import CLIENT_COMMON, SECURITY_NAMES
-from sparkmirror.config.key import Scope
-from sparkmirror.config.keys import KEYS
-from sparkmirror.config.unused import UNUSED
+from sparkmirror.config.keys.client_keys import CLIENT_COMMON, SECURITY_NAMES
+from sparkmirror.config.keys.key import Scope
+from sparkmirror.config.keys.table import KEYS
+from sparkmirror.config.keys.unused import UNUSED
 
 READERS: dict[str, tuple[Scope, ...]] = {
     "file": (Scope.FILE, Scope.CLIENT),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.config.flows import FlowConfig, load_config
+from sparkmirror.config.flow.flows import FlowConfig, load_config
 from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import LITERAL, PREFIXED, AclBinding, NewTopic

@@ -8,7 +8,7 @@ import pytest
 from tests.oracle import Client
 from tests.scenarios.mirror import COMMAND, Ended, Mirror, MirrorOnce, StartMirror, Verify
 
-from sparkmirror.engine.warm_start import archive_options
+from sparkmirror.spark.warm_start import archive_options
 from sparkmirror.testing.kafka import KafkaCluster
 
 

@@ -103,12 +103,12 @@ def source_connector(source: Client, target: Client, alias: str, topics: str, to
     """Without its name."""
     return {
         "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector", "tasks.max": "2",
-        **sides(source, target, alias, to), "topics": topics, "replication.factor": "1",
+        **cluster_pair(source, target, alias, to), "topics": topics, "replication.factor": "1",
         "offset-syncs.topic.replication.factor": "1", "offset.lag.max": "0", "sync.topic.acls.enabled": "false",
     }  # fmt: skip
 
 
-def sides(source: Client, target: Client, alias: str, to: str = "backup") -> dict[str, str]:
+def cluster_pair(source: Client, target: Client, alias: str, to: str = "backup") -> dict[str, str]:
     """What all connectors of a flow are told."""
     return {
         "source.cluster.alias": alias, "target.cluster.alias": to,

@@ -141,11 +141,13 @@ class Mirror:
 
     def workers(self) -> list[psutil.Process]:
         """Spark's Python processes: its daemons and what they forked."""
-        return [process for process in self.processes() if "sparkmirror.engine.python_daemon" in _command_of(process)]
+        return [process for process in self.processes() if "sparkmirror.spark.python_daemon" in _command_of(process)]
 
     def jvms(self) -> list[psutil.Process]:
         """The Java processes of Spark: the engine's, and before that one that may make the class archive."""
-        return [process for process in self.processes() if "org.apache.spark.deploy.SparkSubmit" in _command_of(process)]
+        return [
+            process for process in self.processes() if "org.apache.spark.deploy.SparkSubmit" in _command_of(process)
+        ]
 
     def jvm(self) -> psutil.Process:
         """The engine's Java process. Fails when there is not exactly one."""

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from tests.oracle import Client
 
-from sparkmirror.kafka.dial import dial
 from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire.link import dial
 from sparkmirror.model import Cluster
 
 

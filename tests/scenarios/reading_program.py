@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkmirror.batch.records import decode_records
-from sparkmirror.relay.kafka_runs import KafkaRuns
+from sparkmirror.spark.kafka_runs import KafkaRuns
 
 
 def show(rows: DataFrame, _: int) -> None:

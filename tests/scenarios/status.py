@@ -6,7 +6,7 @@ from tests.scenarios.mirror import START_SECONDS_MAX
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.status.board import FlowStatus, StatusBoard
+from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 
 
 def status_of(target: Client, alias: str) -> FlowStatus:

@@ -10,8 +10,8 @@ from tests.scenarios.connect import (
     BYTES,
     SECONDS_MAX,
     as_properties,
+    cluster_pair,
     connect_worker,
-    sides,
     source_connector,
     worker_settings,
 )
@@ -92,7 +92,7 @@ def test_checkpoints_and_heartbeats_run_alone_beside_the_source_connector_of_con
 ) -> None:
     alias, topic, group = unique("us"), unique("orders"), unique("billing")
     make_topics(source, {topic: 1})
-    common = sides(source, target, alias)
+    common = cluster_pair(source, target, alias)
     checkpoint = {
         "connector.class": "MirrorCheckpointConnector", **common, "groups": group, "topics": topic,
         "sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1",
@@ -168,7 +168,7 @@ def test_a_standalone_worker_s_file_is_read_once(
     assert arrived() == 4_500, "nothing came again"
     (status,) = json.loads(ours("status", "FILE", "--format", "json").output)
     assert (status["flow"], status["lag"]) == (f"{alias}->backup", 0)
-    standings = json.loads(ours("positions", "FILE", "show", "--format", "json").output)
-    assert sum(one["position"] for one in standings) == 4_500
+    acked_positions = json.loads(ours("positions", "FILE", "show", "--format", "json").output)
+    assert sum(one["position"] for one in acked_positions) == 4_500
     assert f"mirror {topic} to {alias}.{topic}, 3 partitions" in ours("plan", "FILE").output
     assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)

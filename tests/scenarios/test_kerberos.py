@@ -19,8 +19,8 @@ from tests.scenarios.mirror import StartMirror, flow_file
 
 from sparkmirror.errors import AuthenticationFailed
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.dial import dial
 from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire.link import dial
 from sparkmirror.model import Cluster
 from sparkmirror.testing.kafka import KafkaCluster
 from sparkmirror.testing.ports import PortReservation

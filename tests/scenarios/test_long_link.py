@@ -9,7 +9,7 @@ from tests.oracle import DEADLINE_SECONDS_LEAST, Client, assert_same, count_reco
 from tests.scenarios.data import Note, make_topics, write
 from tests.scenarios.mirror import StartMirror, flow_file
 
-from sparkmirror.source.lanes import LANES_PER_BROKER
+from sparkmirror.pipeline.fetch.read_ahead_connections import LANES_PER_BROKER
 from sparkmirror.testing.kafka import KafkaCluster
 
 RECORDS = 24_000

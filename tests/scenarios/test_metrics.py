@@ -19,7 +19,7 @@ from tests.scenarios.mirror import StartMirror, flow_file
 from tests.scenarios.status import board_of
 
 from sparkmirror.cli.main import main
-from sparkmirror.status.records import FlowState
+from sparkmirror.telemetry.records import FlowState
 from sparkmirror.testing.ports import PortReservation
 
 RULES = Path(__file__).parents[2] / "deploy/prometheus/alerts.yml"

@@ -15,7 +15,7 @@ from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import used_tasks
 from sparkmirror.model import Cluster, Connector
-from sparkmirror.status.records import JobState
+from sparkmirror.telemetry.records import JobState
 from sparkmirror.testing.kafka import KafkaCluster
 
 SETTING = "transaction.state.log.replication.factor"

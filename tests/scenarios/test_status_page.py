@@ -21,7 +21,7 @@ from tests.scenarios.mirror import Mirror, flow_file
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster
-from sparkmirror.status.records import VerifyRecord, encode_key, encode_value, record_as_json
+from sparkmirror.telemetry.records import VerifyRecord, encode_key, encode_value, record_as_json
 from sparkmirror.testing.kafka import KafkaCluster
 
 DIFFERENCE = "orders-0 at upstream offset 7, downstream offset 9 (value)"

@@ -7,15 +7,15 @@ import pytest
 from playwright.sync_api import expect
 from tests.scenarios.browser import chromium, keep_picture, open_page
 
-from sparkmirror.config.status import StatusSettings
+from sparkmirror.config.flow.status import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.status.board import StatusBoard
-from sparkmirror.web.api import Desk
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.web.api import PageRequests
+from sparkmirror.web.flow_snapshot import Pace, flow_part
 from sparkmirror.web.health import Health
-from sparkmirror.web.picture import Picture, Row
+from sparkmirror.web.page_state import PageState, Row
 from sparkmirror.web.server import PageServer
-from sparkmirror.web.sight import Pace, flow_part
 
 FLOW = FlowName("west", "backup")
 PARTITIONS = 10_000
@@ -32,12 +32,14 @@ def row_of(number: int) -> Row:
 
 @pytest.fixture
 def page_server() -> Iterator[PageServer]:
-    picture = Picture()
-    picture.put("about", {"version": "1", "file": "m.properties", "may_order": False})
-    picture.put(f"flow/{FLOW}", flow_part(FLOW, StatusBoard("west"), 0, Pace(), [1] * 60, [2] * 60))
+    page_state = PageState()
+    page_state.put("about", {"version": "1", "file": "m.properties", "may_order": False})
+    page_state.put(f"flow/{FLOW}", flow_part(FLOW, StatusBoard("west"), 0, Pace(), [1] * 60, [2] * 60))
     rows = {TopicPartition(f"topic-{number // 20:03}", number % 20): row_of(number) for number in range(PARTITIONS)}
-    picture.replace_rows(f"partitions/{FLOW}", rows)
-    desk = Desk(picture, (str(FLOW),), lambda _, numbers: {at: [at] * 60 for at in numbers}, dict, dict, print)
+    page_state.replace_rows(f"partitions/{FLOW}", rows)
+    desk = PageRequests(
+        page_state, (str(FLOW),), lambda _, numbers: {at: [at] * 60 for at in numbers}, dict, dict, print
+    )
     with PageServer(StatusSettings(Address("127.0.0.1", 0)), Health(), {}, desk).start() as server:
         yield server
 

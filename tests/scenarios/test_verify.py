@@ -15,9 +15,9 @@ from tests.scenarios.mirror import COMMAND, MirrorOnce, StartMirror, Verify, flo
 from tests.tampering import Change, append, batches_of, change_batch, flip_byte, replace_topic
 
 from sparkmirror.batch.records import Record, encode_batch
-from sparkmirror.config.flows import parse_config
-from sparkmirror.config.properties import parse_properties
-from sparkmirror.status.bus import read_board
+from sparkmirror.config.flow.flows import parse_config
+from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.telemetry.bus import read_board
 from sparkmirror.testing.kafka import KafkaCluster
 
 TIME = 1_700_000_000_000

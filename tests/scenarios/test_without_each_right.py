@@ -26,7 +26,7 @@ from tests.strict import NOWHERE, Scene, strict_config, strict_scene
 from sparkmirror.kafka.acls import describe_acls
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster
-from sparkmirror.sync.acl_commands import list_all
+from sparkmirror.operations.acl_commands import list_all
 
 pytestmark = pytest.mark.long
 

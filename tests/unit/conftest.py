@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparkmirror.engine.speech import log
+from sparkmirror.logs.handlers import log
 
 
 @pytest.fixture(autouse=True)
 def log_as_it_was() -> Iterator[None]:
-    """Whoever begins to speak (`engine.speech`) takes the project's log over, for good."""
+    """Whoever begins to speak (`logs.handlers`) takes the project's log over, for good."""
     handlers, level, propagate = list(log.handlers), log.level, log.propagate
     yield
     log.handlers[:], log.propagate = handlers, propagate

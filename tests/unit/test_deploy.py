@@ -14,11 +14,11 @@ import yaml
 from sparkmirror import __version__
 from sparkmirror.cli import submit
 from sparkmirror.cli.main import build_parser
-from sparkmirror.config.files import read_mirror_file
-from sparkmirror.config.flows import parse_config
-from sparkmirror.config.properties import parse_properties
-from sparkmirror.engine.cluster import master_kind, read_settings
+from sparkmirror.config.flow.flows import parse_config
+from sparkmirror.config.formats.files import read_mirror_file
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError, EnvironmentProblem
+from sparkmirror.spark.cluster import master_kind, read_settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CONTAINERFILE = (DEPLOY / "container" / "Containerfile").read_text()

@@ -22,29 +22,30 @@ from kafka.protocol.consumer import ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 from kafka.protocol.producer import EndTxnResponse, InitProducerIdResponse
 from tests.damage import damage
-from tests.unit.kafka.test_wire import fetch_answer, produce_answer
+from tests.unit.kafka.wire.test_data_requests import fetch_answer, produce_answer
 
 from sparkmirror.batch.records import encode_batch
+from sparkmirror.control.assignment import Assigned
 from sparkmirror.errors import ClusterError, ProtocolError, RecordTooLarge
-from sparkmirror.kafka import lookup, wire
 from sparkmirror.kafka.background import Outcome
-from sparkmirror.kafka.coordinator import EndTransaction, Initialize
-from sparkmirror.kafka.dial import Link, dial
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.settings import client_settings
-from sparkmirror.kafka.wire import FetchPosition
+from sparkmirror.kafka.wire import data_requests as wire
+from sparkmirror.kafka.wire import lookup
+from sparkmirror.kafka.wire.coordinator import EndTransaction, Initialize
+from sparkmirror.kafka.wire.data_requests import FetchPosition
+from sparkmirror.kafka.wire.link import Link, dial
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.relay.lease import Ring
-from sparkmirror.relay.schema import to_arrow
-from sparkmirror.source.fetch import FetchConnection, FetchLimits
-from sparkmirror.source.harvest import Harvest
-from sparkmirror.source.partitions import Partitions
-from sparkmirror.source.plan import Assigned
-from sparkmirror.target.answers import describe, judge
-from sparkmirror.target.connection import ProduceConnection
-from sparkmirror.target.coordinator import KEY, Coordinator
-from sparkmirror.target.outbox import Outbox
-from sparkmirror.target.parcel import Parcel
+from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
+from sparkmirror.pipeline.fetch.partitions import Partitions
+from sparkmirror.pipeline.fetch.responses import FetchResponseReader
+from sparkmirror.pipeline.produce.answers import describe, judge
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.connection import ProduceConnection
+from sparkmirror.pipeline.produce.coordinator import KEY, Coordinator
+from sparkmirror.pipeline.produce.queued_records import QueuedRecords
+from sparkmirror.pipeline.relay.ring import Ring
+from sparkmirror.pipeline.relay.schema import to_arrow
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "100"))
 GROWTH_BYTES_MAX = 200 << 20
@@ -88,19 +89,19 @@ fetch_answers = st.sampled_from([bytes(fetch_answer(FETCH_VERSION, records)) for
 def test_a_fetch_answer_gives_rows_or_a_named_error(data: bytes, offset: int, end: int | None) -> None:
     link = deliver(data, {wire.FETCH: (4, FETCH_VERSION)})
     ring = Ring(1 << 20)
-    harvest = Harvest(ring, lambda reading: None)
+    response_reader = FetchResponseReader(ring, lambda fetch_state: None)
     partitions = Partitions(1 << 20)
-    reading = partitions.add(Assigned(TopicPartition("orders", 3), offset, end=end), 1)
+    fetch_state = partitions.add(Assigned(TopicPartition("orders", 3), offset, end=end), 1)
     try:
         connection = FetchConnection(link, ring, FetchLimits())
         connection.session.step({("orders", 3): FetchPosition("orders", 3, offset, -1, 1 << 20)})
         frame = connection.receive()
         assert frame is not None, "a broker that has hung up is noticed"
-        harvest.take_frame(1, connection, frame, partitions)
-        rows = harvest.take_rows()
+        response_reader.take_frame(1, connection, frame, partitions)
+        rows = response_reader.take_rows()
         if rows:
             assert to_arrow(rows).num_rows == len(rows)
-        assert reading.offset >= min(offset, 0 if any(row.kind == "gap" for row in rows) else offset)
+        assert fetch_state.offset >= min(offset, 0 if any(row.kind == "gap" for row in rows) else offset)
     except (OSError, ProtocolError) as named:
         assert str(named)
     finally:
@@ -114,15 +115,15 @@ def test_damaged_batches_are_sent_refused_or_split_but_never_break_the_sender(
     damaged: Callable[[bytes], bytes], position: int
 ) -> None:
     where = TopicPartition("orders", 0)
-    outbox = Outbox(where, where, position, 0)
+    buffer = PartitionBuffer(where, where, position, 0)
     data = memoryview(bytearray(damaged(BATCHES)))
     try:
-        outbox.accept(Parcel(data, position, 4, lambda: None))
+        buffer.accept(QueuedRecords(data, position, 4, lambda: None))
         for _ in range(10):
-            batch = outbox.next_batch(7, 0)
+            batch = buffer.next_batch(7, 0)
             if batch is None:
                 break
-            outbox.succeed(batch, 0)
+            buffer.succeed(batch, 0)
     except (ProtocolError, RecordTooLarge) as named:
         assert str(named)
 

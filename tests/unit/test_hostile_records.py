@@ -13,9 +13,11 @@ from uuid import UUID
 
 import pytest
 
-from sparkmirror.config.flows import parse_config
-from sparkmirror.config.properties import parse_properties
-from sparkmirror.engine.shares import Card, Grant, Stake, decode_card, decode_grants, encode_card, encode_grants
+from sparkmirror.config.flow.flows import parse_config
+from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.control.assignment import Assigned
+from sparkmirror.control.command_decoding import decode_command
+from sparkmirror.control.commands import Assign, Command, Pause, Selection, Share, Throttle, command_record
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.commit_log import COMMITS_TOPIC, parse_commit
 from sparkmirror.kafka.tail import TailRecord
@@ -28,17 +30,23 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, FlowName, Position, TopicPartition
-from sparkmirror.source.command_decoding import decode_command
-from sparkmirror.source.commands import Assign, Command, Pause, Selection, Share, Throttle, command_record
-from sparkmirror.source.plan import Assigned
-from sparkmirror.status.board import StatusBoard
-from sparkmirror.status.histogram import Histogram
-from sparkmirror.status.records import encode_key, encode_value
+from sparkmirror.operations.journal import decode_journal, encode_journal
+from sparkmirror.operations.record_checks import judge_records
+from sparkmirror.operations.steps import Journal, Taken
+from sparkmirror.sharing.assignment import (
+    Claim,
+    MemberAssignment,
+    MemberMetadata,
+    decode_card,
+    decode_grants,
+    encode_card,
+    encode_grants,
+)
 from sparkmirror.sync.acl_job import noted
 from sparkmirror.sync.canary_job import probe_number
-from sparkmirror.sync.journal import decode_journal, encode_journal
-from sparkmirror.sync.record_checks import judge_records
-from sparkmirror.sync.steps import Journal, Taken
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.records import encode_key, encode_value
 
 Record = tuple[bytes, bytes]
 Reader = Callable[[bytes | None, bytes | None], object]
@@ -137,7 +145,9 @@ ORDERS: Final[list[Command]] = [
     Throttle("run", "orders.*", 1000),
     Pause("run", Selection("(a|b)+", 3), 5),
 ]
-CARD = Card("host", 7, "m.properties", (Stake("A->B", 4, "abc", 9, frozenset({1}), "run", "A-mm2", "Connector"),))
+CARD = MemberMetadata(
+    "host", 7, "m.properties", (Claim("A->B", 4, "abc", 9, frozenset({1}), "run", "A-mm2", "Connector"),)
+)
 JOURNAL = Journal({"fence": Taken({"acls": [1, 2]}, "done")})
 
 COMMIT_KEY: Final = bytes.fromhex("0001000267310006" + b"orders".hex() + "00000003")
@@ -183,7 +193,7 @@ READERS: Final[dict[str, tuple[Callable[[], Reader], list[Record]]]] = {
     "journal": (refusing(lambda _, value: decode_journal(value or b"")), [(b"", encode_journal(JOURNAL))]),
     "shares": (
         refusing(lambda key, value: (decode_card(key or b""), decode_grants(value or b""))),
-        [(encode_card(CARD), encode_grants([Grant("A->B", "run", frozenset({0}))]))],
+        [(encode_card(CARD), encode_grants([MemberAssignment("A->B", "run", frozenset({0}))]))],
     ),
     "probes": (lambda: lambda _, value: probe_number(value, "run"), [(b"A->B", b'{"canary": "run", "n": 4}')]),
     "commits": (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.cli.kafka_mirror_maker import add_arguments
-from sparkmirror.config.mm1_names import CONSUMER, GROUP_MEMBERSHIP, PRODUCER, SHALLOW, Dialect
+from sparkmirror.config.formats.mm1_names import CONSUMER, GROUP_MEMBERSHIP, PRODUCER, SHALLOW, Dialect
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "mirrormaker1.md").read_text()

@@ -11,7 +11,7 @@ from rich.console import Console
 import sparkmirror
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.shown import dump_shown, show_lines, show_text
-from sparkmirror.status.table import page_lines, show_page
+from sparkmirror.views.table import page_lines, show_page
 
 CLI = Path(sparkmirror.__file__).with_name("cli")
 HOSTILE = "a\x1b[2J\x07\rb\u202ec\u200b\x9bd\x00"

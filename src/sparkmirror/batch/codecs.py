@@ -10,7 +10,7 @@ import threading
 
 import cramjam
 
-from sparkmirror.batch.claims import BLOCK_LENGTH, XERIAL_HEADER, has_xerial_frame, read_claim, xerial_blocks
+from sparkmirror.batch.content_size import BLOCK_LENGTH, XERIAL_HEADER, has_xerial_frame, read_claim, xerial_blocks
 from sparkmirror.batch.header import Codec
 from sparkmirror.errors import ContentTooLarge, ProtocolError
 

@@ -1,4 +1,4 @@
-"""How the loops of `batch.kernels` and `batch.likeness` are compiled by numba, and what they are given.
+"""How the loops of `batch.kernels` and `batch.compare` are compiled by numba, and what they are given.
 
 Compiled once per machine and version of this package, into the user's cache. Importing it costs 0.8 s and 60 MB.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from sparkmirror.engine.cache import cache_directory, own_directory
+from sparkmirror.cache import cache_directory, own_directory
 
 Int64: TypeAlias = Any
 """A number in compiled code: 64 bits, and it wraps as Java's do."""

@@ -1,4 +1,4 @@
-"""From columns to batches of at most so many bytes, ready to be produced. Called by `batch.deep` and by transforms.
+"""From columns to batches of at most so many bytes, ready to be produced. Called by `batch.rewrite` and by transforms.
 
 Source: https://kafka.apache.org/documentation/#recordbatch, `org.apache.kafka.common.record.MemoryRecordsBuilder`.
 """

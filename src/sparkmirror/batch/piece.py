@@ -1,4 +1,5 @@
-"""What the deep path makes: batches that are ready to be produced. Made by `batch.columns`, sent by `target.outbox`."""
+"""What the deep path makes: batches that are ready to be produced. Made by `batch.columns`, sent by
+`pipeline.produce.buffer`."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
 """The headers of records between their bytes in a batch and Arrow's lists. Pure.
 
-Called by `source.record_rows` and `target.record_pieces`. Names pass as the bytes they are: a broker does not check
-that they are UTF-8, and neither Arrow nor Spark does.
+Called by `pipeline.fetch.record_rows` and `pipeline.produce.record_pieces`. Names pass as the bytes they are: a broker
+does not check that they are UTF-8, and neither Arrow nor Spark does.
 """
 
 from collections.abc import Sequence

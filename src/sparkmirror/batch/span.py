@@ -1,4 +1,5 @@
-"""Which source offsets the records of one batch come from: made by whoever makes the batch, kept by `target.outbox`."""
+"""Which source offsets the records of one batch come from: made by whoever makes the batch, kept by
+`pipeline.produce.buffer`."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,7 @@
 """How much batches may take when they are unpacked: each by itself, and all that a process holds at a time.
 
-Used by whoever unpacks batches of mirrored topics: `batch.deep`, `target.packing`, `target.repartition`,
-`source.record_rows`, `verify`.
+Used by whoever unpacks batches of mirrored topics: `batch.rewrite`, `pipeline.produce.packing`,
+`pipeline.produce.repartition`, `pipeline.fetch.record_rows`, `verify`.
 """
 
 import threading

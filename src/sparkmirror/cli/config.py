@@ -1,6 +1,7 @@
 """`sparkmirror config check|explain|convert FILE`: what is wrong with a file, what it says, and its other form.
 
-Only reads arguments and prints; the work is that of `config/flows.py`, `config/explain.py` and `config/convert.py`.
+Only reads arguments and prints; the work is that of `config/flow/flows.py`, `config/explain.py` and
+`config/formats/convert.py`.
 """
 
 import argparse
@@ -14,9 +15,9 @@ from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
     from sparkmirror.config.explain import Setting
-    from sparkmirror.config.flows import MirrorConfig
-    from sparkmirror.config.key import Key, Unused
-    from sparkmirror.config.properties import Properties
+    from sparkmirror.config.flow.flows import MirrorConfig
+    from sparkmirror.config.formats.properties import Properties
+    from sparkmirror.config.keys.key import Key, Unused
 
 _CHECK = (
     "Read a file and print every problem with its line and what to do. No cluster is asked. "
@@ -51,7 +52,7 @@ def add_parser(verbs: Any) -> None:
 def execute_check(args: argparse.Namespace) -> int:
     """Prints errors and warnings; 2 with errors. Raises ConfigError when the file cannot be read at all."""
     from sparkmirror.cli.file import read_input
-    from sparkmirror.config.flows import examine
+    from sparkmirror.config.flow.flows import examine
     from sparkmirror.config.older_defaults import notes_on
 
     config, problems = examine(read_input(args))
@@ -79,10 +80,10 @@ def _verdict(config: "MirrorConfig", errors: int) -> str:
 def execute_convert(args: argparse.Namespace) -> int:
     """Prints the other form. Raises ConfigError for a file that cannot be used."""
     from sparkmirror.cli.file import read_input
-    from sparkmirror.config.convert import to_properties, to_strimzi
-    from sparkmirror.config.flows import parse_config
+    from sparkmirror.config.flow.flows import parse_config
+    from sparkmirror.config.formats.convert import to_properties, to_strimzi
+    from sparkmirror.config.formats.tidy import tidy
     from sparkmirror.config.problems import Problems
-    from sparkmirror.config.tidy import tidy
 
     properties = read_input(args)
     config = parse_config(properties)
@@ -98,7 +99,7 @@ def execute_explain(args: argparse.Namespace) -> int:
     """Prints the effective configuration. Raises ConfigError for a file that cannot be used and for an unknown key."""
     from sparkmirror.cli.file import read_input
     from sparkmirror.config.explain import explain_all
-    from sparkmirror.config.flows import parse_config, understand
+    from sparkmirror.config.flow.flows import parse_config, understand
     from sparkmirror.config.problems import Problems
 
     properties = read_input(args)
@@ -117,7 +118,7 @@ def _explain_key(
     properties: "Properties", everything: dict[str, list["Setting"]], aliases: Sequence[str], text: str, how: str
 ) -> None:
     from sparkmirror.config.explain import keys_named
-    from sparkmirror.config.keys import KEYS
+    from sparkmirror.config.keys.table import KEYS
     from sparkmirror.config.spelling import RENAMED, did_you_mean
 
     used, unused = keys_named(text, aliases)

@@ -25,7 +25,7 @@ def _begins(words: Sequence[str], at: int) -> bool:
     if not (_is_file(words[at]) and _is_file(words[at + 1])):
         return False
 
-    from sparkmirror.config.files import is_connector_file
+    from sparkmirror.config.formats.files import is_connector_file
 
     if at and words[at - 1].startswith("-"):
         return is_connector_file(words[at])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sparkmirror.config.mm1 import MirrorMaker1
+    from sparkmirror.config.formats.mm1 import MirrorMaker1
 
 CONSUMER_OPTION, PRODUCER_OPTION = "--consumer.config", "--producer.config"
 
@@ -71,7 +71,7 @@ def take_files(words: Sequence[str]) -> "tuple[list[str], MirrorMaker1 | None]":
         missing = PRODUCER_OPTION if named.consumer_files else CONSUMER_OPTION
         raise ConfigError(f"`{missing}` is missing", "a MirrorMaker 1 is known by both of its files")
 
-    from sparkmirror.config.mm1 import MirrorMaker1
+    from sparkmirror.config.formats.mm1 import MirrorMaker1
 
     include = ".*" if named.include is None and named.exclude is None else named.include
     files = MirrorMaker1(tuple(named.consumer_files), named.producer_file, include, named.exclude)

@@ -8,8 +8,8 @@ from sparkmirror.cli.file import add_file_arguments, add_verb, read_input
 from sparkmirror.cli.output import add_format, show, working
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import MirrorConfig
-    from sparkmirror.status.findings import Finding
+    from sparkmirror.config.flow.flows import MirrorConfig
+    from sparkmirror.views.findings import Finding
 
 _DESCRIPTION = (
     "Look at everything that a mirror needs and change nothing: the file; of each cluster that its brokers answer, "
@@ -30,7 +30,7 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Looks and prints; 1 where something failed. Raises ConfigError for a file that cannot be read at all."""
-    from sparkmirror.status.findings import has_failed, render_findings
+    from sparkmirror.views.findings import has_failed, render_findings
 
     if args.acls:
         return _print_acls(args)
@@ -41,8 +41,8 @@ def execute(args: argparse.Namespace) -> int:
 
 def _print_acls(args: argparse.Namespace) -> int:
     """No cluster is asked. Raises ConfigError."""
-    from sparkmirror.config.flows import parse_config
-    from sparkmirror.sync.acl_commands import acl_commands
+    from sparkmirror.config.flow.flows import parse_config
+    from sparkmirror.operations.acl_commands import acl_commands
 
     config = parse_config(read_input(args), args.clusters, args.flow, heartbeats_suffice=True)
     lines = acl_commands(config, args.acls)
@@ -51,10 +51,10 @@ def _print_acls(args: argparse.Namespace) -> int:
 
 
 def _examine(args: argparse.Namespace) -> "list[Finding]":
-    from sparkmirror.config.flows import examine, parse_config
-    from sparkmirror.engine.machine_checks import check_machine
-    from sparkmirror.status.findings import Finding, Level
-    from sparkmirror.sync.cluster_checks import check_clusters
+    from sparkmirror.config.flow.flows import examine, parse_config
+    from sparkmirror.operations.cluster_checks import check_clusters
+    from sparkmirror.operations.machine_checks import check_machine
+    from sparkmirror.views.findings import Finding, Level
 
     properties, file = read_input(args), Path(args.file).name
     config, problems = examine(properties)

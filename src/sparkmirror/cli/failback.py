@@ -11,10 +11,10 @@ from sparkmirror.cli.procedure import add_endings, add_kind, end, journal_of, on
 from sparkmirror.cli.progress import progress
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.config.flow.flows import FlowConfig
     from sparkmirror.kafka.admin import Admin
-    from sparkmirror.status.table import Page
-    from sparkmirror.sync.failback_look import WayBack
+    from sparkmirror.operations.failback_snapshot import WayBack
+    from sparkmirror.views.table import Page
 
 _PLAN = "Say what only the old primary has, and where groups would go on there. Changes nothing."
 _RUN = (
@@ -34,7 +34,7 @@ def add_parser(verbs: Any) -> None:
 
 def _execute_plan(args: argparse.Namespace) -> int:
     """Looks, prints and exports. Raises ConfigError and ClusterError."""
-    from sparkmirror.sync.failback_look import export, look_back
+    from sparkmirror.operations.failback_snapshot import export, look_back
 
     flow = one_flow(args)
     with _both(flow) as (source, target):
@@ -49,10 +49,10 @@ def _execute_plan(args: argparse.Namespace) -> int:
 
 def _execute_run(args: argparse.Namespace) -> int:
     """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
-    from sparkmirror.sync.failback_look import look_back
-    from sparkmirror.sync.failback_run import StartReverse
-    from sparkmirror.sync.failover_run import MoveGroups, Unfence
-    from sparkmirror.sync.steps import Step, take_steps, undo_steps
+    from sparkmirror.operations.failback_run import StartReverse
+    from sparkmirror.operations.failback_snapshot import look_back
+    from sparkmirror.operations.failover_run import MoveGroups, Unfence
+    from sparkmirror.operations.steps import Step, take_steps, undo_steps
 
     flow = one_flow(args)
     journal = journal_of(flow, "failback")
@@ -86,7 +86,7 @@ def _both(flow: "FlowConfig") -> "Iterator[tuple[Admin, Admin]]":
 
 
 def _page(flow: "FlowConfig", found: "WayBack") -> "Page":
-    from sparkmirror.status.failover_page import render_divergence, render_home
+    from sparkmirror.cli.failover_page import render_divergence, render_home
 
     return [
         *render_divergence(flow.name.source, found.divergence),

@@ -11,10 +11,10 @@ from sparkmirror.errors import ClusterUnreachable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sparkmirror.config.flows import FlowConfig
-    from sparkmirror.sync.failover import Readiness
-    from sparkmirror.sync.sides import Sides
-    from sparkmirror.sync.steps import Step
+    from sparkmirror.config.flow.flows import FlowConfig
+    from sparkmirror.operations.cluster_pair import ClusterPair
+    from sparkmirror.operations.failover import Readiness
+    from sparkmirror.operations.steps import Step
 
 _STATUS = "Say what a failover would mean now: what would be lost, and what each group would read again."
 _DRILL = "Rehearse `failover run`: every step is prepared and shown, nothing is changed on either cluster."
@@ -48,78 +48,78 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
 
 def _execute_status(args: argparse.Namespace) -> int:
     """Looks and prints. Raises ConfigError and ClusterError."""
-    from sparkmirror.sync.failover_look import look
-    from sparkmirror.sync.sides import open_sides
+    from sparkmirror.operations.cluster_pair import open_sides
+    from sparkmirror.operations.failover_snapshot import look
 
     found = []
     for flow in read_file(args).flows:
-        with open_sides(flow, "failover") as sides:
-            found.append(look(flow, sides))
+        with open_sides(flow, "failover") as cluster_pair:
+            found.append(look(flow, cluster_pair))
     _print(args, found)
     return 0
 
 
 def _execute_drill(args: argparse.Namespace) -> int:
     """Prepares each step and prints. Raises as the run would."""
-    from sparkmirror.sync.failover_look import look
-    from sparkmirror.sync.sides import open_sides
+    from sparkmirror.operations.cluster_pair import open_sides
+    from sparkmirror.operations.failover_snapshot import look
 
     flow = one_flow(args)
-    with open_sides(flow, "failover") as sides:
-        found = look(flow, sides)
+    with open_sides(flow, "failover") as cluster_pair:
+        found = look(flow, cluster_pair)
         _print(args, [found])
-        rehearse(_steps(flow, sides, args))
+        rehearse(_steps(flow, cluster_pair, args))
     tell("drill", "nothing was changed")
     return 0
 
 
 def _execute_run(args: argparse.Namespace) -> int:
     """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
-    from sparkmirror.sync.failover_look import look
-    from sparkmirror.sync.sides import open_sides
-    from sparkmirror.sync.steps import give_up_step, take_steps, undo_steps
+    from sparkmirror.operations.cluster_pair import open_sides
+    from sparkmirror.operations.failover_snapshot import look
+    from sparkmirror.operations.steps import give_up_step, take_steps, undo_steps
 
     flow = one_flow(args)
     journal = journal_of(flow, "failover")
     if end(args, journal):
         return 0
-    with open_sides(flow, "failover") as sides:
+    with open_sides(flow, "failover") as cluster_pair:
         if args.undo:
-            undo_steps(_all_steps(flow, sides, args), journal, tell)
+            undo_steps(_all_steps(flow, cluster_pair, args), journal, tell)
             return 0
         if args.unplanned:
             give_up_step("drain", journal, tell)
-        take_steps(_steps(flow, sides, args), journal, tell)
-        _print(args, [look(flow, sides, differences=False)])
+        take_steps(_steps(flow, cluster_pair, args), journal, tell)
+        _print(args, [look(flow, cluster_pair, differences=False)])
     tell("next", f"start consumers and producers on {flow.name.target}; then --finish, or --undo to take it back")
     return 0
 
 
-def _steps(flow: "FlowConfig", sides: "Sides", args: argparse.Namespace) -> "list[Step]":
+def _steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.Namespace) -> "list[Step]":
     """Those that were asked for. Raises ClusterUnreachable where the source is needed and does not answer."""
     wanted = {"groups"} if args.unplanned else {"drain", "groups"} | ({"fence"} if args.fence else set())
-    if sides.source is None and not args.unplanned:
+    if cluster_pair.source is None and not args.unplanned:
         raise ClusterUnreachable(
             f"Cluster {flow.name.source} does not answer, so it cannot be drained.",
             "If it is gone, go on with what is mirrored: --unplanned.",
         )
-    return [step for step in _all_steps(flow, sides, args) if step.name in wanted]
+    return [step for step in _all_steps(flow, cluster_pair, args) if step.name in wanted]
 
 
-def _all_steps(flow: "FlowConfig", sides: "Sides", args: argparse.Namespace) -> "list[Step]":
-    from sparkmirror.sync.failover_look import look
-    from sparkmirror.sync.failover_run import Drain, Fence, MoveGroups
+def _all_steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.Namespace) -> "list[Step]":
+    from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups
+    from sparkmirror.operations.failover_snapshot import look
 
     def moves() -> Any:
-        return look(flow, sides, differences=False).moves(planned=not args.unplanned)
+        return look(flow, cluster_pair, differences=False).moves(planned=not args.unplanned)
 
-    groups = MoveGroups(sides.target, moves)
-    if sides.source is None:
+    groups = MoveGroups(cluster_pair.target, moves)
+    if cluster_pair.source is None:
         return [groups]
-    return [Fence(flow, sides.source), Drain(flow, sides.source, args.drain_seconds), groups]
+    return [Fence(flow, cluster_pair.source), Drain(flow, cluster_pair.source, args.drain_seconds), groups]
 
 
 def _print(args: argparse.Namespace, found: "Sequence[Readiness]") -> None:
-    from sparkmirror.status.failover_page import render_readiness
+    from sparkmirror.cli.failover_page import render_readiness
 
     show(args, [one.as_json() for one in found], lambda: [part for one in found for part in render_readiness(one)])

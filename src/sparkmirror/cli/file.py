@@ -8,8 +8,8 @@ from sparkmirror.cli.output import say
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import MirrorConfig
-    from sparkmirror.config.properties import Properties
+    from sparkmirror.config.flow.flows import MirrorConfig
+    from sparkmirror.config.formats.properties import Properties
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -70,11 +70,11 @@ def add_jars(parser: argparse.ArgumentParser) -> None:
 
 def read_input(args: argparse.Namespace) -> "Properties":
     """The lines of the file or files, whatever their form. Raises ConfigError."""
-    from sparkmirror.config.files import read_mirror_files
+    from sparkmirror.config.formats.files import read_mirror_files
     from sparkmirror.config.plugins import with_jars
 
     if args.consumer_and_producer is not None:
-        from sparkmirror.config.mm1 import read_files
+        from sparkmirror.config.formats.mm1 import read_files
 
         return with_jars(read_files(args.consumer_and_producer), args.jars)
     return with_jars(read_mirror_files([args.file, *args.more_files], args.secrets_dir), args.jars)
@@ -82,7 +82,7 @@ def read_input(args: argparse.Namespace) -> "Properties":
 
 def parse_file(args: argparse.Namespace, *, heartbeats_suffice: bool = False) -> "MirrorConfig":
     """The file, understood. Raises ConfigError, also without any flow unless `heartbeats_suffice`."""
-    from sparkmirror.config.flows import parse_config
+    from sparkmirror.config.flow.flows import parse_config
 
     return parse_config(read_input(args), args.clusters, args.flow, heartbeats_suffice=heartbeats_suffice)
 

@@ -8,7 +8,7 @@ from sparkmirror.cli.output import add_format, show
 
 if TYPE_CHECKING:
     from sparkmirror.ledger.gaps import Gap
-    from sparkmirror.status.table import Page
+    from sparkmirror.views.table import Page
 
 _DESCRIPTION = (
     "List where mirroring found a source's log changed: the range, the cause (retention or deleted records, "
@@ -26,7 +26,7 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Reads the gap ledgers and prints them. Raises ConfigError and ClusterError."""
-    from sparkmirror.sync.sides import ledger_gaps
+    from sparkmirror.operations.cluster_pair import ledger_gaps
 
     found = {str(flow.name): ledger_gaps(flow) for flow in read_file(args).flows}
     as_json = {name: [gap.as_json() for gap in gaps] for name, gaps in found.items()}
@@ -36,7 +36,7 @@ def execute(args: argparse.Namespace) -> int:
 
 def render(flow: str, gaps: "list[Gap]") -> "Page":
     """A line for the flow and a table of its gaps; offsets are those of the side that lost."""
-    from sparkmirror.status.table import make_table
+    from sparkmirror.views.table import make_table
 
     if not gaps:
         return [f"{flow}: no gaps"]

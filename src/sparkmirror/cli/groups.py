@@ -9,7 +9,7 @@ from sparkmirror.cli.order import check_pattern
 from sparkmirror.cli.output import add_format, add_watch, show, show_again
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.config.flow.flows import FlowConfig
 
 _DESCRIPTION = (
     "List the consumer groups of each flow's source: state and lag there, where their offsets lie on the target, state "
@@ -35,8 +35,8 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _print(args: argparse.Namespace, flows: "tuple[FlowConfig, ...]") -> None:
-    from sparkmirror.status.groups_page import render_groups
-    from sparkmirror.sync.group_look import look_at_groups
+    from sparkmirror.operations.group_snapshot import look_at_groups
+    from sparkmirror.views.groups_page import render_groups
 
     found = [(flow.name, look_at_groups(flow, args.group)) for flow in flows]
     at_ms = time.time_ns() // 1_000_000

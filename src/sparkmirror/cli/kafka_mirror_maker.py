@@ -1,4 +1,4 @@
-"""`kafka-mirror-maker`: MirrorMaker 1's command line. Only reads arguments; the meaning is in `config.mm1`.
+"""`kafka-mirror-maker`: MirrorMaker 1's command line. Only reads arguments; the meaning is in `config.formats.mm1`.
 
 Entry point is `cli.main.mirror_maker_1`.
 """
@@ -13,7 +13,7 @@ from sparkmirror.cli.file import add_debug
 from sparkmirror.cli.output import add_format, add_log_format
 from sparkmirror.cli.plan import show_plan
 from sparkmirror.cli.run import plan_for, refuse_without_key, say_before
-from sparkmirror.config.mm1_names import IDLE_OPTIONS, IDLE_OPTIONS_WITH_VALUE, REFUSED_OPTIONS
+from sparkmirror.config.formats.mm1_names import IDLE_OPTIONS, IDLE_OPTIONS_WITH_VALUE, REFUSED_OPTIONS
 from sparkmirror.errors import ConfigError
 
 DESCRIPTION = "Mirror topics under their own names, with the files and options of MirrorMaker 1, until stopped."
@@ -76,9 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Reads the files, prints their warnings and hands over. Raises ConfigError and what the engine raises."""
-    from sparkmirror.config.mm1 import MirrorMaker1, translate_mm1
-    from sparkmirror.config.options import RunOptions
-    from sparkmirror.kafka.socket_buffers import describe_buffers
+    from sparkmirror.config.formats.mm1 import MirrorMaker1, translate_mm1
+    from sparkmirror.runtime.options import RunOptions
+    from sparkmirror.runtime.socket_buffers import describe_buffers
 
     for option in args.refused or ():
         _refuse(option)
@@ -99,7 +99,7 @@ def execute(args: argparse.Namespace) -> int:
     if args.dry_run:
         return show_plan(config, args)
 
-    from sparkmirror.engine.start import run_mirror
+    from sparkmirror.runtime.start import run_mirror
 
     cluster = plan_for(config, args.master, ()) if args.master else None
     refuse_without_key(cluster)

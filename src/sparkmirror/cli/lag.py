@@ -10,7 +10,7 @@ from sparkmirror.errors import ConfigError, SparkMirrorError
 from sparkmirror.model import Cluster, TopicPartition
 
 if TYPE_CHECKING:
-    from sparkmirror.status.group_lag import PartitionLag
+    from sparkmirror.views.group_lag import PartitionLag
 
 _DESCRIPTION = "Print group, topic, partition, offset, log size and lag, as Kafka's ConsumerOffsetChecker did."
 
@@ -34,7 +34,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _print(args: argparse.Namespace, clusters: list[Cluster], group: str) -> None:
-    from sparkmirror.status.group_lag import render_lags
+    from sparkmirror.views.group_lag import render_lags
 
     lags = [lag for cluster in clusters for lag in _ask(cluster, group, args.topic)]
     if all(lag.offset is None for lag in lags):
@@ -47,9 +47,9 @@ def _print(args: argparse.Namespace, clusters: list[Cluster], group: str) -> Non
 def _clusters(
     files: Sequence[str], jars: Sequence[str], alias: str | None, group: str | None
 ) -> tuple[list[Cluster], str]:
-    from sparkmirror.config.files import read_mirror_files
-    from sparkmirror.config.flows import parse_config
-    from sparkmirror.config.mm1 import load_consumer
+    from sparkmirror.config.flow.flows import parse_config
+    from sparkmirror.config.formats.files import read_mirror_files
+    from sparkmirror.config.formats.mm1 import load_consumer
     from sparkmirror.config.plugins import with_jars
 
     properties, file = read_mirror_files(files), files[0]
@@ -68,7 +68,7 @@ def _clusters(
 def _ask(cluster: Cluster, group: str, topic: str | None) -> "list[PartitionLag]":
     from sparkmirror.kafka.clients import open_admin
     from sparkmirror.kafka.groups import read_group_offsets
-    from sparkmirror.status.group_lag import list_lags
+    from sparkmirror.views.group_lag import list_lags
 
     with open_admin(cluster, "lag") as admin:
         stored = read_group_offsets(admin, group)

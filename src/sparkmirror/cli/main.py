@@ -156,7 +156,7 @@ def _guarded(args: argparse.Namespace, prog: str) -> int:
 
 def _tell(error: SparkMirrorError, args: argparse.Namespace, prog: str) -> None:
     """As the command says everything else: it may have learned from its file that that is JSON."""
-    from sparkmirror.engine.speech import say_end, speaks_json
+    from sparkmirror.logs.handlers import say_end, speaks_json
 
     if getattr(args, "log_format", "") == "json" or speaks_json():
         say_end(str(error.args[0]), error.hint)

@@ -11,9 +11,9 @@ from sparkmirror.cli.order import check_pattern
 from sparkmirror.cli.output import add_format, add_watch, show, show_again
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig
-    from sparkmirror.metrics import Metric, Sight
-    from sparkmirror.status.table import Page
+    from sparkmirror.config.flow.flows import FlowConfig
+    from sparkmirror.telemetry.metrics import FlowSnapshot, Metric
+    from sparkmirror.views.table import Page
 
 _DESCRIPTION = (
     "Print the metrics that a running mirror serves at /metrics, read from the target: no mirror needs to run or to "
@@ -43,7 +43,7 @@ def _print(args: argparse.Namespace, flows: "Sequence[FlowConfig]") -> None:
     sights = [_see(flow) for flow in flows]
     chosen = _chosen(args.name)
     if args.format == "prometheus":
-        from sparkmirror.status.exposition import expose
+        from sparkmirror.telemetry.exposition import expose
 
         print(expose(sights, chosen).decode(), end="", flush=True)
         return
@@ -51,25 +51,25 @@ def _print(args: argparse.Namespace, flows: "Sequence[FlowConfig]") -> None:
     show(args, values, lambda: _page(values))
 
 
-def _see(flow: "FlowConfig") -> "Sight":
-    from sparkmirror.metrics import Sight
-    from sparkmirror.status.bus import read_board
+def _see(flow: "FlowConfig") -> "FlowSnapshot":
+    from sparkmirror.telemetry.bus import read_board
+    from sparkmirror.telemetry.metrics import FlowSnapshot
 
-    return Sight(flow.name, read_board(flow, "metrics"), time.time_ns() // 1_000_000, flow.remote_topic)
+    return FlowSnapshot(flow.name, read_board(flow, "metrics"), time.time_ns() // 1_000_000, flow.remote_topic)
 
 
 def _chosen(pattern: str) -> "list[Metric]":
-    from sparkmirror.metrics import METRICS
     from sparkmirror.policy.filters import compile_names
+    from sparkmirror.telemetry.metrics import METRICS
 
     compiled = compile_names([pattern or ".*"])
     assert compiled is not None
     return [metric for metric in METRICS if compiled.fullmatch(metric.name)]
 
 
-def _values(metric: "Metric", sights: "Sequence[Sight]") -> Iterator[dict[str, Any]]:
+def _values(metric: "Metric", sights: "Sequence[FlowSnapshot]") -> Iterator[dict[str, Any]]:
     """Name, kind, labels and value of each sample; of a histogram how many there are, and quantiles in seconds."""
-    from sparkmirror.metrics import LABELS_OF_ALL, list_samples
+    from sparkmirror.telemetry.metrics import LABELS_OF_ALL, list_samples
 
     about = {"name": metric.name, "kind": metric.kind}
     if metric.histogram is None:
@@ -78,10 +78,10 @@ def _values(metric: "Metric", sights: "Sequence[Sight]") -> Iterator[dict[str, A
             known = None if math.isnan(value) else value
             yield {**about, "labels": dict(zip(names, labels, strict=True)), "value": known}
         return
-    for sight in sights:
-        found = metric.histogram(sight)
+    for snapshot in sights:
+        found = metric.histogram(snapshot)
         quantiles = {str(share): _seconds(found.quantile_ms(share)) for share in _QUANTILES}
-        flow = dict(zip(LABELS_OF_ALL, (sight.flow.source, sight.flow.target), strict=True))
+        flow = dict(zip(LABELS_OF_ALL, (snapshot.flow.source, snapshot.flow.target), strict=True))
         yield {**about, "labels": flow, "value": found.count, "quantiles": quantiles}
 
 
@@ -90,7 +90,7 @@ def _seconds(ms: float | None) -> float | None:
 
 
 def _page(values: Sequence[dict[str, Any]]) -> "Page":
-    from sparkmirror.status.table import make_table
+    from sparkmirror.views.table import make_table
 
     if not values:
         return ["no metrics"]

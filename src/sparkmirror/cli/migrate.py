@@ -12,11 +12,11 @@ from sparkmirror.cli.verify import check_sample, tell_progress
 from sparkmirror.errors import ClusterUnreachable, ConfigError
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig, MirrorConfig
+    from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
     from sparkmirror.kafka.admin import Admin
-    from sparkmirror.sync.journal import TopicJournal
-    from sparkmirror.sync.sides import Sides
-    from sparkmirror.sync.steps import Step
+    from sparkmirror.operations.cluster_pair import ClusterPair
+    from sparkmirror.operations.journal import TopicJournal
+    from sparkmirror.operations.steps import Step
     from sparkmirror.verify.report import FlowReport
 
 _DESCRIPTION = (
@@ -48,8 +48,8 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
-    from sparkmirror.sync.sides import open_sides
-    from sparkmirror.sync.steps import take_steps, undo_steps
+    from sparkmirror.operations.cluster_pair import open_sides
+    from sparkmirror.operations.steps import take_steps, undo_steps
 
     check_sample(args.sample)
     if args.quiet_seconds < 0:
@@ -57,18 +57,18 @@ def execute(args: argparse.Namespace) -> int:
     config = read_file(args)
     flow = only_flow(config, args)
     journal = journal_of(flow, "migrate")
-    with open_sides(flow, "migrate") as sides:
-        if sides.source is None:
+    with open_sides(flow, "migrate") as cluster_pair:
+        if cluster_pair.source is None:
             raise ClusterUnreachable(f"Cluster {flow.name.source} does not answer.", "A migration needs both.")
-        steps = _steps(config, flow, sides.source, sides.target, args)
+        steps = _steps(config, flow, cluster_pair.source, cluster_pair.target, args)
         if end(args, journal):
             return 0
         if args.undo:
             undo_steps(steps, journal, tell)
             return 0
-        _prepare_ledger(flow, sides.target)
+        _prepare_ledger(flow, cluster_pair.target)
         take_steps(steps, journal, tell)
-        _report(flow, sides, journal, args)
+        _report(flow, cluster_pair, journal, args)
     return 0
 
 
@@ -89,24 +89,24 @@ def _prepare_ledger(flow: "FlowConfig", target: "Admin") -> None:
 def _steps(
     config: "MirrorConfig", flow: "FlowConfig", source: "Admin", target: "Admin", args: argparse.Namespace
 ) -> "list[Step]":
-    from sparkmirror.config.options import RunOptions
-    from sparkmirror.sync.failover_look import look
-    from sparkmirror.sync.failover_run import Fence, MoveGroups
-    from sparkmirror.sync.migrate_run import Copy, CutOver, Follow, Prove
-    from sparkmirror.sync.sides import Sides
+    from sparkmirror.operations.cluster_pair import ClusterPair
+    from sparkmirror.operations.failover_run import Fence, MoveGroups
+    from sparkmirror.operations.failover_snapshot import look
+    from sparkmirror.operations.migrate_run import Copy, CutOver, Follow, Prove
+    from sparkmirror.runtime.options import RunOptions
 
     def copy() -> int:
-        from sparkmirror.engine.start import run_mirror
+        from sparkmirror.runtime.start import run_mirror
 
         return run_mirror(config, RunOptions(once=True, debug=args.debug))
 
     def mirror_until(is_over: Any) -> bool:
-        from sparkmirror.engine.run_until import run_until
+        from sparkmirror.runtime.run_until import run_until
 
         return run_until(config, RunOptions(debug=args.debug), is_over)
 
     def moves() -> Any:
-        return look(flow, Sides(source, target), differences=False).moves(planned=True)
+        return look(flow, ClusterPair(source, target), differences=False).moves(planned=True)
 
     cut_over = CutOver(args.quiet_seconds, Fence(flow, source), args.fence)
     return [
@@ -129,13 +129,13 @@ def _verify(config: "MirrorConfig", flow: "FlowConfig", args: argparse.Namespace
         return verify_flow(spark, config, flow, choice, tell_progress(str(flow.name)))
 
 
-def _report(flow: "FlowConfig", sides: "Sides", journal: "TopicJournal", args: argparse.Namespace) -> None:
+def _report(flow: "FlowConfig", cluster_pair: "ClusterPair", journal: "TopicJournal", args: argparse.Namespace) -> None:
     """The cut-over report: what was done, where groups stand, and what is left to a person."""
-    from sparkmirror.status.failover_page import render_readiness
-    from sparkmirror.sync.failover_look import look
+    from sparkmirror.cli.failover_page import render_readiness
+    from sparkmirror.operations.failover_snapshot import look
 
     done = {name: taken.sentence for name, taken in journal.load().steps.items()}
-    found = look(flow, sides, differences=False)
+    found = look(flow, cluster_pair, differences=False)
     as_json = {"flow": str(flow.name), "steps": done, "now": found.as_json()}
     lines = [f"{flow.name} is migrated:", *(f"  {name}: {sentence}" for name, sentence in done.items())]
     show(args, as_json, lambda: [*lines, *render_readiness(found)])

@@ -13,13 +13,13 @@ from sparkmirror.model import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sparkmirror.config.flows import FlowConfig, MirrorConfig
+    from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
     from sparkmirror.kafka.group_answers import GroupOffsets
     from sparkmirror.model import Cluster
-    from sparkmirror.status.table import Page
-    from sparkmirror.sync.offset_reset import ResetPlan
-    from sparkmirror.sync.offset_reset_job import Reset
-    from sparkmirror.sync.translation import Answer
+    from sparkmirror.operations.offset_reset import ResetPlan
+    from sparkmirror.operations.offset_reset_job import Reset
+    from sparkmirror.operations.translation import Answer
+    from sparkmirror.views.table import Page
 
 _AT = "Print, for mirrored topics on either cluster, the offset of the first record at or after a point in time."
 _RESET = (
@@ -120,7 +120,7 @@ def _execute_at(args: argparse.Namespace) -> int:
 
 
 def _table(titles: "Sequence[str]", rows: "Sequence[Sequence[object]]") -> "Page":
-    from sparkmirror.status.table import make_table
+    from sparkmirror.views.table import make_table
 
     return [make_table([title.capitalize() for title in titles], rows)]
 
@@ -149,21 +149,21 @@ def _offsets_at(flow: "FlowConfig", args: argparse.Namespace) -> list[tuple[str,
 
 def _topics_by_cluster(flow: "FlowConfig", args: argparse.Namespace) -> "list[tuple[Cluster, list[str]]]":
     """The topics to look at on either side; the source need not answer where only the target is asked for."""
+    from sparkmirror.operations.cluster_pair import ledger_offsets
     from sparkmirror.sync.flow import mirrored_topics
-    from sparkmirror.sync.sides import ledger_offsets
 
     only_target = args.cluster == flow.name.target
     topics = {where.topic for where in ledger_offsets(flow)} if only_target else set(mirrored_topics(flow))
     pairs = [(name, flow.remote_topic(name)) for name in sorted(topics)]
     chosen = [pair for pair in pairs if not args.topic or set(pair) & set(args.topic)]
-    sides = ((flow.source, [name for name, _ in chosen]), (flow.target, [remote for _, remote in chosen]))
-    return [(cluster, names) for cluster, names in sides if args.cluster in (None, cluster.alias)]
+    cluster_pair = ((flow.source, [name for name, _ in chosen]), (flow.target, [remote for _, remote in chosen]))
+    return [(cluster, names) for cluster, names in cluster_pair if args.cluster in (None, cluster.alias)]
 
 
 def _execute_reset(args: argparse.Namespace) -> int:
     """Observes, prints the plan and commits it. Raises ConfigError, GroupIsActive, ClusterError, SparkMirrorError."""
     from sparkmirror.kafka.clients import open_admin
-    from sparkmirror.sync.offset_reset_job import Reset, apply_reset, observe_reset, refuse_active
+    from sparkmirror.operations.offset_reset_job import Reset, apply_reset, observe_reset, refuse_active
 
     config = read_file(args)
     check_cluster(config, args.cluster)
@@ -181,7 +181,7 @@ def _execute_reset(args: argparse.Namespace) -> int:
 
 
 def _goal(args: argparse.Namespace) -> Any:
-    from sparkmirror.sync.offset_reset_job import Goal
+    from sparkmirror.operations.offset_reset_job import Goal
 
     if args.to_time is not None:
         return args.to_time
@@ -190,8 +190,8 @@ def _goal(args: argparse.Namespace) -> Any:
 
 def _checkpoints(config: "MirrorConfig", args: argparse.Namespace, reset: "Reset") -> "GroupOffsets":
     """What all flows into the cluster translated the group to."""
-    from sparkmirror.sync.offset_reset_job import Goal
-    from sparkmirror.sync.translation import group_checkpoints
+    from sparkmirror.operations.offset_reset_job import Goal
+    from sparkmirror.operations.translation import group_checkpoints
 
     found: dict[TopicPartition, Any] = {}
     if reset.goal is not Goal.CHECKPOINT:
@@ -212,7 +212,7 @@ def _print_reset(args: argparse.Namespace, plan: "ResetPlan") -> None:
 
 def _execute_translate(args: argparse.Namespace) -> int:
     """Asks each flow and prints. Raises ConfigError, ClusterError, and SparkMirrorError if nobody knows."""
-    from sparkmirror.sync.translation import translate_group, translate_offsets
+    from sparkmirror.operations.translation import translate_group, translate_offsets
 
     answers: list[Answer] = []
     for flow in read_file(args).flows:
@@ -235,7 +235,7 @@ def _translated(answer: "Answer") -> tuple[object, ...]:
 
 def _execute_rebuild(args: argparse.Namespace) -> int:
     """Reads, compares, stores and prints. Raises ConfigError and ClusterError."""
-    from sparkmirror.sync.map_rebuild_job import rebuild
+    from sparkmirror.operations.map_rebuild_job import rebuild
 
     flows = read_file(args).flows
     with progress("offsets") as tell:

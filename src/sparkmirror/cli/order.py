@@ -13,9 +13,9 @@ from sparkmirror.cli.output import add_format, say, show
 from sparkmirror.errors import SparkMirrorError
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig
-    from sparkmirror.source.commands import Command, Selection
-    from sparkmirror.status.board import FlowStatus
+    from sparkmirror.config.flow.flows import FlowConfig
+    from sparkmirror.control.commands import Command, Selection
+    from sparkmirror.telemetry.board import FlowStatus
 
 
 def add_order(verbs: Any, name: str, about: str, description: str, command: Verb) -> argparse.ArgumentParser:
@@ -48,7 +48,7 @@ def order_selected(
     `make` gets the run, the partitions and the time. Raises ConfigError, ClusterError, and SparkMirrorError where no
     flow has a run.
     """
-    from sparkmirror.source.commands import Selection
+    from sparkmirror.control.commands import Selection
 
     check_pattern(args.topic)
     chosen = Selection(args.topic, args.partition)
@@ -91,7 +91,7 @@ class Report(NamedTuple):
 
 def latest_report(flow: "FlowConfig") -> Report | None:
     """Of the flow's latest run; None when none ever reported. Raises ClusterError."""
-    from sparkmirror.status.bus import read_board
+    from sparkmirror.telemetry.bus import read_board
 
     board = read_board(flow, "order")
     return Report(board.run, board.status(), board.at_ms) if board.run else None
@@ -99,9 +99,9 @@ def latest_report(flow: "FlowConfig") -> Report | None:
 
 def publish_order(flow: "FlowConfig", command: "Command") -> None:
     """Write one order to the flow's command topic. Raises ClusterError."""
+    from sparkmirror.control.commands import command_record
     from sparkmirror.kafka.publish import publish
     from sparkmirror.ledger.topics import ledger_topics
-    from sparkmirror.source.commands import command_record
 
     topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
     publish(flow.target, topics.commands, [command_record(command)])

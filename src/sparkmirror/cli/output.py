@@ -12,7 +12,7 @@ from sparkmirror.shown import show_lines
 
 if TYPE_CHECKING:
     from sparkmirror.kafka.log_offsets import LogOffsets
-    from sparkmirror.status.table import Page
+    from sparkmirror.views.table import Page
 
 _WATCH_SECONDS = 2.0
 _CLEAR = "\x1b[2J\x1b[H"
@@ -51,7 +51,7 @@ def show(args: argparse.Namespace, as_json: Any, render: "Callable[[], Page]") -
     if args.format == "json":
         print(json.dumps(as_json, indent=None if getattr(args, "watch", False) else 2), flush=True)
         return
-    from sparkmirror.status.table import page_lines, show_page
+    from sparkmirror.views.table import page_lines, show_page
 
     page = render()
     if sys.stdout.isatty():

@@ -18,6 +18,6 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Orders the pause. Raises as `order_selected`."""
-    from sparkmirror.source.commands import Pause
+    from sparkmirror.control.commands import Pause
 
     return order_selected(args, Pause, lambda _, chosen: f"pause of {say_selected(chosen)} is ordered")

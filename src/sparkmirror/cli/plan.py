@@ -7,7 +7,7 @@ from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
 from sparkmirror.cli.output import add_format, show
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig, MirrorConfig
+    from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
 
 DESCRIPTION = (
     "Print the topics, settings and ACLs that a mirror would create or change on its targets now, and what it mirrors. "

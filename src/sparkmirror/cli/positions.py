@@ -1,6 +1,6 @@
 """`sparkmirror positions FILE show|set|reset`: where a flow stands on its source; rewind it, or skip.
 
-Only reads arguments and prints; the work is that of `sync.position_look` and `sync.position_job`.
+Only reads arguments and prints; the work is that of `operations.position_snapshot` and `operations.position_job`.
 """
 
 import argparse
@@ -14,8 +14,8 @@ from sparkmirror.clock import parse_moment
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig
-    from sparkmirror.sync.position_look import Choice, Goal, PositionPlan, Standing
+    from sparkmirror.config.flow.flows import FlowConfig
+    from sparkmirror.operations.position_snapshot import Choice, Goal, PositionPlan, Standing
 
 _DESCRIPTION = "Where flows stand on their sources: list it, rewind and skip. Names and offsets are the source's."
 _SHOW = "Print the position of each partition, which is the next offset to mirror, beside the source's log."
@@ -92,7 +92,7 @@ def _moment(text: str) -> int:
 
 
 def _choice(args: argparse.Namespace) -> "Choice":
-    from sparkmirror.sync.position_look import Choice
+    from sparkmirror.operations.position_snapshot import Choice
 
     return Choice(tuple(args.topic), tuple(args.partition))
 
@@ -101,20 +101,20 @@ def _execute_show(args: argparse.Namespace) -> int:
     """Asks both clusters of each flow and prints. Raises ConfigError and ClusterError."""
     found = [(str(flow.name), one) for flow in read_file(args).flows for one in _look(flow, args)]
     as_json = [{"flow": name, **one.as_json()} for name, one in found]
-    show(args, as_json, lambda: _standings(found))
+    show(args, as_json, lambda: _acked_positions(found))
     return 0
 
 
 def _look(flow: "FlowConfig", args: argparse.Namespace) -> "list[Standing]":
     from sparkmirror.kafka.clients import open_admin
-    from sparkmirror.sync.position_look import list_standings
+    from sparkmirror.operations.position_snapshot import list_standings
 
     with open_admin(flow.source, "positions") as source, open_admin(flow.target, "positions") as target:
         return list_standings(flow, source, target, _choice(args))
 
 
-def _standings(found: "list[tuple[str, Standing]]") -> Any:
-    from sparkmirror.status.table import make_table
+def _acked_positions(found: "list[tuple[str, Standing]]") -> Any:
+    from sparkmirror.views.table import make_table
 
     titles = ("Flow", "Partition", "Position", "Begin", "End", "Note")
     unknown = ["none", "unknown", "unknown"]
@@ -130,7 +130,7 @@ def _shown(values: "tuple[int | None, ...]", missing: list[str]) -> list[object]
 
 def _execute_set(args: argparse.Namespace) -> int:
     """Plans, prints and writes. Raises ConfigError, SparkMirrorError, ClusterError."""
-    from sparkmirror.sync.position_look import Choice, from_file, to_places
+    from sparkmirror.operations.position_snapshot import Choice, from_file, to_places
 
     flow = one_flow(args)
     if args.from_file:
@@ -149,7 +149,7 @@ def _execute_reset(args: argparse.Namespace) -> int:
 
 
 def _goal(args: argparse.Namespace) -> "Goal":
-    from sparkmirror.sync.position_look import shifted_by, to_earliest, to_latest, to_time
+    from sparkmirror.operations.position_snapshot import shifted_by, to_earliest, to_latest, to_time
 
     if args.to_earliest:
         return to_earliest
@@ -161,10 +161,10 @@ def _goal(args: argparse.Namespace) -> "Goal":
 def _move(
     args: argparse.Namespace, flow: "FlowConfig", choice: "Choice", goal: "Goal", *, is_taken_over: bool = False
 ) -> int:
-    from sparkmirror.engine.at_rest import refuse_while_running
     from sparkmirror.kafka.clients import open_admin
-    from sparkmirror.sync.position_job import Author, set_positions
-    from sparkmirror.sync.position_look import plan_positions, read_stored
+    from sparkmirror.operations.position_job import Author, set_positions
+    from sparkmirror.operations.position_snapshot import plan_positions, read_stored
+    from sparkmirror.runtime.at_rest import refuse_while_running
 
     with open_admin(flow.source, "positions") as source, open_admin(flow.target, "positions") as target:
         if args.execute:
@@ -183,7 +183,7 @@ def _move(
 
 
 def _print_plan(args: argparse.Namespace, flow: "FlowConfig", plan: "PositionPlan") -> None:
-    from sparkmirror.status.table import make_table
+    from sparkmirror.views.table import make_table
 
     for warning in plan.warnings:
         say(f"warning: {warning}")

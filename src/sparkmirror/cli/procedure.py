@@ -9,9 +9,9 @@ from sparkmirror.cli.output import add_format, say
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig, MirrorConfig
-    from sparkmirror.sync.journal import TopicJournal
-    from sparkmirror.sync.steps import Step
+    from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
+    from sparkmirror.operations.journal import TopicJournal
+    from sparkmirror.operations.steps import Step
 
 
 def add_kind(kinds: Any, name: str, description: str, command: Any) -> argparse.ArgumentParser:
@@ -48,7 +48,7 @@ def only_flow(config: "MirrorConfig", args: argparse.Namespace) -> "FlowConfig":
 def journal_of(flow: "FlowConfig", procedure: str) -> "TopicJournal":
     """On the target, which stays when the source is gone."""
     from sparkmirror.ledger.topics import ledger_topics
-    from sparkmirror.sync.journal import TopicJournal
+    from sparkmirror.operations.journal import TopicJournal
 
     topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
     return TopicJournal(flow.target, topic, procedure, flow.name)
@@ -56,7 +56,7 @@ def journal_of(flow: "FlowConfig", procedure: str) -> "TopicJournal":
 
 def end(args: argparse.Namespace, journal: "TopicJournal") -> bool:
     """Does what `--finish` and `--forget` ask for; whether that was all."""
-    from sparkmirror.sync.steps import finish_steps
+    from sparkmirror.operations.steps import finish_steps
 
     if args.finish:
         finish_steps(journal)

@@ -18,6 +18,6 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Orders the restart. Raises as `order_flows`."""
-    from sparkmirror.source.commands import Restart
+    from sparkmirror.control.commands import Restart
 
     return order_flows(args, Restart, lambda _: "all tasks are to begin anew")

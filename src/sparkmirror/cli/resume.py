@@ -15,6 +15,6 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Orders that they go on. Raises as `order_selected`."""
-    from sparkmirror.source.commands import Resume
+    from sparkmirror.control.commands import Resume
 
     return order_selected(args, Resume, lambda _, chosen: f"{say_selected(chosen)} are to go on")

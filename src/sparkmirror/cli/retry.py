@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from sparkmirror.cli.order import add_selecting_order, order_selected, say_selected
 
 if TYPE_CHECKING:
-    from sparkmirror.source.commands import Selection
-    from sparkmirror.status.board import FlowStatus
+    from sparkmirror.control.commands import Selection
+    from sparkmirror.telemetry.board import FlowStatus
 
 _DESCRIPTION = (
     "Try failed partitions again now: a mirror does so by itself after 5 s, 10 s, … 60 s. Partitions that "
@@ -23,7 +23,7 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Orders the retry. Raises as `order_selected`."""
-    from sparkmirror.source.commands import Retry
+    from sparkmirror.control.commands import Retry
 
     return order_selected(args, Retry, describe)
 

@@ -1,4 +1,4 @@
-"""`sparkmirror run FILE`: mirrors what a file says. Only reads arguments; the work is `engine.run`'s."""
+"""`sparkmirror run FILE`: mirrors what a file says. Only reads arguments; the work is `runtime.run`'s."""
 
 import argparse
 import os
@@ -12,8 +12,8 @@ from sparkmirror.cli.output import add_format, add_log_format, say
 from sparkmirror.errors import EnvironmentProblem
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import MirrorConfig
-    from sparkmirror.engine.cluster import SparkCluster
+    from sparkmirror.config.flow.flows import MirrorConfig
+    from sparkmirror.spark.cluster import SparkCluster
 
 DESCRIPTION = "Mirror what a MirrorMaker 2 properties file says, until stopped."
 
@@ -52,12 +52,12 @@ def execute(args: argparse.Namespace) -> int:
 
 def mirror(config: "MirrorConfig", args: argparse.Namespace, cluster: "SparkCluster | None") -> int:
     """Says what there is to be warned of, and runs until stopped. Raises what the engine raises."""
-    from sparkmirror.config.options import RunOptions
+    from sparkmirror.runtime.options import RunOptions
 
     refuse_without_key(cluster)
     say_before(config, args, [*config.warnings, *warnings_of(config, cluster)])
 
-    from sparkmirror.engine.start import run_mirror
+    from sparkmirror.runtime.start import run_mirror
 
     return run_mirror(config, RunOptions(args.once, cluster, args.debug, args.log_format))
 
@@ -65,7 +65,7 @@ def mirror(config: "MirrorConfig", args: argparse.Namespace, cluster: "SparkClus
 def warnings_of(config: "MirrorConfig", cluster: "SparkCluster | None") -> list[str]:
     """What a person should know of a cluster before the mirror runs on it."""
     from sparkmirror.config.secrets import is_secret
-    from sparkmirror.engine.cluster import needs_encryption
+    from sparkmirror.spark.cluster import needs_encryption
 
     if cluster is None or not needs_encryption(cluster) or not any(map(is_secret, config.lines.entries)):
         return []
@@ -78,8 +78,8 @@ def warnings_of(config: "MirrorConfig", cluster: "SparkCluster | None") -> list[
 def plan_for(config: "MirrorConfig", master: str | None, pairs: Sequence[str]) -> "SparkCluster":
     """What Spark is told for the file's flows. Raises ConfigError, and EnvironmentProblem without YARN's own files."""
     from sparkmirror.config.secrets import is_secret
-    from sparkmirror.engine.cluster import Demand, local_master, plan_cluster, read_settings
-    from sparkmirror.engine.spark import FIXED_SETTINGS
+    from sparkmirror.spark.cluster import Demand, local_master, plan_cluster, read_settings
+    from sparkmirror.spark.session import FIXED_SETTINGS
 
     if master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & set(os.environ):
         hint = "Set HADOOP_CONF_DIR to the directory of yarn-site.xml and core-site.xml."
@@ -93,7 +93,7 @@ def plan_for(config: "MirrorConfig", master: str | None, pairs: Sequence[str]) -
 
 def refuse_without_key(cluster: "SparkCluster | None") -> None:
     """Raises EnvironmentProblem where Spark would not start: the driver has to know the secret of its cluster."""
-    from sparkmirror.engine.cluster import needs_key
+    from sparkmirror.spark.cluster import needs_key
 
     if cluster is not None and needs_key(cluster) and not _has_key():
         raise EnvironmentProblem(
@@ -119,7 +119,7 @@ def say_before(
     config: "MirrorConfig", args: argparse.Namespace, sentences: Sequence[str], prefix: str = "warning: "
 ) -> None:
     """On stderr before the mirror runs, in the form of everything that it says later."""
-    from sparkmirror.engine.speech import say_warning
+    from sparkmirror.logs.handlers import say_warning
 
     how = args.log_format or config.status.log_format
     for sentence in sentences:

@@ -11,10 +11,10 @@ from sparkmirror.cli.output import add_format, add_watch, show, show_again
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.config.flow.flows import FlowConfig
+    from sparkmirror.control.commands import Selection
     from sparkmirror.model import TopicPartition
-    from sparkmirror.source.commands import Selection
-    from sparkmirror.status.flow_page import FlowPage
+    from sparkmirror.views.flow_page import FlowPage
 
 _DESCRIPTION = (
     "Show how each flow stands: its state, lag in records and seconds, rate and latency of the last minute, jobs that "
@@ -37,7 +37,7 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Asks both clusters of each flow and prints. Raises ConfigError, and ClusterError for a target that is away."""
-    from sparkmirror.source.commands import Selection
+    from sparkmirror.control.commands import Selection
 
     check_pattern(args.topic)
     flows, chosen = read_file(args).flows, Selection(args.topic)
@@ -45,17 +45,17 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _print(pages: "list[FlowPage]", args: argparse.Namespace) -> None:
-    from sparkmirror.status.flow_page import render_page
+    from sparkmirror.views.flow_page import render_page
 
     found = [page.as_json() for page in pages]
     show(args, found, lambda: [part for page in pages for part in render_page(page, whole=args.partitions)])
 
 
 def _look(flow: "FlowConfig", chosen: "Selection") -> "FlowPage":
-    from sparkmirror.engine.processes import list_processes
-    from sparkmirror.status.bus import read_board
-    from sparkmirror.status.flow_page import FlowPage, list_places
-    from sparkmirror.sync.sides import ledger_offsets
+    from sparkmirror.operations.cluster_pair import ledger_offsets
+    from sparkmirror.sharing.processes import list_processes
+    from sparkmirror.telemetry.bus import read_board
+    from sparkmirror.views.flow_page import FlowPage, list_places
 
     board = read_board(flow)
     at_ms = time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""`sparkmirror submit FILE`: mirrors on a Spark cluster and brings it the packages. The work is `engine.run`'s."""
+"""`sparkmirror submit FILE`: mirrors on a Spark cluster and brings it the packages. The work is `runtime.run`'s."""
 
 import argparse
 import json
@@ -13,8 +13,8 @@ from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.kafka.msk import MECHANISM as MSK
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import MirrorConfig
-    from sparkmirror.engine.cluster import SparkCluster
+    from sparkmirror.config.flow.flows import MirrorConfig
+    from sparkmirror.spark.cluster import SparkCluster
 
 _DESCRIPTION = (
     "Mirror on a Spark cluster. The driver is this command (client mode). Executors get the Python packages as "
@@ -59,8 +59,8 @@ def execute(args: argparse.Namespace) -> int:
 
 def _settings_for_packages(args: argparse.Namespace, config: "MirrorConfig") -> Sequence[str]:
     """How executors come by their Python and its packages."""
-    from sparkmirror.engine.cluster import master_kind
-    from sparkmirror.engine.packages import build_packages, executor_python
+    from sparkmirror.spark.cluster import master_kind
+    from sparkmirror.spark.packages import build_packages, executor_python
 
     master_kind(args.master)  # before minutes are spent on packing
     python = [f"spark.pyspark.python={args.python or executor_python()}"]
@@ -90,7 +90,7 @@ def _extras(config: "MirrorConfig") -> frozenset[str]:
 def _show(args: argparse.Namespace, cluster: "SparkCluster") -> None:
     """The same as a command, secrets hidden."""
     from sparkmirror.config.secrets import redact
-    from sparkmirror.engine.cluster import master_kind
+    from sparkmirror.spark.cluster import master_kind
 
     settings = redact(dict(sorted(cluster.settings.items())))
     caution = _SEEN.get(master_kind(cluster.master), "")

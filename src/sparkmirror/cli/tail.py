@@ -14,8 +14,8 @@ from sparkmirror.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sparkmirror.status.sample import Sample
-    from sparkmirror.sync.sampling import Sampler
+    from sparkmirror.operations.sampling import Sampler
+    from sparkmirror.views.sample import Sample
 
 _DESCRIPTION = (
     "Print records as they arrive on the target, from now on: where each lies on both sides, time, key, value and "
@@ -48,8 +48,8 @@ def _count(text: str) -> int:
 
 def execute(args: argparse.Namespace) -> int:
     """Looks again and again and prints. Raises ConfigError, ClusterError, and SparkMirrorError with nothing to read."""
-    from sparkmirror.source.commands import Selection
-    from sparkmirror.sync.sampling import LOOK_SECONDS, Sampler
+    from sparkmirror.control.commands import Selection
+    from sparkmirror.operations.sampling import LOOK_SECONDS, Sampler
 
     check_pattern(args.topic)
     flows = read_file(args).flows
@@ -67,7 +67,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _follow(samplers: "Sequence[Sampler]", args: argparse.Namespace) -> int:
-    from sparkmirror.sync.sampling import LOOK_SECONDS
+    from sparkmirror.operations.sampling import LOOK_SECONDS
 
     shown = 0
     ends_at = time.monotonic() + args.seconds
@@ -83,7 +83,7 @@ def _follow(samplers: "Sequence[Sampler]", args: argparse.Namespace) -> int:
 
 
 def _print(sample: "Sample", args: argparse.Namespace) -> None:
-    from sparkmirror.status.sample import sample_lines
+    from sparkmirror.views.sample import sample_lines
 
     if args.format == "json":
         print(json.dumps(sample.as_json(args.bytes)), flush=True)

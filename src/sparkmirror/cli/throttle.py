@@ -9,7 +9,7 @@ from sparkmirror.cli.output import add_format, show
 from sparkmirror.errors import ConfigError, SparkMirrorError
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.config.flow.flows import FlowConfig
 
 DESCRIPTION = (
     "Change how many bytes a second a running flow may read, in all or for the topics that match PATTERN together. "
@@ -44,7 +44,7 @@ def execute(args: argparse.Namespace) -> int:
 
 def order(flow: "FlowConfig", pattern: str, bytes_per_second: int | None) -> None:
     """Tell the tasks of the flow's latest run; 0 is no limit, None what the file says."""
-    from sparkmirror.source.commands import Throttle
+    from sparkmirror.control.commands import Throttle
 
     report = latest_report(flow)
     if report is None:

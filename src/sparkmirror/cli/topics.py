@@ -8,7 +8,7 @@ from sparkmirror.cli.order import add_topic_pattern, check_pattern
 from sparkmirror.cli.output import add_format, add_watch, show, show_again
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.config.flow.flows import FlowConfig
 
 _DESCRIPTION = (
     "List the topics of each flow's source: the remote topic, partitions on both sides, whether its settings are in "
@@ -34,8 +34,8 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _print(args: argparse.Namespace, flows: "tuple[FlowConfig, ...]") -> None:
-    from sparkmirror.status.topics_page import render_topics
-    from sparkmirror.sync.topic_look import look_at_topics
+    from sparkmirror.operations.topic_snapshot import look_at_topics
+    from sparkmirror.views.topics_page import render_topics
 
     found = [(flow.name, look_at_topics(flow, args.topic)) for flow in flows]
     as_json = [{"flow": str(name), "topics": [line.as_json() for line in lines]} for name, lines in found]

@@ -7,8 +7,8 @@ from sparkmirror.cli.file import add_input_arguments, add_verb, check_cluster, r
 from sparkmirror.cli.output import add_format, show
 
 if TYPE_CHECKING:
-    from sparkmirror.status.table import Page
-    from sparkmirror.status.topology import Topology
+    from sparkmirror.views.table import Page
+    from sparkmirror.views.topology import Topology
 
 _DESCRIPTION = (
     "Show which clusters feed which, over how many hops and how long ago the last heartbeat came, as one cluster's "
@@ -26,7 +26,7 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Asks one cluster and prints. Raises ConfigError and ClusterError."""
-    from sparkmirror.sync.topology_look import look_topology
+    from sparkmirror.operations.topology_snapshot import look_topology
 
     config = read_file(args)
     alias = args.cluster or config.flows[0].name.target
@@ -37,7 +37,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _page(topology: "Topology", how: str) -> "Page":
-    from sparkmirror.status import topology_pictures as pictures
+    from sparkmirror.views import topology_pictures as pictures
 
     draw = {"table": pictures.render_text, "dot": pictures.render_dot, "svg": pictures.render_svg}[how]
     return list(draw(topology))

@@ -13,7 +13,7 @@ from sparkmirror.cli.output import add_format, answer, say, show
 from sparkmirror.errors import ConfigError, SparkMirrorError
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import MirrorConfig
+    from sparkmirror.config.flow.flows import MirrorConfig
     from sparkmirror.verify.job import Choice, Progress
     from sparkmirror.verify.report import FlowReport
 
@@ -48,7 +48,7 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Compares, prints and gives the exit status. Raises ConfigError, ClusterError, SparkMirrorError."""
-    from sparkmirror.source.commands import Selection
+    from sparkmirror.control.commands import Selection
     from sparkmirror.verify.job import Choice
     from sparkmirror.verify.report import exit_status
 
@@ -85,7 +85,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _verify(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argparse.Namespace) -> "list[FlowReport]":
-    from sparkmirror.engine.speech import speak_as_driver
+    from sparkmirror.logs.handlers import speak_as_driver
     from sparkmirror.verify.job import verify_flow
     from sparkmirror.verify.session import comparing_session
 
@@ -95,8 +95,8 @@ def _verify(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argpa
 
 
 def _watch(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argparse.Namespace) -> int:
-    from sparkmirror.engine.speech import speak_as_driver
-    from sparkmirror.engine.stop_request import stop_signals
+    from sparkmirror.logs.handlers import speak_as_driver
+    from sparkmirror.stop_request import stop_signals
     from sparkmirror.verify.continuous import watch_flows
     from sparkmirror.verify.session import comparing_session
 

@@ -11,8 +11,8 @@ from sparkmirror.cli.file import add_verb
 from sparkmirror.cli.output import add_format, show, working
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import MirrorConfig
-    from sparkmirror.status.findings import Finding
+    from sparkmirror.config.flow.flows import MirrorConfig
+    from sparkmirror.views.findings import Finding
 
 _PACKAGES = ("pyspark", "kafka-python", "pyarrow", "numpy")
 
@@ -47,8 +47,8 @@ def _installed(name: str) -> str:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from sparkmirror.config.flows import load_config
-    from sparkmirror.status.findings import has_failed, render_findings
+    from sparkmirror.config.flow.flows import load_config
+    from sparkmirror.views.findings import has_failed, render_findings
 
     config = load_config(args.check)
     with working("asking the brokers"):
@@ -61,8 +61,8 @@ def _ask(config: "MirrorConfig") -> "list[Finding]":
     from sparkmirror.kafka.clients import open_admin
     from sparkmirror.kafka.health import ask_brokers
     from sparkmirror.kafka.settings import client_settings
-    from sparkmirror.status.findings import Finding, Level
-    from sparkmirror.sync.api_checks import judge_versions
+    from sparkmirror.operations.api_checks import judge_versions
+    from sparkmirror.views.findings import Finding, Level
 
     found: list[Finding] = []
     for alias, cluster in config.clusters.items():

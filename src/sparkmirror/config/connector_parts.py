@@ -3,7 +3,7 @@
 A connector is a properties file (`connect-standalone`), JSON (`{"name": …, "config": {…}}` as Connect's REST interface
 takes it, the bare `config`, a list of such, or all that a cluster has), or a Strimzi `KafkaConnector`. A worker is its
 properties file or a Strimzi `KafkaConnect`. What they mean together is in `config/connectors.py`. Called by
-`config/files.py`.
+`config/formats/files.py`.
 """
 
 import json
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
-from sparkmirror.config.properties import Entry, Properties
+from sparkmirror.config.formats.properties import Entry, Properties
+from sparkmirror.config.formats.strimzi_fields import idle_fields_of_connector
+from sparkmirror.config.formats.strimzi_login import Secrets, login_entries, trust_entries
+from sparkmirror.config.formats.yaml_lines import Branch, read_documents
 from sparkmirror.config.spelling import did_you_mean
-from sparkmirror.config.strimzi_fields import idle_fields_of_connector
-from sparkmirror.config.strimzi_login import Secrets, login_entries, trust_entries
-from sparkmirror.config.yaml_lines import Branch, read_documents
 from sparkmirror.errors import ConfigError
 
 CLASS = "connector.class"

@@ -1,5 +1,5 @@
 """What MirrorMaker 2's connectors on Kafka Connect mean together, as the properties of flows. Called by
-`config/files.py` with what `config/connector_parts.py` has read.
+`config/formats/files.py` with what `config/connector_parts.py` has read.
 
 Connectors with the same two aliases are one flow. The source connector decides what is mirrored, the checkpoint
 connector about groups, the heartbeat connector about heartbeats; what a connector does not read is said. Its worker, or
@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from sparkmirror.config.client_keys import CLIENT_COMMON
 from sparkmirror.config.connector_parts import CLASS, CONNECTORS, STRIMZI_WORKER, Part, Role
-from sparkmirror.config.key import Scope
-from sparkmirror.config.keys import keys_of
-from sparkmirror.config.places import CLUSTER, FLOW, home_of
-from sparkmirror.config.properties import Entry, Properties
+from sparkmirror.config.formats.properties import Entry, Properties
+from sparkmirror.config.formats.strimzi_login import provider_entries
+from sparkmirror.config.keys.client_keys import CLIENT_COMMON
+from sparkmirror.config.keys.key import Scope
+from sparkmirror.config.keys.places import CLUSTER, FLOW, home_of
+from sparkmirror.config.keys.table import keys_of
 from sparkmirror.config.secrets import is_secret
-from sparkmirror.config.strimzi_login import provider_entries
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import FlowName
 

@@ -1,7 +1,7 @@
 """What counts for each flow, and which line says so: the effective configuration. Called by `cli/config.py`.
 
-The values are those of the layers that `config/flows.py` reads. Secrets and what config providers fill in are shown as
-`[hidden]` and as the reference (invariant 10).
+The values are those of the layers that `config/flow/flows.py` reads. Secrets and what config providers fill in are
+shown as `[hidden]` and as the reference (invariant 10).
 """
 
 import re
@@ -9,19 +9,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.config import client_keys, keys
-from sparkmirror.config.client_keys import SECURITY_NAMES
-from sparkmirror.config.key import Key, Scope, Unused, is_family
-from sparkmirror.config.places import place_of, places_of
+from sparkmirror.config.formats.properties import Entry, Properties
+from sparkmirror.config.keys import client_keys
+from sparkmirror.config.keys import table as keys
+from sparkmirror.config.keys.client_keys import SECURITY_NAMES
+from sparkmirror.config.keys.key import Key, Scope, Unused, is_family
+from sparkmirror.config.keys.places import place_of, places_of
+from sparkmirror.config.keys.unused import UNUSED
 from sparkmirror.config.precedence import admin_properties, cluster_properties, flow_layers
-from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.secrets import shown
 from sparkmirror.config.types import STRING
-from sparkmirror.config.unused import UNUSED
 from sparkmirror.model import FlowName
 
 if TYPE_CHECKING:
-    from sparkmirror.config.flows import FlowConfig
+    from sparkmirror.config.flow.flows import FlowConfig
 
 _REFERENCE = re.compile(r"(?:\s*\$\{[^}]*\})+\s*")
 _SECURITY: tuple[Key[Any], ...] = tuple(

@@ -1,10 +1,11 @@
-"""What a file says of a flow, as a few letters: processes tell by them whether their files agree. For `engine.crew`."""
+"""What a file says of a flow, as a few letters: processes tell by them whether their files agree. For
+`sharing.group`."""
 
 import hashlib
 from pathlib import Path
 
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.config.precedence import flow_layers
-from sparkmirror.config.properties import parse_properties
 from sparkmirror.config.secrets import is_secret
 from sparkmirror.model import FlowName
 

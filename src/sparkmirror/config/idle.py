@@ -1,17 +1,17 @@
 """Lines that stand where their key has an effect, and reach no enabled flow: their cluster is on the other side, their
-flow is off, or another line counts before them. Called by `config/flows.py`; `config/recognise.py` judges names.
+flow is off, or another line counts before them. Called by `config/flow/flows.py`; `config/recognise.py` judges names.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sparkmirror.config import places
-from sparkmirror.config.key import Scope
-from sparkmirror.config.keys import keys_of
-from sparkmirror.config.places import Place, place_of, places_of
+from sparkmirror.config.formats.properties import Entry, Properties
+from sparkmirror.config.keys import places
+from sparkmirror.config.keys.key import Scope
+from sparkmirror.config.keys.places import Place, place_of, places_of
+from sparkmirror.config.keys.table import keys_of
 from sparkmirror.config.precedence import FlowLayers, flow_layers
 from sparkmirror.config.problems import Problems, other_lines
-from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.model import FlowName
 
 _WORKER = frozenset(key.name for key in keys_of(Scope.WORKER, Scope.STORAGE))

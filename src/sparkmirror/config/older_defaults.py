@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from sparkmirror.config.flows import FlowConfig
-from sparkmirror.config.keys import TOPICS_EXCLUDE
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.config.keys.table import TOPICS_EXCLUDE
 from sparkmirror.policy.filters import NameFilter
 
 TOPICS_EXCLUDE_BEFORE_4: Final = (r".*[\-\.]internal", r".*\.replica", "__.*")

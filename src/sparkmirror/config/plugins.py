@@ -1,17 +1,18 @@
-"""Where Java classes are that a file names: its `plugin.path`, and --jars. Called by `config.flows` and `cli.file`."""
+"""Where Java classes are that a file names: its `plugin.path`, and --jars. Called by `config.flow.flows` and
+`cli.file`."""
 
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sparkmirror.config import keys
+from sparkmirror.config.formats.properties import Entry, Properties
+from sparkmirror.config.keys import table as keys
 from sparkmirror.config.precedence import cluster_properties
 from sparkmirror.config.problems import Problems
-from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.reading import Reader
 from sparkmirror.config.types import split_list
-from sparkmirror.engine.plugins import ClassPath, class_path
+from sparkmirror.plugins import ClassPath, class_path
 
 
 def find_plugins(properties: Properties, target: str, problems: Problems) -> ClassPath:

@@ -1,16 +1,16 @@
 """Which line of a file counts: MirrorMaker 2's layers, step by step (`MirrorMakerConfig`, `MirrorConnectorConfig` 4.3).
 
 Each function returns entries by the name under which a component reads them; later layers replace earlier ones. Called
-by `config/flows.py`.
+by `config/flow/flows.py`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkmirror.config.client_keys import CLIENT_COMMON
-from sparkmirror.config.key import Scope, is_family
-from sparkmirror.config.keys import keys_of
-from sparkmirror.config.properties import Entry, Properties
+from sparkmirror.config.formats.properties import Entry, Properties
+from sparkmirror.config.keys.client_keys import CLIENT_COMMON
+from sparkmirror.config.keys.key import Scope, is_family
+from sparkmirror.config.keys.table import keys_of
 from sparkmirror.model import FlowName
 
 Layer = dict[str, Entry]

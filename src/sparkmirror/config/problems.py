@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sparkmirror.config.properties import Entry
+from sparkmirror.config.formats.properties import Entry
 from sparkmirror.errors import ConfigError
 
 

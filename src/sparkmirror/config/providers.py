@@ -2,7 +2,7 @@
 
 As Kafka's (`ConfigTransformer`, `FileConfigProvider`, `DirectoryConfigProvider`, `EnvVarConfigProvider`), with one
 difference: a reference that leads nowhere is an error, where Kafka would take the text as it stands. What is shown to
-people is the reference, never the value (invariant 10). Called by `config/flows.py`.
+people is the reference, never the value (invariant 10). Called by `config/flow/flows.py`.
 """
 
 import os
@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from sparkmirror.config import keys
+from sparkmirror.config.formats.properties import Entry, Properties, read_properties
+from sparkmirror.config.keys import table as keys
 from sparkmirror.config.plugins import find_plugins
 from sparkmirror.config.problems import Problems
-from sparkmirror.config.properties import Entry, Properties, read_properties
 from sparkmirror.config.readable import warn_if_others_read
 from sparkmirror.config.reading import Reader
-from sparkmirror.engine.plugins import ClassPath
 from sparkmirror.errors import ConfigError, SparkMirrorError
+from sparkmirror.plugins import ClassPath
 from sparkmirror.policy.java_classes import PROVIDER, JavaInstance
 
 _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]*):(?:(?P<path>[^}]*?):)?(?P<key>[^}:]*)\}")

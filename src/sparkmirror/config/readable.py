@@ -3,8 +3,8 @@
 import stat
 from pathlib import Path
 
+from sparkmirror.config.formats.properties import Entry, Properties
 from sparkmirror.config.problems import Problems
-from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.secrets import is_secret
 
 

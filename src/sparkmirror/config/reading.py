@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from sparkmirror.config.key import Key
+from sparkmirror.config.formats.properties import Entry
+from sparkmirror.config.keys.key import Key
 from sparkmirror.config.problems import Problems
-from sparkmirror.config.properties import Entry
 from sparkmirror.config.secrets import shown
 
 T = TypeVar("T")

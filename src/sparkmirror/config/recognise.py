@@ -1,19 +1,19 @@
 """Judges every line of a file: known here, known elsewhere, of no effect, or a slip of the pen.
 
 MirrorMaker 2 ignores what it does not know without a word; here each such line gives a warning that says where to write
-it. Called by `config/flows.py`.
+it. Called by `config/flow/flows.py`.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 
-from sparkmirror.config import places
-from sparkmirror.config.key import Unused, name_parts
-from sparkmirror.config.places import NAMED, Place, place_of, places_of
+from sparkmirror.config.formats.properties import Entry, Properties
+from sparkmirror.config.keys import places
+from sparkmirror.config.keys.key import Unused, name_parts
+from sparkmirror.config.keys.places import NAMED, Place, place_of, places_of
+from sparkmirror.config.keys.unused import UNUSED
 from sparkmirror.config.problems import Problems, other_lines
-from sparkmirror.config.properties import Entry, Properties
 from sparkmirror.config.spelling import RENAMED, did_you_mean
-from sparkmirror.config.unused import UNUSED
 from sparkmirror.model import FlowName
 
 _FLOW_KEY = re.compile(r"(?P<source>.+?)->(?P<rest>.*)")

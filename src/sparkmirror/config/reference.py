@@ -1,18 +1,18 @@
-"""Writes the reference of all keys from their table. Called by `python -m sparkmirror.config.keys`."""
+"""Writes the reference of all keys from their table. Called by `python -m sparkmirror.config.keys.table`."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sparkmirror.config.client_keys import SECURITY_NAMES
-from sparkmirror.config.key import Key, Scope
-from sparkmirror.config.keys import keys_of
+from sparkmirror.config.keys.client_keys import SECURITY_NAMES
+from sparkmirror.config.keys.key import Key, Scope
+from sparkmirror.config.keys.table import keys_of
+from sparkmirror.config.keys.unused import UNUSED
 from sparkmirror.config.spelling import MISPRINTS, RENAMED
-from sparkmirror.config.unused import UNUSED
 
 _INTRODUCTION = """\
 # Configuration
 
-<!-- Written by `python -m sparkmirror.config.keys > docs/configuration.md`; edit src/sparkmirror/config instead. -->
+<!-- Written by `python -m sparkmirror.config.keys.table > docs/configuration.md`; edit config/keys instead. -->
 
 SparkMirror reads MirrorMaker 2's properties file as it stands, and Strimzi's resources. The smallest file:
 

@@ -1,6 +1,6 @@
 """Slips of the pen: what else may have been meant, and keys that documentation or older releases spell otherwise.
 
-Called by `config/recognise.py` and `config/tidy.py`.
+Called by `config/recognise.py` and `config/formats/tidy.py`.
 """
 
 from collections.abc import Iterable

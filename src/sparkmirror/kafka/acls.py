@@ -1,6 +1,6 @@
 """ACLs of topics on one cluster: describe, create, delete (KIP-140, KIP-290).
 
-Called by `sync.acl_job`, and by `sync.failover_run`, which waits until all brokers go by a change.
+Called by `sync.acl_job`, and by `operations.failover_run`, which waits until all brokers go by a change.
 """
 
 import time

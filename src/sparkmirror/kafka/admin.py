@@ -19,7 +19,7 @@ from sparkmirror.kafka.connection import ClusterConnection
 from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, refusal
 from sparkmirror.kafka.log_offsets import LogOffsets, leaders_of, list_log_offsets
 from sparkmirror.kafka.portions import portions
-from sparkmirror.kafka.raw_answer import RawAnswer, RawRequest, SettingsAnswer
+from sparkmirror.kafka.wire.raw_answer import RawAnswer, RawRequest, SettingsAnswer
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition
 
 _TOPIC = 2

@@ -6,7 +6,7 @@ For `sparkmirror version --check`. A test holds the table against what the code 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkmirror.kafka import wire
+from sparkmirror.kafka.wire import data_requests as wire
 
 Versions = Mapping[int, tuple[int, int]]
 """By API key, the lowest and highest version that a broker speaks (ApiVersions)."""

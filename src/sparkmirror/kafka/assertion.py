@@ -1,7 +1,7 @@
 """Signed assertions that tell a token endpoint who asks, in place of a client secret (RFC 7523, KIP-1139, KIP-1258).
 
-Settings are made from a client's `sasl.oauthbearer.assertion.*` by `kafka.oauth`, which sends what is made here. Files
-are read for each assertion, so a renewed key or assertion counts from the next token on.
+Settings are made from a client's `sasl.oauthbearer.assertion.*` by `kafka.security.oauth`, which sends what is made
+here. Files are read for each assertion, so a renewed key or assertion counts from the next token on.
 """
 
 import base64

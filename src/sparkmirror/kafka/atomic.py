@@ -1,7 +1,7 @@
 """Writes records to several internal topics at once, all or none, as the holder of a transactional id (KIP-98).
 
 The earlier holder of the id cannot write with it any more, and one that takes it over in between makes the write fail.
-Called by `sync.position_job`.
+Called by `operations.position_job`.
 """
 
 import time

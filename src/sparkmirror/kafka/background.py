@@ -1,6 +1,7 @@
 """Blocking work beside a selector loop: dialling and metadata look-ups never hold up the other brokers.
 
-Used by the loops of `source.reader` and `target.sender`; results are collected on the loop's own thread.
+Used by the loops of `pipeline.fetch.reader` and `pipeline.produce.sender`; results are collected on the loop's own
+thread.
 """
 
 from collections.abc import Callable, Hashable

@@ -1,8 +1,8 @@
 """What the workers of a Kafka Connect cluster run, by their group: whether one connector is among it.
 
 A Connect cluster that MirrorMaker shares with other connectors has members all the time; their assignments tell what
-they run (`ConnectProtocol`, `IncrementalCooperativeConnectProtocol`). Called by `engine.at_rest` and
-`sync.cluster_checks`.
+they run (`ConnectProtocol`, `IncrementalCooperativeConnectProtocol`). Called by `runtime.at_rest` and
+`operations.cluster_checks`.
 """
 
 import struct

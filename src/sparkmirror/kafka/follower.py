@@ -1,4 +1,4 @@
-"""Follows a topic of one partition that may come into being later. Used by `sync.offset_state` and `web.watch`."""
+"""Follows a topic of one partition that may come into being later. Used by `sync.offset_state` and `web.watchers`."""
 
 import time
 from collections.abc import Sequence

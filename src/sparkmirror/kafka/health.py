@@ -1,6 +1,6 @@
 """How the brokers of one cluster are: answering, of which release, with how much disk, by which clock.
 
-Called by `sync.cluster_checks`. Nothing is changed.
+Called by `operations.cluster_checks`. Nothing is changed.
 """
 
 import time
@@ -14,9 +14,9 @@ from kafka.protocol.broker_version_data import infer_broker_version_from_api_ver
 
 from sparkmirror.errors import ClusterError, ProtocolError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.dial import dial
 from sparkmirror.kafka.errors import NO_ERROR
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.link import dial
 
 _AT_ONCE = 16
 _DESCRIBE_QUORUM, _DESCRIBE_LOG_DIRS = 55, 35

@@ -1,4 +1,5 @@
-"""`AWS_MSK_IAM`: logs in to Amazon MSK with AWS credentials, as Amazon's Java module does. Used by `kafka.sasl`.
+"""`AWS_MSK_IAM`: logs in to Amazon MSK with AWS credentials, as Amazon's Java module does. Used by
+`kafka.security.sasl`.
 
 kafka-python signs; botocore (the extra `msk`) finds and renews credentials where the process runs: environment, files
 of ~/.aws, web identity, container or instance. Options are those of Amazon's `IAMLoginModule`.

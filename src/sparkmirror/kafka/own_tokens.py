@@ -1,4 +1,5 @@
-"""Tokens from a class of the user's: `sasl.login.callback.handler.class = module:Class`. Called by `kafka.oauth`.
+"""Tokens from a class of the user's: `sasl.login.callback.handler.class = module:Class`. Called by
+`kafka.security.oauth`.
 
 The class is made without arguments in each process that logs in. `token()` gives a new token as text, whenever the last
 one has lived 80 % of its life (its `exp`, or five minutes); `extensions()`, where it has one, gives SASL extensions.

@@ -1,6 +1,6 @@
 """Writes a few small records to internal topics: commands, notes, positions, heartbeats, offset syncs, checkpoints.
 
-Called by `source.planner`, `engine` and `sync`.
+Called by `planning.planner`, `engine` and `sync`.
 """
 
 import time

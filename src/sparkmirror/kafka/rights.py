@@ -1,6 +1,7 @@
 """What the principal we log in as may do on one cluster, as its brokers say (authorized operations, KIP-430).
 
-Called by `sync.right_checks` and `sync.group_checks`. Without an authorizer everything is allowed, and said to be.
+Called by `operations.right_checks` and `operations.group_checks`. Without an authorizer everything is allowed, and said
+to be.
 """
 
 import time

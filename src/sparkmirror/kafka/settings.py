@@ -10,9 +10,9 @@ from ssl import SSLContext
 from typing import Any
 
 from sparkmirror.errors import ConfigError
-from sparkmirror.kafka.ciphers import cipher_suites
-from sparkmirror.kafka.sasl import SaslSettings, sasl_settings
-from sparkmirror.kafka.tls import Store, TlsSettings
+from sparkmirror.kafka.security.ciphers import cipher_suites
+from sparkmirror.kafka.security.sasl import SaslSettings, sasl_settings
+from sparkmirror.kafka.security.tls import Store, TlsSettings
 from sparkmirror.model import Cluster
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -1,9 +1,9 @@
 """How far a target's log must reach, and what to make of one that does not: pure judgements.
 
 A topic of the target that is deleted, or cut short by an unclean leader election, takes mirrored records with it. The
-writer stores each partition's extent with its position (`ledger.positions`); `source.planner` compares it with the
-target when partitions are handed out, `target.landing` with every acknowledgement. DeleteRecords and retention move the
-beginning of a log only, which is the target's own business.
+writer stores each partition's extent with its position (`ledger.positions`); `planning.planner` compares it with the
+target when partitions are handed out, `pipeline.produce.log_check` with every acknowledgement. DeleteRecords and
+retention move the beginning of a log only, which is the target's own business.
 """
 
 from typing import Any, NamedTuple

@@ -1,7 +1,7 @@
 """The gap ledger: what a source lost before it was mirrored, and a target after; pure.
 
-Written by `target.progress` before any position beyond the gap (invariant 1), read by `cli.gaps`. Each gap has a key of
-its own, so that the compacted topic keeps them all.
+Written by `pipeline.produce.progress` before any position beyond the gap (invariant 1), read by `cli.gaps`. Each gap
+has a key of its own, so that the compacted topic keeps them all.
 """
 
 import json
@@ -23,9 +23,9 @@ UNREADABLE = "unreadable record"
 class Gap:
     """Mirroring stood at `expected` and found the log to go on at `resumed`.
 
-    `cause` is one of `source.loss`, or of `ledger.extent`: then the offsets are the target's. `lost_records` counts
-    what lies between the two, 0 where a source's log leads back; `action` says what was done; `at_ms` is wall clock,
-    `topic_id` that of the log that was found. `partition` is always the source's.
+    `cause` is one of `pipeline.fetch.loss`, or of `ledger.extent`: then the offsets are the target's. `lost_records`
+    counts what lies between the two, 0 where a source's log leads back; `action` says what was done; `at_ms` is wall
+    clock, `topic_id` that of the log that was found. `partition` is always the source's.
     """
 
     partition: TopicPartition

@@ -2,7 +2,8 @@
 
 A leader epoch begins where the log ended when its leader was elected (KIP-101). Two logs of a partition are the same up
 to where their epochs part, so the epochs that were read tell where to go on after an unclean election. Read by
-`source.reader`, carried by `target.outbox` up to what the target has, and stored with it (`ledger.positions`).
+`pipeline.fetch.reader`, carried by `pipeline.produce.buffer` up to what the target has, and stored with it
+(`ledger.positions`).
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 Between two places that are known on both sides the records correspond one to one if there are equally many, with equal
 content: then every offset is exact. Where that is not so, records were sent again or others wrote too, and offsets
-translate to the place known before them (invariant 7). Asked by `sync.map_rebuild_job`.
+translate to the place known before them (invariant 7). Asked by `operations.map_rebuild_job`.
 """
 
 from bisect import bisect_left

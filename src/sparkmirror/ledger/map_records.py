@@ -2,7 +2,7 @@
 
 A writer stores a partition's map in chunks: the last one is rewritten while it grows, none is ever touched by another
 writer. Folding them in the order of their names gives the whole map (`MapView`), and now and then the driver joins old
-ones (`plan_compaction`). Written by `target.mapping`, read by `sync.offset_ledger` and the CLI.
+ones (`plan_compaction`). Written by `pipeline.produce.mapping`, read by `sync.offset_ledger` and the CLI.
 """
 
 import json

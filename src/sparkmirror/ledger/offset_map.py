@@ -1,9 +1,10 @@
 """Where each source offset of one partition lies on the target: exact, compact, bounded; pure.
 
 A map is a list of segments of constant distance between source and target offset; a new one begins only where the
-distance changes (a transaction marker, a hole, a restart). Built by `target.mapping` from acknowledgements, folded by
-`ledger.map_records` from what is stored, asked by `ledger.translate`. Offsets are always the next to read: a source
-offset translates to the place from which a consumer of the target sees every record that it has not read (invariant 7).
+distance changes (a transaction marker, a hole, a restart). Built by `pipeline.produce.mapping` from acknowledgements,
+folded by `ledger.map_records` from what is stored, asked by `ledger.translate`. Offsets are always the next to read: a
+source offset translates to the place from which a consumer of the target sees every record that it has not read
+(invariant 7).
 """
 
 from bisect import bisect_right

@@ -2,7 +2,7 @@
 
 It is a `HashMap<byte[], byte[]>` as Java serialises it (`FileOffsetBackingStore.save`; Java Object Serialization
 Specification, chapter 6), of which exactly that is read: no other class, nothing behind it. Keys and values are those
-of Connect's offsets topic (`ledger.connect`). Called by `sync.position_look`.
+of Connect's offsets topic (`ledger.connect`). Called by `operations.position_snapshot`.
 """
 
 import struct

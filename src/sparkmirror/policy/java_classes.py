@@ -8,8 +8,8 @@ classes are.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sparkmirror.engine.plugins import ClassPath, forget, gateway
 from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
+from sparkmirror.plugins import ClassPath, forget, gateway
 
 _MIRROR: Final = "org.apache.kafka.connect.mirror"
 POLICY: Final = f"{_MIRROR}.ReplicationPolicy"

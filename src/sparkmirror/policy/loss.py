@@ -1,6 +1,6 @@
 """What to do when records are lost, before they were mirrored or after: per flow, and for topics by name. Pure.
 
-Read from the file by `config.types`, obeyed by `target.intake` and `target.landing`.
+Read from the file by `config.types`, obeyed by `pipeline.produce.gate` and `pipeline.produce.log_check`.
 """
 
 from collections.abc import Iterable

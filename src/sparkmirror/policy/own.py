@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
-from sparkmirror.engine.plugins import ClassPath
 from sparkmirror.own_class import find_class, make_instance
+from sparkmirror.plugins import ClassPath
 from sparkmirror.policy.filters import NameFilter, TopicFilter
 from sparkmirror.policy.java_classes import (
     CONFIG_FILTER,

@@ -1,6 +1,7 @@
 """Which partition a key belongs to, as Java's producer chooses it (`BuiltInPartitioner.partitionForKey`): pure.
 
-Called by `target.progress` for Connect's own topic, and where records go to a topic with another number of partitions.
+Called by `pipeline.produce.progress` for Connect's own topic, and where records go to a topic with another number of
+partitions.
 """
 
 from typing import TYPE_CHECKING

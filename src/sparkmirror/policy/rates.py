@@ -1,6 +1,7 @@
 """How fast a flow may read: limits in bytes per second, for all of it and for topics by name. Pure.
 
-Read from the file by `config.types`, changed while running by `source.commands.Throttle`, obeyed by `source.throttle`.
+Read from the file by `config.types`, changed while running by `control.commands.Throttle`, obeyed by
+`pipeline.fetch.throttle`.
 """
 
 import re

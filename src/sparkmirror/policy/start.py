@@ -1,6 +1,6 @@
 """Where mirroring begins in a partition without a stored position: `auto.offset.reset`, as Java reads it; pure.
 
-Read by `config.client_keys`, followed by `source.planner`.
+Read by `config.keys.client_keys`, followed by `planning.planner`.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""What passes through Spark: the row schema, leases of shared memory."""
+"""The documented import path of the data source `kafka-runs`."""

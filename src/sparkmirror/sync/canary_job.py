@@ -2,7 +2,8 @@
 
 One process writes the probe to the source and reads it on the target, so that latency is by one clock. How far the
 clusters' clocks differ from it is measured apart: a record to a topic with LogAppendTime is answered with the broker's
-time. Run by `engine.lead` where `canary.interval.seconds` is set; tells on the status topic (`status.canary`).
+time. Run by `runtime.leader_jobs` where `canary.interval.seconds` is set; tells on the status topic
+(`telemetry.canary`).
 """
 
 import json
@@ -13,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.decoding import Count, Name, decode_or_none
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
@@ -22,8 +23,8 @@ from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TopicTail
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.status.canary import CanaryState
-from sparkmirror.status.records import encode_key, encode_value
+from sparkmirror.telemetry.canary import CanaryState
+from sparkmirror.telemetry.records import encode_key, encode_value
 
 CLOCK_TOPIC: Final = "mm2-sparkmirror-clock.internal"
 _HOUR: Final = {"retention.ms": "3600000", "segment.ms": "3600000", "segment.bytes": str(1 << 20)}

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.status.records import Spread
-from sparkmirror.status.window import Window
+from sparkmirror.telemetry.records import Spread
+from sparkmirror.telemetry.window import Window
 
 GroupPartition = tuple[str, TopicPartition]
 """A group, and a partition by its name on the target."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.raw_answer import SettingsAnswer
 from sparkmirror.kafka.topic_settings import alter_topics
+from sparkmirror.kafka.wire.raw_answer import SettingsAnswer
 from sparkmirror.sync.change import Plan
 from sparkmirror.sync.configs import ResetConfig, SetConfig, SettingsPair, plan_configs
 from sparkmirror.sync.topics import TopicRules

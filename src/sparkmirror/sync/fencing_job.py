@@ -1,18 +1,18 @@
 """A flow into a cluster that can have no coordinator of transactions: told in the flow's status, ended when it can.
 
-Such a flow runs at least once with plain producer ids, which fence nobody. Run by `engine.jobs`' `Job`.
+Such a flow runs at least once with plain producer ids, which fence nobody. Run by `runtime.jobs`' `Job`.
 """
 
 import time
 from collections.abc import Callable
 
-from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.control.commands import Restart, command_record
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import COORDINATOR_HINT, NoTransactionCoordinator, rouse_coordinator
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.source.commands import Restart, command_record
 
 LOOK_SECONDS = 10.0
 

@@ -1,13 +1,13 @@
 """The sync jobs of one flow: which there are, by its configuration, and one round of them all.
 
-Called by `engine.jobs` again and again, by `engine.run` at start, and by `cli.plan`.
+Called by `runtime.jobs` again and again, by `runtime.run` at start, and by `cli.plan`.
 """
 
 from collections.abc import Callable
 
-from sparkmirror.config.flows import FlowConfig
-from sparkmirror.config.keys import TOPICS_EXCLUDE
-from sparkmirror.config.syncing import SyncSettings
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.config.flow.syncing import SyncSettings
+from sparkmirror.config.keys.table import TOPICS_EXCLUDE
 from sparkmirror.errors import AuthorizationFailed
 from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
 from sparkmirror.kafka.clients import open_admin

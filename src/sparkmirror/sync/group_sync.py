@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.commit_log import CommitLog

@@ -1,13 +1,13 @@
 """Heartbeats of one pair of clusters: a record a second on the target, which shows that a mirror can write there.
 
 As `MirrorHeartbeatTask` of MirrorMaker 2: the source is never asked. That data flows shows where the heartbeats of the
-source arrive, mirrored like any topic. Run by `engine.jobs`.
+source arrive, mirrored like any topic. Run by `runtime.jobs`.
 """
 
 import time
 from contextlib import ExitStack
 
-from sparkmirror.config.offsets import HeartbeatSettings
+from sparkmirror.config.flow.offsets import HeartbeatSettings
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.ledger.mirror_records import Heartbeat

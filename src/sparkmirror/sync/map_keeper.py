@@ -8,7 +8,7 @@ import logging
 import time
 from uuid import UUID
 
-from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.publish import Publisher

@@ -1,6 +1,6 @@
 """Offsets of one flow: offset syncs, checkpoints, and group offsets on the target; observe, plan, apply.
 
-Run by `engine.jobs` every second or so. The data plane only stores the offset map; all that MirrorMaker's formats ask
+Run by `runtime.jobs` every second or so. The data plane only stores the offset map; all that MirrorMaker's formats ask
 for is made here from it, so nothing of it is in the way of records.
 """
 
@@ -8,7 +8,7 @@ import logging
 import time
 from contextlib import ExitStack
 
-from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin

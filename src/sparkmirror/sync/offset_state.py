@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Self
 
-from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail

@@ -1,6 +1,6 @@
 """Carries out `sync.source_group` for one flow: group offsets into the ledger at a start, positions to the group after.
 
-`engine.run` calls `begin` before the flow starts, the job thread calls it while the flow runs, `end` commits the last
+`runtime.run` calls `begin` before the flow starts, the job thread calls it while the flow runs, `end` commits the last
 positions.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 from uuid import UUID
 
-from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin

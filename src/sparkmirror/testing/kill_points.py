@@ -2,7 +2,7 @@
 
 A test names a directory in the environment (`SPARKMIRROR_KILL_POINTS`) when it starts a mirror, and arms a point by a
 file of its name there, which holds how many passages to let go by, the last one included. The process that gets there
-removes the file and ends by SIGKILL; no other does. Called by `engine.python_daemon` before it forks workers: without
+removes the file and ends by SIGKILL; no other does. Called by `spark.python_daemon` before it forks workers: without
 the variable nothing here is ever loaded, so a point that is off costs nothing.
 """
 
@@ -31,16 +31,16 @@ class KillPoint:
     counts: Callable[..., bool]
 
 
-def _brings_records(_harvest: Any, _node: Any, _connection: Any, frame: Any, _partitions: Any) -> bool:
+def _brings_records(_reader: Any, _node: Any, _connection: Any, frame: Any, _partitions: Any) -> bool:
     return len(frame.buffer) > _FILLED_BYTES
 
 
 def _carries_records(_connection: Any, items: Any, _timeout_ms: int) -> bool:
-    return any(not outbox.is_ledger for _, outbox, _ in items)
+    return any(not partition.is_ledger for _, partition, _ in items)
 
 
-def _is_of_records(outbox: Any, *_: Any) -> bool:
-    return not outbox.is_ledger
+def _is_of_records(buffer: Any, *_: Any) -> bool:
+    return not buffer.is_ledger
 
 
 def _asks_to_end(_coordinator: Any, _link: Any, question: Any, _now: float) -> bool:
@@ -51,19 +51,20 @@ def _always(*_: Any) -> bool:
     return True
 
 
-_SEND = ("sparkmirror.target.connection", "ProduceConnection", "send")
-_HARVEST = ("sparkmirror.source.harvest", "Harvest", "take_frame")
-_ASK = ("sparkmirror.target.coordinator", "Coordinator", "_send")
+_SEND = ("sparkmirror.pipeline.produce.connection", "ProduceConnection", "send")
+_READER = ("sparkmirror.pipeline.fetch.responses", "FetchResponseReader", "take_frame")
+_SUCCEED = ("sparkmirror.pipeline.produce.buffer", "PartitionBuffer", "succeed")
+_ASK = ("sparkmirror.pipeline.produce.coordinator", "Coordinator", "_send")
 
 KILL_POINTS: Final = (
-    KillPoint("after-fetch", *_HARVEST, False, _brings_records),
-    KillPoint("after-lease", *_HARVEST, True, _brings_records),
+    KillPoint("after-fetch", *_READER, False, _brings_records),
+    KillPoint("after-lease", *_READER, True, _brings_records),
     KillPoint("before-produce", *_SEND, False, _carries_records),
     KillPoint("after-produce", *_SEND, True, _carries_records),
-    KillPoint("after-acknowledgement", "sparkmirror.target.outbox", "Outbox", "succeed", True, _is_of_records),
+    KillPoint("after-acknowledgement", *_SUCCEED, True, _is_of_records),
     KillPoint("before-end-txn", *_ASK, False, _asks_to_end),
     KillPoint("after-end-txn-sent", *_ASK, True, _asks_to_end),
-    KillPoint("after-end-txn", "sparkmirror.kafka.coordinator", "EndTransaction", "decode", True, _always),
+    KillPoint("after-end-txn", "sparkmirror.kafka.wire.coordinator", "EndTransaction", "decode", True, _always),
 )
 """In the order in which a record passes them; the last three are only passed with exactly-once."""
 

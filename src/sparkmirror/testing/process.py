@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkmirror.engine.java import find_java
 from sparkmirror.errors import SparkMirrorError
+from sparkmirror.java import find_java
 from sparkmirror.testing.guard import Guard
 
 POLL_SECONDS = 0.02

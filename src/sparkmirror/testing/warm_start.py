@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
-from sparkmirror.engine.cache import cache_directory, publish_once
-from sparkmirror.engine.java import find_java
+from sparkmirror.cache import cache_directory, publish_once
 from sparkmirror.errors import SparkMirrorError
+from sparkmirror.java import find_java
 from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.jars import KAFKA, class_path
 from sparkmirror.testing.layout import CONTROLLER, Node, plan_listeners, plan_properties, render_properties

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from sparkmirror.config.flows import FlowConfig, MirrorConfig
-from sparkmirror.engine.stop_request import StopRequest
+from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.status.bus import read_board
-from sparkmirror.status.records import VerifyRecord, encode_key, encode_value, record_as_json
+from sparkmirror.stop_request import StopRequest
+from sparkmirror.telemetry.bus import read_board
+from sparkmirror.telemetry.records import VerifyRecord, encode_key, encode_value, record_as_json
 from sparkmirror.verify.job import Choice, verify_flow
 from sparkmirror.verify.report import DIFFERENT, FlowReport
 

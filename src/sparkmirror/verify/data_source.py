@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from sparkmirror.relay.options import RunsOptions
+from sparkmirror.pipeline.relay.options import RunsOptions
 
 if TYPE_CHECKING:
     from sparkmirror.verify.matching import Findings, Part
@@ -55,7 +55,7 @@ class ComparisonReader(DataSourceReader):
         return {**self.__dict__, "_spans": []}
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        from sparkmirror.engine.speech import speak_as_worker
+        from sparkmirror.logs.handlers import speak_as_worker
         from sparkmirror.verify.span import Span
 
         speak_as_worker()
@@ -76,7 +76,7 @@ def compare_span(options: RunsOptions, span: "Span") -> "tuple[Findings | None, 
     from sparkmirror.verify.matching import empty_findings, match
     from sparkmirror.verify.regions import match_regions
 
-    read = _reading(options, span)
+    read = _fetch_state(options, span)
     try:
         source = read(False, span.first, min(span.end, span.source_log_end))
         target = read(True, span.target_first, min(span.target_end, span.target_log_end))
@@ -91,7 +91,7 @@ def compare_span(options: RunsOptions, span: "Span") -> "tuple[Findings | None, 
     return found, None
 
 
-def _reading(options: RunsOptions, span: "Span") -> Any:
+def _fetch_state(options: RunsOptions, span: "Span") -> Any:
     from sparkmirror.kafka.settings import client_settings
     from sparkmirror.verify.reading import LogRange, read_parts
 

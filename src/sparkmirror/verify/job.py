@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.config.flows import FlowConfig, MirrorConfig
-from sparkmirror.engine.running_flow import reason_of
+from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
+from sparkmirror.runtime.running_flow import reason_of
 from sparkmirror.verify.data_source import COUNTS, KafkaComparison
 from sparkmirror.verify.difference import Difference
 from sparkmirror.verify.observe import Observed, observe

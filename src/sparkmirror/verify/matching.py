@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkmirror.batch.columns import NOTHING, Columns, decode_some
+from sparkmirror.batch.compare import Comparison, compare_records, identical_batches
 from sparkmirror.batch.header import MAGIC
 from sparkmirror.batch.headers import (
     BASE_OFFSET,
@@ -25,7 +26,6 @@ from sparkmirror.batch.headers import (
     Headers,
 )
 from sparkmirror.batch.legacy import decode_some_messages
-from sparkmirror.batch.likeness import Likeness, compare_records, identical_batches
 from sparkmirror.batch.unpacking import USUAL_BOUND
 from sparkmirror.verify.difference import MISSING, SURPLUS, Difference, Seen, describe, see
 from sparkmirror.verify.span import NOWHERE, Span
@@ -200,7 +200,7 @@ class _Match:
             found.note(describe(_some(ours, row), _some(theirs, there), with_time=span.with_times))
         self._judge_lone(likeness, ours, theirs, rebased)
 
-    def _judge_lone(self, likeness: Likeness, ours: Columns, theirs: Columns, rebased: NDArray[np.int64]) -> None:
+    def _judge_lone(self, likeness: Comparison, ours: Columns, theirs: Columns, rebased: NDArray[np.int64]) -> None:
         """Records that only one side has: compaction may have taken the other's."""
         span, found = self._span, self._found
         if span.target_compacted:

@@ -5,7 +5,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ConfigError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import ConfigEntry
@@ -13,8 +13,8 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
+from sparkmirror.operations.cluster_pair import ledger_gaps, ledger_offsets, mirrored_partitions
 from sparkmirror.sync.offset_state import OffsetState
-from sparkmirror.sync.sides import ledger_gaps, ledger_offsets, mirrored_partitions
 from sparkmirror.verify.plan import Standing
 
 _POLICY = "cleanup.policy"

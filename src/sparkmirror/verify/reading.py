@@ -23,14 +23,14 @@ from sparkmirror.batch.headers import (
     read_headers,
 )
 from sparkmirror.errors import AuthenticationFailed, ClusterError, ClusterUnreachable, ProtocolError
-from sparkmirror.kafka.dial import dial
 from sparkmirror.kafka.errors import error_name
-from sparkmirror.kafka.lookup import look_up
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire import AbortedTransaction, FetchedPartition, FetchPosition
+from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPartition, FetchPosition
+from sparkmirror.kafka.wire.link import dial
+from sparkmirror.kafka.wire.lookup import look_up
 from sparkmirror.model import NO_EPOCH, TopicPartition
-from sparkmirror.relay.lease import PrivateMemory
-from sparkmirror.source.fetch import FetchConnection, FetchLimits, Frame
+from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
+from sparkmirror.pipeline.relay.ring import PrivateMemory
 from sparkmirror.verify.matching import NO_PART, Part
 
 _ANSWER_BYTES: Final = 8 << 20

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.status.table import Page, make_table
 from sparkmirror.verify.difference import Difference
 from sparkmirror.verify.plan import UNPROVEN, Uncompared
+from sparkmirror.views.table import Page, make_table
 
 EQUAL: Final = "equal"
 DIFFERENT: Final = "different"

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparkmirror.engine.cluster import plan_cluster
-from sparkmirror.engine.jvm import end_session
-from sparkmirror.engine.spark import FIXED_SETTINGS, launch_context, open_session
+from sparkmirror.spark.cluster import plan_cluster
+from sparkmirror.spark.jvm import end_session
+from sparkmirror.spark.session import FIXED_SETTINGS, launch_context, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,6 +1,6 @@
 """What the page asks for: the state and its changes, curves, the configuration, readiness; and the orders it gives.
 
-Made by `engine.page`, mounted by `web.app`.
+Made by `runtime.page`, mounted by `web.app`.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from sparkmirror.shown import dump_shown
 from sparkmirror.web.orders import Order, parse_order
-from sparkmirror.web.picture import Picture
+from sparkmirror.web.page_state import PageState
 from sparkmirror.web.threads import run_slowly
 
 _TICK_SECONDS: Final = 1.0
@@ -33,14 +33,14 @@ _ORDER_SECONDS_MAX: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class PageRequests:
     """What answers the page. Flows are called by their names, `A->B`.
 
     `curves` gives the lag of partitions by their rows' numbers, `configuration` and `readiness` give JSON, `order`
     carries an order out; the latter two may raise ClusterError.
     """
 
-    picture: Picture
+    page_state: PageState
     flows: tuple[str, ...]
     curves: Callable[[str, list[int]], Mapping[int, list[int]]]
     configuration: Callable[[], Any]
@@ -55,17 +55,17 @@ class _Shown(JSONResponse):
         return dump_shown(content).encode()
 
 
-def make_routes(desk: Desk, is_closing: Callable[[], bool]) -> list[BaseRoute]:
+def make_routes(desk: PageRequests, is_closing: Callable[[], bool]) -> list[BaseRoute]:
     """`is_closing` tells streams that the server wants to end."""
 
     async def state(request: Request) -> Response:
-        body = await run_in_threadpool(_told, desk.picture, *_place(request))
+        body = await run_in_threadpool(_told, desk.page_state, *_place(request))
         return Response(body, media_type="application/json")
 
     async def events(request: Request) -> Response:
         life, since = _place(request)
         headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-        return StreamingResponse(_stream(desk.picture, life, since, is_closing), headers=headers)
+        return StreamingResponse(_stream(desk.page_state, life, since, is_closing), headers=headers)
 
     def lags(request: Request) -> Response:
         numbers = [_number("n", one) for one in request.query_params.get("n", "").split(",")[:_CURVES_MAX] if one]
@@ -106,7 +106,7 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def _flow(request: Request, desk: Desk) -> str:
+def _flow(request: Request, desk: PageRequests) -> str:
     name = request.query_params.get("flow", "")
     if name not in desk.flows:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"There is no flow {name}" if name else "Name a `flow`")
@@ -135,8 +135,8 @@ async def _read_body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _told(picture: Picture, life: str, since: int) -> str:
-    return _encode(picture.since(since, life))
+def _told(page_state: PageState, life: str, since: int) -> str:
+    return _encode(page_state.since(since, life))
 
 
 def _encode(told: Mapping[str, Any]) -> str:
@@ -159,13 +159,13 @@ def split_whole(told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield rest
 
 
-async def _stream(picture: Picture, life: str, since: int, is_closing: Callable[[], bool]) -> AsyncIterator[str]:
+async def _stream(page_state: PageState, life: str, since: int, is_closing: Callable[[], bool]) -> AsyncIterator[str]:
     """An event a second: what has changed, or nothing but the time, by which a viewer knows that the link stands."""
     while not is_closing():
-        version = picture.version
-        for piece in split_whole(await run_in_threadpool(picture.since, since, life)):
+        version = page_state.version
+        for piece in split_whole(await run_in_threadpool(page_state.since, since, life)):
             yield f"data: {await run_in_threadpool(_encode, piece)}\n\n"
-        life, since = picture.life, version
+        life, since = page_state.life, version
         next_at = time.monotonic() + _TICK_SECONDS
         while time.monotonic() < next_at and not is_closing():
             await asyncio.sleep(_LOOK_SECONDS)

@@ -13,12 +13,12 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from sparkmirror.config.status import StatusSettings
+from sparkmirror.config.flow.status import StatusSettings
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.web.guard import Guard, refuse
 from sparkmirror.web.health import Health
+from sparkmirror.web.request_limits import PROBES, RequestLimits
 from sparkmirror.web.threads import run_slowly
-from sparkmirror.web.turnstile import PROBES, Turnstile
 
 Document = Callable[[], tuple[bytes, str]]
 """Makes the body of an answer and its content type, on a thread of its own; may raise SparkMirrorError."""
@@ -38,7 +38,7 @@ def make_app(
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     handlers = {HTTPException: _refused, SparkMirrorError: _failed}
-    middleware = [Middleware(Guard, settings=settings), Middleware(Turnstile, settings=settings)]
+    middleware = [Middleware(Guard, settings=settings), Middleware(RequestLimits, settings=settings)]
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 

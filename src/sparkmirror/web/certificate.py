@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from sparkmirror.errors import ConfigError
-from sparkmirror.kafka.tls import TlsSettings
+from sparkmirror.kafka.security.tls import TlsSettings
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Whether the mirror that serves the page is well: what `/healthz` and `/readyz` answer. Told by `engine.run`."""
+"""Whether the mirror that serves the page is well: what `/healthz` and `/readyz` answer. Told by `runtime.run`."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The last minutes of a few figures, for the page's small curves; pure. Filled by `web.watch`, read by `web.api`.
+"""The last minutes of a few figures, for the page's small curves; pure. Filled by `web.watchers`, read by `web.api`.
 
 What stands at nothing is not kept, so ten thousand idle partitions cost nothing.
 """

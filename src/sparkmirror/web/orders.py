@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sparkmirror.config.flows import FlowConfig
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.control.commands import ALL_TOPICS, Command, Pause, Resume, Retry, Selection, command_record
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.source.commands import ALL_TOPICS, Command, Pause, Resume, Retry, Selection, command_record
 
 _PARTITION_MAX: Final = 2**31 - 1
 _KINDS: Final[Mapping[str, Callable[[str, Selection, int], Command]]] = {

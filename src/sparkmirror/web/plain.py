@@ -1,4 +1,4 @@
-"""The page as plain text, `/status.txt`, for a terminal and for browsers without JavaScript. Served by `engine.page`.
+"""The page as plain text, `/status.txt`, for a terminal and for browsers without JavaScript. Served by `runtime.page`.
 
 Made of what the picture tells, so it says what the page says.
 """
@@ -9,17 +9,17 @@ from typing import Any, Final
 
 from sparkmirror.clock import show_age
 from sparkmirror.shown import show_text
-from sparkmirror.status.records import PartitionState, VerifyRecord
-from sparkmirror.status.table import make_table, page_lines
-from sparkmirror.status.verified import tell_verified
-from sparkmirror.web.picture import Picture
+from sparkmirror.telemetry.records import PartitionState, VerifyRecord
+from sparkmirror.views.table import make_table, page_lines
+from sparkmirror.views.verified import tell_verified
+from sparkmirror.web.page_state import PageState
 
 _SHOWN_MAX: Final = 100
 
 
-def plain_page(picture: Picture) -> tuple[bytes, str]:
+def plain_page(page_state: PageState) -> tuple[bytes, str]:
     """As a document of `web.app`."""
-    told = picture.since(0)
+    told = page_state.since(0)
     text = "\n".join(render_state(told, time.time_ns() // 1_000_000))
     return f"{text}\n".encode(), "text/plain; charset=utf-8"
 

@@ -1,4 +1,4 @@
-"""Serves the status page, and probes on a port of their own, from threads of the driver. Opened by `engine.page`."""
+"""Serves the status page, and probes on a port of their own, from threads of the driver. Opened by `runtime.page`."""
 
 import asyncio
 import errno
@@ -12,16 +12,16 @@ from typing import Self
 import uvicorn
 from starlette.applications import Starlette
 
-from sparkmirror.config.status import StatusSettings
-from sparkmirror.config.status_keys import PROBES_LISTEN, STATUS_LISTEN
+from sparkmirror.config.flow.status import StatusSettings
+from sparkmirror.config.keys.status_keys import PROBES_LISTEN, STATUS_LISTEN
 from sparkmirror.config.types import Address
 from sparkmirror.errors import EnvironmentProblem
-from sparkmirror.web.api import Desk, make_routes
+from sparkmirror.web.api import PageRequests, make_routes
 from sparkmirror.web.app import Document, make_app, make_probes_app
 from sparkmirror.web.arrivals import Arrivals
 from sparkmirror.web.certificate import Certificate
-from sparkmirror.web.door import Door
 from sparkmirror.web.health import Health
+from sparkmirror.web.listener import Listener
 from sparkmirror.web.threads import limit_threads
 
 log = logging.getLogger(__name__)
@@ -85,12 +85,12 @@ class HttpServer:
         """uvicorn listens nowhere itself: the door hands it connections."""
         limit_threads()
         self._server.config.load()
-        door = Door(self._socket, self._server, Arrivals(self._per_ip_max), self._certificate)
-        door.open()
+        listener = Listener(self._socket, self._server, Arrivals(self._per_ip_max), self._certificate)
+        listener.open()
         try:
             await self._server.serve([])
         finally:
-            door.close()
+            listener.close()
 
     def _listen(self, address: Address) -> socket.socket:
         try:
@@ -126,7 +126,7 @@ class PageServer(HttpServer):
         settings: StatusSettings,
         health: Health,
         documents: Mapping[str, Document] | None = None,
-        desk: Desk | None = None,
+        desk: PageRequests | None = None,
     ) -> None:
         """Without a `desk` there are only `documents`. Raises as HttpServer does."""
         ended = threading.Event()

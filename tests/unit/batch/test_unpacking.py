@@ -6,10 +6,10 @@ import pytest
 from tests.unit.batch.test_legacy import wrapper_of_nulls
 
 from sparkmirror.batch.codecs import compress
-from sparkmirror.batch.deep import Limits, rewrite
 from sparkmirror.batch.header import Codec
 from sparkmirror.batch.legacy import MESSAGE_BYTES, decode_messages, decode_some_messages
 from sparkmirror.batch.records import decode_records, encode_batch
+from sparkmirror.batch.rewrite import Limits, rewrite
 from sparkmirror.batch.unpacking import Bound, Unpacking, UnpackingBudget, UnpackingBusy, bound_for
 from sparkmirror.errors import ContentTooLarge
 

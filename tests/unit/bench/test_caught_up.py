@@ -24,9 +24,9 @@ from bench.roles import (
     spent_by_role,
 )
 
-from sparkmirror.relay.lease import Ring
+from sparkmirror.pipeline.relay.ring import Ring
 
-PYTHON = "/venv/bin/python -m sparkmirror.engine.python_daemon"
+PYTHON = "/venv/bin/python -m sparkmirror.spark.python_daemon"
 
 
 def test_processes_are_told_apart_by_command_and_by_their_end_of_a_ring() -> None:
@@ -48,7 +48,7 @@ def test_cpu_and_answers_are_of_what_lives_at_the_end() -> None:
 
 
 def test_a_ring_of_the_product_tells_its_writer_and_what_it_took() -> None:
-    """The words of the control page are where `sparkmirror.relay.lease` has them."""
+    """The words of the control page are where `sparkmirror.pipeline.relay.ring` has them."""
     ring = Ring(1 << 20)
     try:
         assert list(find_rings([os.getpid()])) == [], "nobody writes yet"

@@ -29,8 +29,8 @@ from bench.steady import Steady
 from bench.verifying import Verified
 from bench.workloads import WORKLOADS
 
-from sparkmirror.config.flows import parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.testing.kafka import KafkaCluster
 
 A = WORKLOADS["a"]

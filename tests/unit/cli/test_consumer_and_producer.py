@@ -6,7 +6,7 @@ import pytest
 
 from sparkmirror.cli.consumer_and_producer import take_files
 from sparkmirror.cli.main import main
-from sparkmirror.config.mm1 import MirrorMaker1
+from sparkmirror.config.formats.mm1 import MirrorMaker1
 from sparkmirror.errors import ConfigError
 
 PAIR = ("--consumer.config", "east", "--producer.config", "west")

@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 
 from sparkmirror.cli.main import main
-from sparkmirror.config.flows import load_config, parse_config
-from sparkmirror.config.properties import parse_properties
-from sparkmirror.engine import machine_checks
+from sparkmirror.config.flow.flows import load_config, parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable
 from sparkmirror.kafka.answers import TopicExists
 from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk
 from sparkmirror.model import Cluster
-from sparkmirror.status.findings import Finding, Level, has_failed, name_some, render_findings
-from sparkmirror.status.table import page_lines
-from sparkmirror.sync import cluster_checks, creation_checks
-from sparkmirror.sync.needs import CLUSTER, Need, judge_need, list_group_needs
+from sparkmirror.operations import cluster_checks, creation_checks, machine_checks
+from sparkmirror.operations.needs import CLUSTER, Need, judge_need, list_group_needs
+from sparkmirror.views.findings import Finding, Level, has_failed, name_some, render_findings
+from sparkmirror.views.table import page_lines
 
 FILE = (
     "clusters = east, backup", "east.bootstrap.servers = e:1", "backup.bootstrap.servers = b:1",

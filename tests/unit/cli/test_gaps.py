@@ -6,7 +6,7 @@ from sparkmirror.cli.gaps import render
 from sparkmirror.ledger.extent import TARGET_DELETED
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
-from sparkmirror.status.table import page_lines
+from sparkmirror.views.table import page_lines
 
 AT_MS = 1_772_357_400_000
 

@@ -8,8 +8,8 @@ import pytest
 
 from sparkmirror import __version__
 from sparkmirror.cli.main import mirror_maker_1
-from sparkmirror.config.flows import MirrorConfig
-from sparkmirror.config.options import RunOptions
+from sparkmirror.config.flow.flows import MirrorConfig
+from sparkmirror.runtime.options import RunOptions
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def files(tmp_path: Path) -> list[str]:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[MirrorConfig, RunOptions]]:
     """Puts a list in the engine's place, which notes what it is given."""
     runs: list[tuple[MirrorConfig, RunOptions]] = []
-    module = types.ModuleType("sparkmirror.engine.start")
+    module = types.ModuleType("sparkmirror.runtime.start")
     module.run_mirror = lambda config, options: runs.append((config, options)) or 0  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "sparkmirror.engine.start", module)
+    monkeypatch.setitem(sys.modules, "sparkmirror.runtime.start", module)
     return runs
 
 

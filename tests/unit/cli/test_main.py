@@ -12,10 +12,10 @@ import pytest
 from sparkmirror import __version__
 from sparkmirror.cli import throttle
 from sparkmirror.cli.main import connect_mirror_maker, main
-from sparkmirror.config.flows import MirrorConfig
-from sparkmirror.config.options import RunOptions
-from sparkmirror.engine.cluster import SparkCluster
+from sparkmirror.config.flow.flows import MirrorConfig
 from sparkmirror.errors import ClusterUnreachable, ConfigError, EnvironmentProblem, FencedError
+from sparkmirror.runtime.options import RunOptions
+from sparkmirror.spark.cluster import SparkCluster
 
 FILE = """\
 clusters = A, B
@@ -40,9 +40,9 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Engine], None]:
     """Puts a function in the engine's place."""
 
     def install(run_mirror: Engine) -> None:
-        module = types.ModuleType("sparkmirror.engine.start")
+        module = types.ModuleType("sparkmirror.runtime.start")
         module.run_mirror = run_mirror  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "sparkmirror.engine.start", module)
+        monkeypatch.setitem(sys.modules, "sparkmirror.runtime.start", module)
 
     return install
 

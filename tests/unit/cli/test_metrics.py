@@ -7,11 +7,11 @@ import pytest
 
 from sparkmirror.cli import metrics
 from sparkmirror.cli.main import main
-from sparkmirror.config.flows import FlowConfig
-from sparkmirror.metrics import METRICS, Sight
-from sparkmirror.status.board import StatusBoard
-from sparkmirror.status.histogram import Histogram
-from sparkmirror.status.records import encode_key, encode_value
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.metrics import METRICS, FlowSnapshot
+from sparkmirror.telemetry.records import encode_key, encode_value
 
 FILE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 COUNT = "kafka_connect_mirror_mirrorsourceconnector_record_count"
@@ -30,8 +30,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     partition = {**told, "task": 0, "offset": 1200, "end": 1500, "records": 1200, "target_topic": "A.orders"}
     board.take(encode_key("partition", "A", "orders", 0), encode_value(partition), NOW_MS)
 
-    def see(flow: FlowConfig) -> Sight:
-        return Sight(flow.name, board, NOW_MS, flow.remote_topic)
+    def see(flow: FlowConfig) -> FlowSnapshot:
+        return FlowSnapshot(flow.name, board, NOW_MS, flow.remote_topic)
 
     monkeypatch.setattr(metrics, "_see", see)
     path = tmp_path / "mm2.properties"

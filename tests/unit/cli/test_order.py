@@ -7,9 +7,9 @@ import pytest
 
 from sparkmirror.cli import order
 from sparkmirror.cli.main import main
-from sparkmirror.config.flows import FlowConfig
-from sparkmirror.source.commands import Command, Pause, Restart, Resume, Retry, Selection
-from sparkmirror.status.board import FlowStatus
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.control.commands import Command, Pause, Restart, Resume, Retry, Selection
+from sparkmirror.telemetry.board import FlowStatus
 
 FILE = """\
 clusters = A, B

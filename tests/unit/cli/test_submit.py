@@ -9,7 +9,7 @@ import pytest
 from sparkmirror.cli import submit
 from sparkmirror.cli.main import build_parser, main
 from sparkmirror.cli.run import plan_for
-from sparkmirror.config.flows import load_config
+from sparkmirror.config.flow.flows import load_config
 
 FILE = """\
 clusters = A, B

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.config.convert import to_properties
-from sparkmirror.config.files import read_mirror_files
-from sparkmirror.config.flows import MirrorConfig, examine, parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import MirrorConfig, examine, parse_config
+from sparkmirror.config.formats.convert import to_properties
+from sparkmirror.config.formats.files import read_mirror_files
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
 
 PACKAGE = "org.apache.kafka.connect.mirror."

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.config.flows import FlowConfig, MirrorConfig, load_config
+from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig, load_config
 
 FILES = Path(__file__).parent / "files"
 

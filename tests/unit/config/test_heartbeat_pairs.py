@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from sparkmirror.config.flows import parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import parse_config
+from sparkmirror.config.formats.properties import parse_properties
 
 CLUSTERS = "clusters = A, B, C\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nC.bootstrap.servers = c:1\n"
 

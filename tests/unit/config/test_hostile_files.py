@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.damage import damage
-from tests.unit.config.test_strimzi import CLUSTERS, TARGET
+from tests.unit.config.formats.test_strimzi import CLUSTERS, TARGET
 
-from sparkmirror.config.files import read_mirror_file
-from sparkmirror.config.flows import MirrorConfig, parse_config
+from sparkmirror.config.flow.flows import MirrorConfig, parse_config
+from sparkmirror.config.formats.files import read_mirror_file
 from sparkmirror.errors import ConfigError
 
 SOON_SECONDS = 60.0

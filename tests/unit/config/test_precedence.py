@@ -2,6 +2,7 @@
 
 import pytest
 
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.config.precedence import (
     Layer,
     admin_properties,
@@ -11,7 +12,6 @@ from sparkmirror.config.precedence import (
     target_producer_properties,
     worker_properties,
 )
-from sparkmirror.config.properties import parse_properties
 from sparkmirror.model import FlowName
 
 FILE = parse_properties(b"""

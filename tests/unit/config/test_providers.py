@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.config.flows import MirrorConfig, examine, parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import MirrorConfig, examine, parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
 
 PROVIDERS = """\

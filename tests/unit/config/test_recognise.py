@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from sparkmirror.config.flows import examine, parse_config
-from sparkmirror.config.keys import KEYS
-from sparkmirror.config.places import place_of, places_of
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import examine, parse_config
+from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.config.keys.places import place_of, places_of
+from sparkmirror.config.keys.table import KEYS
 
 FILE = """\
 clusters = A, B

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from sparkmirror.config.secrets import is_secret, redact, shown
-from sparkmirror.engine.spark import FIXED_SETTINGS
 from sparkmirror.shown import hide_user_info
+from sparkmirror.spark.session import FIXED_SETTINGS
 
 
 @pytest.mark.parametrize(

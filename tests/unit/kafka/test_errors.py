@@ -15,7 +15,7 @@ from sparkmirror.errors import (
 )
 from sparkmirror.kafka.answers import TopicExists
 from sparkmirror.kafka.errors import RequestRefused, error_name, is_refused_login, refusal, translate
-from sparkmirror.kafka.sasl import SaslSettings
+from sparkmirror.kafka.security.sasl import SaslSettings
 from sparkmirror.kafka.settings import ClientSettings
 
 SETTINGS = ClientSettings(

@@ -8,7 +8,7 @@ import pytest
 from kafka import KafkaConsumer
 
 from sparkmirror.errors import ConfigError, EnvironmentProblem
-from sparkmirror.kafka.sasl import SaslSettings
+from sparkmirror.kafka.security.sasl import SaslSettings
 from sparkmirror.kafka.settings import ClientSettings, client_settings
 from sparkmirror.model import Cluster
 

@@ -12,16 +12,8 @@ from uuid import UUID
 import pytest
 
 from sparkmirror import __version__
-from sparkmirror.engine.shares import Card, Grant, Stake, decode_card, decode_grants, encode_card, encode_grants
-from sparkmirror.ledger import connect, gaps, map_records, positions
-from sparkmirror.ledger.extent import Extent
-from sparkmirror.ledger.gaps import Gap
-from sparkmirror.ledger.map_records import ChunkName
-from sparkmirror.ledger.offset_map import Chunk, Segment
-from sparkmirror.ledger.positions import PositionRecord
-from sparkmirror.model import Connector, Position, TopicPartition
-from sparkmirror.source.command_decoding import decode_command
-from sparkmirror.source.commands import (
+from sparkmirror.control.command_decoding import decode_command
+from sparkmirror.control.commands import (
     Began,
     Pause,
     Restart,
@@ -33,8 +25,24 @@ from sparkmirror.source.commands import (
     Throttle,
     command_record,
 )
-from sparkmirror.sync.journal import decode_journal, encode_journal
-from sparkmirror.sync.steps import Journal, Taken
+from sparkmirror.ledger import connect, gaps, map_records, positions
+from sparkmirror.ledger.extent import Extent
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.ledger.map_records import ChunkName
+from sparkmirror.ledger.offset_map import Chunk, Segment
+from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.model import Connector, Position, TopicPartition
+from sparkmirror.operations.journal import decode_journal, encode_journal
+from sparkmirror.operations.steps import Journal, Taken
+from sparkmirror.sharing.assignment import (
+    Claim,
+    MemberAssignment,
+    MemberMetadata,
+    decode_card,
+    decode_grants,
+    encode_card,
+    encode_grants,
+)
 
 SAMPLES = sorted(Path(__file__).parent.glob("state-*.json"))
 NEWEST = SAMPLES[-1] if SAMPLES else Path()
@@ -57,8 +65,10 @@ COMMANDS = (
     Retry("run", Selection("orders"), 1_700_000_000_002),
     Restart("run", 1_700_000_000_003),
 )
-CARD = Card("host", 7, "m.properties", (Stake("A->B", 4, "abc", 9, frozenset({1}), "run", "A-mm2", "Connector"),))
-GRANTS = (Grant("A->B", "run", frozenset({0, 1}), "process 9 on other", False),)
+CARD = MemberMetadata(
+    "host", 7, "m.properties", (Claim("A->B", 4, "abc", 9, frozenset({1}), "run", "A-mm2", "Connector"),)
+)
+GRANTS = (MemberAssignment("A->B", "run", frozenset({0, 1}), "process 9 on other", False),)
 
 
 def written() -> dict[str, list[str | None]]:

@@ -2,10 +2,10 @@
 
 import pytest
 
+from sparkmirror.control.commands import Selection
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.java_regex import JavaPatternError, SlowPattern, compile_java
 from sparkmirror.policy.rates import RateLimit
-from sparkmirror.source.commands import Selection
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from sparkmirror.config.flows import FlowConfig, parse_config
-from sparkmirror.config.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
 from sparkmirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from sparkmirror.sync.flow import config_rules

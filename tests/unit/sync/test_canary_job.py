@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sparkmirror.config.flows import FlowConfig, load_config
+from sparkmirror.config.flow.flows import FlowConfig, load_config
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.model import TopicPartition
-from sparkmirror.status.board import StatusBoard
 from sparkmirror.sync import canary_job
 from sparkmirror.sync.canary_job import CLOCK_TOPIC, CanaryJob
+from sparkmirror.telemetry.board import StatusBoard
 
 HOME = TopicPartition("A.sparkmirror-canary-B", 0)
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sparkmirror.engine import java
+from sparkmirror import java
 from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.testing import jars
 

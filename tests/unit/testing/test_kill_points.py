@@ -15,7 +15,7 @@ PASS = """
 import sys
 from pathlib import Path
 from sparkmirror.testing.kill_points import KILL_POINTS, install
-from sparkmirror.kafka.coordinator import EndTransaction
+from sparkmirror.kafka.wire.coordinator import EndTransaction
 EndTransaction.decode = lambda *_: print("decoded", flush=True)
 install(Path(sys.argv[1]))
 for passage in range(3):
@@ -43,7 +43,7 @@ def test_a_process_dies_at_the_passage_that_was_armed_and_the_next_one_lives(tmp
 
 def test_nothing_of_it_is_loaded_unless_it_is_asked_for() -> None:
     program = (
-        "import sys; from sparkmirror.engine.python_daemon import preload; preload('pyspark.worker');"
+        "import sys; from sparkmirror.spark.python_daemon import preload; preload('pyspark.worker');"
         "print('sparkmirror.testing.kill_points' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={})

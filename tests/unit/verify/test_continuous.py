@@ -1,8 +1,8 @@
 """What rounds of a continuous comparison leave on the status topic."""
 
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.status.board import StatusBoard
-from sparkmirror.status.records import encode_key, encode_value, record_as_json
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.records import encode_key, encode_value, record_as_json
 from sparkmirror.verify.continuous import fold_round
 from sparkmirror.verify.difference import Difference
 from sparkmirror.verify.report import Compared, FlowReport

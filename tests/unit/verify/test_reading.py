@@ -11,9 +11,9 @@ from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.settings import client_settings
-from sparkmirror.kafka.wire import AbortedTransaction, FetchedPartition, FetchResponse
+from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPartition, FetchResponse
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.source.fetch import Frame
+from sparkmirror.pipeline.fetch.connection import Frame
 from sparkmirror.verify import reading
 from sparkmirror.verify.matching import Part
 from sparkmirror.verify.reading import LogRange, read_parts, take_part

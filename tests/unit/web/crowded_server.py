@@ -10,12 +10,12 @@ import threading
 import time
 from typing import Any
 
-from sparkmirror.config.status import StatusSettings
+from sparkmirror.config.flow.status import StatusSettings
 from sparkmirror.config.types import Address
-from sparkmirror.kafka.tls import Store, TlsSettings
-from sparkmirror.web.api import Desk
+from sparkmirror.kafka.security.tls import Store, TlsSettings
+from sparkmirror.web.api import PageRequests
 from sparkmirror.web.health import Health
-from sparkmirror.web.picture import Picture
+from sparkmirror.web.page_state import PageState
 from sparkmirror.web.server import PageServer, ProbesServer
 
 FLOW = "A->B"
@@ -23,21 +23,21 @@ ROWS = 2000
 FILES_MAX = 1024
 
 
-def change_for_ever(picture: Picture) -> None:
+def change_for_ever(page_state: PageState) -> None:
     for second in range(1 << 30):
-        picture.replace_rows(f"partitions/{FLOW}", {at: (f"t{at}", at, second) for at in range(ROWS)})
+        page_state.replace_rows(f"partitions/{FLOW}", {at: (f"t{at}", at, second) for at in range(ROWS)})
         time.sleep(1)
 
 
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES_MAX, FILES_MAX))
-    picture, ended = Picture(), threading.Event()
-    threading.Thread(target=change_for_ever, args=(picture,), daemon=True).start()
+    page_state, ended = PageState(), threading.Event()
+    threading.Thread(target=change_for_ever, args=(page_state,), daemon=True).start()
 
     def readiness(_: str) -> Any:
         ended.wait()
 
-    desk = Desk(picture, (FLOW,), lambda *_: {}, dict, readiness, lambda _: None)
+    desk = PageRequests(page_state, (FLOW,), lambda *_: {}, dict, readiness, lambda _: None)
     health = Health()
     health.beat()
     anywhere = Address("127.0.0.1", 0)

@@ -14,14 +14,14 @@ import psutil
 import pytest
 from tests.unit.web.conftest import TOKEN, Served
 
-from sparkmirror.config.status import StatusSettings
+from sparkmirror.config.flow.status import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.errors import ClusterUnreachable
-from sparkmirror.web import door
-from sparkmirror.web.api import Desk
+from sparkmirror.web import listener as door
+from sparkmirror.web.api import PageRequests
 from sparkmirror.web.health import Health
 from sparkmirror.web.orders import Order
-from sparkmirror.web.picture import Picture
+from sparkmirror.web.page_state import PageState
 from sparkmirror.web.server import PageServer
 
 FLOW = "A->B"
@@ -32,13 +32,13 @@ BEARER = f"Bearer {TOKEN}"
 class Page(Served):
     """With a desk behind it."""
 
-    picture: Picture = field(default_factory=Picture)
+    page_state: PageState = field(default_factory=PageState)
     ordered: list[Order] = field(default_factory=list)
 
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    picture, ordered = Picture(), list[Order]()
+    page_state, ordered = PageState(), list[Order]()
 
     def readiness(_: str) -> Any:
         raise ClusterUnreachable("Cluster B does not answer.", "Is it up?")
@@ -46,20 +46,20 @@ def page() -> Iterator[Page]:
     def curves(flow: str, numbers: list[int]) -> dict[int, list[int]]:
         return {number: [number, number] for number in numbers}
 
-    desk = Desk(picture, (FLOW,), curves, lambda: {"file": "m.properties"}, readiness, ordered.append)
+    desk = PageRequests(page_state, (FLOW,), curves, lambda: {"file": "m.properties"}, readiness, ordered.append)
     settings, health = StatusSettings(Address("127.0.0.1", 0), TOKEN), Health()
     with PageServer(settings, health, {}, desk).start() as server:
-        yield Page(server, health, {}, picture, ordered)
+        yield Page(server, health, {}, page_state, ordered)
 
 
 def test_the_state_is_all_there_is_and_later_what_has_changed(page: Page) -> None:
-    page.picture.put("about", {"version": "1"})
-    page.picture.replace_rows("partitions/A->B", {"t": ("t", 0)})
+    page.page_state.put("about", {"version": "1"})
+    page.page_state.replace_rows("partitions/A->B", {"t": ("t", 0)})
     first = page.ask("/api/state").json()
     assert first["whole"] and first["parts"] == {"about": {"version": "1"}}
     assert first["rows"] == {"partitions/A->B": [[0, "t", 0]]}
     assert abs(first["now_ms"] / 1000 - time.time()) < 60
-    page.picture.put("failures", [])
+    page.page_state.put("failures", [])
     later = page.ask(f"/api/state?life={first['life']}&since={first['version']}").json()
     assert not later["whole"] and later["parts"] == {"failures": []} and later["rows"] == {}
 
@@ -94,10 +94,10 @@ def events(page: Page) -> Generator[dict[str, Any], None, None]:
 
 
 def test_events_bring_what_changes_and_a_beat_when_nothing_does(page: Page) -> None:
-    page.picture.put("about", 1)
+    page.page_state.put("about", 1)
     stream = events(page)
     assert next(stream)["parts"] == {"about": 1}
-    page.picture.put("about", 2)
+    page.page_state.put("about", 2)
     found = next(one for one in stream if one["parts"])  # a slow machine hears a beat before
     assert found["parts"] == {"about": 2} and not found["whole"]
     assert next(stream)["parts"] == {}
@@ -105,8 +105,8 @@ def test_events_bring_what_changes_and_a_beat_when_nothing_does(page: Page) -> N
 
 
 def test_a_whole_state_comes_in_pieces_of_which_the_first_can_be_drawn(page: Page) -> None:
-    page.picture.put("about", 1)
-    page.picture.replace_rows("partitions/A->B", {number: (number,) for number in range(2500)})
+    page.page_state.put("about", 1)
+    page.page_state.replace_rows("partitions/A->B", {number: (number,) for number in range(2500)})
     stream = events(page)
     pieces = [next(stream) for _ in range(5)]
     assert [piece["whole"] for piece in pieces] == [True, False, False, False, False]
@@ -132,7 +132,7 @@ def test_a_server_that_closes_lets_go_of_its_viewers_at_once(page: Page) -> None
 
 def test_who_takes_nothing_of_an_answer_is_put_out(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "_STALLED_SECONDS_MAX", 0.2)
-    page.picture.replace_rows("partitions/A->B", {number: ("x" * 1000, number) for number in range(20_000)})
+    page.page_state.replace_rows("partitions/A->B", {number: ("x" * 1000, number) for number in range(20_000)})
     with socket.socket() as viewer:
         viewer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         viewer.connect(("127.0.0.1", page.server.address.port))

@@ -3,29 +3,29 @@
 import re
 
 from sparkmirror.model import FlowName
-from sparkmirror.status.board import StatusBoard
-from sparkmirror.status.records import encode_key, encode_value
-from sparkmirror.web.picture import Picture
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.records import encode_key, encode_value
+from sparkmirror.web.flow_snapshot import Pace, flow_part
+from sparkmirror.web.page_state import PageState
 from sparkmirror.web.plain import plain_page
-from sparkmirror.web.sight import Pace, flow_part
 
 
-def text_of(picture: Picture) -> str:
-    body, content_type = plain_page(picture)
+def text_of(page_state: PageState) -> str:
+    body, content_type = plain_page(page_state)
     assert content_type.startswith("text/plain")
     return body.decode()
 
 
 def test_a_mirror_that_has_told_nothing_is_starting() -> None:
-    assert text_of(Picture()) == "The mirror is starting.\n"
+    assert text_of(PageState()) == "The mirror is starting.\n"
 
 
 def test_each_flow_has_a_line_and_below_it_what_does_not_run() -> None:
-    picture = Picture()
+    page_state = PageState()
     board = StatusBoard("A")
     compared = {"verdict": "different", "records": 9, "differences": 1, "rounds": 1, "rounds_different": 1}
     board.take(encode_key("verify", "A"), encode_value(compared), 5)
-    picture.put("flow/A->B", flow_part(FlowName("A", "B"), board, 0, Pace(1200.0), [], []))
+    page_state.put("flow/A->B", flow_part(FlowName("A", "B"), board, 0, Pace(1200.0), [], []))
     rows = {
         number: (
             "orders",
@@ -43,10 +43,10 @@ def test_each_flow_has_a_line_and_below_it_what_does_not_run() -> None:
         )
         for number in range(150)
     }
-    picture.replace_rows("partitions/A->B", rows)
+    page_state.replace_rows("partitions/A->B", rows)
     failure = {"level": "WARNING", "text": "A->B: it failed\x1b[2J", "times": 1}
-    picture.put("failures", [failure])
-    lines = text_of(picture).splitlines()
+    page_state.put("failures", [failure])
+    lines = text_of(page_state).splitlines()
     assert lines[0] == "A->B: STARTING, 1,200 records/s, lag 0, nothing behind"
     assert re.match(r"  compared .* ago: DIFFERENT in 1 of 9 records, round 1; ", lines.pop(1))
     assert lines[1].split() == ["topic", "partition", "state", "reason"]

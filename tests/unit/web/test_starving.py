@@ -15,7 +15,7 @@ from statistics import median
 
 import pytest
 
-from sparkmirror.config.status_keys import MAX_CONNECTIONS_PER_IP
+from sparkmirror.config.keys.status_keys import MAX_CONNECTIONS_PER_IP
 from sparkmirror.testing.certificates import make_certificates
 
 PROMISED_SECONDS = 1.0

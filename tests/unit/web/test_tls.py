@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.config.status import StatusSettings
+from sparkmirror.config.flow.status import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.errors import ConfigError
-from sparkmirror.kafka.tls import Store, TlsSettings
+from sparkmirror.kafka.security.tls import Store, TlsSettings
 from sparkmirror.testing.certificates import make_certificates
 from sparkmirror.testing.layout import TlsFiles
 from sparkmirror.web import certificate

@@ -1,0 +1,1 @@
+"""From layers of keys to the frozen configuration of flows."""

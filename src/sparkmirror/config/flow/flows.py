@@ -1,0 +1,398 @@
+"""From a MirrorMaker 2 file to frozen dataclasses: the only reader of configuration. Called by `cli/run.py`.
+
+Everything that is wrong with a file is reported at once, each problem with its line. What a value means is in
+`config/keys/table.py`, which line counts is in `config/precedence.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sparkmirror.config.flow.clients import (
+    ConsumerSettings,
+    ProducerSettings,
+    read_consumer,
+    read_producer,
+    read_ring_bytes,
+)
+from sparkmirror.config.flow.flow_choice import choose_flows, is_asked_for, name_others, note_no_flow, refuse_unsafe
+from sparkmirror.config.flow.offsets import HeartbeatSettings, OffsetSettings, read_heartbeats, read_offsets
+from sparkmirror.config.flow.pairs import beating_pairs, checkpoint_pairs, enabled_pairs, need_address
+from sparkmirror.config.flow.security import check_security
+from sparkmirror.config.flow.status import StatusSettings, read_status
+from sparkmirror.config.flow.syncing import TOPICS_LOOK_SECONDS, SyncSettings, read_sync
+from sparkmirror.config.flow.transforms import NO_TRANSFORMS, Transforms, read_transforms
+from sparkmirror.config.formats.files import read_mirror_file
+from sparkmirror.config.formats.properties import Properties, write_properties
+from sparkmirror.config.formats.tidy import tidy
+from sparkmirror.config.idle import note_idle
+from sparkmirror.config.keys import client_keys, status_keys
+from sparkmirror.config.keys import table as keys
+from sparkmirror.config.keys.key import Scope
+from sparkmirror.config.plugins import find_plugins
+from sparkmirror.config.precedence import (
+    FlowLayers,
+    admin_properties,
+    cluster_properties,
+    common_values,
+    connector_properties,
+    flow_layers,
+)
+from sparkmirror.config.problems import Problems
+from sparkmirror.config.providers import resolve
+from sparkmirror.config.readable import warn_of_readers
+from sparkmirror.config.reading import Reader
+from sparkmirror.config.recognise import aliases_alike, recognise
+from sparkmirror.model import Cluster, Connector, FlowName
+from sparkmirror.policy.filters import TopicFilter
+from sparkmirror.policy.loss import LossPolicy
+from sparkmirror.policy.naming import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+    SameNamePolicy,
+    is_built_in,
+)
+from sparkmirror.policy.own import OwnClasses, OwnTopicFilter
+from sparkmirror.policy.rates import WHOLE_FLOW, RateLimit
+
+
+@dataclass(frozen=True, slots=True)
+class FlowConfig:
+    """All settings of one flow, typed. `source` and `target` carry the client properties of reader and writer."""
+
+    name: FlowName
+    source: Cluster
+    target: Cluster
+    policy: ReplicationPolicy
+    topics: TopicFilter
+    tasks_max: int
+    replication_factor: int
+    refresh_topics_enabled: bool
+    refresh_topics_interval_seconds: int
+    sync: SyncSettings
+    offsets: OffsetSettings
+    connector: Connector
+    offset_storage_topic: str
+    offset_storage_partitions: int
+    offset_storage_replication_factor: int
+    offset_flush_interval_ms: int
+    session_timeout_ms: int
+    exactly_once_source_support: str
+    transaction_interval_ms: int
+    clamp_timestamps: bool
+    epoch_seconds: int
+    balance_interval_seconds: int
+    lease_ring_bytes: int
+    connections_per_broker: int
+    unpacked_bytes_max: int
+    rate_limits: tuple[RateLimit, ...]
+    on_data_loss: LossPolicy
+    canary_interval_seconds: int
+    on_send_failure: str
+    topic_creation: str
+    partitioning: str
+    progress_group: str
+    progress_group_commit_interval_ms: int
+    consumer: ConsumerSettings
+    producer: ProducerSettings
+    transforms: Transforms = NO_TRANSFORMS
+    metric_names: tuple[str, ...] = status_keys.METRIC_NAMES.default
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether data and positions are committed together."""
+        return self.exactly_once_source_support == "enabled"
+
+    @property
+    def fetch_bytes_max(self) -> int:
+        """How much one fetch asks for at most: a quarter of the ring, so that several brokers' answers find room."""
+        return min(self.consumer.fetch_max_bytes, max(self.lease_ring_bytes // 4, 1 << 20))
+
+    @property
+    def has_own_classes(self) -> bool:
+        """Whether classes of the user's decide which topics are mirrored, or how they are called."""
+        return not is_built_in(self.policy) or isinstance(self.topics, OwnTopicFilter)
+
+    def should_replicate(self, topic: str) -> bool:
+        """Whether the flow mirrors the source topic `topic`."""
+        if self.canary_interval_seconds and topic == self.canary_topic:
+            return True
+        return self.topics.should_replicate(topic, self.policy, self.name)
+
+    @property
+    def look_seconds(self) -> float:
+        """How often to look for new topics and partitions: the configured interval is a longest time."""
+        return min(TOPICS_LOOK_SECONDS, self.refresh_topics_interval_seconds)
+
+    @property
+    def canary_topic(self) -> str:
+        """Where the flow's probes begin, on the source."""
+        return f"sparkmirror-canary-{self.name.target}"
+
+    def remote_topic(self, topic: str) -> str:
+        """The target's name of the source topic `topic`."""
+        return self.policy.format_remote_topic(self.name.source, topic)
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorConfig:
+    """A file, understood. `clusters` hold the properties of their admin clients; `flows` mirror data, `checkpoints` are
+    those whose groups alone are kept in step.
+
+    `text` is the MirrorMaker 2 file that means all this, which Spark's workers read again, and `lines` are its lines
+    with where they stand in the file; both may hold secrets.
+    """
+
+    clusters: Mapping[str, Cluster]
+    flows: tuple[FlowConfig, ...]
+    warnings: tuple[str, ...]
+    file: str
+    text: str = field(default="", repr=False)
+    heartbeats: tuple[HeartbeatSettings, ...] = ()
+    status: StatusSettings = field(default_factory=StatusSettings)
+    lines: Properties = field(default=Properties("", {}), repr=False)
+    checkpoints: tuple[FlowConfig, ...] = ()
+
+    @property
+    def purpose(self) -> str:
+        """What a process of the file does, as the end of a sentence about it."""
+        if self.flows:
+            return f"it mirrors {', '.join(str(flow.name) for flow in self.flows)}"
+        return f"it writes only {name_others(self.heartbeats, self.checkpoints)}"
+
+
+def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
+    """The file at `path`, with only the flows into `targets` and only those named in `flows` (`A->B`), where given.
+
+    Raises ConfigError that lists every problem.
+    """
+    return parse_config(read_mirror_file(path), targets, flows)
+
+
+def parse_config(
+    properties: Properties,
+    targets: Sequence[str] = (),
+    flows: Sequence[str] = (),
+    *,
+    heartbeats_suffice: bool = False,
+) -> MirrorConfig:
+    """As `load_config`, from properties. A configuration without any flow is an error, unless `heartbeats_suffice` and
+    some pair of clusters has heartbeats or checkpoints to write.
+    """
+    config, problems = examine(properties, targets, flows, heartbeats_suffice=heartbeats_suffice)
+    problems.raise_if_any()
+    return config
+
+
+def examine(
+    properties: Properties,
+    targets: Sequence[str] = (),
+    flows: Sequence[str] = (),
+    *,
+    heartbeats_suffice: bool = True,
+) -> tuple[MirrorConfig, Problems]:
+    """As `parse_config`, raising nothing: with errors, the configuration is what remains beside them."""
+    problems = Problems(properties.file)
+    translated = properties.warnings
+    for message, entry in properties.remarks:
+        problems.warn(message, entry)
+    properties = understand(properties, problems)
+    warn_of_readers(properties, problems)
+    aliases = _read_aliases(properties, problems)
+    recognise(properties, aliases, problems)
+    names = enabled_pairs(properties, aliases, problems)
+    alone = [name for name in checkpoint_pairs(properties, aliases, problems) if name not in names]
+    asked = need_address(properties, aliases, (*names, *alone))
+    clusters = {alias: _read_cluster(properties, alias, problems, is_asked=alias in asked) for alias in aliases}
+    note_idle(properties, aliases, (*names, *alone), problems)
+    enabled = tuple(_read_flow(properties, name, problems) for name in names)
+    refuse_unsafe(properties, enabled, problems)
+    chosen = choose_flows(enabled, aliases, targets, flows, problems)
+    heartbeats = _read_heartbeats(properties, clusters, targets, flows, problems)
+    checkpoints = tuple(_read_flow(properties, name, problems) for name in alone if is_asked_for(name, targets, flows))
+    if not chosen and len(aliases) > 1:
+        others = name_others(heartbeats, checkpoints) if heartbeats_suffice else ""
+        note_no_flow(properties, aliases, enabled, others, problems)
+    text = write_properties(properties)
+    status = read_status(properties, problems)
+    warnings = problems.warnings() if translated is None else translated
+    file = properties.file
+    config = MirrorConfig(clusters, chosen, warnings, file, text, heartbeats, status, properties, checkpoints)
+    return config, problems
+
+
+def understand(properties: Properties, problems: Problems) -> Properties:
+    """The lines as they count: inline comments left out, references of config providers filled in."""
+    return resolve(tidy(properties, problems), problems)
+
+
+_HOW_MM1 = (
+    "this looks like one of MirrorMaker 1's two files: give both in the place of FILE, as `--consumer.config F "
+    "--producer.config F`; `kafka-mirror-maker` mirrors by them"
+)
+
+
+_OF_MM1 = frozenset({"bootstrap.servers", "metadata.broker.list", "broker.list", "zookeeper.connect", "zk.connect"})
+"""How a client's file names its cluster, today and formerly."""
+
+
+def _read_aliases(properties: Properties, problems: Problems) -> tuple[str, ...]:
+    if properties.get("clusters") is None:
+        is_of_mm1 = not _OF_MM1.isdisjoint(properties.entries)
+        problems.error("`clusters` is missing", _HOW_MM1 if is_of_mm1 else "add a line such as `clusters = A, B`")
+        return ()
+    reader = Reader(properties.entries, problems)
+    wrong_before = len(problems.errors)
+    aliases = reader.read(keys.CLUSTERS)
+    if not aliases and len(problems.errors) == wrong_before:
+        problems.error("`clusters` is empty", "list the aliases, as in `clusters = A, B`", properties.get("clusters"))
+    for first, second in aliases_alike(aliases):
+        message = f"`{first}` and `{second}` are two clusters: capitals count in aliases, and in all keys"
+        problems.warn(message, properties.entries["clusters"])
+    return aliases
+
+
+def _read_cluster(properties: Properties, alias: str, problems: Problems, *, is_asked: bool) -> Cluster:
+    layer = cluster_properties(properties, alias)
+    if is_asked and "bootstrap.servers" not in layer:
+        hint = f"add a line such as `{alias}.bootstrap.servers = broker1:9092`"
+        problems.error(f"the cluster `{alias}` has no `bootstrap.servers`", hint, properties.get("clusters"))
+    admin = admin_properties(layer)
+    for key in keys.keys_of(Scope.CLIENT, Scope.ADMIN):
+        Reader(admin, problems).check(key)
+    return Cluster(alias, {name: entry.value.strip() for name, entry in admin.items()})
+
+
+def _check(layers: FlowLayers, problems: Problems) -> None:
+    """Notes every unusable value that counts for a flow, also of keys that `FlowConfig` does not carry."""
+    for key in keys.KEYS:
+        for layer in layers.of(key.scope):
+            Reader(layer, problems).check(key)
+
+
+def _read_heartbeats(
+    properties: Properties,
+    clusters: Mapping[str, Cluster],
+    targets: Sequence[str],
+    flows: Sequence[str],
+    problems: Problems,
+) -> tuple[HeartbeatSettings, ...]:
+    """Of the pairs that beat, what was asked for."""
+    return tuple(
+        read_heartbeats(pair, clusters[pair.target], Reader(connector_properties(properties, pair), problems))
+        for pair in beating_pairs(properties, tuple(clusters))
+        if is_asked_for(pair, targets, flows)
+    )
+
+
+def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> FlowConfig:
+    layers = flow_layers(properties, name)
+    _check(layers, problems)
+    _warn_of_uncommitted_source(name, layers, problems)
+    transforms = read_transforms(layers.connector, problems)
+    _refuse_unsafe_transactions(name, layers, transforms, problems)
+    flow, storage = Reader(layers.connector, problems), Reader(layers.worker, problems)
+    own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or storage.read(keys.OFFSET_STORAGE_TOPIC)
+    connector = flow.values() | {"source.cluster.alias": name.source, "target.cluster.alias": name.target}
+    own = OwnClasses(connector, find_plugins(properties, name.target, problems))
+    source = Cluster(name.source, common_values(layers.consumer))
+    target = Cluster(name.target, common_values(layers.producer))
+    for cluster, layer in ((source, layers.consumer), (target, layers.producer)):
+        check_security(cluster, layer, problems)
+    return FlowConfig(
+        name=name,
+        source=source,
+        target=target,
+        policy=_read_policy(flow, name, own),
+        topics=_read_topics(flow, own),
+        tasks_max=flow.read(keys.TASKS_MAX),
+        replication_factor=flow.read(keys.REPLICATION_FACTOR),
+        refresh_topics_enabled=flow.read(keys.REFRESH_TOPICS_ENABLED),
+        refresh_topics_interval_seconds=flow.read(keys.REFRESH_TOPICS_INTERVAL),
+        sync=read_sync(flow, own),
+        offsets=read_offsets(flow, own),
+        connector=_read_connector(flow, storage, name),
+        offset_storage_topic=own_topic or f"mm2-offsets.{name.source}.internal",
+        offset_storage_partitions=storage.read(keys.OFFSET_STORAGE_PARTITIONS),
+        offset_storage_replication_factor=storage.read(keys.OFFSET_STORAGE_REPLICATION),
+        offset_flush_interval_ms=storage.read(keys.OFFSET_FLUSH_INTERVAL),
+        session_timeout_ms=storage.read(keys.SESSION_TIMEOUT),
+        exactly_once_source_support=storage.read(keys.EXACTLY_ONCE),
+        transaction_interval_ms=flow.read(keys.TRANSACTION_INTERVAL),
+        clamp_timestamps=flow.read(keys.CLAMP_TIMESTAMPS),
+        epoch_seconds=flow.read(keys.EPOCH_SECONDS),
+        balance_interval_seconds=flow.read(keys.BALANCE_INTERVAL),
+        lease_ring_bytes=read_ring_bytes(flow, Reader(layers.producer, problems)),
+        connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),
+        unpacked_bytes_max=flow.read(keys.UNPACKED_BYTES_MAX),
+        rate_limits=_read_rates(flow),
+        on_data_loss=LossPolicy(flow.read(keys.ON_DATA_LOSS), flow.read(keys.ON_DATA_LOSS_TOPICS)),
+        canary_interval_seconds=flow.read(keys.CANARY_INTERVAL),
+        on_send_failure=flow.read(keys.ON_SEND_FAILURE),
+        topic_creation=flow.read(keys.TOPIC_CREATION),
+        partitioning=flow.read(keys.PARTITIONING),
+        progress_group=flow.read(keys.PROGRESS_GROUP),
+        progress_group_commit_interval_ms=flow.read(keys.PROGRESS_GROUP_COMMIT_INTERVAL),
+        consumer=read_consumer(Reader(layers.consumer, problems)),
+        producer=read_producer(Reader(layers.producer, problems)),
+        transforms=transforms,
+        metric_names=flow.read(status_keys.METRIC_NAMES),
+    )
+
+
+def _read_connector(flow: Reader, worker: Reader, name: FlowName) -> Connector:
+    default = Connector.of_dedicated_mode(name.source)
+    group, own_name = worker.read(keys.GROUP_ID), flow.read(keys.PROGRESS_CONNECTOR)
+    return Connector(name.source, group or default.group, own_name or default.name)
+
+
+def _read_rates(flow: Reader) -> tuple[RateLimit, ...]:
+    whole = flow.read(keys.RATE_LIMIT)
+    return (*((RateLimit(WHOLE_FLOW, whole),) if whole else ()), *flow.read(keys.RATE_LIMIT_TOPICS))
+
+
+def _warn_of_uncommitted_source(name: FlowName, layers: FlowLayers, problems: Problems) -> None:
+    """As MirrorMaker, exactly-once does not turn read_committed on; unlike MirrorMaker, it is said."""
+    entry = layers.worker.get(keys.EXACTLY_ONCE.name)
+    if entry is None or entry.value.strip().lower() != "enabled":
+        return
+    if Reader(layers.consumer, problems).read(client_keys.ISOLATION_LEVEL) != "read_committed":
+        problems.warn(
+            f"{name} copies records of aborted transactions of {name.source} too; "
+            f"add `{name.source}.consumer.isolation.level = read_committed` unless it has none",
+            entry,
+        )
+
+
+def _refuse_unsafe_transactions(name: FlowName, layers: FlowLayers, transforms: Transforms, problems: Problems) -> None:
+    """Where the records of a partition go to several, a transaction could commit a position before all its data."""
+    if Reader(layers.worker, problems).read(keys.EXACTLY_ONCE) != "enabled":
+        return
+    entry, spreading = layers.worker.get(keys.EXACTLY_ONCE.name), []
+    if transforms.steps:
+        spreading.append("transforms")
+    if Reader(layers.connector, problems).read(keys.PARTITIONING) == "key":
+        spreading.append(f"`{keys.PARTITIONING.name} = key`")
+    for what in spreading:
+        message = f"{name}: {what} and `{keys.EXACTLY_ONCE.name} = enabled` do not go together yet"
+        problems.error(message, "turn one of them off for this flow", entry)
+
+
+def _read_policy(flow: Reader, name: FlowName, own: OwnClasses) -> ReplicationPolicy:
+    separator, internal = flow.read(keys.POLICY_SEPARATOR), flow.read(keys.POLICY_INTERNAL_SEPARATOR)
+    policy_class = flow.read(keys.POLICY_CLASS)
+    if policy_class == keys.SAME_NAME_POLICY:
+        return SameNamePolicy(separator, internal, name.source)
+    if policy_class == keys.IDENTITY_POLICY:
+        return IdentityReplicationPolicy(separator, internal, name.source)
+    default = DefaultReplicationPolicy(separator, internal)
+    if policy_class == keys.DEFAULT_POLICY:
+        return default
+    return flow.load(keys.POLICY_CLASS, own.policy) or default
+
+
+def _read_topics(flow: Reader, own: OwnClasses) -> TopicFilter:
+    heartbeats = flow.read(keys.HEARTBEATS_REPLICATION)
+    listed = TopicFilter(flow.read(keys.TOPICS), flow.read(keys.TOPICS_EXCLUDE), heartbeats)
+    return flow.load(keys.TOPIC_FILTER_CLASS, lambda spec: own.topics(spec, heartbeats=heartbeats)) or listed

@@ -1,0 +1,1 @@
+"""The files that a mirror is described by: properties, Strimzi resources, MirrorMaker 1."""

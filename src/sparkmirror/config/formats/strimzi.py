@@ -1,0 +1,189 @@
+"""Reads Strimzi's `KafkaMirrorMaker2` resources as the properties they mean. Called by `config/formats/files.py`.
+
+Versions v1alpha1 and v1beta2 (`connectCluster`, `clusters`) and v1 (`target`, `source` in each mirror). What the
+operator does with each field is in its `KafkaMirrorMaker2Connectors`. There is no Kubernetes here: key K of secret N is
+the file `DIR/N/K`, as a pod mounts it, read by a config provider; so no secret gets into what is shown or converted.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from sparkmirror.config.formats.properties import Entry, Properties
+from sparkmirror.config.formats.strimzi_fields import idle_fields, unknown_fields
+from sparkmirror.config.formats.strimzi_login import Secrets, login_entries, provider_entries, trust_entries
+from sparkmirror.config.formats.yaml_lines import Branch, read_documents
+from sparkmirror.config.keys.places import is_of_file
+from sparkmirror.config.spelling import did_you_mean
+from sparkmirror.errors import ConfigError
+from sparkmirror.model import FlowName
+
+KIND = "KafkaMirrorMaker2"
+GROUP = "kafka.strimzi.io"
+VERSIONS = ("v1alpha1", "v1beta2", "v1")
+
+_MIRROR_FIELDS = {
+    "topicsPattern": "topics",
+    "topicsExcludePattern": "topics.exclude",
+    "topicsBlacklistPattern": "topics.exclude",
+    "groupsPattern": "groups",
+    "groupsExcludePattern": "groups.exclude",
+    "groupsBlacklistPattern": "groups.exclude",
+}
+# configStorageTopic and statusStorageTopic are demanded by v1 and mean nothing here.
+_TARGET_FIELDS = {"offsetStorageTopic": "offset.storage.topic", "groupId": "group.id"}
+# `KafkaMirrorMaker2Configuration` of the operator; v1 has no defaults.
+TARGET_DEFAULTS = {"offset.storage.topic": "mirrormaker2-cluster-offsets", "group.id": "mirrormaker2-cluster"}
+_CONNECTORS = ("sourceConnector", "checkpointConnector", "heartbeatConnector")
+
+
+def strimzi_connector(flow: FlowName) -> str:
+    """How the operator calls the connector of a flow, under whose name positions are kept."""
+    return f"{flow}.MirrorSourceConnector"
+
+
+def is_resource(text: str) -> bool:
+    """Whether `text` looks like a Kubernetes resource rather than properties."""
+    lines = [line.strip() for line in text.splitlines()]
+    first = next((line for line in lines if line and not line.startswith("#")), "")
+    if first.startswith("{"):
+        return True
+    starts = ("apiVersion:", "kind:", "---", "metadata:")
+    return first.startswith(starts) and any(line.startswith("kind:") for line in lines)
+
+
+def parse_strimzi(text: str, file: str, secrets: Path) -> Properties:
+    """The resource as properties, each entry with its line in `file`; `secrets` is the directory of the secrets.
+
+    Raises ConfigError for other kinds of resources and for what a mirror cannot do without.
+    """
+    resource = _the_resource(read_documents(text, file), file)
+    spec = resource.get("spec")
+    if spec is None:
+        raise ConfigError("the resource has no `spec`", line=resource.line, file=file)
+    entries: dict[str, Entry] = {}
+    for entry in _Translation(spec, file, secrets).entries():
+        entries.setdefault(entry.key, entry)
+    return Properties(file, entries, remarks=(*unknown_fields(spec), *idle_fields(spec)))
+
+
+def _the_resource(documents: tuple[Branch, ...], file: str) -> Branch:
+    mirrors = [document for document in documents if document.text_at("kind") == KIND]
+    if len(mirrors) == 1:
+        _check_version(mirrors[0], file)
+        return mirrors[0]
+    if mirrors:
+        hint = "write each to a file of its own"
+        raise ConfigError(f"{len(mirrors)} resources of kind {KIND} in one file", hint, line=mirrors[1].line, file=file)
+    kinds = " and ".join(dict.fromkeys(f"`{document.text_at('kind') or 'no kind'}`" for document in documents))
+    line = documents[0].line if documents else 0
+    hint = f"give a resource of kind {KIND}, a connector of MirrorMaker 2, or a MirrorMaker 2 properties file"
+    raise ConfigError(f"a resource of kind {kinds or '`nothing`'} is not a mirror", hint, line=line, file=file)
+
+
+def _check_version(resource: Branch, file: str) -> None:
+    group, _, version = resource.text_at("apiVersion").partition("/")
+    if group != GROUP or version not in VERSIONS:
+        known = ", ".join(f"{GROUP}/{name}" for name in VERSIONS)
+        message = f"`apiVersion: {resource.text_at('apiVersion')}` is not a version of {KIND} that is known here"
+        raise ConfigError(message, f"known are {known}", line=resource.line, file=file)
+
+
+class _Translation:
+    """One `spec`, turned into entries."""
+
+    def __init__(self, spec: Branch, file: str, secrets: Path) -> None:
+        self._spec = spec
+        self._file = file
+        self._secrets = Secrets(secrets)
+        self._target = spec.get("target")
+        own_target = self._target.text_at("alias") or "target" if self._target else ""
+        self._lines: dict[FlowName, int] = {}
+        self._connect = own_target or spec.text_at("connectCluster")
+
+    def entries(self) -> Iterator[Entry]:
+        """In the order of importance: of equal keys the first counts."""
+        clusters = self._clusters()
+        mirrors = self._spec.items_at("mirrors")
+        if not mirrors:
+            raise ConfigError("the resource has no `mirrors`", line=self._spec.line, file=self._file)
+        yield Entry("clusters", ", ".join(clusters), self._spec.line)
+        for alias, cluster in clusters.items():
+            yield from self._cluster(alias, cluster)
+        yield Entry("emit.heartbeats.enabled", "false", self._spec.line)
+        for mirror in mirrors:
+            yield from self._mirror(mirror, clusters)
+        yield from self._providers(clusters.get(self._connect))
+
+    def _providers(self, connect: Branch | None) -> Iterator[Entry]:
+        """Those of the Connect cluster, which is where Strimzi's users write them, and one for secrets."""
+        own = {name: Entry(name, value.text, value.line) for name, value in self._config(connect)}
+        yield from provider_entries(own, self._spec.line)
+
+    def _clusters(self) -> dict[str, Branch]:
+        if self._target is None:
+            return {cluster.text_at("alias"): cluster for cluster in self._spec.items_at("clusters")}
+        sources = [source for mirror in self._spec.items_at("mirrors") if (source := mirror.get("source"))]
+        return {source.text_at("alias"): source for source in sources} | {self._connect: self._target}
+
+    def _cluster(self, alias: str, cluster: Branch) -> Iterator[Entry]:
+        for name, value in self._config(cluster):
+            if alias == self._connect and is_of_file(name):
+                yield Entry(name, value.text, value.line)
+            elif not name.startswith("config.providers"):
+                yield Entry(f"{alias}.{name}", value.text, value.line)
+        servers = cluster.get("bootstrapServers")
+        if servers is not None:
+            yield Entry(f"{alias}.bootstrap.servers", servers.text, servers.line)
+        tls = cluster.get("tls")
+        login = cluster.get("authentication") or Branch(cluster.line)
+        yield from trust_entries(alias, tls, self._secrets, self._file)
+        yield from login_entries(alias, login, tls is not None, self._secrets, self._file)
+        if alias == self._connect:
+            yield from _renamed(cluster, _TARGET_FIELDS, alias)
+            yield from (Entry(f"{alias}.{key}", value, cluster.line) for key, value in TARGET_DEFAULTS.items())
+
+    def _mirror(self, mirror: Branch, clusters: Collection[str]) -> Iterator[Entry]:
+        source = mirror.text_at("source", "alias") or mirror.text_at("sourceCluster")
+        target = mirror.text_at("targetCluster") or self._connect
+        for field, alias in (("sourceCluster", source), ("targetCluster", target)):
+            if alias not in clusters:
+                message = f"a mirror names `{field}: {alias}`, which `clusters` does not list"
+                raise ConfigError(message, did_you_mean(alias, clusters), line=mirror.line, file=self._file)
+        flow = FlowName(source, target)
+        if (other := self._lines.setdefault(flow, mirror.line)) != mirror.line:
+            message = f"two `mirrors` lead from `{source}` to `{target}`, the first on line {other}"
+            raise ConfigError(message, "make one of them, with both lists of topics", line=mirror.line, file=self._file)
+        connector = mirror.get("sourceConnector")
+        runs = "sourceConnector" in mirror.fields and self._runs(connector)
+        yield Entry(f"{flow}.enabled", str(runs).lower(), connector.line if connector else mirror.line)
+        yield from _renamed(mirror, _MIRROR_FIELDS, str(flow))
+        if connector and (tasks := connector.get("tasksMax")):
+            yield Entry(f"{flow}.tasks.max", tasks.text, tasks.line)
+        for name in _CONNECTORS:
+            for key, value in self._config(mirror.get(name)):
+                yield Entry(key if is_of_file(key) else f"{flow}.{key}", value.text, value.line)
+        for name, key in (("checkpointConnector", "emit.checkpoints"), ("heartbeatConnector", "emit.heartbeats")):
+            there = name in mirror.fields and self._runs(mirror.get(name))
+            yield Entry(f"{flow}.{key}.enabled", str(there).lower(), mirror.line)
+        yield Entry(f"{flow}.progress.connector", strimzi_connector(flow), mirror.line)
+
+    def _runs(self, connector: Branch | None) -> bool:
+        """As `_is_running`; without replicas nothing does."""
+        return self._spec.text_at("replicas") != "0" and _is_running(connector)
+
+    def _config(self, part: Branch | None) -> Iterator[tuple[str, Branch]]:
+        config = part.get("config") if part is not None else None
+        yield from config.fields.items() if config is not None else ()
+
+
+def _renamed(part: Branch, fields: Mapping[str, str], place: str) -> Iterator[Entry]:
+    for name, key in fields.items():
+        if value := part.get(name):
+            yield Entry(f"{place}.{key}", value.text, value.line)
+
+
+def _is_running(connector: Branch | None) -> bool:
+    """Not paused or stopped; a connector without fields, `sourceConnector: {}` or empty, runs."""
+    if connector is None:
+        return True
+    return connector.text_at("pause") != "true" and connector.text_at("state") in ("", "running")

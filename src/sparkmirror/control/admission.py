@@ -1,0 +1,58 @@
+"""Which orders of a planner a task obeys: those of the planner of its epoch, for partitions that are wanted and known.
+
+Whoever may write to the command topic could otherwise hand out partitions. A planner proves its orders by a secret of
+its own, which only the plans of its epochs carry: Spark takes them to the tasks, Kafka never sees them.
+"""
+
+import hmac
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from sparkmirror.control.assignment import Assigned, TaskPlan
+from sparkmirror.control.commands import Assign, encode_command
+
+log = logging.getLogger(__name__)
+
+
+def prove(order: Assign, secret: bytes) -> Assign:
+    """The order with its proof."""
+    plain = replace(order, proof="")
+    return replace(plain, proof=hmac.new(secret, encode_command(plain), "sha256").hexdigest())
+
+
+class Admission:
+    """Judges orders for one task. `wants` says whether the flow mirrors a topic."""
+
+    def __init__(self, plan: TaskPlan, wants: Callable[[str], bool]) -> None:
+        self._plan = plan
+        self._wants = wants
+        self._counts = dict(plan.topics)
+
+    def is_for_task(self, order: Assign) -> bool:
+        """Whether the task has that still to obey: a plan that was renewed has orders of before in it."""
+        return order.generation > self._plan.generation and self.is_own(order)
+
+    def is_own(self, order: Assign) -> bool:
+        """Whether the planner that made the task's plan gave the task that order, be it before the plan or after."""
+        plan = self._plan
+        process = plan.share.process if plan.share is not None else ""
+        if (order.run, order.process, order.task) != (plan.run, process, plan.task):
+            return False
+        return hmac.compare_digest(prove(order, plan.secret).proof.encode(), order.proof.encode())
+
+    def admit(self, order: Assign) -> tuple[Assigned, ...]:
+        """What the order adds, but for partitions that the flow does not mirror or that their topics do not have."""
+        self._counts.update(order.topics)
+        admitted = tuple(item for item in order.add if self._is_admissible(item))
+        if len(admitted) < len(order.add):
+            log.warning(
+                "task %d: %d partitions of an order are not mirrored by this flow, and not taken on.",
+                order.task,
+                len(order.add) - len(admitted),
+            )
+        return admitted
+
+    def _is_admissible(self, item: Assigned) -> bool:
+        topic, number = item.partition.topic, item.partition.partition
+        return number < self._counts.get(topic, 0) and self._wants(topic)

@@ -1,0 +1,85 @@
+"""What tells a task which partitions it mirrors: `Assigned`, a partition with its start, and `TaskPlan`; pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import UUID
+from zlib import crc32
+
+from sparkmirror.ledger.extent import Extent
+from sparkmirror.model import NO_TOPIC_ID, Epochs, Position, TopicPartition
+from sparkmirror.policy.rates import RateLimit
+
+if TYPE_CHECKING:
+    from sparkmirror.control.commands import Pause, Resume, Share
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A source partition handed to a task: where to start, and where to end when the run is bounded.
+
+    `restarted_from` is set when the topic was found recreated: where the ledger stands in the old log, which holds
+    until the gap between the two is taken. `extent` is how far the target's log must reach, by the ledger; `found` is
+    set when it does not, and says how far it does.
+    `unknown` says why nobody knows where to start: the partition is FAILED, and neither read nor stored.
+    """
+
+    partition: TopicPartition
+    offset: int
+    epochs: Epochs = ()
+    topic_id: UUID = NO_TOPIC_ID
+    end: int | None = None
+    restarted_from: Position | None = None
+    extent: Extent | None = None
+    found: Extent | None = None
+    unknown: str = ""
+
+    @property
+    def stands_at(self) -> Position:
+        """The position by the ledger, which the target has reached."""
+        return self.restarted_from or Position(self.offset, self.epochs, self.topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """What one Spark task gets at the start of an epoch. Pickled into its input partition.
+
+    `brokers` and `leaders` spare the task its first look-up; `commands_from` is the offset of the command topic from
+    which it listens; `offsets_partitions` is the real size of the target's offsets topic; `seconds` is how long the
+    epoch lasts, 0 for as long as bounded partitions have not ended. `limits` are the flow's rates, and `topics` its
+    partitions by topic, by which tasks share them; `orders` are the operator's pauses and resumes so far. `share` is
+    set where several processes may share the flow; `secret` is the planner's, see `control.admission`.
+    `producer_task` is the number in the producer's transactional id where that is not the task's own, and `spare` has
+    number, producer id and epoch of a second one.
+    """
+
+    task: int
+    run: str
+    epoch: int
+    generation: int
+    seconds: float
+    assigned: tuple[Assigned, ...]
+    producer_id: int
+    producer_epoch: int
+    brokers: Mapping[int, tuple[str, int]]
+    leaders: Mapping[TopicPartition, int]
+    commands_from: int
+    offsets_partitions: int
+    limits: tuple[RateLimit, ...] = ()
+    orders: "tuple[Pause | Resume, ...]" = ()
+    topics: Mapping[str, int] = field(default_factory=dict)
+    share: "Share | None" = None
+    secret: bytes = field(default=b"", repr=False)
+    producer_task: int | None = None
+    spare: tuple[int, int, int] | None = None
+
+
+Assignment = Mapping[int, frozenset[TopicPartition]]
+
+
+def home_task(partition: TopicPartition, tasks: int) -> int:
+    """The task among `tasks` whose holder is to mirror the partition, where processes share a flow.
+
+    The same in every process, whatever other topics there are: partitions of a topic go to one task after another.
+    """
+    return (crc32(partition.topic.encode()) + partition.partition) % tasks

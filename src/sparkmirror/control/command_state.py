@@ -1,0 +1,95 @@
+"""All that was ordered of a run so far, as its planner knows it from the command topic. Owned by `planning.planner`.
+
+Read once from the beginning and then followed, over a connection that stays open: a planner without work waits here.
+"""
+
+from contextlib import ExitStack
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.control.command_decoding import decode_command
+from sparkmirror.control.commands import Pause, Resume, Share, Slots, Stop, Throttle
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS, TailRecord, TopicTail
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.policy.rates import RateLimit, lay_over
+
+_READ_SECONDS_MAX = 10.0
+
+
+class CommandState:
+    """What holds for one `run`, and for one `process` of those that share it; it outlives the topic's retention."""
+
+    def __init__(self, flow: FlowConfig, run: str, process: str) -> None:
+        self._flow = flow
+        self._run = run
+        self._process = process
+        self._where = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).commands, 0)
+        self._open = ExitStack()
+        self._tail: TopicTail | None = None
+        self._ear: TopicTail | None = None
+        self._throttles: dict[str, int | None] = {}
+        self._orders: dict[Pause | Resume, None] = {}
+        self.is_stopped = False
+        self.share: Share | None = None
+        self.slots: Slots | None = None
+        """Of a Spark cluster; None where nothing was said, as on one machine, which has a slot for every task."""
+
+    @property
+    def orders(self) -> tuple[Pause | Resume, ...]:
+        """Pauses and resumes, in their order."""
+        return tuple(self._orders)
+
+    def limits(self) -> tuple[RateLimit, ...]:
+        """The file's rates, with those over them that were ordered."""
+        ordered = [RateLimit(pattern, rate) for pattern, rate in self._throttles.items() if rate is not None]
+        return lay_over(self._flow.rate_limits, ordered)
+
+    def read(self) -> None:
+        """Takes in all that is there now. Raises ClusterError."""
+        self._fold(self._follow().read_to_end(_READ_SECONDS_MAX))
+
+    def wait(self, seconds_max: float) -> None:
+        """Takes in what comes within the time, if anything. Raises ClusterError."""
+        self._fold(self._follow().poll(seconds_max))
+
+    def hear(self, seconds_max: float) -> None:
+        """As `wait`, again and again, over a connection of its own. Raises ClusterError.
+
+        A broker that has nothing new holds its answer back, and on that connection a `read` would wait for it.
+        """
+        if self._ear is None:
+            tail = open_tail(self._flow.target, "orders-heard", [self._where], FOLLOWING_WAIT_SECONDS)
+            self._ear = self._open.enter_context(tail)
+        self._fold(self._ear.poll(seconds_max))
+
+    def close(self) -> None:
+        """Ends the connections; what was taken in stays."""
+        self._open.close()
+        self._tail = self._ear = None
+
+    def _follow(self) -> TopicTail:
+        if self._tail is None:
+            self._tail = self._open.enter_context(open_tail(self._flow.target, "orders", [self._where]))
+        return self._tail
+
+    def _fold(self, records: list[TailRecord]) -> None:
+        for record in records:
+            command = decode_command(record.value)
+            if command is None or command.run != self._run:
+                continue
+            if isinstance(command, Throttle):
+                self._throttles[command.pattern] = command.bytes_per_second
+            elif isinstance(command, Pause | Resume):
+                self._orders[command] = None
+            elif isinstance(command, Stop) and command.process in ("", self._process):
+                self.is_stopped = True
+            elif isinstance(command, Slots) and command.process == self._process:
+                self.slots = command
+            elif isinstance(command, Share):
+                self._take_share(command)
+
+    def _take_share(self, share: Share) -> None:
+        is_newer = self.share is None or share.number > self.share.number
+        if share.process == self._process and is_newer:
+            self.share = share

@@ -1,1 +1,0 @@
-"""Wiring: session, flows, planning and life cycle."""

@@ -1,0 +1,54 @@
+"""Finds the Java that Spark runs on, and in `testing` brokers, MirrorMaker and Ivy too. Called by `spark.session`.
+
+Nothing here asks for more than Spark does.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from sparkmirror.errors import EnvironmentProblem
+
+JAVA_VERSION_MIN = 17
+HINT = f"install a Java {JAVA_VERSION_MIN} or newer runtime and put `java` on PATH, or set JAVA_HOME"
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> Path:
+    """The `java` of JAVA_HOME, else the first one on PATH, proven to be new enough.
+
+    Raises EnvironmentProblem when there is none, when it does not run, or when it is older than Java 17.
+    """
+    java = _locate(os.environ if environ is None else environ)
+    version = _major_version(java)
+    if version < JAVA_VERSION_MIN:
+        raise EnvironmentProblem(f"{java} is Java {version}, but Java {JAVA_VERSION_MIN} or newer is needed.", HINT)
+    return java
+
+
+def _locate(environ: Mapping[str, str]) -> Path:
+    home = environ.get("JAVA_HOME")
+    if home:
+        java = Path(home, "bin", "java")
+        if not java.is_file():
+            raise EnvironmentProblem(f"JAVA_HOME is {home}, but there is no {java}.", HINT)
+        return java
+    found = shutil.which("java", path=environ.get("PATH", ""))
+    if found is None:
+        raise EnvironmentProblem("No Java was found: JAVA_HOME is not set and `java` is not on PATH.", HINT)
+    return Path(found)
+
+
+@lru_cache
+def _major_version(java: Path) -> int:
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentProblem(f"{java} does not run: {error}.", HINT) from error
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    if done.returncode != 0 or found is None:
+        raise EnvironmentProblem(f"{java} does not tell its version: {done.stderr.strip() or 'no output'}.", HINT)
+    return int(found[1])

@@ -1,0 +1,1 @@
+"""How connections to Kafka are secured: TLS and SASL."""

@@ -1,0 +1,128 @@
+"""kafka-python's SASL mechanisms with bounds: what is at the other end may be no broker, or no longer ours.
+
+Taken by both kinds of connections: `kafka.security.sasl` registers them in kafka-python's own table.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from kafka.net.sasl import register_sasl_mechanism
+from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
+from kafka.net.sasl.msk import AwsMskIamClient, SaslMechanismAwsMskIam
+from kafka.net.sasl.oauth import SaslMechanismOAuth
+from kafka.net.sasl.plain import SaslMechanismPlain
+from kafka.net.sasl.scram import SaslMechanismScram
+
+from sparkmirror.errors import AuthenticationFailed
+from sparkmirror.kafka.msk import MECHANISM as MSK
+from sparkmirror.kafka.msk import MskCredentials
+
+ITERATIONS_MIN: Final = 4096
+"""As Kafka's own client asks for (RFC 7677)."""
+_ROUNDS_MAX: Final = 10
+"""Kerberos takes four at most, all others fewer."""
+_CODE: Final = re.compile(r"(?:Major|Minor) \([0-9]+\): ")
+_HINT: Final = "Check that bootstrap.servers leads to your own brokers, and over TLS."
+
+
+class _Bounded:
+    """How often such a log-in may be answered."""
+
+    _rounds = 0
+
+    def auth_bytes(self) -> bytes:
+        """Raises AuthenticationFailed for a log-in that does not end."""
+        self._rounds += 1
+        if self._rounds > _ROUNDS_MAX:
+            raise AuthenticationFailed(f"The broker's log-in goes on and on: {_ROUNDS_MAX} rounds and no end.", _HINT)
+        said: bytes = super().auth_bytes()  # type: ignore[misc]
+        return said
+
+
+class Plain(_Bounded, SaslMechanismPlain):
+    """Name and password as they are."""
+
+
+class OAuthBearer(_Bounded, SaslMechanismOAuth):
+    """A token; the broker says nothing, or why not."""
+
+
+class Gssapi(_Bounded, SaslMechanismGSSAPI):
+    """Kerberos, whose own words say what is missing: a ticket, a KDC, the brokers' principal."""
+
+    def __init__(self, **config: Any) -> None:
+        """Raises AuthenticationFailed without a ticket for the broker."""
+        with _told_by_kerberos():
+            super().__init__(**config)
+
+    def receive(self, auth_bytes: bytes) -> None:
+        """Raises AuthenticationFailed for what no broker that has the service's key would say."""
+        with _told_by_kerberos():
+            super().receive(auth_bytes)
+
+
+@contextmanager
+def _told_by_kerberos() -> Iterator[None]:
+    from gssapi.exceptions import GSSError
+
+    try:
+        yield
+    except GSSError as problem:
+        said = _CODE.sub("", " ".join(str(problem).split()))
+        sentence = f"Kerberos does not let us log in: {said}."
+        hint = "Get a ticket with kinit, or set KRB5_CLIENT_KTNAME to a keytab, where the mirror and its executors run."
+        raise AuthenticationFailed(sentence, hint) from None
+
+
+class MskIam(_Bounded, SaslMechanismAwsMskIam):
+    """kafka-python's signature with credentials of our own: its own takes neither a role nor the region of the host."""
+
+    def __init__(self, **config: Any) -> None:
+        self.host: str = config["host"]
+        # kafka-python's clients take no setting that they do not know: this one stands for what gives credentials.
+        self._credentials: MskCredentials = config["sasl_oauth_token_provider"]
+        self._auth, self._is_done, self._is_authenticated = None, False, False
+
+    def _build_client(self) -> AwsMskIamClient:
+        found = self._credentials.current()
+        region = self._credentials.region(self.host)
+        return AwsMskIamClient(self.host, found.access_key, found.secret_key, region, found.token)
+
+
+class Scram(_Bounded, SaslMechanismScram):
+    """With a floor under the iterations: an answer made with few lets whoever asked for it guess the password."""
+
+    def receive(self, auth_bytes: bytes) -> bool:
+        """Raises AuthenticationFailed for what a broker that knows the password would not say."""
+        try:
+            if self._state == 0:
+                self._check_iterations(bytes(auth_bytes))
+            done: bool = super().receive(auth_bytes)
+        except (ValueError, KeyError, TypeError, OverflowError):
+            sentence = f"The broker's answer to {self.mechanism} is not that of one that knows the password."
+            raise AuthenticationFailed(sentence, _HINT) from None
+        return done
+
+    def _check_iterations(self, message: bytes) -> None:
+        told = next((pair[2:] for pair in message.decode().split(",") if pair.startswith("i=")), "")
+        if int(told) < ITERATIONS_MIN:
+            sentence = f"The broker asks for {int(told)} iterations of SCRAM, fewer than {ITERATIONS_MIN}."
+            raise AuthenticationFailed(sentence, f"{_HINT} Kafka itself makes no credentials with fewer.")
+
+
+_MECHANISMS: Final[dict[str, Any]] = {
+    "PLAIN": Plain,
+    "SCRAM-SHA-256": Scram,
+    "SCRAM-SHA-512": Scram,
+    "OAUTHBEARER": OAuthBearer,
+    "GSSAPI": Gssapi,
+    MSK: MskIam,
+}
+
+
+def register_mechanisms() -> None:
+    """Puts them in place of kafka-python's own. Called before each connection; the same each time."""
+    for name, mechanism in _MECHANISMS.items():
+        register_sasl_mechanism(name, mechanism, overwrite=True)

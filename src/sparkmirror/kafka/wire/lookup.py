@@ -1,0 +1,167 @@
+"""Who leads which partition: metadata look-ups for the data plane's worker processes.
+
+One short connection per look-up, tried over the bootstrap servers in turn; blocking, so for a helper thread. Called by
+`pipeline.fetch.reader` and `pipeline.produce.sender` when a leader is unknown or has moved; `kafka.wire.coordinator`
+asks likewise.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.link import Link, dial
+from sparkmirror.model import TopicPartition
+
+_METADATA = 3
+_METADATA_VERSIONS = (10, 13)
+_LIST_OFFSETS = 2
+_LIST_OFFSETS_VERSIONS = (4, 9)
+_DESCRIBE_CONFIGS = 32
+_DESCRIBE_CONFIGS_VERSIONS = (1, 4)
+_TOPIC = 2
+_LATEST = -1
+_EARLIEST = -2
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What one Metadata answer said. `errors` holds the broker's error code of each topic it could not describe.
+
+    `is_far` says of the broker that answered whether it is (`kafka.wire.link`).
+    """
+
+    brokers: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    errors: Mapping[str, int] = field(default_factory=dict)
+    is_far: bool = False
+
+
+def look_up(settings: ClientSettings, topics: Iterable[str]) -> ClusterView:
+    """Ask the first bootstrap server that answers about these topics. Raises the last ClusterError when none does."""
+    return ask_anyone(settings, partial(_view, topics=sorted(set(topics))))
+
+
+def ask_anyone(settings: ClientSettings, ask: Callable[[Link], T]) -> T:
+    """What the first bootstrap server answers that can. Raises the last ClusterError or ProtocolError when none can."""
+    problem: ClusterError | ProtocolError = ClusterUnreachable("no bootstrap servers are configured")
+    for server in settings.bootstrap_servers:
+        host, _, port = server.rpartition(":")
+        try:
+            link = dial(host.strip("[]"), int(port), settings)
+        except (ClusterError, ProtocolError) as refused:
+            problem = refused
+            continue
+        try:
+            with sensible_answers(link):
+                return ask(link)
+        except OSError as broken:
+            problem = ClusterUnreachable(f"broker {link.address} broke off the connection: {broken}")
+        except (ClusterError, ProtocolError) as refused:
+            problem = refused
+        finally:
+            link.close()
+    raise problem
+
+
+@contextmanager
+def sensible_answers(link: Link) -> Iterator[None]:
+    """What an answer lacks becomes a ProtocolError: arrays may be empty, and null where that is not allowed."""
+    try:
+        yield
+    except (LookupError, ValueError, TypeError, AttributeError) as strange:
+        raise ProtocolError(f"broker {link.address} sent an answer that makes no sense: {strange!r}") from strange
+
+
+def _view(link: Link, topics: list[str]) -> ClusterView:
+    version = link.version(_METADATA, _METADATA_VERSIONS)
+    asked = [MetadataRequest.MetadataRequestTopic(topic_id=UUID(int=0), name=name) for name in topics]
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    answer = link.ask(request, MetadataResponse, version)
+    leaders, epochs, ids, errors = {}, {}, {}, {}
+    for topic in answer.topics:
+        if topic.error_code:
+            errors[topic.name] = topic.error_code
+            continue
+        ids[topic.name] = UUID(str(topic.topic_id))
+        for partition in topic.partitions:
+            where = TopicPartition(topic.name, partition.partition_index)
+            if partition.leader_id >= 0:
+                leaders[where] = partition.leader_id
+            epochs[where] = partition.leader_epoch
+    brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+    return ClusterView(brokers, leaders, epochs, ids, errors, link.is_far)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The log of a partition as its leader holds it: first offset kept, and the offset after the last one."""
+
+    start: int
+    end: int
+
+
+def look_up_span(settings: ClientSettings, where: TopicPartition) -> Span:
+    """Ask the partition's leader where its log starts and ends. Raises ClusterError when nobody can say."""
+    view = look_up(settings, [where.topic])
+    leader = view.leaders.get(where)
+    if leader is None:
+        raise ClusterUnreachable(f"partition {where} has no leader")
+    host, port = view.brokers[leader]
+    link = dial(host, port, settings)
+    try:
+        with sensible_answers(link):
+            return Span(_list_offset(link, where, _EARLIEST), _list_offset(link, where, _LATEST))
+    except OSError as broken:
+        raise ClusterUnreachable(f"broker {link.address} broke off the connection: {broken}") from broken
+    finally:
+        link.close()
+
+
+def _list_offset(link: Link, where: TopicPartition, timestamp: int) -> int:
+    topic_class = ListOffsetsRequest.ListOffsetsTopic
+    partition = topic_class.ListOffsetsPartition(
+        partition_index=where.partition, current_leader_epoch=-1, timestamp=timestamp
+    )
+    request = ListOffsetsRequest(
+        replica_id=-1, isolation_level=0, topics=[topic_class(name=where.topic, partitions=[partition])]
+    )
+    answer = link.ask(request, ListOffsetsResponse, link.version(_LIST_OFFSETS, _LIST_OFFSETS_VERSIONS))
+    found = answer.topics[0].partitions[0]
+    if found.error_code:
+        raise ClusterUnreachable(f"broker {link.address} cannot tell the offsets of {where}: error {found.error_code}")
+    return int(found.offset)
+
+
+def look_up_topic_configs(settings: ClientSettings, topic: str, names: Iterable[str]) -> dict[str, str]:
+    """Effective values of these settings of a topic; one that its broker does not know is missing.
+
+    Raises ClusterError when nobody can say, for want of DESCRIBE_CONFIGS for example.
+    """
+    return ask_anyone(settings, partial(_topic_configs, topic=topic, names=list(names)))
+
+
+def _topic_configs(link: Link, topic: str, names: list[str]) -> dict[str, str]:
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    request = DescribeConfigsRequest(
+        resources=[resource(resource_type=_TOPIC, resource_name=topic, configuration_keys=names)],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    version = link.version(_DESCRIBE_CONFIGS, _DESCRIBE_CONFIGS_VERSIONS)
+    found = link.ask(request, DescribeConfigsResponse, version).results[0]
+    if found.error_code:
+        raise ClusterError(f"broker {link.address} does not tell the settings of {topic}: error {found.error_code}")
+    return {config.name: config.value for config in found.configs if config.value is not None}

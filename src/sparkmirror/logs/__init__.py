@@ -1,0 +1,1 @@
+"""Log events, repeats counted, and the handlers that write them."""

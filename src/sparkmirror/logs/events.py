@@ -1,0 +1,89 @@
+"""One event as it is said: a sentence, and which flow, topic and partition it is about; pure. Said by `logs.handlers`.
+
+The nouns among a log call's arguments tell what it is about (`model.FlowName`, `model.TopicPartition`); its event is
+named by `extra={"event": "gap"}`, or by the module that says it; `flow` may be given so too.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from sparkmirror.clock import show_moment
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.shown import hide_user_info, show_lines, show_text
+
+_EACH_IS_NEWS = frozenset({"gap", "target-lost"})
+"""Losses: one of other offsets is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """`level` is Python's; `topic` is the source's, `partition` None where it is about none.
+
+    Two of the same `likeness` say the same, although figures in them differ. `figures` are for programs only.
+    """
+
+    at_ms: int
+    level: int
+    event: str
+    message: str
+    flow: str = ""
+    topic: str = ""
+    partition: int | None = None
+    likeness: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: logging.LogRecord, flow: str = "") -> Self:
+        """From a log call; `flow` is what the process works for, where the call does not say."""
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        names = [one for one in arguments if isinstance(one, FlowName)]
+        places = [one for one in arguments if isinstance(one, TopicPartition)]
+        event = getattr(record, "event", record.module)
+        likeness = [str(one) for one in arguments if event in _EACH_IS_NEWS or not isinstance(one, int | float)]
+        return cls(
+            round(record.created * 1000),
+            record.levelno,
+            event,
+            hide_user_info(record.getMessage()),
+            str(names[0]) if names else getattr(record, "flow", flow),
+            places[0].topic if places else "",
+            places[0].partition if places else None,
+            "\0".join((str(record.msg), *likeness)),
+            getattr(record, "figures", {}),
+        )
+
+    def as_text(self) -> str:
+        """`12:00:31 WARNING A->B orders-3: …`: what the sentence does not say itself goes before it."""
+        moment = time.strftime("%H:%M:%S", time.localtime(self.at_ms / 1000))
+        about = "" if not self.flow or self.message.startswith(self.flow) else f"{self.flow} "
+        # A further line is indented: none that others wrote begins like one of ours.
+        message = "\n  ".join(line.lstrip() for line in show_lines(self.message).split("\n"))
+        return f"{moment} {logging.getLevelName(self.level)} {show_text(about)}{message}"
+
+    def as_json(self) -> str:
+        """One line; fields that are not known are null."""
+        told = {
+            "time": show_moment(self.at_ms),
+            "level": logging.getLevelName(self.level),
+            "flow": self.flow or None,
+            "topic": self.topic or None,
+            "partition": self.partition,
+            "event": self.event,
+            "message": self.message,
+        }
+        return json.dumps(told | dict(self.figures))
+
+    def packed(self) -> str:
+        """For another process, in one line whatever the message holds."""
+        return json.dumps(
+            [self.at_ms, self.level, self.event, self.message, self.flow, self.topic, self.partition, self.likeness]
+        )
+
+    @classmethod
+    def unpacked(cls, text: str) -> Self:
+        """Of `packed`. Raises ValueError and TypeError for anything else."""
+        return cls(*json.loads(text))

@@ -1,0 +1,1 @@
+"""What people do to a mirror beside running it: failover, failback, migration, offsets, inspection."""

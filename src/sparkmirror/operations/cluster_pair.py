@@ -1,0 +1,68 @@
+"""Both clusters of a flow as verbs look at them, of which the source may be gone; what of it is mirrored, and how far.
+
+Called by what `cli.failover`, `cli.failback`, `cli.gaps`, `cli.offsets`, `cli.status` and `cli.verify` ask.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.ledger.gaps import Gap, list_gaps
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+
+_READ_SECONDS_MAX = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPair:
+    """Both clusters; `source` is None if it does not answer."""
+
+    source: Admin | None
+    target: Admin
+
+
+@contextmanager
+def open_sides(flow: FlowConfig, purpose: str) -> Iterator[ClusterPair]:
+    """Raises ClusterError if the target does not answer; a source that does not is waited for 10 s."""
+    with open_admin(flow.target, purpose) as target:
+        try:
+            source = open_admin(flow.source, purpose)
+        except ClusterUnreachable:
+            yield ClusterPair(None, target)
+            return
+        with source:
+            yield ClusterPair(source, target)
+
+
+def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]:
+    """Of the source, as the flow's filters choose them, but for heartbeats: those never end. Raises ClusterError."""
+    return [
+        TopicPartition(name, number)
+        for name, topic in sorted(source.list_topics().items())
+        if not topic.internal and flow.should_replicate(name) and not flow.policy.is_heartbeats_topic(name)
+        for number in range(topic.partitions)
+    ]
+
+
+def ledger_gaps(flow: FlowConfig) -> list[Gap]:
+    """What was lost before or after it was mirrored, in the order in which it was found. Raises ClusterError."""
+    topic = ledger_topics(flow.name.source, flow.offset_storage_topic).gaps
+    with open_admin(flow.target, "gaps") as admin:
+        if topic not in admin.list_topics([topic]):
+            return []
+    with open_tail(flow.target, "gaps", [TopicPartition(topic, 0)]) as tail:
+        records = [(record.key, record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
+    return list_gaps(flow.name.source, records)
+
+
+def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
+    """The next offset to mirror, as stored. Raises ClusterError, also where the flow has never run."""
+    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    with LedgerReader(flow.target, topics, flow.connector) as ledger:
+        return {where: position.offset for where, position in ledger.read_to_end().items()}

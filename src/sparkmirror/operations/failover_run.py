@@ -1,0 +1,256 @@
+"""The steps of a failover: fence the source, drain, move the groups; and lifting the fence on the way back.
+
+Applied by `operations.steps`, from `cli.failover`, `cli.failback` and `cli.migrate`.
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.acls import await_acls, create_acls, delete_acls, describe_acls
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import AclBinding
+from sparkmirror.kafka.group_answers import Committed, GroupOffsets
+from sparkmirror.kafka.groups import GroupOffsetsClient, delete_group_offsets
+from sparkmirror.ledger.checkpoints import is_forward
+from sparkmirror.model import TopicPartition
+from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_partitions
+from sparkmirror.operations.steps import Note
+from sparkmirror.sync.acls import fence_of
+
+_PATIENCE_SECONDS = 10.0
+_POLL_SECONDS = 0.5
+_SHOWN_MAX = 5
+
+
+class Fence:
+    """Denies everybody to write to the mirrored topics of the source, by ACL; done when no broker takes records."""
+
+    name = "fence"
+
+    def __init__(self, flow: FlowConfig, source: Admin) -> None:
+        self._flow = flow
+        self._source = source
+
+    def prepare(self) -> Note:
+        there = describe_acls(self._source)
+        if there is None:
+            raise SparkMirrorError(
+                f"Cluster {self._source.alias} has no authorizer, so its writers cannot be fenced by ACL.",
+                "Stop the producers yourself, and leave --fence out.",
+            )
+        topics = {where.topic for where in mirrored_partitions(self._flow, self._source)}
+        wanted = {fence_of(topic) for topic in topics}
+        return {"bindings": [list(one) for one in sorted(wanted - there)]}
+
+    def apply(self, note: Note) -> str:
+        bindings = _bindings(note)
+        _raise_first(create_acls(self._source, bindings))
+        await_acls(self._source, there=bindings)
+        return f"nobody but super users may write to {len(bindings)} topics of {self._source.alias}"
+
+    def undo(self, note: Note) -> str:
+        bindings = _bindings(note)
+        _raise_first(delete_acls(self._source, bindings))
+        await_acls(self._source, gone=bindings)
+        return f"{len(bindings)} topics of {self._source.alias} may be written to as before"
+
+
+class Unfence:
+    """Takes away what denies everybody to write to the mirrored topics of the source, whoever put it there."""
+
+    name = "unfence"
+
+    def __init__(self, flow: FlowConfig, source: Admin) -> None:
+        self._flow = flow
+        self._source = source
+
+    def prepare(self) -> Note:
+        there = describe_acls(self._source) or set()
+        topics = {where.topic for where in mirrored_partitions(self._flow, self._source)}
+        return {"bindings": [list(one) for one in sorted({fence_of(topic) for topic in topics} & there)]}
+
+    def apply(self, note: Note) -> str:
+        bindings = _bindings(note)
+        _raise_first(delete_acls(self._source, bindings))
+        await_acls(self._source, gone=bindings)
+        return f"{len(bindings)} topics of {self._source.alias} were fenced and may be written to again"
+
+    def undo(self, note: Note) -> str:
+        bindings = _bindings(note)
+        _raise_first(create_acls(self._source, bindings))
+        await_acls(self._source, there=bindings)
+        return f"{len(bindings)} topics of {self._source.alias} are fenced again"
+
+
+class Drain:
+    """Waits until the running mirror has copied all that the source had when the step began."""
+
+    name = "drain"
+
+    def __init__(self, flow: FlowConfig, source: Admin, seconds_max: float) -> None:
+        self._flow = flow
+        self._source = source
+        self._seconds_max = seconds_max
+
+    def prepare(self) -> Note:
+        """Raises OffsetsUnknown while it is not known where a partition ends."""
+        partitions = mirrored_partitions(self._flow, self._source)
+        starts, ends = self._source.await_earliest_offsets(partitions), self._source.await_latest_offsets(partitions)
+        return {"ends": store_offsets({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
+
+    def apply(self, note: Note) -> str:
+        """Raises SparkMirrorError naming what is missing when time is up."""
+        ends = restore_offsets(note["ends"])
+        ends_at = time.monotonic() + self._seconds_max
+        while behind := plan_lacking(ends, ledger_offsets(self._flow)):
+            if time.monotonic() > ends_at:
+                raise SparkMirrorError(
+                    f"{self._flow.name}: not drained in {self._seconds_max:g} s: {name_lacking(behind)}.",
+                    "Does the mirror run? `failover run` again goes on; --unplanned gives up what is missing.",
+                )
+            self._source.connection.wait(_POLL_SECONDS)
+        return f"all {len(ends)} partitions are mirrored up to where they ended when this step began"
+
+    def undo(self, note: Note) -> str:
+        return f"there is nothing to take back for {len(note['ends'])} partitions"
+
+
+class MoveGroups:
+    """Commits offsets for groups without members, only forward. What stood there is noted."""
+
+    def __init__(self, cluster: Admin, moves: Callable[[], Mapping[str, GroupOffsets]], name: str = "groups") -> None:
+        """`moves` is asked once, when the step begins."""
+        self.name = name
+        self._cluster = cluster
+        self._moves = moves
+        self._client = GroupOffsetsClient(cluster, _PATIENCE_SECONDS)
+
+    def prepare(self) -> Note:
+        moves = self._moves()
+        before = self._read(moves)
+        return {
+            "ids": self._topic_ids({where.topic for offsets in moves.values() for where in offsets}),
+            "groups": {
+                group: [note_move(where, before[group].get(where), after) for where, after in sorted(offsets.items())]
+                for group, offsets in moves.items()
+            },
+        }
+
+    def apply(self, note: Note) -> str:
+        self._refuse_other_topics(note)
+        now = self._read(note["groups"])
+        count = 0
+        for group, moves in note["groups"].items():
+            wanted = {_where(one): Committed(one["after"], one["note"]) for one in moves}
+            forward = {
+                where: after for where, after in wanted.items() if is_forward(now[group].get(where), after.offset)
+            }
+            if forward:
+                _raise_any(self._client.commit(group, forward))
+            count += len(wanted)
+        return f"{len(note['groups'])} groups stand on {self._cluster.alias} where they go on ({count} partitions)"
+
+    def undo(self, note: Note) -> str:
+        """Only where nobody has moved on since, and the topics are what they were."""
+        now = self._read(note["groups"])
+        others_now = self._other_topics(note)
+        undone = left = 0
+        for group, noted in note["groups"].items():
+            moves = [one for one in noted if one["topic"] not in others_now]
+            left += len(noted) - len(moves)
+            stands = {_where(one): _offset(now[group].get(_where(one))) for one in moves}
+            mine = [one for one in moves if stands[_where(one)] == one["after"]]
+            back = {
+                _where(one): Committed(one["before"], one["before_note"]) for one in mine if one["before"] is not None
+            }
+            if back:
+                _raise_any(self._client.commit(group, back))
+            delete_group_offsets(self._cluster, group, [_where(one) for one in mine if one["before"] is None])
+            others = sum(stands[_where(one)] not in (one["before"], one["after"]) for one in moves)
+            undone, left = undone + len(moves) - others, left + others
+        also = f"; {left} were left, their groups or topics have moved on" if left else ""
+        return f"{undone} offsets on {self._cluster.alias} are as before{also}"
+
+    def _topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        return {name: str(topic.topic_id) for name, topic in self._cluster.list_topics(names).items()}
+
+    def _refuse_other_topics(self, note: Note) -> None:
+        """Offsets that were noted for a topic mean nothing in another one of its name. Raises SparkMirrorError."""
+        if others := self._other_topics(note):
+            raise SparkMirrorError(
+                f"Topic {others[0]} on {self._cluster.alias} is not there, or was made again since this step began "
+                f"({len(others)} topics in all): the offsets that it noted mean nothing there.",
+                "Begin again with --forget.",
+            )
+
+    def _other_topics(self, note: Note) -> list[str]:
+        there = self._topic_ids(note["ids"])
+        return sorted(name for name, topic_id in note["ids"].items() if there.get(name) != topic_id)
+
+    def _read(self, groups: Mapping[str, Any]) -> Mapping[str, GroupOffsets]:
+        found, failed = self._client.committed(groups)
+        for problem in failed.values():
+            raise problem
+        return found
+
+
+def note_move(where: TopicPartition, before: Committed | None, after: Committed) -> dict[str, Any]:
+    """What is to be known of a move to repeat it and to take it back, as JSON."""
+    return {
+        "topic": where.topic,
+        "partition": where.partition,
+        "before": _offset(before),
+        "before_note": "" if before is None else before.metadata,
+        "after": after.offset,
+        "note": after.metadata,
+    }
+
+
+def _where(move: Mapping[str, Any]) -> TopicPartition:
+    return TopicPartition(move["topic"], move["partition"])
+
+
+def _offset(committed: Committed | None) -> int | None:
+    return None if committed is None else committed.offset
+
+
+def _bindings(note: Note) -> list[AclBinding]:
+    return [AclBinding(*fields) for fields in note["bindings"]]
+
+
+def store_offsets(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:
+    """As a step notes them."""
+    return [[where.topic, where.partition, offset] for where, offset in sorted(offsets.items())]
+
+
+def restore_offsets(stored: list[list[Any]]) -> dict[TopicPartition, int]:
+    """From a step's note."""
+    return {TopicPartition(topic, partition): offset for topic, partition, offset in stored}
+
+
+def plan_lacking(
+    ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """How many offsets each partition's position lacks to its end, where it lacks any."""
+    return {where: end - positions.get(where, 0) for where, end in ends.items() if positions.get(where, 0) < end}
+
+
+def name_lacking(behind: Mapping[TopicPartition, int]) -> str:
+    """The first few, for a sentence."""
+    shown = [f"{where} lacks {records}" for where, records in sorted(behind.items())[:_SHOWN_MAX]]
+    more = f" and {len(behind) - len(shown)} more" if len(behind) > len(shown) else ""
+    return ", ".join(shown) + more
+
+
+def _raise_first(outcome: Mapping[AclBinding, SparkMirrorError | None]) -> None:
+    for problem in outcome.values():
+        if problem is not None:
+            raise problem
+
+
+def _raise_any(refused: Mapping[TopicPartition, SparkMirrorError]) -> None:
+    for problem in refused.values():
+        raise problem

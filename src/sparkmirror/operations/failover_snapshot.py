@@ -1,0 +1,145 @@
+"""Observes what `operations.failover` judges: the ledger, both clusters' offsets and groups. Called by `cli.failover`.
+
+The source may be gone; what the target knows must do then. Changes nothing.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
+from sparkmirror.kafka.groups import GroupOffsetsClient, list_groups
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.operations.cluster_pair import ClusterPair, ledger_offsets, mirrored_partitions
+from sparkmirror.operations.failover import (
+    Behind,
+    Readiness,
+    name_beyond,
+    plan_behind,
+    plan_places,
+    plan_places_without_source,
+)
+from sparkmirror.sync.flow import plan_flow
+from sparkmirror.sync.offset_state import OffsetState, read_target_logs
+
+_AGES_SECONDS_MAX = 10.0
+_PATIENCE_SECONDS = 10.0
+
+
+def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = True) -> Readiness:
+    """What a failover of the flow would mean now. `differences` asks for topics, settings and ACLs too.
+
+    Raises ClusterError.
+    """
+    with OffsetState(flow, cluster_pair.source, cluster_pair.target) as state:
+        state.follow()
+        listed = list_groups(cluster_pair.target)
+        active = frozenset(name for name, group in listed.items() if group.is_active)
+        if cluster_pair.source is None:
+            return _by_target_alone(flow, cluster_pair.target, state, active)
+        groups = _wanted(flow, list_groups(cluster_pair.source))
+        committed = read_groups(cluster_pair.source, groups)
+        partitions = mirrored_partitions(flow, cluster_pair.source)
+        remote = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
+        remote |= _homeward(flow, cluster_pair.source)
+        logs = read_target_logs(
+            cluster_pair.target, {remote[where] for at in committed.values() for where in at if where in remote}
+        )
+        places = plan_places(
+            committed, state.checkpoints, read_groups(cluster_pair.target, groups), active,
+            state.maps, state.translator.translate, remote, logs,
+        )  # fmt: skip
+        beyond = name_beyond(places, logs)
+        behind, unknown = look_behind(flow, cluster_pair.source, partitions)
+        return Readiness(
+            flow.name,
+            True,
+            behind,
+            places,
+            frozenset(name for name, group in groups.items() if group.is_active),
+            active,
+            beyond + (_differences(flow) if differences else ()),
+            unknown=unknown,
+        )
+
+
+def _homeward(flow: FlowConfig, source: Admin) -> dict[TopicPartition, TopicPartition]:
+    """What came from the target, with its name there: a group that read it on the source goes on at the original."""
+    home: dict[TopicPartition, TopicPartition] = {}
+    for name, topic in source.list_topics().items():
+        original = flow.policy.upstream_topic(name)
+        if original is None or flow.policy.topic_source(name) != flow.name.target or not flow.topics.accepts(original):
+            continue
+        home |= {TopicPartition(name, at): TopicPartition(original, at) for at in range(topic.partitions)}
+    return home
+
+
+def look_behind(
+    flow: FlowConfig, source: Admin, partitions: Collection[TopicPartition]
+) -> tuple[tuple[Behind, ...], Mapping[TopicPartition, str]]:
+    """What the source has and the ledger does not, with the ages of the first such records; and the partitions of which
+    that is not known, with the reason. Raises ClusterError."""
+    starts, ends = source.earliest_offsets(partitions).known, source.latest_offsets(partitions)
+    positions = ledger_offsets(flow)
+    found = plan_behind(positions, starts, ends.known, {})
+    ages = _ages_seconds(flow, {one.partition: one.position for one in found})
+    return plan_behind(positions, starts, ends.known, ages), ends.unknown
+
+
+def _by_target_alone(flow: FlowConfig, target: Admin, state: OffsetState, active: frozenset[str]) -> Readiness:
+    accepts = flow.offsets.groups.accepts
+    checkpoints = {at: one for at, one in state.checkpoints.items() if accepts(at[0])}
+    upstream = {
+        TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in ledger_offsets(flow)
+    }
+    on_target = read_groups(target, {group for group, _ in checkpoints})
+    logs = read_target_logs(target, {where for _, where in checkpoints})
+    translate = state.translator.translate
+    places = plan_places_without_source(checkpoints, on_target, active, upstream, translate, logs)
+    beyond = name_beyond(places, logs)
+    return Readiness(flow.name, False, (), places, frozenset(), active, beyond, _heard_seconds(flow))
+
+
+def _wanted(flow: FlowConfig, listed: Mapping[str, GroupListing]) -> dict[str, GroupListing]:
+    accepts = flow.offsets.groups.accepts
+    return {name: group for name, group in listed.items() if group.is_consumer and accepts(name)}
+
+
+def read_groups(admin: Admin, groups: Collection[str]) -> dict[str, GroupOffsets]:
+    """Raises ClusterError if a group cannot be read: a figure that leaves one out would mislead."""
+    found, failed = GroupOffsetsClient(admin, _PATIENCE_SECONDS).committed(groups)
+    for problem in failed.values():
+        raise problem
+    return found
+
+
+def _differences(flow: FlowConfig) -> tuple[str, ...]:
+    plan = plan_flow(flow)
+    return (*(change.sentence for change in plan.changes), *plan.warnings)
+
+
+def _ages_seconds(flow: FlowConfig, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+    """How old the records at these offsets are; one that cannot be read in time is left out."""
+    if not offsets:
+        return {}
+    found: dict[TopicPartition, int] = {}
+    ends_at = time.monotonic() + _AGES_SECONDS_MAX
+    with open_tail(flow.source, "failover", sorted(offsets), is_internal=False) as tail:
+        for where, offset in offsets.items():
+            tail.seek(where, offset)
+        while found.keys() < offsets.keys() and time.monotonic() < ends_at:
+            for record in tail.poll(0.2):
+                found.setdefault(record.partition, record.timestamp_ms)
+    now_ms = time.time_ns() // 1_000_000
+    return {where: max(now_ms - at_ms, 0) / 1000 for where, at_ms in found.items()}
+
+
+def _heard_seconds(flow: FlowConfig) -> float | None:
+    """How long ago the mirror last stored a position."""
+    topic = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).positions, 0)
+    with open_tail(flow.target, "failover", [topic]) as tail:
+        stored = [record.timestamp_ms for record in tail.read_to_end() if record.timestamp_ms >= 0]
+    return max(time.time_ns() // 1_000_000 - max(stored), 0) / 1000 if stored else None

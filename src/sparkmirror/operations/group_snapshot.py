@@ -1,0 +1,177 @@
+"""Observes where the consumer groups of a flow stand on both sides, for `cli.groups`. Changes nothing."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
+from sparkmirror.kafka.groups import list_groups
+from sparkmirror.kafka.log_offsets import LogOffsets, name_unknown
+from sparkmirror.ledger.target_logs import TargetLogs
+from sparkmirror.model import TopicPartition
+from sparkmirror.operations.cluster_pair import ClusterPair, open_sides
+from sparkmirror.operations.failover_snapshot import read_groups
+from sparkmirror.policy.filters import compile_names
+from sparkmirror.sync.group_sync import followed_offsets
+from sparkmirror.sync.offset_state import OffsetState, target_logs
+from sparkmirror.views.groups_page import GroupLine, GroupPlace
+
+_NOBODY = GroupListing("")
+
+
+def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
+    """Groups whose whole name matches; all for "". Raises ClusterError if the target does not answer.
+
+    Without the source it is what checkpoints tell.
+    """
+    compiled = compile_names([pattern or ".*"])
+    assert compiled is not None
+    with (
+        open_sides(flow, "groups") as cluster_pair,
+        OffsetState(flow, cluster_pair.source, cluster_pair.target) as state,
+    ):
+        state.follow()
+        on_target = list_groups(cluster_pair.target)
+        if cluster_pair.source is None:
+            names = {group for group, _ in state.checkpoints if compiled.fullmatch(group)}
+            seen = _Seen(flow, state, {}, on_target, {}, read_groups(cluster_pair.target, names))
+            ends = _read_ends(cluster_pair, (), {where for _, where in state.checkpoints})
+            return [_lost_line(seen, ends, name) for name in sorted(names)]
+        on_source = {
+            name: group for name, group in list_groups(cluster_pair.source).items() if compiled.fullmatch(name)
+        }
+        wanted = [name for name, group in on_source.items() if _why_not(flow, group) == ""]
+        committed = {
+            name: followed_offsets(flow, found) for name, found in read_groups(cluster_pair.source, wanted).items()
+        }
+        seen = _Seen(flow, state, on_source, on_target, committed, read_groups(cluster_pair.target, wanted))
+        here = {where for offsets in committed.values() for where in offsets}
+        ends = _read_ends(cluster_pair, here, {seen.remote(where) for where in here})
+    return [_line(seen, ends, name) for name in sorted(on_source)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Both clusters at one moment; offsets by group."""
+
+    flow: FlowConfig
+    state: OffsetState
+    on_source: Mapping[str, GroupListing]
+    on_target: Mapping[str, GroupListing]
+    committed: Mapping[str, GroupOffsets]
+    target_committed: Mapping[str, GroupOffsets]
+
+    def remote(self, where: TopicPartition) -> TopicPartition:
+        """As `ledger.translate` names it: what came from the target is its own topic there."""
+        return self.state.translator.remote(where)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Where logs end, and the partitions of which that is not known, with the reason."""
+
+    source: Mapping[TopicPartition, int]
+    target: TargetLogs
+    unknown: Mapping[TopicPartition, str]
+
+    def unknown_among(self, places: Iterable[GroupPlace]) -> dict[TopicPartition, str]:
+        both = {where for place in places for where in (place.partition, place.remote)}
+        return {where: self.unknown[where] for where in sorted(both & self.unknown.keys())}
+
+
+def _read_ends(cluster_pair: ClusterPair, here: Collection[TopicPartition], there: Collection[TopicPartition]) -> _Ends:
+    source, target = (
+        admin.latest_offsets(some) if admin is not None else LogOffsets("", {})
+        for admin, some in ((cluster_pair.source, here), (cluster_pair.target, there))
+    )
+    return _Ends(source.known, target_logs(cluster_pair.target, target.known), {**source.unknown, **target.unknown})
+
+
+def _line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
+    group, there = seen.on_source[name], seen.on_target.get(name, _NOBODY)
+    if why_not := _why_not(seen.flow, group):
+        return GroupLine(name, group.state, there.state, (), (why_not,))
+    committed = seen.committed.get(name, {})
+    places = tuple(_place(seen, ends, name, where, committed[where].offset) for where in sorted(committed))
+    unknown = ends.unknown_among(places)
+    notes = [*_notes(seen, there, places), *_unknown_note(unknown)]
+    return GroupLine(name, group.state, there.state, places, tuple(notes), not unknown)
+
+
+def _place(seen: _Seen, ends: _Ends, name: str, where: TopicPartition, offset: int) -> GroupPlace:
+    remote = seen.remote(where)
+    found = seen.state.settled(where, offset, ends.target) if offset >= 0 else None
+    there = seen.target_committed.get(name, {}).get(remote)
+    return GroupPlace(
+        where,
+        remote,
+        offset,
+        ends.source.get(where),
+        None if found is None else found.offset,
+        found is not None and found.exact,
+        seen.state.checkpoint_times_ms.get((name, remote)),
+        None if there is None else there.offset,
+        _end(ends.target, remote),
+    )
+
+
+def _end(logs: TargetLogs, where: TopicPartition) -> int | None:
+    return logs[where].end if where in logs else None
+
+
+def _lost_line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
+    """Of a group whose cluster does not answer."""
+    mine = sorted(where for group, where in seen.state.checkpoints if group == name)
+    sources = seen.state.sources()
+    places = tuple(_lost_place(seen, ends, name, where, sources) for where in mine)
+    note = f"{seen.flow.name.source} does not answer: as the last checkpoints say"
+    unknown = ends.unknown_among(places)
+    state = seen.on_target.get(name, _NOBODY).state
+    return GroupLine(name, "", state, places, (note, *_unknown_note(unknown)), not unknown)
+
+
+def _lost_place(
+    seen: _Seen, ends: _Ends, name: str, remote: TopicPartition, sources: Mapping[TopicPartition, TopicPartition]
+) -> GroupPlace:
+    checkpoint = seen.state.checkpoints[name, remote]
+    there = seen.target_committed.get(name, {}).get(remote)
+    return GroupPlace(
+        TopicPartition(seen.flow.policy.upstream_topic(remote.topic) or remote.topic, remote.partition),
+        remote,
+        checkpoint.upstream,
+        None,
+        seen.state.now(checkpoint, sources, ends.target),
+        False,
+        seen.state.checkpoint_times_ms.get((name, remote)),
+        None if there is None else there.offset,
+        _end(ends.target, remote),
+    )
+
+
+def _why_not(flow: FlowConfig, group: GroupListing) -> str:
+    """Why the group takes no part; "" if it does."""
+    if not group.is_consumer:
+        return f"no consumer group: {group.kind or group.protocol_type}"
+    groups = flow.offsets.groups
+    return "" if groups.accepts(group.name) else groups.why_unwanted(group.name, "groups")[1]
+
+
+def _unknown_note(unknown: Mapping[TopicPartition, str]) -> list[str]:
+    return [f"its lag is not known: {name_unknown(unknown)}"] if unknown else []
+
+
+def _notes(seen: _Seen, there: GroupListing, places: tuple[GroupPlace, ...]) -> Iterable[str]:
+    settings = seen.flow.offsets
+    if not places:
+        yield "it has committed no offsets of mirrored topics"
+    if unknown := sum(place.translated is None for place in places):
+        yield f"{unknown} cannot be translated: below what was mirrored, or not mirrored yet"
+    for place in places:
+        if place.on_target is not None and place.target_end is not None and place.on_target > place.target_end:
+            yield f"it stands at {place.on_target} of {place.remote}, whose log ends at {place.target_end}"
+    if not settings.emit_checkpoints:
+        yield "emit.checkpoints.enabled=false"
+    elif not settings.sync_groups:
+        yield "checkpoints only: sync.group.offsets.enabled=false"
+    elif there.is_active:
+        yield f"it has members on {seen.flow.name.target}, which commit for themselves"

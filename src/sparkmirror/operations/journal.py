@@ -1,0 +1,77 @@
+"""Keeps the journal of a failover, failback or migration as a record on the cluster that stays: in its flow's status
+topic there.
+
+A person may go on from another machine. Used by `cli.failover`, `cli.failback` and `cli.migrate`.
+"""
+
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from sparkmirror.decoding import Name, decode, unreadable
+from sparkmirror.errors import ClusterError
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.publish import publish
+from sparkmirror.model import Cluster, FlowName, TopicPartition
+from sparkmirror.operations.steps import Journal, Taken
+
+_BYTES_MAX: Final = 64 << 20
+"""Unpacked; thousands of groups are a tenth of that."""
+_WHAT: Final = "The journal of the steps taken"
+
+
+def encode_journal(journal: Journal) -> bytes:
+    """Compressed JSON: a thousand groups of fifty partitions are one record of less than a megabyte."""
+    return zlib.compress(json.dumps(journal.as_json(), separators=(",", ":")).encode(), 9)
+
+
+def decode_journal(stored: bytes) -> Journal:
+    """Raises ProtocolError for anything else."""
+    unpacking = zlib.decompressobj()
+    try:
+        raw = unpacking.decompress(stored, _BYTES_MAX)
+    except zlib.error as problem:
+        raise unreadable(stored, _WHAT, str(problem)) from None
+    if not unpacking.eof:
+        raise unreadable(stored, _WHAT, "it is cut off, or too large")
+    found = decode(raw, _Stored, _WHAT, bytes_max=_BYTES_MAX)
+    return Journal(found.steps, found.finished)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    steps: dict[Name, Taken]
+    finished: bool
+
+
+class TopicJournal:
+    """The journal of one procedure (`failover`, `failback`, `migrate`) of one flow; a `JournalStore`."""
+
+    def __init__(self, cluster: Cluster, topic: str, procedure: str, flow: FlowName) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._key = json.dumps([procedure, flow.source, flow.target]).encode()
+
+    def load(self) -> Journal:
+        """Raises ClusterError, also where the flow has never run."""
+        self._check_topic()
+        with open_tail(self._cluster, "failover", [TopicPartition(self._topic, 0)]) as tail:
+            values = [record.value for record in tail.read_to_end() if record.key == self._key]
+        return decode_journal(values[-1]) if values and values[-1] else Journal()
+
+    def save(self, journal: Journal) -> None:
+        """Raises ClusterError; of a journal too large for one record before anything was changed."""
+        publish(self._cluster, self._topic, [(self._key, encode_journal(journal))])
+
+    def forget(self) -> None:
+        """As if nothing had been begun. Raises ClusterError as `load` does, and not of what cannot be read."""
+        self._check_topic()
+        publish(self._cluster, self._topic, [(self._key, None)])
+
+    def _check_topic(self) -> None:
+        with open_admin(self._cluster, "failover") as admin:
+            if not admin.list_topics([self._topic]):
+                raise ClusterError(
+                    f"Cluster {self._cluster.alias} has no topic {self._topic}.", "Has this flow ever run?"
+                )

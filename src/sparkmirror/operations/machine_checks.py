@@ -1,0 +1,138 @@
+"""Whether this machine has what a mirror needs: Java, disk, memory that processes share, files. Asked by `cli.doctor`.
+
+What is judged by figures is judged by the pure functions below; nothing is left behind.
+"""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from sparkmirror.cache import cache_directory
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.java import find_java
+from sparkmirror.pipeline.relay.ring import RING_BYTES_MIN, Ring
+from sparkmirror.telemetry.jmx_port import HINT, find_open_port, jmx_options
+from sparkmirror.views.findings import Finding, Level, show_bytes
+
+_HERE = "this machine"
+_DISK_WARN_BYTES, _DISK_FAIL_BYTES = 2_000_000_000, 200_000_000
+_ENGINE_BYTES = 1_000_000_000
+"""The JVM and Spark's Python processes, beside the rings."""
+_FILES_OF_A_PROCESS = 200
+"""What a task's process has open beside its connections to brokers."""
+_CGROUP = Path("/sys/fs/cgroup")
+_OPEN_IN_CHILD = "import os, sys; os.close(os.open(f'/proc/{sys.argv[1]}/fd/{sys.argv[2]}', os.O_RDWR))"
+
+
+def check_machine(flows: Sequence[FlowConfig]) -> list[Finding]:
+    """All that can be known without a cluster, for these flows in one process; without any, no JVM is started."""
+    if not flows:
+        return []
+    brokers = max(len(side.bootstrap_servers.split(",")) for flow in flows for side in (flow.source, flow.target))
+    connections = max(flow.connections_per_broker for flow in flows) * brokers
+    return [
+        check_java(),
+        *check_disks(),
+        check_shared_memory(),
+        judge_memory(sum(flow.tasks_max * flow.lease_ring_bytes for flow in flows), available_bytes()),
+        *check_jmx(os.environ),
+        judge_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0], connections),
+    ]
+
+
+def check_java() -> Finding:
+    try:
+        return Finding(Level.OK, _HERE, "Java", f"{find_java()} is new enough")
+    except EnvironmentProblem as problem:
+        return Finding(Level.FAIL, _HERE, "Java", str(problem.args[0]), problem.hint)
+
+
+def check_jmx(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether a mirror that is started with this environment would listen for anybody."""
+    if (port := find_open_port(jmx_options(environ))) is not None:
+        yield Finding(Level.WARN, _HERE, "JMX", port.sentence, HINT)
+
+
+def check_disks() -> Iterator[Finding]:
+    """Where Spark keeps its own files, and where ours are kept from run to run."""
+    places = (("scratch space", Path(tempfile.gettempdir()), "TMPDIR"), ("cache", cache_directory(), "XDG_CACHE_HOME"))
+    for what, place, variable in places:
+        there = next(parent for parent in (place, *place.parents) if parent.exists())
+        if os.access(there, os.W_OK):
+            yield judge_disk(what, place, shutil.disk_usage(there).free, variable)
+        else:
+            yield Finding(Level.FAIL, _HERE, what, f"{there} may not be written to", f"{variable} names another place")
+
+
+def judge_disk(what: str, place: Path, free_bytes: int, variable: str) -> Finding:
+    """A mirror keeps little on disk, but a full one ends it."""
+    level = Level.FAIL if free_bytes < _DISK_FAIL_BYTES else Level.WARN if free_bytes < _DISK_WARN_BYTES else Level.OK
+    hint = "" if level is Level.OK else f"make room, or name another place by {variable}"
+    return Finding(level, _HERE, what, f"{show_bytes(free_bytes)} free in {place}", hint)
+
+
+def check_shared_memory() -> Finding:
+    """Whether one process can open the memory of another, as a writer opens its reader's."""
+    ring = Ring(RING_BYTES_MIN)
+    try:
+        if not ring.ring_bytes:
+            return _without_sharing("no memory file could be made")
+        address = ring.address
+        child = [sys.executable, "-c", _OPEN_IN_CHILD, str(address.pid), str(address.memory)]
+        opened = subprocess.run(child, capture_output=True, timeout=30, check=False).returncode == 0
+        if not opened:
+            return _without_sharing("a process may not open the memory of another (/proc is hidden?)")
+        return Finding(Level.OK, _HERE, "shared memory", "a reader's memory can be opened by its writer")
+    finally:
+        ring.close()
+
+
+def _without_sharing(why: str) -> Finding:
+    hint = "records pass through Spark instead, which costs more CPU; see hidepid and seccomp"
+    return Finding(Level.WARN, _HERE, "shared memory", why, hint)
+
+
+def judge_memory(rings_bytes: int, free_bytes: int) -> Finding:
+    """`rings_bytes` are the leases of all tasks at most; far sources may take as much again."""
+    needed = rings_bytes + _ENGINE_BYTES
+    said = f"{show_bytes(free_bytes)} available; rings take up to {show_bytes(rings_bytes)}, the engine about 1 GB"
+    hint = "lower tasks.max or lease.ring.bytes, or give the machine or its container more memory"
+    if free_bytes < rings_bytes:
+        return Finding(Level.FAIL, _HERE, "memory", said, hint)
+    if free_bytes < needed:
+        return Finding(Level.WARN, _HERE, "memory", said, hint)
+    return Finding(Level.OK, _HERE, "memory", said)
+
+
+def available_bytes() -> int:
+    """What processes may still take: of the machine, or of the container (cgroup v2) where that is less."""
+    free = int(psutil.virtual_memory().available)
+    limit, used = (_read_number(_CGROUP / name) for name in ("memory.max", "memory.current"))
+    return free if limit is None or used is None else min(free, max(limit - used, 0))
+
+
+def _read_number(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):  # no cgroup v2 here, or `max`
+        return None
+
+
+def judge_files(limit: int, connections: int) -> Finding:
+    """`connections` are those of one process to the brokers that the file names; a cluster may have more."""
+    unlimited = limit == resource.RLIM_INFINITY
+    said = f"{'any number of' if unlimited else limit} open files per process are allowed"
+    hint = f"a task opens {connections} connections or more beside its files: raise `ulimit -n`, to 65536 for example"
+    if not unlimited and limit < _FILES_OF_A_PROCESS + connections:
+        return Finding(Level.FAIL, _HERE, "open files", said, hint)
+    if not unlimited and limit < 2 * (_FILES_OF_A_PROCESS + connections):
+        return Finding(Level.WARN, _HERE, "open files", said, hint)
+    return Finding(Level.OK, _HERE, "open files", said)

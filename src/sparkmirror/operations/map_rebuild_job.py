@@ -1,0 +1,161 @@
+"""Makes lost parts of a flow's offset map anew by reading both clusters' logs. Called by `cli.offsets`.
+
+For what no running mirror remembers (`sync.map_keeper`). What the map still has is left as it is.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import ConfigError, ProtocolError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger.map_rebuild import Anchor, LogPart, choose_anchors, rebuild_map
+from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
+from sparkmirror.ledger.mirror_records import OffsetSync
+from sparkmirror.ledger.mirror_topics import mirror_topics
+from sparkmirror.ledger.offset_map import SEGMENTS_MAX, OffsetMap
+from sparkmirror.ledger.target_logs import is_former
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.operations.cluster_pair import ledger_gaps, ledger_offsets, mirrored_partitions
+from sparkmirror.sync.offset_state import OffsetState, read_target_logs
+
+log = logging.getLogger(__name__)
+
+_READ_SECONDS_MAX = 600.0
+_TOLD_EVERY = 1000
+_OLDEST = ChunkName(0, 0, 0)
+"""Before all that writers store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """One partition: the source offsets that translate now and did not before, and how many of them exactly."""
+
+    partition: TopicPartition
+    first: int
+    end: int
+    exact: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {"topic": self.partition.topic, "partition": self.partition.partition, "first": self.first,
+                "end": self.end, "exact": self.exact}  # fmt: skip
+
+
+def rebuild(
+    flow: FlowConfig, wanted: Callable[[str], bool], *, write: bool, tell: Callable[[str, int, int], None]
+) -> Iterator[Rebuilt]:
+    """Partition by partition, as each is read and, with `write`, stored. Records are read by one client on either side,
+    some 20,000 a second; `tell(what, done, total)` hears how far it has come.
+
+    Raises ConfigError for flows whose records are changed on the way, ClusterError if a cluster does not answer.
+    """
+    if flow.transforms.steps:
+        hint = "their groups keep their checkpoints; new records are in the map as they are mirrored"
+        raise ConfigError(f"{flow.name} has transforms: its two logs cannot be compared", hint)
+    with (
+        open_admin(flow.source, "rebuild") as source,
+        open_admin(flow.target, "rebuild") as target,
+        OffsetState(flow, source, target) as state,
+    ):
+        state.follow()
+        partitions = [where for where in mirrored_partitions(flow, source) if wanted(where.topic)]
+        syncs, positions = _read_syncs(flow, source, target, _cut_at_ms(flow)), ledger_offsets(flow)
+        for where in partitions:
+            if where in positions:
+                yield from _rebuild_one(
+                    flow, (source, target), where, state.maps, syncs[where], positions[where], write, tell
+                )
+
+
+def _rebuild_one(
+    flow: FlowConfig,
+    admins: tuple[Admin, Admin],
+    where: TopicPartition,
+    maps: MapView,
+    syncs: Sequence[Anchor],
+    position: int,
+    write: bool,
+    tell: Callable[[str, int, int], None],
+) -> Iterator[Rebuilt]:
+    source, target = admins
+    remote = TopicPartition(flow.remote_topic(where.topic), where.partition)
+    source_start = source.await_earliest_offsets([where]).get(where)
+    target_start = target.await_earliest_offsets([remote]).get(remote)
+    there = read_target_logs(target, [remote]).get(remote)
+    known = maps.map_of(where)
+    if source_start is None or target_start is None or there is None:
+        log.warning("%s: %s is left out: a cluster does not say where its log begins and ends.", flow.name, where)
+        return
+    if known is not None and is_former(known.topic_id, there):
+        log.warning("%s: %s is left out: %s was made again, nothing is mirrored to it yet.", flow.name, where, remote)
+        return
+    last = _begin_of(known) or Anchor(position, there.end)
+    first = Anchor(0, 0) if source_start == target_start == 0 else None
+    anchors = [one for one in choose_anchors(syncs, first, last) if one.source >= source_start]
+    if len(anchors) < 2 or anchors[0].target < target_start:
+        return
+    ours = _read(flow.source, where, anchors[0].source, last.source, tell)
+    theirs = _read(flow.target, remote, anchors[0].target, last.target, tell)
+    found = rebuild_map(anchors, ours, theirs)
+    if found is None or not found.segments:
+        return
+    found.topic_id = there.topic_id
+    exact = sum(records for _, records, _ in found.stretches())
+    found.shrink(SEGMENTS_MAX)
+    if write:
+        key = encode_key(flow.name.source, where, _OLDEST)
+        publish(flow.target, ledger_topics(flow.name.source).offset_map, [(key, encode_chunk(found.as_chunk()))])
+    yield Rebuilt(where, anchors[0].source, last.source, exact)
+
+
+def _begin_of(found: OffsetMap | None) -> Anchor | None:
+    return Anchor(found.segments[0].first, found.segments[0].target) if found is not None and found.segments else None
+
+
+def _cut_at_ms(flow: FlowConfig) -> dict[TopicPartition, int]:
+    """When each partition's log on the target was last found to be another one, or shorter: what offset syncs said
+    before is not true of the log that is there."""
+    found: dict[TopicPartition, int] = {}
+    for gap in ledger_gaps(flow):
+        if gap.is_on_target:
+            found[gap.partition] = max(gap.at_ms, found.get(gap.partition, 0))
+    return found
+
+
+def _read(
+    cluster: Cluster, where: TopicPartition, first: int, end: int, tell: Callable[[str, int, int], None]
+) -> LogPart:
+    found = LogPart()
+    what = f"{cluster.alias} {where}"
+    with open_tail(cluster, "rebuild", [where], is_internal=False) as tail:
+        for record in tail.read_between(where, first, end):
+            found.add(record.offset, (record.key, record.value, record.headers))
+            if record.offset % _TOLD_EVERY == 0:
+                tell(what, record.offset - first, end - first)
+    tell(what, end - first, end - first)
+    return found
+
+
+def _read_syncs(
+    flow: FlowConfig, source: Admin, target: Admin, cut_at_ms: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, list[Anchor]]:
+    found: dict[TopicPartition, list[Anchor]] = defaultdict(list)
+    names = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location)
+    cluster, admin = (flow.source, source) if names.syncs_on_source else (flow.target, target)
+    if not admin.list_topics([names.syncs]):
+        return found
+    with open_tail(cluster, "rebuild", [TopicPartition(names.syncs, 0)]) as tail:
+        for record in tail.read_to_end(_READ_SECONDS_MAX):
+            try:
+                sync = OffsetSync.parse(record.key, record.value)
+            except ProtocolError:
+                continue  # Others may have written there.
+            if record.timestamp_ms >= cut_at_ms.get(sync.partition, 0):
+                found[sync.partition].append(Anchor(sync.upstream, sync.downstream))
+    return found

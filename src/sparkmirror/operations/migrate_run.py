@@ -1,0 +1,173 @@
+"""The steps of a migration: copy, follow until the writers have moved, prove, move the groups.
+
+Applied by `operations.steps`, from `cli.migrate`, which brings what runs Spark. Groups are moved as in a failover.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.model import TopicPartition
+from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_partitions
+from sparkmirror.operations.failover import plan_behind
+from sparkmirror.operations.failover_run import Fence, name_lacking, plan_lacking, restore_offsets, store_offsets
+from sparkmirror.operations.steps import Note, Teller
+
+
+class Proved(Protocol):
+    """What a comparison found: `verify.report.FlowReport`."""
+
+    @property
+    def verdict(self) -> str: ...
+
+    @property
+    def headline(self) -> str: ...
+
+    @property
+    def first_difference(self) -> str: ...
+
+
+class Copy:
+    """Everything that the source has when the step begins."""
+
+    name = "copy"
+
+    def __init__(self, flow: FlowConfig, source: Admin, copy: Callable[[], object]) -> None:
+        """`copy` runs the mirror once, from its positions on."""
+        self._flow = flow
+        self._source = source
+        self._copy = copy
+
+    def prepare(self) -> Note:
+        """Raises OffsetsUnknown while it is not known where a partition ends."""
+        partitions = mirrored_partitions(self._flow, self._source)
+        starts, ends = self._source.await_earliest_offsets(partitions), self._source.await_latest_offsets(partitions)
+        return {"ends": store_offsets({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
+
+    def apply(self, note: Note) -> str:
+        """Raises what the mirror raises, and SparkMirrorError when it was told to stop before the end."""
+        self._copy()
+        ends = restore_offsets(note["ends"])
+        if lacking := plan_lacking(ends, ledger_offsets(self._flow)):
+            raise SparkMirrorError(
+                f"{self._flow.name}: the copy was stopped: {name_lacking(lacking)}.", "Run it again: it goes on there."
+            )
+        return f"all that {len(ends)} partitions held when this step began is copied"
+
+    def undo(self, note: Note) -> str:
+        return f"what was copied of {len(note['ends'])} partitions stays on {self._flow.name.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class CutOver:
+    """When to stop following: all is mirrored, and nothing was written for `quiet_seconds`.
+
+    With `with_fence`, writers are kept out by the `fence` first. What a step's note says of it counts afterwards: who
+    goes on or undoes need not say it again.
+    """
+
+    quiet_seconds: float
+    fence: Fence
+    with_fence: bool = False
+
+
+class Follow:
+    """Mirrors on until nobody writes to the source any more, and all of it is mirrored."""
+
+    name = "follow"
+
+    def __init__(
+        self,
+        flow: FlowConfig,
+        source: Admin,
+        cut_over: CutOver,
+        mirror_until: Callable[[Callable[[], bool]], bool],
+        tell: Teller,
+    ) -> None:
+        """`mirror_until` mirrors until what it is given says so; False when it was told to stop before."""
+        self._flow = flow
+        self._source = source
+        self._cut_over = cut_over
+        self._mirror_until = mirror_until
+        self._tell = tell
+
+    def prepare(self) -> Note:
+        return {"fence": dict(self._cut_over.fence.prepare()) if self._cut_over.with_fence else None}
+
+    def apply(self, note: Note) -> str:
+        """Raises SparkMirrorError when it was told to stop before."""
+        watch = _Watch(self._flow, self._source, self._cut_over, note, self._tell)
+        if not self._mirror_until(watch.is_over):
+            raise SparkMirrorError(f"{self._flow.name}: stopped while following.", "Run it again: it goes on there.")
+        return "all is mirrored, and nobody writes to the source any more"
+
+    def undo(self, note: Note) -> str:
+        if note["fence"] is None:
+            return "there is nothing to take back"
+        return self._cut_over.fence.undo(note["fence"])
+
+
+class _Watch:
+    """Asked now and then while the mirror runs."""
+
+    def __init__(self, flow: FlowConfig, source: Admin, cut_over: CutOver, note: Note, tell: Teller) -> None:
+        self._flow = flow
+        self._source = source
+        self._cut_over = cut_over
+        self._note = note
+        self._tell = tell
+        self._ends: Mapping[TopicPartition, int] = {}
+        self._quiet_since = time.monotonic()
+        self._has_caught_up = False
+
+    def is_over(self) -> bool:
+        """Raises OffsetsUnknown while it is not known where a partition ends: then it is not over."""
+        partitions = mirrored_partitions(self._flow, self._source)
+        ends = self._source.latest_offsets(partitions).all()
+        if ends != self._ends:
+            self._ends, self._quiet_since = ends, time.monotonic()
+        starts = self._source.earliest_offsets(partitions).all()
+        is_behind = bool(plan_behind(ledger_offsets(self._flow), starts, ends, {}))
+        if not is_behind and not self._has_caught_up:
+            self._catch_up()
+        return not is_behind and time.monotonic() - self._quiet_since >= self._cut_over.quiet_seconds
+
+    def _catch_up(self) -> None:
+        self._has_caught_up = True
+        source, fenced = self._flow.name.source, self._note["fence"]
+        if fenced is not None:
+            self._tell(Follow.name, self._cut_over.fence.apply(fenced))
+        else:
+            quiet = f"{self._cut_over.quiet_seconds:g} s"
+            self._tell(Follow.name, f"caught up: stop what writes to {source}; this ends when nobody has for {quiet}")
+
+
+class Prove:
+    """Compares both clusters, record for record."""
+
+    name = "verify"
+
+    def __init__(self, flow: FlowConfig, verify: Callable[[], Proved]) -> None:
+        self._flow = flow
+        self._verify = verify
+
+    def prepare(self) -> Note:
+        return {}
+
+    def apply(self, note: Note) -> str:  # noqa: ARG002
+        """Raises SparkMirrorError where the target is not what the source is."""
+        found = self._verify()
+        if found.verdict != "equal":
+            where = f"; {found.first_difference}" if found.first_difference else ""
+            raise SparkMirrorError(
+                f"{found.headline}{where}",
+                f"See `sparkmirror verify --flow '{self._flow.name}'`; mend it, and run this again.",
+            )
+        return found.headline
+
+    def undo(self, note: Note) -> str:  # noqa: ARG002
+        return "there is nothing to take back"

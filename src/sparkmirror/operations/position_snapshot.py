@@ -1,0 +1,223 @@
+"""Where a flow stands on its source, and where it is to stand: observed, planned by `operations.offset_reset`.
+
+Called by `cli.positions` and `operations.position_job`.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import EARLIEST, LATEST
+from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.standalone_file import read_positions
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.ledger.view import LedgerView
+from sparkmirror.model import Position, Topic, TopicPartition
+from sparkmirror.operations.cluster_pair import mirrored_partitions
+from sparkmirror.operations.offset_reset import Move, plan_reset
+from sparkmirror.planning.starts import first_offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One partition: its position (None: none is stored), and the source's log, None where nobody knows.
+
+    `problem` says why a stored position is unknown.
+    """
+
+    partition: TopicPartition
+    position: int | None
+    begin: int | None
+    end: int | None
+    problem: str = ""
+
+    @property
+    def note(self) -> str:
+        """What is odd about it."""
+        if self.problem:
+            return self.problem
+        if self.begin is None or self.end is None:
+            return "the source has no such log now, or does not tell"
+        if self.position is None:
+            return "begins by auto.offset.reset"
+        if self.position < self.begin:
+            return f"{self.begin - self.position} offsets are gone from the source"
+        return "behind the end of the source's log" if self.position > self.end else ""
+
+    def as_json(self) -> dict[str, Any]:
+        behind = None if self.position is None or self.end is None else max(self.end - self.position, 0)
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "position": self.position,
+            "begin": self.begin,
+            "end": self.end,
+            "behind": behind,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which partitions: of `topics`, all mirrored ones without any; only of these `numbers`, where there are any."""
+
+    topics: Collection[str] = ()
+    numbers: Collection[int] = ()
+
+    def covers(self, where: TopicPartition) -> bool:
+        return (not self.topics or where.topic in self.topics) and (not self.numbers or where.partition in self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the ledger has of a flow."""
+
+    positions: Mapping[TopicPartition, Position]
+    problems: Mapping[TopicPartition, str]
+
+    @classmethod
+    def of(cls, view: LedgerView) -> "Stored":
+        return cls(view.positions, view.problems)
+
+
+Places = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a goal is made of: the flow, its source, what is stored, and the partitions that are chosen."""
+
+    flow: FlowConfig
+    source: Admin
+    stored: Stored
+    chosen: Sequence[TopicPartition]
+
+
+Goal = Callable[[Ground], Places]
+"""Where the chosen partitions are to stand. Raises SparkMirrorError."""
+
+
+@dataclass(frozen=True, slots=True)
+class PositionPlan:
+    """What moves, the topics as they were found before their offsets were asked for, and what a person should know."""
+
+    moves: tuple[Move, ...]
+    topics: Mapping[str, Topic]
+    stored: Stored
+    begins: Mapping[TopicPartition, int]
+    warnings: tuple[str, ...] = ()
+
+
+def read_stored(flow: FlowConfig, target: Admin) -> Stored:
+    """What the ledger has now; nothing where the flow has never run. Raises ClusterError."""
+    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    if not target.list_topics([topics.offsets]):
+        return Stored({}, {})
+    with LedgerReader(flow.target, topics, flow.connector, is_ours_needed=False) as ledger:
+        ledger.read_to_end()
+        return Stored.of(ledger.view)
+
+
+def list_standings(flow: FlowConfig, source: Admin, target: Admin, choice: Choice) -> list[Standing]:
+    """All partitions that are mirrored or have a position, as chosen. Raises ClusterError."""
+    stored = read_stored(flow, target)
+    known = {*stored.positions, *stored.problems, *mirrored_partitions(flow, source)}
+    chosen = sorted(where for where in known if choice.covers(where))
+    begins, ends = source.earliest_offsets(chosen).known, source.latest_offsets(chosen).known
+    return [
+        Standing(where, _offset(stored, where), begins.get(where), ends.get(where), stored.problems.get(where, ""))
+        for where in chosen
+    ]
+
+
+def _offset(stored: Stored, where: TopicPartition) -> int | None:
+    return stored.positions[where].offset if where in stored.positions else None
+
+
+def plan_positions(flow: FlowConfig, source: Admin, stored: Stored, choice: Choice, goal: Goal) -> PositionPlan:
+    """Where the partitions of the choice go. Raises SparkMirrorError where there are none, and ClusterError.
+
+    Topics are looked at before their offsets: one that is made again in between is then never taken for this one.
+    """
+    mirrored = mirrored_partitions(flow, source)
+    topics = source.list_topics({where.topic for where in mirrored})
+    chosen = [where for where in mirrored if choice.covers(where)]
+    if missing := sorted(set(choice.topics) - {where.topic for where in mirrored}):
+        raise SparkMirrorError(
+            f"{flow.name}: no topic {', '.join(missing)} is mirrored.", "See `sparkmirror topics`: source names count."
+        )
+    wanted = goal(Ground(flow, source, stored, chosen))
+    if not wanted:
+        raise SparkMirrorError(f"{flow.name}: no partition is to be moved.", "See `sparkmirror positions FILE show`.")
+    begins, ends = source.await_earliest_offsets(wanted), source.await_latest_offsets(wanted)
+    stands = {where: Committed(position.offset) for where, position in stored.positions.items()}
+    plan = plan_reset(stands, wanted, begins, ends)
+    return PositionPlan(plan.moves, topics, stored, begins, plan.warnings)
+
+
+# Goals.
+
+
+def to_earliest(ground: Ground) -> Places:
+    """The beginning of the source's logs."""
+    return ground.source.list_offsets(dict.fromkeys(ground.chosen, EARLIEST)).all()
+
+
+def to_latest(ground: Ground) -> Places:
+    """Their ends."""
+    return ground.source.list_offsets(dict.fromkeys(ground.chosen, LATEST)).all()
+
+
+def to_time(at_ms: int) -> Goal:
+    """The first record at or after that moment (ms since 1970); the end where there is none."""
+    return lambda ground: ground.source.offsets_at(ground.chosen, at_ms).all()
+
+
+def shifted_by(offsets: int) -> Goal:
+    """So many offsets on, or back where it is negative; from where it would begin where nothing is stored."""
+
+    def goal(ground: Ground) -> Places:
+        for where in ground.chosen:
+            if where in ground.stored.problems:
+                hint = "`positions FILE set` gives it another one."
+                raise SparkMirrorError(f"{where}: {ground.stored.problems[where]}", hint)
+        positions = ground.stored.positions
+        fresh = [where for where in ground.chosen if where not in positions]
+        starts = dict(first_offsets(ground.flow, ground.source, fresh, all_of_them=True))
+        starts |= {where: position.offset for where, position in positions.items()}
+        return {where: max(starts[where] + offsets, 0) for where in ground.chosen if where in starts}
+
+    return goal
+
+
+def to_places(places: Places) -> Goal:
+    """Exactly there."""
+
+    def goal(ground: Ground) -> Places:
+        if missing := sorted(set(places) - set(ground.chosen)):
+            named = ", ".join(map(str, missing))
+            raise SparkMirrorError(f"These partitions are not mirrored: {named}.", "See `positions FILE show`.")
+        return places
+
+    return goal
+
+
+def from_file(path: str) -> Goal:
+    """Where a standalone worker of Connect stood."""
+
+    def goal(ground: Ground) -> Places:
+        found = read_positions(path, ground.flow.connector)
+        wanted = {where: found[where] for where in ground.chosen if where in found}
+        ends = ground.source.await_latest_offsets(wanted)
+        if beyond := sorted(where for where, offset in wanted.items() if offset > ends.get(where, offset)):
+            raise SparkMirrorError(
+                f"{path} has positions behind the end of the source's logs: {', '.join(map(str, beyond))}.",
+                "These topics were made again since: take over the others, by --topic; these begin by themselves.",
+            )
+        return wanted
+
+    return goal

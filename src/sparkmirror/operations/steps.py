@@ -1,0 +1,134 @@
+"""Steps that a person takes with two clusters, which may be interrupted anywhere: resumed, or undone in reverse.
+
+What undoing needs is noted before a step changes anything. Pure but for the steps and the journal it is given; used by
+`operations.failover_run` and `operations.failback_run`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sparkmirror.errors import SparkMirrorError
+
+Note = Mapping[str, Any]
+"""What a step noted before it changed anything, as JSON."""
+
+
+class Step(Protocol):
+    """`apply` and `undo` may be called again after they were interrupted, with the same note."""
+
+    name: str
+
+    def prepare(self) -> Note:
+        """Observes, changes nothing."""
+
+    def apply(self, note: Note) -> str:
+        """Does it; a sentence about what was done."""
+
+    def undo(self, note: Note) -> str:
+        """Takes back what `apply` did, or a part of it; a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One step as the journal has it. `sentence` is empty until it is done."""
+
+    note: Note
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """All steps begun, in their order; `finished` when nothing is to be undone any more."""
+
+    steps: Mapping[str, Taken] = field(default_factory=dict)
+    finished: bool = False
+
+    def with_step(self, name: str, taken: Taken) -> "Journal":
+        return Journal({**self.steps, name: taken}, self.finished)
+
+    def without_step(self, name: str) -> "Journal":
+        return Journal({one: taken for one, taken in self.steps.items() if one != name}, self.finished)
+
+    def as_json(self) -> dict[str, Any]:
+        steps = {name: {"note": taken.note, "sentence": taken.sentence} for name, taken in self.steps.items()}
+        return {"version": 1, "steps": steps, "finished": self.finished}
+
+
+class JournalStore(Protocol):
+    """Where a journal outlives this process."""
+
+    def load(self) -> Journal:
+        """An empty one if there is none."""
+
+    def save(self, journal: Journal) -> None:
+        """Returns when it is stored for certain."""
+
+
+class Teller(Protocol):
+    """Takes each sentence as it is true."""
+
+    def __call__(self, step: str, sentence: str) -> None: ...
+
+
+def take_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None:
+    """Goes on where the journal ends. Raises what a step raises; the next call goes on there.
+
+    Raises SparkMirrorError if it was finished before.
+    """
+    journal = store.load()
+    _refuse_finished(journal)
+    for step in steps:
+        taken = journal.steps.get(step.name)
+        if taken is not None and taken.sentence:
+            tell(step.name, f"{taken.sentence} (before)")
+            continue
+        if taken is None:
+            taken = Taken(step.prepare())
+            journal = journal.with_step(step.name, taken)
+            store.save(journal)
+        sentence = step.apply(taken.note)
+        journal = journal.with_step(step.name, Taken(taken.note, sentence))
+        store.save(journal)
+        tell(step.name, sentence)
+
+
+def undo_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None:
+    """Takes back all that the journal has, the last one first. Raises SparkMirrorError if it was finished."""
+    journal = store.load()
+    _refuse_finished(journal)
+    by_name = {step.name: step for step in steps}
+    if not journal.steps:
+        tell("undo", "no step was taken, there is nothing to take back")
+    for name in reversed(list(journal.steps)):
+        if name not in by_name:
+            raise SparkMirrorError(f"The step `{name}` cannot be taken back now.", "Its cluster must answer for that.")
+        sentence = by_name[name].undo(journal.steps[name].note)
+        journal = journal.without_step(name)
+        store.save(journal)
+        tell(name, sentence)
+
+
+def give_up_step(name: str, store: JournalStore, tell: Teller) -> None:
+    """Goes on without a step that was begun and not done, and that changed nothing."""
+    journal = store.load()
+    if (taken := journal.steps.get(name)) is not None and not taken.sentence:
+        store.save(journal.without_step(name))
+        tell(name, "given up")
+
+
+def finish_steps(store: JournalStore) -> None:
+    """From here on nothing is undone. Raises SparkMirrorError if a step was begun and not done, or none was."""
+    journal = store.load()
+    _refuse_finished(journal)
+    if not journal.steps or not all(taken.sentence for taken in journal.steps.values()):
+        raise SparkMirrorError("There is nothing to finish: not all steps are done.", "Run it to its end first.")
+    store.save(Journal(journal.steps, finished=True))
+
+
+def _refuse_finished(journal: Journal) -> None:
+    if journal.finished:
+        raise SparkMirrorError(
+            "This was finished before, so there is nothing to resume or to undo.",
+            "To begin another one, forget it: --forget.",
+        )

@@ -1,0 +1,1 @@
+"""The path of a record through a Spark task: fetch, relay, produce."""

@@ -1,0 +1,1 @@
+"""The reading end of a task: fetch sessions, responses, read-ahead."""

@@ -1,0 +1,143 @@
+"""Following the command topic from inside a reader's selector loop, by a long-polling fetch of its one partition.
+
+The topic lives on the target cluster. Whatever goes wrong is tried again: a task without commands still mirrors.
+Owned by `pipeline.fetch.reader`.
+"""
+
+import logging
+import selectors
+import time
+from collections.abc import Sequence
+from uuid import UUID
+
+from sparkmirror.batch.header import iterate_headers
+from sparkmirror.batch.records import Record, decode_records
+from sparkmirror.batch.unpacking import INTERNAL_BYTES_MAX
+from sparkmirror.control.command_decoding import decode_command
+from sparkmirror.control.commands import Command
+from sparkmirror.errors import ClusterUnreachable, ProtocolError
+from sparkmirror.kafka.background import Background, Outcome
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.data_requests import FetchPosition
+from sparkmirror.kafka.wire.link import Link, dial
+from sparkmirror.kafka.wire.lookup import look_up, look_up_span
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
+from sparkmirror.pipeline.relay.ring import PrivateMemory
+
+log = logging.getLogger(__name__)
+
+DIAL_KEY = "command-topic"
+_RETRY_SECONDS = 1.0
+_OFFSET_OUT_OF_RANGE = 1
+
+
+class CommandTail:
+    """Reads commands from `offset` on."""
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        topic: str,
+        offset: int,
+        background: Background,
+        selector: selectors.BaseSelector,
+    ) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._offset = offset
+        self._background = background
+        self._selector = selector
+        self._topic_id = UUID(int=0)
+        self._not_before = 0.0
+        self._is_lost = False
+        self.connection: FetchConnection | None = None
+
+    def connect(self) -> None:
+        """Start to look for the topic's leader, unless that is under way or was tried a moment ago."""
+        if self.connection is None and time.monotonic() >= self._not_before:
+            self._not_before = time.monotonic() + _RETRY_SECONDS
+            self._background.submit(DIAL_KEY, self._dial)
+
+    def _dial(self) -> tuple[Link, UUID, int]:
+        where = TopicPartition(self._topic, 0)
+        view = look_up(self._settings, [self._topic])
+        leader = view.leaders.get(where)
+        if leader is None:
+            raise ClusterUnreachable(f"topic {self._topic} has no leader")
+        offset = look_up_span(self._settings, where).start if self._is_lost else self._offset
+        return dial(*view.brokers[leader], self._settings), view.topic_ids[self._topic], offset
+
+    def take_link(self, outcome: Outcome) -> None:
+        """A dial has ended: follow the topic over its connection, or try again in a moment."""
+        if outcome.error is None:
+            try:
+                connection = self.adopt(outcome.result)
+            except (OSError, ProtocolError):
+                self.drop()
+                return
+            self._selector.register(connection.link.socket, selectors.EVENT_READ, DIAL_KEY)
+
+    def take_commands(self) -> list[Command]:
+        """The socket is readable: what it brought. A connection that breaks is made anew."""
+        assert self.connection is not None
+        try:
+            return self.receive()
+        except (OSError, ProtocolError):
+            self._selector.unregister(self.connection.link.socket)
+            self.drop()
+            return []
+
+    def adopt(self, dialled: tuple[Link, UUID, int]) -> FetchConnection:
+        link, self._topic_id, self._offset = dialled
+        self._is_lost = False
+        self.connection = FetchConnection(link, PrivateMemory(), FetchLimits(wait_ms=5000, bytes_max=1 << 20))
+        self.ask()
+        return self.connection
+
+    def ask(self) -> None:
+        """Send the next long poll. Raises OSError."""
+        assert self.connection is not None
+        key = self._topic_id if self.connection.by_id else self._topic
+        self.connection.send({(key, 0): FetchPosition(key, 0, self._offset, -1, 1 << 20)})
+
+    def receive(self) -> list[Command]:
+        """Commands that a readable socket brought, and the next poll sent. Raises OSError or ProtocolError."""
+        assert self.connection is not None
+        frame = self.connection.receive()
+        if frame is None:
+            return []
+        commands: list[Command] = []
+        for fetched in self.connection.decode(frame).partitions:
+            if fetched.error == _OFFSET_OUT_OF_RANGE:
+                self._is_lost = True  # the answer does not say where the log begins
+                raise ConnectionError(f"the command topic no longer holds offset {self._offset}")
+            if fetched.error:
+                raise ConnectionError(f"the command topic answered with error {fetched.error}")
+            commands += self._decode(frame.buffer, fetched.start, fetched.stop)
+        self.ask()
+        return commands
+
+    def _decode(self, buffer: memoryview, start: int, stop: int) -> list[Command]:
+        found: list[Command] = []
+        for at, header in iterate_headers(buffer, start, stop):
+            if not header.is_control:
+                for record in self._records(buffer[at : at + header.total_bytes], header.base_offset):
+                    command = decode_command(record.value) if record.offset >= self._offset else None
+                    if command is not None:
+                        found.append(command)
+            self._offset = max(self._offset, header.next_offset)
+        return found
+
+    def _records(self, batch: memoryview, offset: int) -> Sequence[Record]:
+        """None of a batch that nobody of ours has written: to meet it again and again would hide what comes after."""
+        try:
+            return decode_records(batch, INTERNAL_BYTES_MAX)
+        except ProtocolError as problem:
+            log.warning("The record batch at offset %d of %s is passed over: %s", offset, self._topic, problem)
+            return ()
+
+    def drop(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None

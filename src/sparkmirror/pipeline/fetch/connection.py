@@ -1,0 +1,315 @@
+"""Fetching from one broker: an incremental fetch session (KIP-227) over one bulk connection.
+
+`FetchSession` decides what to ask (pure); `FetchConnection` asks and receives, straight into the ring. A session allows
+one request at a time; requests without one may queue up on a connection, which a broker answers one by one. Called by
+`pipeline.fetch.reader` and `pipeline.fetch.read_ahead_connections` for the source's brokers, and for the command topic.
+"""
+
+import mmap
+import ssl
+import struct
+import time
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sparkmirror.batch.header import parse_header
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.wire import data_requests as wire
+from sparkmirror.kafka.wire.data_requests import FetchedPartition, FetchPosition, FetchResponse
+from sparkmirror.kafka.wire.link import Link
+from sparkmirror.pipeline.relay.ring import PrivateMemory, Ring
+
+FETCH_SESSION_ID_NOT_FOUND = 70
+INVALID_FETCH_SESSION_EPOCH = 71
+_SMALL_BYTES = 1 << 20
+_NO_SESSION = -1
+_REST_SECONDS = 0.004
+"""After an answer that brought little: what comes meanwhile comes with the next, at the price of one."""
+_LITTLE_BYTES = 64 << 10
+_AROUND_BYTES = 1 << 20
+_PARTITION_BYTES = 256
+_LONE_BATCH_BYTES_MAX = 128 << 20
+"""By default brokers take no request of more than 100 MiB from a producer."""
+_UNTAKEN_MAX = 1
+"""Batches of rows on their way through Spark, beyond which little answers do not follow."""
+_PATIENCE_SECONDS = 0.1
+_LENGTH = struct.Struct(">i")
+
+PartitionKey = tuple[UUID | str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """Sizes in bytes and the longest wait for new data, as the consumer's `fetch.*` properties set them."""
+
+    bytes_max: int = 8 << 20
+    partition_bytes_max: int = 2 << 20
+    bytes_min: int = 1
+    wait_ms: int = 500
+    read_committed: bool = False
+    rack: str = ""
+
+
+class FetchSession:
+    """What the broker remembers of our partitions, so that only changes are sent."""
+
+    def __init__(self) -> None:
+        self._id = 0
+        self._epoch = 0
+        self._known: dict[PartitionKey, FetchPosition] = {}
+
+    def step(
+        self, wanted: Mapping[PartitionKey, FetchPosition], changed: Collection[PartitionKey] | None = None
+    ) -> tuple[int, int, list[FetchPosition], list[PartitionKey]]:
+        """Session id, session epoch, positions to send and partitions to forget for the next request.
+
+        `changed` are the keys of which alone `wanted` may differ from the last time, where that is known.
+        """
+        if self._epoch == 0:
+            self._known = dict(wanted)
+            return self._id, 0, list(wanted.values()), []
+        known = self._known
+        looked_at = [*wanted, *(key for key in known if key not in wanted)] if changed is None else changed
+        fresh = [wanted[key] for key in looked_at if key in wanted and known.get(key) != wanted[key]]
+        forgotten = [key for key in looked_at if key in known and key not in wanted]
+        for key in forgotten:
+            del known[key]
+        known.update({position[:2]: position for position in fresh})
+        return self._id, self._epoch, fresh, forgotten
+
+    @property
+    def partitions(self) -> int:
+        """How many the broker may answer for."""
+        return len(self._known)
+
+    def offset_of(self, key: PartitionKey) -> int:
+        """The offset that the last request asked for; -1 for a partition that it did not name."""
+        position = self._known.get(key)
+        return -1 if position is None else position.offset
+
+    def accept(self, response: FetchResponse) -> bool:
+        """Take note of an answer; False when the session is lost and the next request must be a full one."""
+        if response.error:
+            if response.error == FETCH_SESSION_ID_NOT_FOUND:
+                self._id = 0  # else the next full request closes the old session
+            self._epoch = 0
+            return False
+        self._id = response.session_id
+        self._epoch = self._epoch % 0x7FFFFFFF + 1 if response.session_id else 0
+        return True
+
+
+@dataclass(slots=True)
+class Frame:
+    """One whole response: its bytes, the ring region that holds them (None when it is private memory), and how many
+    bytes of records were asked for."""
+
+    buffer: memoryview
+    region: int | None
+    asked_bytes: int = 0
+
+
+class FetchConnection:
+    """A bulk connection of one broker in a selector loop: `send`, then `receive` whenever the socket is readable."""
+
+    def __init__(self, link: Link, ring: Ring | PrivateMemory, limits: FetchLimits) -> None:
+        self.link = link
+        self.version = link.version(wire.FETCH, wire.FETCH_VERSIONS)
+        self.by_id = self.version >= wire.TOPIC_ID_FETCH
+        self.session = FetchSession()
+        self._asked: deque[int] = deque()
+        self.starved = False
+        self.not_before = 0.0
+        self._rests_until = 0.0
+        self._patient_until = 0.0
+        self._active_at = 0.0
+        self._asked_at = 0.0
+        self._ring = ring
+        self._limits = limits
+        self._head = bytearray(4)
+        self._filled = 0
+        self._body: memoryview | None = None
+        self._region: int | None = None
+        link.socket.setblocking(False)
+
+    def send(
+        self,
+        wanted: Mapping[PartitionKey, FetchPosition],
+        bytes_max: int = 0,
+        changed: Collection[PartitionKey] | None = None,
+    ) -> None:
+        """Ask for these partitions, in an answer of at most `bytes_max` where given; `changed` as in the session.
+
+        The request is small: it is written whole. Raises OSError when the link is gone.
+        """
+        session_id, session_epoch, positions, forgotten = self.session.step(wanted, changed)
+        self._send(session_id, session_epoch, positions, forgotten, bytes_max or self._limits.bytes_max)
+
+    def send_alone(self, position: FetchPosition) -> None:
+        """Ask for one piece of one partition, without a session; such requests may queue up. Raises OSError."""
+        self._send(0, _NO_SESSION, [position], [], position.bytes_max)
+
+    def _send(
+        self,
+        session_id: int,
+        session_epoch: int,
+        positions: Sequence[FetchPosition],
+        forgotten: Sequence[PartitionKey],
+        bytes_max: int,
+    ) -> None:
+        limits = self._limits
+        body = wire.encode_fetch(
+            self.version,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            positions=positions,
+            forgotten=forgotten,
+            wait_ms=limits.wait_ms,
+            bytes_min=limits.bytes_min,
+            bytes_max=bytes_max,
+            read_committed=limits.read_committed,
+            rack=limits.rack,
+        )
+        self.link.correlation += 1
+        header = wire.request_header(wire.FETCH, self.version, self.link.correlation, self.link.client_id)
+        sock = self.link.socket
+        sock.settimeout(5.0)
+        sock.sendall(b"".join(wire.frame(header, body)))
+        sock.setblocking(False)
+        self._asked_at = time.monotonic() if not self._asked else 0.0
+        self._asked.append(bytes_max)
+        self._active_at = time.monotonic()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer is due."""
+        return bool(self._asked)
+
+    @property
+    def asks_at(self) -> float:
+        """When the broker is to be asked again: after a pause that it wants, and a moment after it had little."""
+        return max(self.not_before, self._rests_until)
+
+    def rests(self, now: float) -> bool:
+        """Whether the broker is not to be asked yet. Where the machine is behind, so that what came before is still on
+        its way through Spark, another little answer would only queue up behind it, at the price of a large one.
+        """
+        if now < self.asks_at:
+            return True
+        if now < self._patient_until and self._ring.untaken > _UNTAKEN_MAX:
+            self._rests_until = now + _REST_SECONDS
+            return True
+        return False
+
+    def is_silent(self, now: float, seconds: float) -> bool:
+        """Whether an answer is due and nothing of it came for so long: then the broker is as good as gone."""
+        return self.waiting and not self.starved and now - self._active_at > seconds
+
+    def receive(self) -> Frame | None:
+        """Read what is there; the whole frame once it is complete, else None.
+
+        Raises OSError when the connection is gone, ProtocolError for a frame that cannot be one.
+        """
+        self._active_at = time.monotonic()
+        try:
+            if self._body is None and not self._begin():
+                return None
+            return self._fill()
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+
+    def _begin(self) -> bool:
+        while self._filled < 4:
+            received = self.link.socket.recv_into(memoryview(self._head)[self._filled :])
+            if not received:
+                raise ConnectionResetError(f"broker {self.link.address} closed the connection")
+            self._filled += received
+        self._measure()
+        (size,) = _LENGTH.unpack(self._head)
+        if not 4 < size <= self._frame_bytes_max():
+            asked = f", and was asked for {self._asked[0]}" if self._asked else ""
+            raise ProtocolError(f"broker {self.link.address} announced a response of {size} bytes{asked}")
+        return self._reserve(size)
+
+    def _frame_bytes_max(self) -> int:
+        """What is asked for, and what stands around it; or one batch, which comes whole however large it is."""
+        asked_bytes = self._asked[0] if self._asked else self._limits.bytes_max
+        around_bytes = _AROUND_BYTES + _PARTITION_BYTES * self.session.partitions
+        return min(max(asked_bytes + around_bytes, _LONE_BATCH_BYTES_MAX), wire.MAX_FRAME_BYTES)
+
+    def _measure(self) -> None:
+        if self._asked_at:
+            self.link.note_answer(time.monotonic() - self._asked_at)
+            self._asked_at = 0.0
+
+    def _reserve(self, size: int) -> bool:
+        self._region = None
+        if size <= self._ring.ring_bytes:
+            self._region = self._ring.reserve(size)
+            self.starved = self._region is None
+            if self._region is None:
+                return False
+            self._body = self._ring.slice(self._region, size)
+        else:
+            self._body = _private_memory(size)
+        self._filled = 0
+        return True
+
+    def _fill(self) -> Frame | None:
+        body = self._body
+        assert body is not None
+        sock = self.link.socket
+        size = len(body)
+        while self._filled < size:
+            received = sock.recv_into(body[self._filled :])
+            if not received:
+                raise ConnectionResetError(f"broker {self.link.address} closed the connection")
+            self._filled += received
+        self._body = None
+        self._filled = 0
+        asked_bytes = self._asked.popleft() if self._asked else 0
+        self._patient_until = 0.0
+        if size < _LITTLE_BYTES:
+            now = time.monotonic()
+            self._rests_until, self._patient_until = now + _REST_SECONDS, now + _PATIENCE_SECONDS
+        frame = Frame(body, self._region, asked_bytes)
+        self._region = None
+        return frame
+
+    def asked(self, fetched: FetchedPartition, offset: int) -> bool:
+        """Whether an answer is to a question for `offset`: after a seek, an older answer would hide a gap."""
+        return self.session.offset_of((fetched.topic_key, fetched.partition)) == offset
+
+    def decode(self, frame: Frame) -> FetchResponse:
+        """Parse a frame and keep the session in step. Raises ProtocolError."""
+        response = wire.decode_fetch(self.version, frame.buffer)
+        if len(frame.buffer) > frame.asked_bytes > 0:
+            self._check_size(response, frame)
+        if response.throttle_ms:
+            self.not_before = time.monotonic() + response.throttle_ms / 1000
+        self.session.accept(response)
+        return response
+
+    def _check_size(self, response: FetchResponse, frame: Frame) -> None:
+        """More than was asked for comes only as one batch alone (KIP-74)."""
+        filled = [fetched for fetched in response.partitions if fetched.stop > fetched.start]
+        size = sum(fetched.stop - fetched.start for fetched in filled)
+        if size <= frame.asked_bytes:
+            return
+        if len(filled) != 1 or parse_header(frame.buffer, filled[0].start).total_bytes < size:
+            asked = f"and was asked for {frame.asked_bytes}"
+            raise ProtocolError(f"broker {self.link.address} sent {size} bytes in several batches, {asked}")
+
+    def close(self) -> None:
+        """Drop the connection and give back a half-filled region."""
+        if self._region is not None:
+            self._ring.lend(self._region, [])
+            self._region = None
+        self.link.close()
+
+
+def _private_memory(size: int) -> memoryview:
+    """Of a large answer, only what has come takes memory: the length is no more than the broker's word."""
+    return memoryview(bytearray(size) if size <= _SMALL_BYTES else mmap.mmap(-1, size))

@@ -1,0 +1,422 @@
+"""The reading end of a Spark task: one selector loop over all brokers that lead its partitions.
+
+`read_task` is what `DataSourceStreamReader.read` returns: a generator of Arrow record batches. It receives fetch
+responses into the ring, turns them into rows, obeys the writer's orders (`pipeline.relay.ring`) and the planner's
+commands, and ends by the clock, on stop, when its bounded partitions are done, or when the writer is gone. It never
+raises for a broker: connections are made anew, leaders looked up again, for ever. Runs in a Python worker, for
+`spark.run_reader`.
+"""
+
+import os
+import selectors
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from sparkmirror.control.admission import Admission
+from sparkmirror.control.assignment import Assigned, TaskPlan
+from sparkmirror.control.commands import Assign, Command, Pause, Resume, Retry
+from sparkmirror.control.commands import Throttle as RateOrder
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.background import Background, Outcome
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.link import dial
+from sparkmirror.kafka.wire.lookup import ClusterView, Span, look_up, look_up_span
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.pipeline.fetch.command_tail import DIAL_KEY, CommandTail
+from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
+from sparkmirror.pipeline.fetch.epoch_end import EpochEnd
+from sparkmirror.pipeline.fetch.loss import Loss, judge_out_of_range, judge_recreated, judge_unknown_epoch
+from sparkmirror.pipeline.fetch.orders import Orders
+from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions, plan_row
+from sparkmirror.pipeline.fetch.read_ahead_connections import ReadAheadConnection, ReadAheadConnections
+from sparkmirror.pipeline.fetch.responses import BACKOFF_SECONDS, FetchResponseReader
+from sparkmirror.pipeline.fetch.throttle import Throttle
+from sparkmirror.pipeline.relay.ring import Ring, SlotOrder
+from sparkmirror.pipeline.relay.schema import RELEASE, Row, close, propose_targets
+
+INLINE_OUTSTANDING_BYTES_MAX = 16 << 20
+_PEER_SECONDS_MAX = 5.0
+_YIELD_SECONDS_MAX = 1.0
+_STARVED_POLL_SECONDS = 0.02
+_DOUBTS_MAX = 10
+_LOOK_UP = "metadata"
+_PEER = "peer"
+_WAKE = "wake"
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderOptions:
+    """What a reader needs beside its plan. `ring_bytes` 0 asks for inline payload; `commands` is the command topic.
+
+    `wants` says whether the flow mirrors a topic; `propose` gives its target topic where classes of the user's do.
+    """
+
+    source: ClientSettings
+    limits: FetchLimits
+    ring_bytes: int
+    wants: Callable[[str], bool]
+    commands: tuple[ClientSettings, str] | None = None
+    receive_bytes: int = 0
+    propose: Callable[[str], str | None] | None = None
+
+
+def read_task(plan: TaskPlan, options: ReaderOptions) -> Iterator[pa.RecordBatch]:
+    """Yield the task's rows until its epoch ends."""
+    reader = TaskReader(plan, options)
+    try:
+        yield from reader.batches()
+    finally:
+        reader.close()
+
+
+class TaskReader:
+    """One task's loop. Everything happens on the caller's thread, between two rows."""
+
+    def __init__(self, plan: TaskPlan, options: ReaderOptions) -> None:
+        self._plan = plan
+        self._options = options
+        self._ring = Ring(options.ring_bytes)
+        self._background = Background(self._ring.wake)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._ring.wake_reader, selectors.EVENT_READ, _WAKE)
+        self._partitions = Partitions(options.limits.partition_bytes_max)
+        self._brokers = dict(plan.brokers)
+        self._leaders = dict(plan.leaders)
+        self._connections: dict[int, FetchConnection] = {}
+        self._dial_after: dict[int, float] = {}
+        self._look_up_after = 0.0
+        self._response_reader = FetchResponseReader(self._ring, self._ask_for_span)
+        self._lanes = ReadAheadConnections(
+            options.source, options.limits, options.receive_bytes, self._ring, self._response_reader, self._partitions,
+            self._selector, self._background, self._has_credit,
+        )  # fmt: skip
+        self._throttle = Throttle(plan.limits, plan.topics)
+        self._orders = Orders(plan.orders)
+        self._admission = Admission(plan, options.wants)
+        self._turned_at = time.monotonic()
+        self._peer_gone = False
+        self._peer_descriptor = -1
+        self._started = time.monotonic()
+        self._end = EpochEnd(plan, self._started)
+        self._commands: CommandTail | None = None
+        if options.commands is not None:
+            settings, topic = options.commands
+            self._commands = CommandTail(settings, topic, plan.commands_from, self._background, self._selector)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        self._take_on(self._plan.assigned, self._plan.generation)
+        self._throttle.share_out(self._partitions, time.monotonic())
+        yielded_at = 0.0
+        while True:
+            rows = self._response_reader.take_rows()
+            now = time.monotonic()
+            if rows or now - yielded_at >= _YIELD_SECONDS_MAX:
+                self._ring.note_given()
+                yield close(propose_targets(rows, self._options.propose) if self._options.propose else rows)
+                yielded_at = time.monotonic()
+            if self._finished():
+                return
+            self._turn()
+
+    def _finished(self) -> bool:
+        if self._peer_gone or self._ring.peer_failed or self._end.has_come(time.monotonic()):
+            return True
+        return not self._plan.seconds and self._partitions.all_done()
+
+    # One turn of the loop: outcomes and orders first, then requests, then whatever the sockets bring.
+
+    def _turn(self) -> None:
+        self._ring.collect()
+        self._watch_peer()
+        for order in self._ring.slot_orders(self._partitions.slots):
+            fetch_state = self._partitions.in_slot(order.slot)
+            if fetch_state is not None:
+                self._heed(fetch_state, order)
+        for outcome in self._background.collect():
+            self._take_outcome(outcome)
+        if self._commands is not None:
+            self._commands.connect()
+        self._find_homes()
+        now = time.monotonic()
+        for node, connection in list(self._connections.items()):
+            if connection.is_silent(now, self._options.source.request_timeout_seconds):
+                self._drop(node)
+            else:
+                self._ask(node)
+        self._lanes.poll(now)
+        starved = self._retry_starved() or self._lanes.starved
+        self._ring.set_waiting(starved)
+        held_back = self._limited(now)
+        timeout = _STARVED_POLL_SECONDS if starved else min(held_back, self._rest_left(now))
+        for key, _ in self._selector.select(0 if self._response_reader.rows else timeout):
+            self._serve(key.data)
+
+    def _heed(self, fetch_state: PartitionFetchState, order: SlotOrder) -> None:
+        fetch_state.held_by_writer = order.paused
+        if order.paused:
+            fetch_state.offset = order.offset
+        else:
+            self._response_reader.seek(fetch_state, order.offset, order.turns)
+
+    def _rest_left(self, now: float) -> float:
+        """Seconds until the next broker may be asked again."""
+        rests = (one.asks_at - now for one in self._connections.values() if not one.waiting)
+        return min((left for left in rests if left > 0), default=_YIELD_SECONDS_MAX)
+
+    def _limited(self, now: float) -> float:
+        """How long to wait for sockets; notes how long our own rate limits have held something back."""
+        wait = self._throttle.seconds_until_ready(now)
+        if wait:
+            self._ring.note_limited(round((now - self._turned_at) * 1000))
+        self._turned_at = now
+        return min(wait or 1.0, _YIELD_SECONDS_MAX / 4)
+
+    def _serve(self, what: Any) -> None:
+        if what == _WAKE:
+            self._ring.drain_wake()
+        elif what == _PEER:
+            self._peer_gone = True
+        elif what == DIAL_KEY:
+            assert self._commands is not None
+            for command in self._commands.take_commands():
+                self._obey(command)
+        elif isinstance(what, ReadAheadConnection):
+            self._lanes.receive(what)
+        else:
+            self._receive(what)
+
+    def _watch_peer(self) -> None:
+        """A killed writer cannot set its error flag, and Spark notices it late: watch the process itself."""
+        if self._peer_descriptor < 0 and self._ring.peer:
+            try:
+                self._peer_descriptor = os.pidfd_open(self._ring.peer)
+            except OSError:
+                self._peer_gone = True
+                return
+            self._selector.register(self._peer_descriptor, selectors.EVENT_READ, _PEER)
+
+    # Brokers: look up leaders, dial, ask, receive.
+
+    def _find_homes(self) -> None:
+        now = time.monotonic()
+        if now >= self._look_up_after:
+            topics = {fetch_state.partition.topic for fetch_state in self._partitions.leaderless(now)}
+            if topics:
+                self._look_up_after = now + BACKOFF_SECONDS
+                self._background.submit(_LOOK_UP, partial(look_up, self._options.source, topics))
+        for node in list(self._partitions.nodes):
+            if node not in self._connections and now >= self._dial_after.get(node, 0.0):
+                self._dial(node, now)
+
+    def _dial(self, node: int, now: float) -> None:
+        self._dial_after[node] = now + BACKOFF_SECONDS
+        if node not in self._brokers:
+            self._forget_home(node)
+            return
+        host, port = self._brokers[node]
+        work = partial(dial, host, port, self._options.source, receive_bytes=self._options.receive_bytes)
+        self._background.submit(("dial", node), work)
+
+    def _take_outcome(self, outcome: Outcome) -> None:
+        match outcome.key:
+            case "metadata":
+                self._take_view(outcome)
+            case "command-topic":
+                if self._commands is not None:
+                    self._commands.take_link(outcome)
+            case ("dial", int(node)):
+                self._take_link(node, outcome)
+            case ("lane", int(node), int(number)):
+                self._lanes.take_link(node, number, outcome)
+            case ("span", TopicPartition() as partition):
+                self._take_span(partition, outcome)
+
+    def _take_link(self, node: int, outcome: Outcome) -> None:
+        if outcome.error is not None:
+            self._response_reader.report([r for r in self._partitions if r.node == node], str(outcome.error))
+            self._forget_home(node)
+            return
+        try:
+            connection = FetchConnection(outcome.result, self._ring, self._options.limits)
+        except ProtocolError as problem:
+            self._response_reader.report([r for r in self._partitions if r.node == node], str(problem))
+            return
+        self._connections[node] = connection
+        self._selector.register(connection.link.socket, selectors.EVENT_READ, node)
+
+    def _take_view(self, outcome: Outcome) -> None:
+        if outcome.error is not None:
+            self._response_reader.report(self._partitions.leaderless(time.monotonic()), str(outcome.error))
+            return
+        view: ClusterView = outcome.result
+        self._brokers.update(view.brokers)
+        self._leaders.update(view.leaders)
+        for fetch_state in self._partitions:
+            where = fetch_state.partition
+            if where.topic in view.errors:
+                self._response_reader.back_off(
+                    fetch_state, f"the source answers error {view.errors[where.topic]} for topic {where.topic}"
+                )
+            elif where.topic in view.topic_ids:
+                self._settle(fetch_state, view)
+
+    def _settle(self, fetch_state: PartitionFetchState, view: ClusterView) -> None:
+        found = view.topic_ids[fetch_state.partition.topic]
+        if fetch_state.topic_id == NO_TOPIC_ID:
+            fetch_state.lineage = fetch_state.lineage._replace(topic_id=found)
+        elif found != fetch_state.topic_id:
+            self._response_reader.lose(fetch_state, judge_recreated(fetch_state.offset, fetch_state.lineage, found))
+            if fetch_state.end is not None:
+                fetch_state.end = 0  # it was the old log's; the next epoch sees the new one
+        if fetch_state.node is None:
+            fetch_state.node, fetch_state.is_nearer = view.leaders.get(fetch_state.partition), False
+
+    def _ask(self, node: int) -> None:
+        connection = self._connections[node]
+        now = time.monotonic()
+        if connection.waiting or connection.rests(now) or not self._has_credit():
+            return
+        if now >= connection.link.reauthenticate_at:
+            self._drop(node)
+            return
+        wanted = self._partitions.wanted(node, by_id=connection.by_id, now=now)
+        if not wanted:
+            return
+        try:
+            bytes_max = self._throttle.bytes_max(self._options.limits.bytes_max)
+            connection.send(wanted, bytes_max, self._partitions.take_changes(node))
+        except OSError:
+            self._drop(node)
+
+    def _has_credit(self) -> bool:
+        if self._ring.inline_outstanding_bytes < INLINE_OUTSTANDING_BYTES_MAX:
+            return True
+        return not self._ring.peer and time.monotonic() - self._started > _PEER_SECONDS_MAX
+
+    def _retry_starved(self) -> bool:
+        starved = False
+        for node, connection in list(self._connections.items()):
+            if connection.starved:
+                self._ring.collect()
+                self._receive(node)
+                if node not in self._connections:
+                    continue
+                if connection.starved:
+                    starved = True
+                else:
+                    self._selector.register(connection.link.socket, selectors.EVENT_READ, node)
+        return starved
+
+    def _receive(self, node: int) -> None:
+        connection = self._connections[node]
+        was_starved = connection.starved
+        try:
+            frame = connection.receive()
+            if connection.starved and not was_starved:
+                self._selector.unregister(connection.link.socket)
+            if frame is not None:
+                self._response_reader.take_frame(node, connection, frame, self._partitions)
+                self._lanes.recruit(node, connection.link, self._brokers.get(node))
+                self._ask(node)
+        except OSError:
+            self._drop(node)
+        except ProtocolError as problem:
+            self._response_reader.report(
+                [fetch_state for fetch_state in self._partitions if fetch_state.node == node], str(problem)
+            )
+            self._drop(node)
+
+    def _drop(self, node: int) -> None:
+        """Close a broken connection; its partitions look for their leader anew."""
+        connection = self._connections.pop(node)
+        with suppress(KeyError):  # a starved connection is not watched
+            self._selector.unregister(connection.link.socket)
+        connection.close()
+        self._dial_after[node] = time.monotonic() + BACKOFF_SECONDS
+        self._forget_home(node)
+
+    def _forget_home(self, node: int) -> None:
+        for fetch_state in self._partitions:
+            if fetch_state.node == node:
+                fetch_state.node = None
+
+    def _take_span(self, partition: TopicPartition, outcome: Outcome) -> None:
+        fetch_state = self._partitions.get(partition)
+        if fetch_state is None:
+            return
+        if outcome.error is not None:
+            self._response_reader.back_off(fetch_state, str(outcome.error))
+            return
+        span: Span = outcome.result
+        loss = judge_out_of_range(fetch_state.offset, fetch_state.lineage, span) or self._doubt(fetch_state, span)
+        if loss is not None:
+            self._response_reader.lose(fetch_state, loss)
+
+    def _doubt(self, fetch_state: PartitionFetchState, span: Span) -> Loss | None:
+        """The position lies in the log, but its broker says that it does not: it may have been behind, and another one
+        leads; or it knows no epoch as late as ours, and says so again and again."""
+        fetch_state.node = None
+        fetch_state.doubts += 1
+        if fetch_state.doubts < _DOUBTS_MAX:
+            return None
+        fetch_state.doubts = 0
+        return judge_unknown_epoch(fetch_state.offset, fetch_state.lineage, span)
+
+    def _ask_for_span(self, fetch_state: PartitionFetchState) -> None:
+        work = partial(look_up_span, self._options.source, fetch_state.partition)
+        self._background.submit(("span", fetch_state.partition), work)
+
+    # Commands.
+
+    def _obey(self, command: Command) -> None:
+        if command.run != self._plan.run:
+            return
+        self._end.hear(command, time.monotonic())
+        if isinstance(command, RateOrder):
+            self._throttle.order(command.pattern, command.bytes_per_second)
+        elif isinstance(command, Pause | Resume | Retry):
+            self._response_reader.rows += self._orders.take(command, self._partitions)
+        elif isinstance(command, Assign) and self._admission.is_for_task(command):
+            self._throttle.note_topics(command.topics)
+            self._take_on(self._admission.admit(command), command.generation)
+            self._let_go(command.release)
+        self._throttle.share_out(self._partitions, time.monotonic())
+
+    def _take_on(self, assigned: tuple[Assigned, ...], generation: int) -> None:
+        unknown = [(item, NO_SLOT) for item in assigned if item.unknown]
+        fresh = [item for item in assigned if not item.unknown and self._partitions.get(item.partition) is None]
+        fetch_states = [self._partitions.add(item, self._leaders.get(item.partition)) for item in fresh]
+        slots = [(item, fetch_state.slot) for item, fetch_state in zip(fresh, fetch_states, strict=True)]
+        self._response_reader.rows.append(plan_row(self._plan, generation, [*slots, *unknown], self._ring.address))
+        self._response_reader.rows += self._orders.apply(fetch_states)
+        for item, fetch_state in zip(fresh, fetch_states, strict=True):
+            if item.restarted_from is not None:
+                self._response_reader.lose(
+                    fetch_state, judge_recreated(fetch_state.offset, fetch_state.lineage, item.topic_id)
+                )
+
+    def _let_go(self, released: tuple[TopicPartition, ...]) -> None:
+        for partition in released:
+            fetch_state = self._partitions.remove(partition)
+            if fetch_state is not None:
+                self._response_reader.rows.append(
+                    Row(RELEASE, partition.topic, partition.partition, fetch_state.offset, fetch_state.offset)
+                )
+
+    def close(self) -> None:
+        self._background.close()
+        if self._commands is not None:
+            self._commands.drop()
+        for connection in self._connections.values():
+            connection.close()
+        self._lanes.close()
+        self._selector.close()
+        if self._peer_descriptor >= 0:
+            os.close(self._peer_descriptor)
+        self._ring.close()

@@ -1,0 +1,302 @@
+"""From fetch responses to rows: runs with leases or payload, gaps, and faults. No sockets; owned by
+`pipeline.fetch.reader`."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from sparkmirror.batch.header import whole_batches
+from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.errors import error_name
+from sparkmirror.kafka.wire.data_requests import FetchedPartition
+from sparkmirror.pipeline.fetch.connection import FetchConnection, Frame, PartitionKey
+from sparkmirror.pipeline.fetch.emptiness import Emptiness
+from sparkmirror.pipeline.fetch.loss import TRUNCATED, Loss, judge_divergence, judge_empty, judge_untaken
+from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
+from sparkmirror.pipeline.fetch.runs import MANY_BATCHES_MIN, Run, split_by_epoch, summarize, summarize_committed
+from sparkmirror.pipeline.relay.ring import Ring
+from sparkmirror.pipeline.relay.schema import FAULT, GAP, RUN, Row
+
+INLINE_RESPONSE_BYTES_MAX = 32 << 10
+BACKOFF_SECONDS = 0.3
+_AHEAD_MAX = 1 << 31
+"""What one batch can span."""
+SMALL_BATCHES_MAX = 1_000_000
+_OFFSET_OUT_OF_RANGE = 1
+_ADVICE = {
+    2: "; a batch there is damaged (checksum)",
+    29: "; grant READ on it to SparkMirror's principal",
+}
+_MOVED = frozenset({3, 5, 6, 9, 74, 75, 78, 100, 103})
+"""Kafka error codes that a metadata look-up mends: unknown topic or id, no leader, not the leader, replica away."""
+
+
+class FetchResponseReader:
+    """Collects the rows of a turn. `on_out_of_range` is called for a partition whose log bounds must be asked for."""
+
+    def __init__(self, ring: Ring, on_out_of_range: Callable[[PartitionFetchState], None]) -> None:
+        self._ring = ring
+        self._on_out_of_range = on_out_of_range
+        self.rows: list[Row] = []
+        self._nothing_left = False
+        self._emptiness = Emptiness()
+        self._small_batches = 0
+
+    def take_rows(self) -> list[Row]:
+        rows, self.rows = self.rows, []
+        return rows
+
+    def take_frame(self, node: int, connection: FetchConnection, frame: Frame, partitions: Partitions) -> None:
+        """Turn one response into rows; its region is lent, or free at once. Raises ProtocolError."""
+        leases: list[int] = []
+        try:
+            response = connection.decode(frame)
+            self._ring.note_throttled(response.throttle_ms)
+            if response.error:
+                return
+            inline = frame.region is None or len(frame.buffer) <= INLINE_RESPONSE_BYTES_MAX or not self._ring.peer
+            fetch_states = partitions.by_key(node, by_id=connection.by_id)
+            fetched_at = time.time_ns() // 1_000_000
+            self._nothing_left = all(fetched.start == fetched.stop for fetched in response.partitions)
+            for fetched in response.partitions:
+                fetch_state = fetch_states.get((fetched.topic_key, fetched.partition))
+                if fetch_state is None or fetch_state.is_chased or fetch_state.held_by_order:
+                    continue
+                if connection.asked(fetched, fetch_state.offset):
+                    region = None if inline else frame.region
+                    self._take_partition(fetch_state, fetched, frame.buffer, region, leases, fetched_at)
+            if self._nothing_left and self._emptiness:
+                self._step_over_empty(fetch_states, connection.by_id)
+        finally:
+            if frame.region is not None:
+                self._ring.lend(frame.region, leases)
+
+    def take_range(self, fetch_state: PartitionFetchState, fetched: FetchedPartition, frame: Frame) -> None:
+        """Turn an answer that `pipeline.fetch.read_ahead_connections` has brought, in its turn, into rows. Raises
+        ProtocolError."""
+        leases: list[int] = []
+        try:
+            fetched_at = time.time_ns() // 1_000_000
+            self._take_partition(fetch_state, fetched, frame.buffer, frame.region, leases, fetched_at)
+        finally:
+            if frame.region is not None:
+                self._ring.lend(frame.region, leases)
+
+    def _take_partition(
+        self,
+        fetch_state: PartitionFetchState,
+        fetched: FetchedPartition,
+        buffer: memoryview,
+        region: int | None,
+        leases: list[int],
+        fetched_at: int,
+    ) -> None:
+        if fetched.error or fetched.diverging_offset >= 0:
+            self._take_error(fetch_state, fetched)
+            return
+        if fetched.preferred_replica >= 0:
+            fetch_state.node, fetch_state.is_nearer = fetched.preferred_replica, True
+        runs = self._read_runs(fetch_state, fetched, buffer)
+        if runs is None:
+            return
+        if fetch_state.doubts:
+            fetch_state.doubts = 0
+        fetch_state.readable = fetched.high_watermark if fetched.last_stable_offset < 0 else fetched.last_stable_offset
+        if not runs and self._is_hollow(fetch_state, fetched):
+            self._suspect(fetch_state)
+        elif fetch_state.fault:
+            if not runs:
+                self._recover(fetch_state)
+            fetch_state.fault = ""
+        self._note_small_batches(runs)
+        for run in runs:
+            self._add_run(fetch_state, run, fetched.high_watermark, buffer, region, leases, fetched_at)
+
+    def _read_runs(
+        self, fetch_state: PartitionFetchState, fetched: FetchedPartition, buffer: memoryview
+    ) -> list[Run] | None:
+        """What came, up to what cannot be read. None if it begins with that: this partition then rests, and only it."""
+        if fetched.start == fetched.stop:
+            return []
+        try:
+            runs = _runs(buffer, fetched, fetch_state)
+            reason = _implausible(runs, fetched)
+        except ProtocolError as problem:
+            runs, reason = [], str(problem)
+        if runs and not reason:
+            return runs
+        sound = whole_batches(buffer, fetched.start, fetched.stop, _last_plausible(fetched))
+        if sound:
+            return _runs(buffer, fetched._replace(stop=fetched.start + sound), fetch_state)
+        reason = reason or f"the batch is longer than the {fetched.stop - fetched.start} bytes that came"
+        where = f"{fetch_state.partition} from offset {fetch_state.offset} on"
+        self.back_off(fetch_state, f"what the source sent for {where} cannot be read: {reason}")
+        return None
+
+    def _note_small_batches(self, runs: list[Run]) -> None:
+        """Loading kernels costs as much as a million small batches; what comes in such numbers goes on so."""
+        if self._small_batches < SMALL_BATCHES_MAX:
+            self._small_batches += sum(run.batches for run in runs if run.batches >= MANY_BATCHES_MIN)
+            if self._small_batches >= SMALL_BATCHES_MAX:
+                kernels_ready()
+
+    def _add_run(
+        self,
+        fetch_state: PartitionFetchState,
+        run: Run,
+        high_watermark: int,
+        buffer: memoryview,
+        region: int | None,
+        leases: list[int],
+        fetched_at: int,
+    ) -> None:
+        fetch_state.spend(run.stop - run.start)
+        fetch_state.measure(run.next_offset - run.first_offset, run.batches, run.stop - run.start)
+        fetch_state.offset = run.next_offset
+        if run.leader_epoch > fetch_state.leader_epoch:
+            fetch_state.lineage = fetch_state.lineage.read(run.leader_epoch, run.first_offset)
+        lease = None
+        payload = None
+        if region is None:
+            payload = bytes(buffer[run.start : run.stop])
+            self._ring.note_inline(len(payload))
+        elif run.stop > run.start:
+            lease = region + run.start
+            leases.append(lease)
+        self.rows.append(_run_row(fetch_state, run, high_watermark, fetched_at, payload, lease))
+
+    def _is_hollow(self, fetch_state: PartitionFetchState, fetched: FetchedPartition) -> bool:
+        """Whether a bounded read is given nothing before its end, although the broker says that readers may read on.
+
+        Only if the whole response is empty: a full one has no room for this partition's records, which are still there.
+        """
+        if fetch_state.end is None or fetch_state.done or not self._nothing_left or fetched.preferred_replica >= 0:
+            return False
+        return fetch_state.readable >= fetch_state.end
+
+    def _suspect(self, fetch_state: PartitionFetchState) -> None:
+        assert fetch_state.end is not None
+        self._emptiness.suspect(fetch_state, time.monotonic())
+        nothing = (
+            f"offsets {fetch_state.offset} to {fetch_state.end - 1} of {fetch_state.partition}, which it says it has"
+        )
+        self.report([fetch_state], f"the source gives nothing for {nothing}")
+
+    def _step_over_empty(self, fetch_states: Mapping[PartitionKey, PartitionFetchState], by_id: bool) -> None:
+        """What has stayed empty for long is taken to be empty, and told as a gap (invariant 1)."""
+        for fetch_state in self._emptiness.believe(fetch_states, by_id, time.monotonic()):
+            assert fetch_state.end is not None
+            self.lose(fetch_state, judge_empty(fetch_state.offset, fetch_state.lineage, fetch_state.end))
+
+    def _take_error(self, fetch_state: PartitionFetchState, fetched: FetchedPartition) -> None:
+        self._emptiness.clear(fetch_state)
+        is_elsewhere = fetched.diverging_offset >= 0 or fetched.error == _OFFSET_OUT_OF_RANGE
+        if is_elsewhere and fetch_state.is_nearer:  # a replica that is behind says so too: the leader knows
+            fetch_state.node = None
+            fetch_state.not_before = time.monotonic() + BACKOFF_SECONDS
+        elif fetched.diverging_offset >= 0:
+            position, lineage = fetch_state.offset, fetch_state.lineage
+            self.lose(
+                fetch_state, judge_divergence(position, lineage, fetched.diverging_epoch, fetched.diverging_offset)
+            )
+        elif fetched.error == _OFFSET_OUT_OF_RANGE:
+            fetch_state.not_before = time.monotonic() + BACKOFF_SECONDS
+            self._on_out_of_range(fetch_state)
+        elif fetched.error in _MOVED:
+            fetch_state.node = None
+            fetch_state.not_before = time.monotonic() + BACKOFF_SECONDS / 3
+        else:
+            advice = _ADVICE.get(fetched.error, "")
+            self.back_off(
+                fetch_state, f"the source refuses to give {fetch_state.partition}: {error_name(fetched.error)}{advice}"
+            )
+
+    def lose(self, fetch_state: PartitionFetchState, loss: Loss) -> None:
+        """The log is not where it was left: say so in a gap row, and go on from where it is (invariant 1)."""
+        if loss.after.turns != loss.before.turns:
+            fetch_state.losses += (loss,)
+        if fetch_state.end is not None and loss.cause == TRUNCATED:
+            fetch_state.end = min(fetch_state.end, loss.resume)
+        self._turn(fetch_state, loss)
+
+    def seek(self, fetch_state: PartitionFetchState, offset: int, turns: int) -> None:
+        """The writer goes on from `offset` of the log that `turns` tells: what has turned it since is told again."""
+        if turns >= fetch_state.lineage.turns:
+            fetch_state.offset, fetch_state.lineage = offset, fetch_state.lineage.up_to(offset)
+        else:
+            self._turn(fetch_state, judge_untaken(offset, fetch_state.losses[turns:]))
+
+    def _turn(self, fetch_state: PartitionFetchState, loss: Loss) -> None:
+        where, after = fetch_state.partition, loss.after
+        told = {"cause": loss.cause, "id": str(after.topic_id), "epochs": after.epochs, "from": loss.before.turns}
+        row = Row(GAP, where.topic, where.partition, loss.position, loss.resume, turns=after.turns)
+        self.rows.append(row._replace(payload=json.dumps(told).encode()))
+        fetch_state.offset, fetch_state.lineage = loss.resume, after
+
+    def back_off(self, fetch_state: PartitionFetchState, reason: str) -> None:
+        """Leave a partition alone for a moment, and tell why."""
+        fetch_state.node = None
+        fetch_state.not_before = time.monotonic() + 4 * BACKOFF_SECONDS
+        self.report([fetch_state], reason)
+
+    def _recover(self, fetch_state: PartitionFetchState) -> None:
+        """Its broker answers again, and has nothing new of it: no run says so, and none may come for hours."""
+        where = fetch_state.partition
+        self.rows.append(Row(FAULT, where.topic, where.partition, payload=b""))
+
+    def report(self, fetch_states: Iterable[PartitionFetchState], reason: str) -> None:
+        """Tell why partitions do not move, once for each reason."""
+        for fetch_state in fetch_states:
+            if fetch_state.fault != reason:
+                fetch_state.fault = reason
+                where = fetch_state.partition
+                self.rows.append(Row(FAULT, where.topic, where.partition, payload=reason.encode()))
+
+
+def _implausible(runs: list[Run], fetched: FetchedPartition) -> str:
+    """No checksum covers base offsets: one that lies absurdly far ahead is damage."""
+    if runs and runs[-1].next_offset > _last_plausible(fetched) >= 0:
+        return f"a batch claims offsets up to {runs[-1].next_offset}, where the end is {fetched.high_watermark}"
+    return ""
+
+
+def _last_plausible(fetched: FetchedPartition) -> int:
+    """The broker reads the records after it has noted the end: a busy partition's may reach beyond it. -1: no bound."""
+    return fetched.high_watermark + _AHEAD_MAX if fetched.high_watermark >= 0 else -1
+
+
+def _runs(buffer: memoryview, fetched: FetchedPartition, fetch_state: PartitionFetchState) -> list[Run]:
+    if fetched.aborted:
+        span = (fetched.start, fetched.stop, fetch_state.offset, fetch_state.end)
+        runs = summarize_committed(buffer, *span, fetched.aborted)
+        return [part for run in runs for part in split_by_epoch(buffer, run, fetch_state.leader_epoch)]
+    run = summarize(buffer, fetched.start, fetched.stop, fetch_state.offset, fetch_state.end)
+    return [] if run is None else split_by_epoch(buffer, run, fetch_state.leader_epoch)
+
+
+def _run_row(
+    fetch_state: PartitionFetchState,
+    run: Run,
+    high_watermark: int,
+    fetched_at: int,
+    payload: bytes | None,
+    lease: int | None,
+) -> Row:
+    return Row(
+        RUN,
+        fetch_state.partition.topic,
+        fetch_state.partition.partition,
+        run.first_offset,
+        run.next_offset,
+        run.batches,
+        run.records,
+        run.stop - run.start,
+        run.max_timestamp,
+        high_watermark,
+        fetched_at,
+        run.leader_epoch,
+        fetch_state.lineage.turns,
+        payload,
+        lease,
+    )

@@ -1,0 +1,458 @@
+"""What waits to be produced to one target partition: order, sequences, retries. No I/O; owned by
+`pipeline.produce.sender`.
+
+An outbox takes runs (whole pieces of a source partition), hands out one batch at a time with its producer sequence
+stamped, and moves its source position only over the contiguous acknowledged prefix (invariants 1 to 3). After an error
+that a retry mends, the same bytes go out again with the same sequences and in the same order (KIP-98); nothing is sent
+meanwhile. Offsets are source offsets, always the next one.
+"""
+
+import time
+from collections import deque
+from typing import Any, Final
+
+from sparkmirror.batch.header import BatchHeader, parse_header, stamp
+from sparkmirror.batch.merging import IN_FLIGHT_MAX, Traffic
+from sparkmirror.batch.span import Span
+from sparkmirror.batch.unpacking import USUAL_SHARE, Unpacking
+from sparkmirror.errors import ProtocolError
+from sparkmirror.ledger.extent import Extent
+from sparkmirror.ledger.lineage import Lineage
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.acked_position import AckedPosition, Place, State
+from sparkmirror.pipeline.produce.found_gap import FoundGap
+from sparkmirror.pipeline.produce.limits import TopicLimits
+from sparkmirror.pipeline.produce.linger import Linger
+from sparkmirror.pipeline.produce.packing import AS_THEY_ARE, Packing
+from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
+
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+_ROUND_TRIP_GROWTH: Final = 1.02
+"""How fast the shortest acknowledgement is forgotten, a batch."""
+
+
+class PartitionBuffer(AckedPosition):
+    """One target partition. `position` is accepted from the reader up to there, `acknowledged` by the target; `turns`
+    and `lineage` tell which log each of the two is an offset of.
+
+    A task may have thousands, most of them idle: hence the slots, and lists where deques would take 760 bytes each.
+    """
+
+    __slots__ = (
+        "_draining", "_handed_on", "_identity", "_in_flight", "_packing", "_queue", "_recovering", "_resend",
+        "_round_trip_seconds", "_sequence", "_target", "awaits_limits", "committed", "extent", "failures", "gaps",
+        "is_far", "is_held", "is_ledger", "limits", "linger", "lost_reason", "position", "progressed_at", "reason",
+        "rests", "retry_at", "route", "slot", "state", "turns", "unpacking",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        source: TopicPartition,
+        target: TopicPartition | None,
+        position: int,
+        slot: int,
+        *,
+        is_ledger: bool = False,
+        packing: Packing = AS_THEY_ARE,
+        moved: dict[TopicPartition, None] | None = None,
+        unpacking: Unpacking | None = None,
+    ) -> None:
+        super().__init__(source, moved)
+        self._target = target
+        self.slot = slot
+        self.position = self.acknowledged = position
+        self.turns = 0
+        self._handed_on = self.lineage
+        self.committed = self.place
+        self.is_held = False
+        self.lost_reason = ""
+        self.gaps: tuple[FoundGap, ...] = ()
+        self.extent: Extent | None = None
+        self.state = State.FLOWING
+        self.reason = ""
+        self.failures = 0
+        self.is_ledger = is_ledger
+        self.route: tuple[int, Any] | None = None
+        self.retry_at = 0.0
+        self.progressed_at = 0.0
+        self.limits = TopicLimits()
+        self.awaits_limits = False
+        self.rests = False
+        self._draining = False
+        self._packing = packing
+        self.unpacking = unpacking or Unpacking()
+        self.linger = Linger(packing.linger_seconds, packing.batch_bytes)
+        self._round_trip_seconds = 0.0
+        self.is_far = True
+        self._queue: deque[QueuedRecords] = deque()
+        self._in_flight: list[Batch] = []
+        self._resend: list[Batch] = []
+        self._recovering = False
+        self._identity = (-1, -1)
+        self._sequence = 0
+
+    @property
+    def target(self) -> TopicPartition:
+        """Known from the first run on: its name is the flow's decision and comes with the row."""
+        assert self._target is not None
+        return self._target
+
+    def aim(self, topic: str, limits: TopicLimits) -> None:
+        """Set the target topic and what it takes; the partition number is the source's."""
+        if self._target is None:
+            self._target, self.limits = TopicPartition(topic, self.source.partition), limits
+
+    def is_aimed_at_topic(self, topic: str) -> bool:
+        return self._target is not None and self._target.topic == topic
+
+    def is_aimed_at(self, target: TopicPartition) -> bool:
+        return self._target == target
+
+    # Taking runs in.
+
+    def accept(self, queued: QueuedRecords) -> None:
+        """Queue a run that begins at `position`. Its first batch may begin earlier: then it is cut.
+
+        A run without bytes (a gap, or a topic that is not mirrored) only moves the position.
+        """
+        if self.idle:
+            self.progressed_at = time.monotonic()
+        self._queue.append(queued)
+        self.position = queued.next_offset
+        if queued.turned is not None:
+            self.turns = queued.turned.turns
+        self.linger.add(len(queued.data))
+        self._tidy_queue()
+
+    def expect(self, queued: QueuedRecords, records: int) -> Batch:
+        """A range whose records go to other target partitions: an entry that `succeed` is called with once they have.
+
+        Nobody awaits an answer for it here, so a partition that fails can be rewound at once.
+        """
+        if self.idle:
+            self.progressed_at = time.monotonic()
+        queued.open_batches, queued.handed_out = 1, True
+        self._handed_on = self._handed_on.read(queued.leader_epoch, queued.first_offset)
+        entry = Batch(queued.data, 0, (), records, queued.next_offset, self._handed_on, queued, waiting=False)
+        self._in_flight.append(entry)
+        self.position = queued.next_offset
+        return entry
+
+    def restart_at(self, place: Place) -> None:
+        """The task takes the partition on again; its producer sequence goes on. Only while idle."""
+        self.acknowledged, self.lineage = place
+        self.gaps = ()
+        self.fall_back()
+        self.commit()
+        self.state = State.FLOWING
+        self._draining = False
+        self.reason = ""
+        self.failures = 0
+        self.is_held = False
+        self.lost_reason = ""
+        self.retry_at = 0.0
+
+    def take_up(self, first_offset: int) -> bool:
+        """Whether a row from `first_offset` on ends the rewind: then the outbox flows again.
+
+        After an eviction nothing does before what was kept is acknowledged: the reader is paused until then, and what
+        still arrives was read before. To flow on with that would leave the reader paused for good.
+        """
+        if first_offset != self.position or (self._draining and not self.idle):
+            return False
+        self.state = State.FLOWING
+        self._draining = False
+        return True
+
+    # Handing batches out.
+
+    @property
+    def sendable(self) -> bool:
+        if self.state is State.FAILED or self.awaits_limits or self.rests:
+            return False
+        if self._recovering:
+            return bool(self._resend) and sum(batch.waiting for batch in self._in_flight) < IN_FLIGHT_MAX
+        return bool(self._queue) and len(self._in_flight) < IN_FLIGHT_MAX and not self.linger.holds_back
+
+    @property
+    def idle(self) -> bool:
+        return not self._queue and not self._in_flight
+
+    @property
+    def is_resending(self) -> bool:
+        """Whether its next batch was sent before."""
+        return bool(self._resend)
+
+    @property
+    def awaits_kernels(self) -> bool:
+        """Whether what waits is better sent in a moment, merged."""
+        return not self._resend and bool(self._queue) and self._packing.awaits_kernels(self._queue, self._traffic)
+
+    def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:
+        """The next batch to send, stamped; None when there is none.
+
+        Raises ProtocolError for what is damaged, RecordTooLarge for what the target does not take, UnpackingBusy where
+        it has to wait for others that unpack.
+        """
+        if self._resend:
+            if self._resend[0].is_refused:
+                self._refit(producer_id, producer_epoch, transactional)
+            again = self._resend.pop(0)
+            again.waiting = True
+            again.sent_at = time.monotonic()
+            self._recovering = bool(self._resend)
+            return again
+        if (producer_id, producer_epoch) != self._identity:
+            self._identity, self._sequence = (producer_id, producer_epoch), 0
+        while self._queue and len(self._in_flight) < IN_FLIGHT_MAX:
+            batch = self._cut_off(producer_id, producer_epoch, transactional)
+            self._tidy_queue()
+            if batch is not None:
+                return batch
+        return None
+
+    def _cut_off(self, producer_id: int, producer_epoch: int, transactional: bool) -> Batch | None:
+        """The next batch: as it is, or the next piece of a range that is made anew; None if nothing is left of that."""
+        queued = self._packing.prepare(self._queue, self.limits, self._traffic(), self.unpacking)
+        header: BatchHeader | None
+        if queued.rewriting is None:
+            header = queued.header
+            assert header is not None, "a parcel without a batch to send leaves the queue at once"
+            data = queued.data[queued.at : queued.at + header.total_bytes]
+            spans: tuple[Span, ...] = (Span(header.base_offset, header.records_count),)
+            next_offset = header.next_offset
+            queued.pass_by(header)
+        elif (making := queued.make_anew(self.unpacking)) is not None:
+            piece, next_offset = making
+            data, spans = memoryview(piece.data), piece.spans
+            header = parse_header(data, 0)
+        else:
+            return None
+        stamp(data, 0, header, producer_id, producer_epoch, self._sequence, transactional)
+        if queued.leader_epoch != self._handed_on.leader_epoch:
+            self._handed_on = self._handed_on.read(queued.leader_epoch, spans[0].first_offset)
+        lineage = self._handed_on
+        batch = Batch(data, self._sequence, spans, header.records_count, next_offset, lineage, queued, time.monotonic())
+        self._sequence = (self._sequence + header.records_count) & _SEQUENCE_MASK
+        queued.open_batches += 1
+        self._in_flight.append(batch)
+        return batch
+
+    def park(self) -> None:
+        """Give back what is unpacked of it; for one that does not move."""
+        for queued in self._queue:
+            if queued.rewriting is not None:
+                queued.rewriting.park()
+
+    def _refit(self, producer_id: int, producer_epoch: int, transactional: bool) -> None:
+        """Replace the refused batch at the head by batches within the limits; they take its place in the sequence."""
+        refused = self._resend[0]
+        fresh = self._packing.refit(refused, self.limits, self.unpacking)
+        for batch in fresh[:-1]:  # the last may stand before a gap
+            batch.lineage = self.lineage.read(refused.queued.leader_epoch, refused.spans[0].first_offset)
+        for batch in fresh:
+            batch.is_refused = batch.waiting = False
+            batch.sequence &= _SEQUENCE_MASK
+            if batch is not refused:
+                header = parse_header(batch.data, 0)
+                stamp(batch.data, 0, header, producer_id, producer_epoch, batch.sequence, transactional)
+        self._resend.pop(0)
+        self._in_flight.remove(refused)
+        self._resend[:0] = fresh
+        self._in_flight[:0] = fresh
+
+    def _traffic(self) -> Traffic:
+        round_trip_seconds = self._round_trip_seconds if self.is_far else 0.0
+        share = max(self.unpacking.share, USUAL_SHARE)
+        sizes = self.limits.merged_bytes, self._packing.batch_bytes
+        return Traffic(len(self._in_flight), round_trip_seconds, *sizes, share)
+
+    def _measure(self, seconds: float) -> None:
+        """Keep the shortest acknowledgement lately: longer ones say that brokers are busy."""
+        lately = self._round_trip_seconds
+        self._round_trip_seconds = min(seconds, lately * _ROUND_TRIP_GROWTH) if lately else seconds
+
+    def _tidy_queue(self) -> None:
+        """Leave at the queue's head a parcel with a batch to send, or none.
+
+        So what control batches and gaps account for is reached as soon as the batches before it are acknowledged, even
+        while no target is known.
+        """
+        try:
+            while self._queue and not self._queue[0].seek_batch():
+                self._finish_parcel()
+        except ProtocolError:
+            return  # Met again by `next_batch`, where it fails this partition alone.
+
+    def _leave_queue(self) -> QueuedRecords:
+        queued = self._queue.popleft()
+        queued.hand_out()
+        if not self._queue:
+            self.linger.begin_anew()
+        return queued
+
+    def _finish_parcel(self) -> None:
+        """The parcel has no batch left to send: the last batch before its end reaches up to there."""
+        queued = self._leave_queue()
+        self._handed_on = queued.turned or self._handed_on.read(queued.leader_epoch, queued.first_offset)
+        if self._in_flight:
+            self._in_flight[-1].next_offset = queued.next_offset
+            self._in_flight[-1].lineage = self._handed_on
+        else:
+            self._reach(queued.next_offset, self._handed_on)
+
+    def _reach(self, offset: int, lineage: Lineage) -> None:
+        """The target has all up to there."""
+        self.lineage = lineage
+        self.acknowledged = offset
+
+    # Answers.
+
+    def succeed(self, batch: Batch, base_offset: int = -1) -> list[Batch]:
+        """The target has the batch, from `base_offset` on. Gives the batches by which `acknowledged` moved."""
+        batch.base_offset = base_offset
+        batch.waiting = False
+        self._measure(time.monotonic() - batch.sent_at)
+        batch.acknowledged = True
+        moved: list[Batch] = []
+        while self._in_flight and self._in_flight[0].acknowledged:
+            done = self._in_flight.pop(0)
+            moved.append(done)
+            self._reach(done.next_offset, done.lineage)
+            done.queued.settle()
+        if moved:
+            self.progressed_at = time.monotonic()
+            self.failures = 0
+        self._recover_if_quiet()
+        return moved
+
+    def await_limits(self, batch: Batch) -> None:
+        """The oldest batch is more than the target's topic takes: nothing goes out until `limits` are known."""
+        batch.is_refused = self.awaits_limits = True
+        batch.refusals += 1
+        self.retry(batch)
+
+    def retry(self, batch: Batch) -> None:
+        """The batch was not taken, or nobody knows: send it again once all answers of this partition are in."""
+        batch.waiting = False
+        self._recovering = True
+        self._resend.clear()
+        self._recover_if_quiet()
+
+    def _recover_if_quiet(self) -> None:
+        if self._recovering and not self._resend and self.quiet:
+            self._resend.extend(batch for batch in self._in_flight if not batch.acknowledged)
+            self._recovering = bool(self._resend)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no answer is outstanding."""
+        return not any(batch.waiting for batch in self._in_flight)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the target may have some of what it has not acknowledged."""
+        return any(batch.in_doubt and not batch.acknowledged for batch in self._in_flight)
+
+    @property
+    def head(self) -> Batch | None:
+        """The oldest batch that is not acknowledged."""
+        return self._in_flight[0] if self._in_flight else None
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that was sent is acknowledged, or given up."""
+        return not self._in_flight
+
+    @property
+    def reach(self) -> Place:
+        """What the target has reached once all that was sent is acknowledged."""
+        if self._in_flight:
+            return Place(self._in_flight[-1].next_offset, self._in_flight[-1].lineage)
+        return self.place
+
+    # Transactions.
+
+    def commit(self) -> None:
+        """What is acknowledged cannot be undone any more."""
+        self.committed = self.place
+
+    def roll_back(self) -> bool:
+        """Nothing since the last commit has happened; whether the reader must come again. Answers are not awaited."""
+        lost = self.committed.order != (self.turns, self.position) or not self.idle
+        self.acknowledged, self.lineage = self.committed
+        self.rewind()
+        return lost
+
+    def is_stuck(self, now: float, seconds: float) -> bool:
+        """Whether something waits, sent or not, and nothing was acknowledged for so long."""
+        return not self.idle and now - self.progressed_at > seconds
+
+    # Giving up what is queued, to come again.
+
+    def rewind(self) -> None:
+        """Drop everything that is not acknowledged; the reader must come again with `position`.
+
+        Only when quiet, unless the producer gets another epoch.
+        """
+        head = self.head
+        if head is not None:
+            self._sequence = head.sequence
+        while self._in_flight:
+            self._in_flight.pop(0).queued.settle()
+        self._drop_queue()
+        self.fall_back()
+        self._resend.clear()
+        self._recovering = self._draining = self.awaits_limits = False
+
+    def fall_back(self) -> None:
+        """The reader is to come again with what the target, or a batch under way, reaches."""
+        self.position, self._handed_on = self.reach
+        self.turns = self._handed_on.turns
+        if self.gaps:
+            self.gaps = tuple(found for found in self.gaps if found.is_met((self.turns, self.position)))
+
+    def evict(self) -> None:
+        """Free the reader's memory while the target does not answer: in-flight batches are copied, the rest dropped.
+
+        Where none is in flight, the queue's first batch is kept instead: its acknowledgement will tell that the target
+        is back.
+        """
+        self._copy_sent()
+        kept = None if self._in_flight or not self._queue else self._queue[0].copy_first()
+        self._drop_queue()
+        self.fall_back()
+        if kept is not None:
+            self._queue.append(kept)
+            self.position = kept.next_offset
+        self.state = State.REWINDING
+        self._draining = True
+
+    def keep_sent(self) -> None:
+        """Instead of `rewind`, where the target may have some of what was sent: that goes out again as it was.
+
+        Its sequences are taken. Other records under them would pass for those, and be lost: after a gap, or from a log
+        that was compacted meanwhile. What came from the reader is copied, and comes again when it is acknowledged;
+        the ledger's own lots stay. Only when quiet.
+        """
+        if not self.is_ledger:
+            self._copy_sent()
+            self._drop_queue()
+            self.fall_back()
+            self._draining = True
+        self.awaits_limits = False
+        self._resend[:] = [batch for batch in self._in_flight if not batch.acknowledged]
+        self._recovering = True
+
+    def _copy_sent(self) -> None:
+        for batch in self._in_flight:
+            if not batch.acknowledged:
+                batch.data = memoryview(bytearray(batch.data))
+            batch.queued.settle()
+            leader_epoch = batch.queued.leader_epoch
+            batch.queued = QueuedRecords(batch.data, 0, batch.next_offset, free_nothing)
+            batch.queued.leader_epoch, batch.queued.open_batches = leader_epoch, 1
+
+    def _drop_queue(self) -> None:
+        while self._queue:
+            self._leave_queue()

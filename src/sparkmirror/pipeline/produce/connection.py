@@ -1,0 +1,189 @@
+"""Producing over one bulk connection: requests out by scatter and gather, answers in order. Owned by
+`pipeline.produce.sender`.
+
+A broker serves one request of a connection at a time, so the sender keeps several of these per broker. Near a broker
+five requests under way keep it busy, and those that wait grow fuller. Far from it they would bind: a partition whose
+batch comes a moment late would wait for a round trip. The five batches of a partition that idempotence allows are the
+outbox's to count.
+"""
+
+import ssl
+import struct
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.wire import data_requests as wire
+from sparkmirror.kafka.wire.data_requests import ProduceItem, ProduceResponse
+from sparkmirror.kafka.wire.link import Link
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.pace import RequestPace
+from sparkmirror.pipeline.produce.queued_records import Batch
+
+_LENGTH = struct.Struct(">i")
+_NEAR_REQUESTS_MAX: Final = 5
+_FAR_REQUESTS_MAX: Final = 64
+_ANSWER_BYTES_MAX: Final = 64 << 20
+_BUFFERS_MAX: Final = 512
+"""Buffers of one `sendmsg`; the kernel takes at most 1,024."""
+
+
+class Dialect(NamedTuple):
+    """How to speak to the brokers: produce versions, and the transactional id of the requests."""
+
+    versions: tuple[int, int] = wire.PRODUCE_VERSIONS
+    transactional_id: str | None = None
+
+
+PLAIN: Final = Dialect()
+
+Sent = dict[tuple[UUID | str, int], tuple[PartitionBuffer, Batch]]
+
+
+class ProduceConnection:
+    """One connection in a selector loop. `unanswered` holds what each request carried, oldest first."""
+
+    def __init__(
+        self, link: Link, request_seconds_max: float, dialect: Dialect = PLAIN, *, for_ledger: bool = False
+    ) -> None:
+        self.link = link
+        self.version = link.version(wire.PRODUCE, dialect.versions)
+        self._transactional_id = dialect.transactional_id
+        self.by_id = self.version >= wire.TOPIC_ID_PRODUCE
+        self.unanswered: deque[tuple[float, Sent]] = deque()
+        self.not_before = 0.0
+        self.pace = RequestPace(in_one=for_ledger)
+        self.is_watched_for_room = False
+        self._request_seconds_max = request_seconds_max
+        self._out: deque[memoryview] = deque()
+        self._in = bytearray(1 << 16)
+        self._filled = 0
+        link.socket.setblocking(False)
+
+    @property
+    def has_room(self) -> bool:
+        most = _FAR_REQUESTS_MAX if self.link.is_far else _NEAR_REQUESTS_MAX
+        return len(self.unanswered) < min(most, self.pace.requests_max)
+
+    @property
+    def wants_to_write(self) -> bool:
+        return bool(self._out)
+
+    def overdue(self, now: float) -> bool:
+        """Whether the oldest request has waited longer than any broker may take, the pause that it told aside."""
+        return bool(self.unanswered) and now - max(self.unanswered[0][0], self.not_before) > self._request_seconds_max
+
+    def carries(self, buffer: PartitionBuffer) -> bool:
+        """Whether an unanswered request holds a batch of this outbox."""
+        return any(owner is buffer for _, sent in self.unanswered for owner, _ in sent.values())
+
+    def send(self, items: Sequence[tuple[UUID | str, PartitionBuffer, Batch]], timeout_ms: int) -> None:
+        """Queue one request and write as much as the socket takes. Raises OSError when the connection is gone."""
+        self.link.correlation += 1
+        header = wire.request_header(wire.PRODUCE, self.version, self.link.correlation, self.link.client_id)
+        body = wire.encode_produce(
+            [ProduceItem(key, buffer.target.partition, batch.data) for key, buffer, batch in items],
+            transactional_id=self._transactional_id,
+            timeout_ms=timeout_ms,
+        )
+        parts = wire.frame(header, *body)
+        if self.link.is_tls:
+            parts = [b"".join(parts)]  # `sendmsg` does not exist on TLS sockets
+        self._out.extend(map(memoryview, parts))
+        self.unanswered.append(
+            (time.monotonic(), {(key, buffer.target.partition): (buffer, batch) for key, buffer, batch in items})
+        )
+        self.write()
+
+    def write(self) -> None:
+        """Write until the socket is full or nothing is left. Raises OSError."""
+        out = self._out
+        sock = self.link.socket
+        try:
+            while out:
+                if self.link.is_tls:
+                    self._advance(sock.send(out[0]))
+                else:
+                    self._advance(sock.sendmsg([out[at] for at in range(min(len(out), _BUFFERS_MAX))]))
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return
+
+    def _advance(self, sent: int) -> None:
+        out = self._out
+        while sent:
+            size = len(out[0])
+            if sent < size:
+                out[0] = out[0][sent:]
+                return
+            out.popleft()
+            sent -= size
+
+    def receive(self) -> Iterator[tuple[Sent, ProduceResponse]]:
+        """Answers that are complete, each with what its request carried, one by one.
+
+        Raises OSError or ProtocolError after the answers that came before the trouble: a broker that shuts down still
+        answers, and what it answered is not in `unanswered` any more.
+        """
+        more = True
+        while more:
+            more = self._read_some()
+            while (frame := self._take_frame()) is not None:
+                yield self._match(frame)
+
+    def _read_some(self) -> bool:
+        """Read once; whether there may be more. A plain socket that gave less than was asked for is empty."""
+        self._make_room()
+        room = memoryview(self._in)[self._filled :]
+        try:
+            received = self.link.socket.recv_into(room)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return False
+        if not received:
+            raise ConnectionResetError(f"broker {self.link.address} closed the connection")
+        self._filled += received
+        return self.link.is_tls or received == len(room)
+
+    def _make_room(self) -> None:
+        if self._filled >= len(self._in) // 2:
+            self._in.extend(bytes(len(self._in)))
+
+    def _take_frame(self) -> memoryview | None:
+        if self._filled < 4:
+            return None
+        (size,) = _LENGTH.unpack_from(self._in)
+        if not 4 <= size <= _ANSWER_BYTES_MAX:
+            raise ProtocolError(f"broker {self.link.address} announced a produce answer of {size} bytes")
+        stop = 4 + size
+        if self._filled < stop:
+            return None
+        frame = memoryview(bytes(self._in[4:stop]))
+        self._in[: self._filled - stop] = self._in[stop : self._filled]
+        self._filled -= stop
+        return frame
+
+    def _match(self, frame: memoryview) -> tuple[Sent, ProduceResponse]:
+        if not self.unanswered:
+            raise ProtocolError(f"broker {self.link.address} answered a request that was not sent")
+        response = wire.decode_produce(self.version, frame)
+        sent_at, sent = self.unanswered[0]
+        answered = [(produced.topic_key, produced.partition) for produced in response.partitions]
+        if len(answered) != len(sent) or set(answered) != sent.keys():
+            raise ProtocolError(f"broker {self.link.address} answered for other partitions than it was asked")
+        self.unanswered.popleft()
+        self.link.note_answer(time.monotonic() - sent_at)
+        pause_seconds = response.throttle_ms / 1000
+        self.pace.note(sum(len(batch.data) for _, batch in sent.values()), pause_seconds)
+        if pause_seconds:
+            self.not_before = time.monotonic() + pause_seconds
+        return sent, response
+
+    def close(self) -> list[tuple[PartitionBuffer, Batch]]:
+        """Drop the connection; returns what was never answered."""
+        self.link.close()
+        lost = [pair for _, sent in self.unanswered for pair in sent.values()]
+        self.unanswered.clear()
+        self._out.clear()
+        return lost

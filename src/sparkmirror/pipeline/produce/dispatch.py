@@ -1,0 +1,155 @@
+"""Which batch goes over which connection next: ready partitions by connection, and those without one.
+
+Each request carries the next batch of every partition that is ready on its connection. Owned by
+`pipeline.produce.sender`, which says what the next batch of a partition is, and takes back what a broken connection
+left unanswered.
+"""
+
+import selectors
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from sparkmirror.pipeline.produce.brokers import Brokers
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.connection import ProduceConnection
+from sparkmirror.pipeline.produce.queued_records import Batch
+
+_HASTE_SECONDS: Final = 0.5
+"""A pause that is longer costs more than a new connection."""
+
+
+class Dispatch:
+    """The sender's open connections, and what waits for them."""
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        brokers: Brokers,
+        next_batch: Callable[[PartitionBuffer], Batch | None],
+        take_back: Callable[[PartitionBuffer, Batch], None],
+        request_ms: int,
+    ) -> None:
+        self._selector = selector
+        self._brokers = brokers
+        self._next_batch = next_batch
+        self._take_back = take_back
+        self._request_ms = request_ms
+        self._ready: dict[ProduceConnection, dict[PartitionBuffer, None]] = {}
+        self.leaderless: dict[PartitionBuffer, None] = {}
+
+    def open(self, connection: ProduceConnection) -> None:
+        self._selector.register(connection.link.socket, selectors.EVENT_READ, connection)
+        self._ready[connection] = {}
+
+    def offer(self, buffer: PartitionBuffer) -> None:
+        """Queue an outbox at its connection, if it has anything to send."""
+        if not buffer.sendable:
+            return
+        connection = self._connection_of(buffer)
+        if connection is None:
+            self.leaderless[buffer] = None
+        else:
+            self._ready[connection][buffer] = None
+
+    def _connection_of(self, buffer: PartitionBuffer) -> ProduceConnection | None:
+        """Asked for every batch, so the answer is kept with the outbox until a leader or a connection changes."""
+        route = buffer.route
+        if route is None or route[0] != self._brokers.changes:
+            found = self._brokers.route(buffer.target, is_ledger=buffer.is_ledger)
+            route = buffer.route = (self._brokers.changes, found) if found else None
+        return None if route is None else route[1]
+
+    def house_homeless(self) -> None:
+        if self.leaderless:
+            waiting, self.leaderless = self.leaderless, {}
+            for buffer in waiting:
+                self.offer(buffer)
+
+    def fill_all(self, now: float) -> None:
+        for connection in list(self._ready):
+            self.fill(connection, now)
+
+    def fill(self, connection: ProduceConnection, now: float) -> None:
+        """Send requests while the connection has room: in each, the next batch of every ready partition."""
+        ready = self._ready[connection]
+        try:
+            if now >= connection.link.reauthenticate_at and not connection.unanswered:
+                self.lose(connection)
+                return
+            while ready and connection.has_room and now >= connection.not_before:
+                items = self._gather(connection, ready)
+                if items:
+                    connection.send(items, self._request_ms)
+            self.watch(connection)
+        except OSError:
+            self.lose(connection)
+
+    def _gather(
+        self, connection: ProduceConnection, ready: dict[PartitionBuffer, None]
+    ) -> list[tuple[UUID | str, PartitionBuffer, Batch]]:
+        items: list[tuple[UUID | str, PartitionBuffer, Batch]] = []
+        size = 0
+        for buffer in list(ready):
+            if size >= connection.pace.bytes_max:
+                break
+            batch = self._next_batch(buffer)
+            if batch is None or not buffer.sendable:
+                del ready[buffer]
+            if batch is not None:
+                size += len(batch.data)
+                items.append((self._brokers.topic_key(connection, buffer.target.topic), buffer, batch))
+        return items
+
+    def watch(self, connection: ProduceConnection) -> None:
+        """Have the selector tell when a connection with something left to write has room."""
+        if connection.wants_to_write != connection.is_watched_for_room:
+            connection.is_watched_for_room = connection.wants_to_write
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_to_write else 0)
+            self._selector.modify(connection.link.socket, events, connection)
+
+    def lose_silent(self, now: float) -> None:
+        for connection in self._brokers:
+            if connection.overdue(now):
+                self.lose(connection)
+
+    def hasten(self, now: float) -> None:
+        """A transaction ends: what it still needs over a connection that the broker pauses goes over a new one.
+
+        Else the coordinator might abort it, and all of it be sent again. The pause itself is kept: after it.
+        """
+        for connection in list(self._ready):
+            if connection.not_before > now + _HASTE_SECONDS and self._is_owed(connection):
+                self.lose(connection)
+
+    def _is_owed(self, connection: ProduceConnection) -> bool:
+        waiting = (one for one in self._ready[connection] if one.is_ledger or one.is_resending)
+        return bool(connection.unanswered) or any(one.sendable for one in waiting)
+
+    def lose(self, connection: ProduceConnection) -> None:
+        """The connection broke: everything unanswered on it is sent again over a new one."""
+        if connection not in self._ready:
+            return
+        orphans = self._ready[connection]
+        for buffer, batch in self._close(connection):
+            self._take_back(buffer, batch)
+            orphans[buffer] = None
+        for buffer in orphans:
+            self.leaderless[buffer] = None
+
+    def _close(self, connection: ProduceConnection) -> list[tuple[PartitionBuffer, Batch]]:
+        self._selector.unregister(connection.link.socket)
+        del self._ready[connection]
+        self._brokers.drop(connection)
+        return connection.close()
+
+    def hang_up(self) -> None:
+        """Drop all connections; what was not answered on them is not asked for any more."""
+        for connection in list(self._ready):
+            self._close(connection)
+
+    def flush_socket_of(self, buffer: PartitionBuffer) -> None:
+        """Requests that are half written still refer to the memory that is about to be given back."""
+        for connection in list(self._ready):
+            if connection.wants_to_write and connection.carries(buffer):
+                self.lose(connection)

@@ -1,0 +1,251 @@
+"""From rows to outboxes: the writer is the authority on what comes next. Owned by `pipeline.produce.sender`.
+
+A run below its partition's position is a duplicate and dropped, or cut; a run above it is a gap: it is refused, and the
+reader is told to come again from the position, unless a gap row has explained it (invariants 1 and 2).
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from uuid import UUID
+
+from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.ledger.lineage import Lineage, epochs_from_json
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.acked_position import Place, State
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.limits import TargetLimits
+from sparkmirror.pipeline.produce.packing import Packing
+from sparkmirror.pipeline.produce.plan_row import PlanRow
+from sparkmirror.pipeline.produce.progress import Progress
+from sparkmirror.pipeline.produce.queued_records import QueuedRecords, free_nothing
+from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.relay.ring import RingPeer
+from sparkmirror.pipeline.relay.schema import ORDERED_PAUSE, ORDERED_RESUME, ORDERED_RETRY
+from sparkmirror.policy.loss import CONTINUE, DONE, LossPolicy, what_next
+
+log = logging.getLogger(__name__)
+
+CONTINUE_ALWAYS = LossPolicy()
+
+
+class SequenceGate:
+    """All outboxes of the task by source partition."""
+
+    def __init__(
+        self,
+        peer: RingPeer | None,
+        progress: Progress,
+        task_metrics: TaskMetrics,
+        limits: TargetLimits,
+        packing: Packing,
+        on_data_loss: LossPolicy = CONTINUE_ALWAYS,
+    ) -> None:
+        self._budget = UnpackingBudget(packing.unpacked_bytes_max)
+        self._on_data_loss = on_data_loss
+        self._peer = peer
+        self._progress = progress
+        self._task_metrics = task_metrics
+        self._limits = limits
+        self._packing = packing
+        self._releasing: set[TopicPartition] = set()
+        self.buffers: dict[TopicPartition, PartitionBuffer] = {}
+        self.inline_bytes = 0
+
+    def take_plan(self, plan: PlanRow) -> None:
+        for assigned, slot in plan.partitions:
+            where = assigned.partition
+            if assigned.unknown:  # without an outbox no position of it is ever stored
+                self._task_metrics.assigned(where)
+                self._task_metrics.failed[where] = assigned.unknown
+                continue
+            # A topic made anew starts where the old one stood: a gap row follows and says so.
+            start = assigned.stands_at
+            buffer = self.buffers.get(where)
+            if buffer is None:
+                own, moved = Unpacking(self._budget), self._progress.moved
+                buffer = PartitionBuffer(
+                    where, None, start.offset, slot, packing=self._packing, moved=moved, unpacking=own
+                )
+                self.buffers[where] = buffer
+            buffer.slot = slot
+            if buffer.idle:
+                buffer.restart_at(Place(start.offset, Lineage.of(start)))
+                self._task_metrics.failed.pop(where, None)
+            elif buffer.turns:  # its reader counts from 0 again
+                raise SparkMirrorError(f"{where} is read again by a new attempt of the task: its log was rewritten")
+            self._releasing.discard(where)
+            self._task_metrics.assigned(where)
+            self._progress.adopt(where)
+
+    def take_run(self, delivery: Delivery) -> PartitionBuffer | None:
+        """Queue a run; returns its outbox when that may have something to send."""
+        free = self._free(delivery)
+        buffer = self.buffers.get(delivery.partition) if delivery.partition else None
+        if buffer is None or not self._is_next(buffer, delivery):
+            free()
+            return None
+        self._task_metrics.arrived(buffer, delivery)
+        if delivery.target_topic is None:
+            free()
+            raise SparkMirrorError(f"{buffer.source} was assigned, but the flow's plan names no target topic for it")
+        buffer.aim(delivery.target_topic, self._limits.of(delivery.target_topic))
+        queued = QueuedRecords(delivery.payload, buffer.position, delivery.next_offset, free, delivery.fetched_at_ms)
+        queued.leader_epoch = delivery.leader_epoch
+        buffer.accept(queued)
+        return buffer
+
+    def may_route(self, buffer: PartitionBuffer, delivery: Delivery) -> bool:
+        """Whether a range of records continues its partition. What they became cannot be cut: then they come again."""
+        if not self._is_next(buffer, delivery):
+            return False
+        if delivery.first_offset < buffer.position:
+            self._refuse(buffer, delivery)
+            return False
+        self._task_metrics.arrived(buffer, delivery)
+        return True
+
+    def _is_next(self, buffer: PartitionBuffer, delivery: Delivery) -> bool:
+        if buffer.state is State.FAILED:
+            return False
+        is_same_log = delivery.turns == buffer.turns
+        if buffer.state is State.REWINDING and not (is_same_log and buffer.take_up(delivery.first_offset)):
+            return False
+        if is_same_log and delivery.next_offset <= buffer.position:
+            self._task_metrics.duplicates += delivery.records
+            return False
+        if delivery.first_offset > buffer.position or not is_same_log:
+            self._refuse(buffer, delivery)
+            return False
+        return True
+
+    def _refuse(self, buffer: PartitionBuffer, delivery: Delivery) -> None:
+        log.error(
+            "%s: records from offset %d came where %d was due; they are read again from there.",
+            buffer.source,
+            delivery.first_offset,
+            buffer.position,
+            extra={"event": "order"},
+        )
+        self._task_metrics.refused_gaps += 1
+        buffer.state = State.REWINDING
+        if self._peer is None or buffer.slot < 0:
+            raise SparkMirrorError(f"{buffer.source} is read again from its position by a new attempt of the task")
+        self._peer.order(buffer.slot, paused=False, offset=buffer.position, turns=buffer.turns)
+
+    def take_gap(self, delivery: Delivery) -> PartitionBuffer | None:
+        """The reader explains why the source goes on elsewhere: the position follows, and the loss is counted.
+
+        A gap that leads back says that the log was rewritten from there on. It counts from wherever this end stands, or
+        the new records would pass for duplicates, and is recorded so: a reader that was ordered back stood before it.
+        One that is not taken is told again: what follows it is of a log that this end does not know, and is refused.
+        """
+        buffer = self.buffers.get(delivery.partition) if delivery.partition else None
+        if buffer is None or buffer.state is State.FAILED:
+            return None
+        told = json.loads(bytes(delivery.payload))
+        if told["from"] != buffer.turns:
+            return None
+        if buffer.state is State.REWINDING and not buffer.take_up(delivery.first_offset):
+            return None
+        if not _leads_on(buffer.position, delivery):
+            return None
+        turned = Lineage(UUID(told["id"]), epochs_from_json(told["epochs"]), delivery.turns)
+        if not told["cause"]:
+            self._turn(buffer, delivery, turned)
+            return buffer
+        left_at = buffer.position
+        lost = max(delivery.next_offset - left_at, 0)
+        action = self._on_data_loss.of(buffer.source.topic)
+        found = (told["cause"], left_at, delivery.next_offset)
+        log.warning(
+            "%s: the source's log was found changed (%s): mirroring %s from offset %d instead of %d; "
+            "%d offsets are gone.",
+            buffer.source,
+            told["cause"],
+            "goes on" if action == CONTINUE else "would go on",
+            delivery.next_offset,
+            left_at,
+            lost,
+            extra={"event": "gap"},
+        )
+        beyond = (delivery.turns, delivery.next_offset) if action == CONTINUE else None
+        self._progress.record_gap(buffer, *found, DONE[action], turned.topic_id, beyond)
+        if action != CONTINUE:
+            buffer.lost_reason = _describe_loss(*found, lost, action)
+            return buffer
+        self._turn(buffer, delivery, turned)
+        return buffer
+
+    def _turn(self, buffer: PartitionBuffer, delivery: Delivery, turned: Lineage) -> None:
+        """The log goes on as another one, once all that came before is on the target."""
+        self._progress.turn(buffer.source)
+        queued = QueuedRecords(memoryview(b""), buffer.position, delivery.next_offset, free_nothing)
+        queued.turned = turned
+        buffer.accept(queued)
+
+    def take_release(self, delivery: Delivery) -> PartitionBuffer | None:
+        buffer = self.buffers.get(delivery.partition) if delivery.partition else None
+        if buffer is not None:
+            self._releasing.add(buffer.source)
+            self.release_if_idle(buffer)
+        return buffer
+
+    def release_if_idle(self, buffer: PartitionBuffer) -> None:
+        """A released partition leaves the task once all of it is acknowledged; the ledger says so."""
+        if self._releasing and buffer.source in self._releasing and buffer.idle:
+            self._releasing.discard(buffer.source)
+            self._task_metrics.released(buffer.source)
+            self._progress.release(buffer.source)
+
+    def take_order(self, delivery: Delivery) -> PartitionBuffer | None:
+        """The operator's word about a partition; its outbox where it is to be tried again at once."""
+        where, word = delivery.partition, bytes(delivery.payload)
+        if where is None:
+            return None
+        if word == ORDERED_PAUSE:
+            self._task_metrics.paused.add(where)
+        elif word == ORDERED_RESUME:
+            self._task_metrics.paused.discard(where)
+        return self.buffers.get(where) if word == ORDERED_RETRY else None
+
+    def take_fault(self, delivery: Delivery) -> None:
+        """Why the partition does not move; an empty sentence says that nothing keeps it any more."""
+        if delivery.partition is None:
+            return
+        self._task_metrics.faults.pop(delivery.partition, None)
+        if delivery.payload:
+            self._task_metrics.faults[delivery.partition] = bytes(delivery.payload).decode(errors="replace")
+
+    def _free(self, delivery: Delivery) -> Callable[[], None]:
+        peer, lease = self._peer, delivery.lease
+        size = len(delivery.payload)
+        if lease is not None and peer is not None:
+            self._task_metrics.leased_bytes += size
+
+            def give_back() -> None:
+                self._task_metrics.leased_bytes -= size
+                peer.give_back(lease)
+
+            return give_back
+        self.inline_bytes += size
+
+        def free() -> None:
+            self.inline_bytes -= size
+            if peer is not None:
+                peer.free_inline(size)
+
+        return free
+
+
+def _describe_loss(cause: str, expected: int, resumed: int, lost: int, action: str) -> str:
+    what = (
+        f"the source's log has changed ({cause}): it goes on at offset {resumed} instead of {expected}, {lost} are gone"
+    )
+    return f"{what}; {what_next(action)}"
+
+
+def _leads_on(position: int, gap: Delivery) -> bool:
+    return gap.first_offset == position or gap.next_offset < min(gap.first_offset, position)

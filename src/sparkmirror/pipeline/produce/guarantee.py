@@ -1,0 +1,128 @@
+"""What the sender promises: at least once here, exactly once in `pipeline.produce.transaction`. Owned by
+`pipeline.produce.sender`.
+
+A guarantee decides when positions are stored, whether a partition's next batch may go out now, and what becomes of a
+task whose producer was refused.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.kafka.background import Outcome
+from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.plan_row import PlanRow
+from sparkmirror.pipeline.produce.progress import Progress
+from sparkmirror.pipeline.produce.queued_records import Batch
+
+
+class Guarantee(Protocol):
+    """`identity` stamps the batches, in transactions where `transactional`; `wake_at` is when `tend` is due."""
+
+    identity: ProducerIdentity
+    transactional: bool
+
+    @property
+    def wake_at(self) -> float: ...
+
+    def admits(self, buffer: PartitionBuffer) -> bool:
+        """Whether a batch that was never sent may go out now; if not, the outbox is offered again in time."""
+
+    def sent(self, buffer: PartitionBuffer, batch: Batch) -> None:
+        """Such a batch goes out."""
+
+    @property
+    def hurries(self) -> bool:
+        """Whether what was sent must be acknowledged soon, or comes to nothing."""
+
+    def throttled(self, until: float) -> None:
+        """A broker pauses: it reads nothing before that (monotonic) time from a connection that it has answered."""
+
+    def poll(self, now: float) -> None:
+        """Do what is due: called at every turn of the sender's loop. Raises FencedError and SparkMirrorError."""
+
+    def finish(self) -> bool:
+        """The epoch is over and nothing more is sent: store what there is; True once it is stored."""
+
+    def take(self, outcome: Outcome) -> None:
+        """What background work brought."""
+
+    def serve(self) -> None:
+        """A socket of the guarantee's own has something."""
+
+    def fenced(self, where: PartitionBuffer) -> None:
+        """The target knows a newer producer of this task. Raises FencedError where that is final."""
+
+    def sequence_lost(self, where: PartitionBuffer, reason: str) -> None:
+        """The target does not know the producer's sequence any more."""
+
+    def refused_in_doubt(self, where: PartitionBuffer) -> None:
+        """A batch is refused for good that may have been written when it was sent before."""
+
+    def positions_refused(self, where: PartitionBuffer) -> None:
+        """The target does not take what goes to a partition of the ledger, and positions depend on it."""
+
+    def holds(self, buffer: PartitionBuffer) -> bool:
+        """Whether nothing may go to its partition of the target for now."""
+
+    def close(self) -> None: ...
+
+
+class AtLeastOnce:
+    """Positions follow what is acknowledged, every flush interval; after a crash what lies between comes again."""
+
+    transactional = False
+    hurries = False
+    wake_at = float("inf")
+
+    def __init__(self, plan: PlanRow, progress: Progress, store: Callable[[bool], bool]) -> None:
+        self.identity = ProducerIdentity(plan.producer_id, plan.producer_epoch)
+        self._task = plan.task
+        self._progress = progress
+        self._store = store
+
+    def admits(self, buffer: PartitionBuffer) -> bool:  # noqa: ARG002
+        return True
+
+    def sent(self, buffer: PartitionBuffer, batch: Batch) -> None:
+        """Nothing depends on it."""
+
+    def throttled(self, until: float) -> None:
+        """Its connection waits; nothing else does."""
+
+    def poll(self, now: float) -> None:
+        if self._progress.due(now):
+            self._store(True)
+
+    def finish(self) -> bool:
+        """What can be stored is, also where something before it is still under way."""
+        is_settled = self._progress.settled
+        if is_settled or self._progress.due(time.monotonic()):
+            return not self._store(True) and is_settled
+        return False
+
+    def take(self, outcome: Outcome) -> None:
+        """There is no background work."""
+
+    def serve(self) -> None:
+        """There is no socket."""
+
+    def fenced(self, where: PartitionBuffer) -> None:
+        raise FencedError(f"task {self._task} was fenced at {where.target}: a newer instance has taken over")
+
+    def sequence_lost(self, where: PartitionBuffer, reason: str) -> None:
+        raise SparkMirrorError(f"{where.target}: {reason}; the task starts anew with a new epoch")
+
+    def refused_in_doubt(self, where: PartitionBuffer) -> None:
+        """It is sent again as it was: what is written already is answered as a duplicate."""
+
+    def positions_refused(self, where: PartitionBuffer) -> None:
+        """Data goes on: what a crash repeats grows until the ledger takes positions again."""
+
+    def holds(self, buffer: PartitionBuffer) -> bool:  # noqa: ARG002
+        return False
+
+    def close(self) -> None:
+        """Nothing is open."""

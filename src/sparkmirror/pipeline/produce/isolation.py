@@ -1,0 +1,161 @@
+"""Partitions in trouble, kept apart from the others: FAILED ones are paused and tried again, stuck ones evicted.
+
+Orders to the reader go over the control page. Without one (no shared memory to be had), or without a slot on it, a
+partition cannot be ordered back: the task is then begun anew from the ledger. Owned by `pipeline.produce.sender`.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.pipeline.produce.acked_position import State
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.gate import SequenceGate
+from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.relay.ring import RingPeer
+
+_RETRY_SECONDS: Final = 5.0
+_RETRY_SECONDS_MAX: Final = 60.0
+_STUCK_SECONDS: Final = 2.0
+_PAST_ALL: Final = 1 << 62
+"""Where a bounded read of a partition that is held is over."""
+
+
+class Isolation:
+    """Decides when a partition fails, comes back, or gives its memory up.
+
+    `before_evict` ends half-written requests. `may_keep` is asked about a partition of which the target may have more
+    than it said: whether that is to be sent again as it was.
+    """
+
+    def __init__(
+        self,
+        peer: RingPeer | None,
+        gate: SequenceGate,
+        task_metrics: TaskMetrics,
+        before_evict: Callable[[PartitionBuffer], None],
+        may_keep: Callable[[PartitionBuffer], bool] = lambda _: False,
+    ) -> None:
+        self._peer = peer
+        self._gate = gate
+        self._task_metrics = task_metrics
+        self._before_evict = before_evict
+        self._may_keep = may_keep
+        self._resting: list[tuple[float, PartitionBuffer]] = []
+
+    def fail(self, buffer: PartitionBuffer, reason: str) -> None:
+        """Pause one partition at the reader and tell why; it is rewound once all its answers are in."""
+        if buffer.state is State.FAILED:
+            return
+        buffer.state = State.FAILED
+        buffer.reason = reason
+        buffer.failures += 1
+        self._task_metrics.failed[buffer.source] = reason
+        self._order(buffer, paused=True)
+        self.settle(buffer)
+
+    def hold(self, buffer: PartitionBuffer, reason: str) -> None:
+        """As `fail`, for a cause that no time heals: a later run, told otherwise, goes on."""
+        buffer.is_held = True
+        self.fail(buffer, reason)
+
+    def settle(self, buffer: PartitionBuffer) -> None:
+        """Rewind a failed partition once it is quiet, and set the time of its retry."""
+        if buffer.state is not State.FAILED or not buffer.quiet or buffer.retry_at:
+            return
+        if buffer.is_in_doubt and self._may_keep(buffer) and (buffer.is_ledger or self._can_order(buffer)):
+            buffer.keep_sent()
+        else:
+            buffer.rewind()
+        self._gate.release_if_idle(buffer)
+        pause = min(_RETRY_SECONDS * 2 ** (buffer.failures - 1), _RETRY_SECONDS_MAX)
+        buffer.retry_at = math.inf if buffer.is_held else time.monotonic() + pause
+        if not buffer.is_held:
+            self._task_metrics.retry_at_ms[buffer.source] = round((time.time() + pause) * 1000)
+        self.back_off(buffer, buffer.retry_at)
+
+    def back_off(self, buffer: PartitionBuffer, until: float) -> None:
+        """Look at it again then."""
+        self._resting.append((until, buffer))
+
+    @property
+    def wake_at(self) -> float:
+        """When the first of those that rest is due."""
+        return min((until for until, _ in self._resting), default=math.inf)
+
+    def due(self, now: float) -> list[PartitionBuffer]:
+        """Those that have rested long enough, once each."""
+        due = [buffer for until, buffer in self._resting if until <= now]
+        if due:
+            self._resting = [(until, buffer) for until, buffer in self._resting if until > now]
+        return due
+
+    def retry_now(self, buffer: PartitionBuffer, now: float) -> None:
+        """The cause of a failure may be gone."""
+        if buffer.retry_at and not buffer.is_held:
+            buffer.retry_at = now
+            self.back_off(buffer, now)
+
+    def force(self, buffer: PartitionBuffer, now: float) -> None:
+        """The operator wants it tried again; if it fails, the pauses begin anew with the shortest."""
+        buffer.failures = 0
+        self.retry_now(buffer, now)
+
+    def wake_up(self, buffer: PartitionBuffer, now: float) -> None:
+        """Let a failed partition flow again when its time has come. Raises when the reader cannot be told."""
+        if buffer.state is not State.FAILED or not buffer.retry_at or buffer.retry_at > now:
+            return
+        buffer.retry_at = 0.0
+        buffer.state = State.REWINDING
+        self._task_metrics.failed.pop(buffer.source, None)
+        if not buffer.idle:  # what was kept goes out first
+            return
+        if buffer.source in self._gate.buffers and not self._order(buffer, paused=False):
+            raise SparkMirrorError(f"{buffer.source} is read again by a new attempt of the task: {buffer.reason}")
+
+    def roll_back(self, buffer: PartitionBuffer) -> None:
+        """Back to what is committed: the reader comes again from there. Raises when it cannot be told."""
+        lost = buffer.roll_back()
+        self._gate.release_if_idle(buffer)
+        is_failed = buffer.state is State.FAILED
+        if lost and not is_failed:
+            buffer.state = State.REWINDING
+        if lost and not self._order(buffer, paused=is_failed):
+            raise SparkMirrorError(f"{buffer.source} is read again by a new attempt of the task")
+
+    def after_progress(self, buffer: PartitionBuffer) -> None:
+        """An evicted partition that has caught up is read on."""
+        self._task_metrics.moved(buffer)
+        if buffer.state is State.REWINDING and buffer.idle:
+            buffer.fall_back()
+            self._order(buffer, paused=False)
+        self._gate.release_if_idle(buffer)
+
+    def evict_stuck(self, buffers: Iterable[PartitionBuffer], now: float) -> None:
+        """Give the reader its memory back where a target partition does not move, so that the others can.
+
+        Only while the reader waits for memory, and only if not all are stuck: on a slow link it would help nobody.
+        """
+        if self._peer is None or not self._peer.reader_waits:
+            return
+        flowing = [buffer for buffer in buffers if buffer.state is State.FLOWING]
+        stuck = [buffer for buffer in flowing if buffer.slot >= 0 and buffer.is_stuck(now, _STUCK_SECONDS)]
+        if len(stuck) < len(flowing):
+            for buffer in stuck:
+                self._before_evict(buffer)
+                self._order(buffer, paused=True)
+                buffer.evict()
+
+    def _can_order(self, buffer: PartitionBuffer) -> bool:
+        return self._peer is not None and buffer.slot >= 0
+
+    def _order(self, buffer: PartitionBuffer, *, paused: bool) -> bool:
+        if self._peer is None or buffer.slot < 0:
+            return False
+        offset, lineage = buffer.place
+        self._peer.order(
+            buffer.slot, paused=paused, offset=_PAST_ALL if buffer.is_held else offset, turns=lineage.turns
+        )
+        return True

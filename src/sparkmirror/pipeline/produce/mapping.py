@@ -1,0 +1,106 @@
+"""What the writer records of where each source record went: the growing end of every partition's offset map.
+
+Fed by `pipeline.produce.sender` with acknowledged batches, emptied by `pipeline.produce.progress` into the ledger. A
+task never reads the map: what came before it took a partition over is in other chunks (`ledger.map_records`).
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from uuid import UUID
+
+from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.queued_records import Batch
+
+
+class OpenChunk:
+    """The chunk that a partition is at. `name` is set when it is stored for the first time, `changed` says that it must
+    be (again)."""
+
+    __slots__ = ("changed", "map", "name")
+
+    def __init__(self, begin: int) -> None:
+        self.map = OffsetMap(begin)
+        self.name: ChunkName | None = None
+        self.changed = False
+
+
+class OffsetMapping:
+    """The open chunks of one task's partitions."""
+
+    def __init__(self) -> None:
+        self._began_ms = time.time_ns() // 1_000_000
+        self._numbers = 0
+        self._growing: dict[TopicPartition, OpenChunk] = {}
+        self._full: list[tuple[TopicPartition, OpenChunk]] = []
+        self._positions: dict[TopicPartition, int] = {}
+        self._touched: dict[TopicPartition, None] = {}
+
+    def add(self, partition: TopicPartition, batch: Batch) -> None:
+        """An acknowledged batch, in order. Without a base offset its place is not known."""
+        target = batch.base_offset
+        self._touched[partition] = None
+        for first, records in batch.spans:
+            growing = self._open(partition, first)
+            if target < 0:
+                growing.map.append_unknown(first, records)
+            else:
+                growing.map.append(first, records, target)
+                target += records
+            growing.changed = True
+
+    def _open(self, partition: TopicPartition, first: int) -> OpenChunk:
+        growing = self._growing.get(partition)
+        if growing is not None and first >= growing.map.end_source:
+            if len(growing.map.segments) < CHUNK_SEGMENTS_MAX:
+                return growing
+            following = OpenChunk(growing.map.end_source)
+            following.map.end_target = growing.map.end_target
+        else:
+            following = OpenChunk(first)
+        if growing is not None and growing.changed:
+            self._full.append((partition, growing))
+        self._growing[partition] = following
+        return following
+
+    def close(self, partition: TopicPartition) -> None:
+        """The partition begins anew or leaves: its next batch begins another chunk."""
+        self._positions.pop(partition, None)
+        growing = self._growing.pop(partition, None)
+        if growing is not None and growing.changed:
+            self._full.append((partition, growing))
+
+    def changed(
+        self, positions: Mapping[TopicPartition, int], generation: int, topic_ids: Mapping[TopicPartition, UUID]
+    ) -> Iterator[tuple[TopicPartition, OpenChunk, ChunkName]]:
+        """Chunks to store, those that are full first. `positions` are the acknowledged source offsets, of which most
+        are what they were the last time. `topic_ids` are the target's, by source partition, where they are known."""
+        for partition, position in positions.items():
+            if self._positions.get(partition) != position:
+                self._positions[partition] = position
+                self._touched[partition] = None
+                if partition not in self._growing:
+                    self._growing[partition] = OpenChunk(position)
+        full, self._full = self._full, []
+        touched, self._touched = self._touched, {}
+        growing_ones = [(where, self._growing[where]) for where in touched if where in self._growing]
+        for partition, growing in [*full, *growing_ones]:
+            if partition in positions and self._growing.get(partition) is growing:
+                before = growing.map.end_source
+                growing.map.advance(positions[partition])
+                growing.changed |= growing.map.end_source != before
+            if growing.changed and growing.map.segments:
+                growing.changed = False
+                growing.map.topic_id = topic_ids.get(partition, growing.map.topic_id)
+                if growing.name is None:
+                    growing.name = ChunkName(generation, self._began_ms, self._numbers)
+                    self._numbers += 1
+                yield partition, growing, growing.name
+
+    def store_again(self, partition: TopicPartition, growing: OpenChunk) -> None:
+        """The chunk was not taken."""
+        growing.changed = True
+        self._touched[partition] = None
+        if self._growing.get(partition) is not growing:
+            self._full.append((partition, growing))

@@ -1,0 +1,173 @@
+"""How what waits is packed into batches: passed through, made anew, or merged; owned by `pipeline.produce.buffer`.
+
+`prepare` looks at the head of an outbox's queue before each batch. What cannot pass through (`batch.header.refusal`) is
+made anew by `batch.rewrite`; small batches are merged where `batch.merging` says that it pays, also across runs.
+"""
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sparkmirror.batch.header import BatchHeader, Codec, refusal
+from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
+from sparkmirror.batch.loading import kernels_ready, kernels_soon
+from sparkmirror.batch.merging import MERGED_BYTES_MAX, Traffic, choose, may_pay, passing_seconds
+from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.rewrite import Limits, rewrite
+from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX, Unpacking
+from sparkmirror.pipeline.produce.limits import TopicLimits
+from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, fuse, slice_spans
+
+_UNLIMITED_BYTES: Final = 1 << 30
+_PASS_BATCHES: Final = 16
+"""So many batches pass before merging is considered again, once it was found not to pay."""
+
+_LONG_SECONDS: Final = 0.05
+"""In a process that imports numba meanwhile, passing takes several times as long as in others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """What a flow asks for: `codec` for all its records (None: each batch keeps its own); `clamp_timestamps` gives
+    records from further in the future than the target allows the latest time that it does; `merging` may be off. Small
+    batches are merged up to `batch_bytes`, and wait so long for more (0: only for room on the connection). A process
+    holds at most `unpacked_bytes_max` of unpacked batches.
+    """
+
+    codec: Codec | None = None
+    clamp_timestamps: bool = False
+    merging: bool = True
+    batch_bytes: int = MERGED_BYTES_MAX
+    linger_seconds: float = 0.0
+    unpacked_bytes_max: int = UNPACKED_BYTES_MAX
+
+    def prepare(
+        self, queue: deque[QueuedRecords], limits: TopicLimits, traffic: Traffic, unpacking: Unpacking
+    ) -> QueuedRecords:
+        """The queue's head, with its next batch or with the range that is being made anew. Raises ProtocolError."""
+        queued = queue[0]
+        queued.seek_batch()
+        header = queued.header
+        if queued.rewriting is not None or header is None:
+            return queued
+        if self._must_rewrite(header, queued, limits):
+            self._rewrite(queued, limits, traffic, unpacking)
+        elif self.merging and not unpacking.is_poor and self._may_merge(header, queued, queue, traffic):
+            queued = _fuse_head(queue, traffic.merged_bytes_max(header.codec))
+            self._merge(queued, header, limits, traffic, unpacking)
+        return queued
+
+    def awaits_kernels(self, queue: deque[QueuedRecords], traffic: Callable[[], Traffic]) -> bool:
+        """Whether kernels are being loaded, and so many small batches wait that to pass them would take much longer."""
+        if not self.merging or not kernels_soon() or (header := queue[0].header) is None:
+            return False
+        return passing_seconds(_waiting_bytes(queue) // header.total_bytes, traffic()) > _LONG_SECONDS
+
+    def refit(self, batch: Batch, limits: TopicLimits, unpacking: Unpacking) -> list[Batch]:
+        """A batch that the target's limits refused, as batches within them. Raises as `rewrite`."""
+        if len(batch.data) <= limits.merged_bytes and not self.clamp_timestamps:
+            return [batch]
+        fresh: list[Batch] = []
+        first = 0
+        for piece in rewrite(batch.data, 0, self._wanted(limits), unpacking):
+            spans = slice_spans(batch.spans, first, piece.records)
+            last = spans[-1]
+            reached = last.first_offset + last.records
+            data = memoryview(piece.data)
+            fresh.append(
+                Batch(data, batch.sequence + first, spans, piece.records, reached, batch.lineage, batch.queued)
+            )
+            first += piece.records
+        fresh[-1].next_offset = batch.next_offset
+        for one in fresh:
+            one.refusals = batch.refusals
+        batch.queued.open_batches += len(fresh) - 1
+        return fresh
+
+    def _wanted(self, limits: TopicLimits) -> Limits:
+        clamp_to_ms = self._latest_ms(limits) if self.clamp_timestamps else None
+        return Limits(limits.merged_bytes, self.codec, clamp_to_ms)
+
+    def _must_rewrite(self, header: BatchHeader, queued: QueuedRecords, limits: TopicLimits) -> bool:
+        if header.base_offset < queued.first_offset:
+            return True
+        if self.codec is not None and header.codec is not self.codec:
+            return True
+        if self.clamp_timestamps and header.max_timestamp > self._latest_ms(limits):
+            return True
+        return refusal(header, limits.max_message_bytes or _UNLIMITED_BYTES) is not None
+
+    def _latest_ms(self, limits: TopicLimits) -> int:
+        """The latest time that a record may bear; a minute less than allowed, for clocks differ."""
+        return time.time_ns() // 1_000_000 + max(limits.timestamp_room_ms - 60_000, 0)
+
+    def _may_merge(
+        self, header: BatchHeader, queued: QueuedRecords, queue: deque[QueuedRecords], traffic: Traffic
+    ) -> bool:
+        if queued.at < queued.pass_until:
+            return False
+        waiting_bytes = _waiting_bytes(queue, traffic.max_batch_bytes)
+        return may_pay(header.total_bytes, header.codec, waiting_bytes, traffic) and kernels_ready()
+
+    def _merge(
+        self, queued: QueuedRecords, header: BatchHeader, limits: TopicLimits, traffic: Traffic, unpacking: Unpacking
+    ) -> None:
+        if queued.seek_batch() and not self._rewrite(queued, limits, traffic, unpacking, only_if_several=True):
+            queued.pass_until = queued.at + _PASS_BATCHES * header.total_bytes
+
+    def _rewrite(
+        self,
+        queued: QueuedRecords,
+        limits: TopicLimits,
+        traffic: Traffic,
+        unpacking: Unpacking,
+        *,
+        only_if_several: bool = False,
+    ) -> bool:
+        stop = min(queued.at + 2 * min(traffic.max_batch_bytes, MERGED_BYTES_MAX), len(queued.data))
+        headers = read_headers(queued.data, queued.at, stop)
+        if not len(headers):  # one batch, larger than what may be merged
+            headers = read_headers(queued.data, queued.at, len(queued.data))
+        is_alone = unpacking.is_poor or not self.merging
+        count = 1 if is_alone else choose(headers, 0, traffic, is_rewritten=not only_if_several)
+        if only_if_several and count < 2:
+            return False
+        last = headers.table[count - 1]
+        end = int(last[POSITION] + last[TOTAL_BYTES])
+        data, wanted = queued.data[queued.at : end], self._wanted(limits)
+        bound = unpacking.budget.merging_bound if only_if_several else unpacking.budget.bound
+
+        def make(first_offset: int) -> Iterator[Piece]:
+            return rewrite(data, first_offset, wanted, unpacking, bound)
+
+        queued.rewrite(end, int(last[NEXT_OFFSET]), int(last[LEADER_EPOCH]), make, is_one=count == 1)
+        return True
+
+
+PASS_OR_MERGE: Final = Packing()
+AS_THEY_ARE: Final = Packing(merging=False)
+"""Batches that we made ourselves."""
+
+
+def _waiting_bytes(queue: deque[QueuedRecords], enough_bytes: int = sys.maxsize) -> int:
+    """What is not handed out, in bytes of the source; counted until there is more than enough."""
+    waiting_bytes = 0
+    for queued in queue:
+        waiting_bytes += queued.left_bytes
+        if waiting_bytes > enough_bytes:
+            break
+    return waiting_bytes
+
+
+def _fuse_head(queue: deque[QueuedRecords], bytes_max: int) -> QueuedRecords:
+    """Replace what is next of several runs by one of it all, where the head alone would make a small batch."""
+    fused = fuse(queue, bytes_max)
+    if fused is None:
+        return queue[0]
+    while queue and queue[0].handed_out:
+        queue.popleft()
+    queue.appendleft(fused)
+    return fused

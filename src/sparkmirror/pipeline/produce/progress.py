@@ -1,0 +1,399 @@
+"""What the writer records beside the data: positions in Connect's format and ours, and its task's status.
+
+Composes small record batches for the ledger's partitions from acknowledged positions only (invariant 3); in
+transactions from those that are reached when all that was sent is acknowledged, which is awaited before the commit.
+A position waits while a ledger partition that it goes to still has the last lot, or refuses; all other positions go on.
+Owned by `pipeline.produce.sender`.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from sparkmirror.batch.records import NO_TIMESTAMP, Record, RecordHeader, encode_batch
+from sparkmirror.ledger import connect, gaps, map_records, positions
+from sparkmirror.ledger.copies import Mark
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.topics import LedgerTopics
+from sparkmirror.model import Connector, Position, TopicPartition
+from sparkmirror.pipeline.produce.acked_position import Place, State
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.found_gap import FoundGap, Order
+from sparkmirror.pipeline.produce.mapping import OffsetMapping
+from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
+from sparkmirror.pipeline.produce.reports import Report
+from sparkmirror.policy.partitioner import murmur2_partition
+
+_LOT_BYTES_MAX: Final = 512 << 10
+_RECORD_OVERHEAD_BYTES_MAX: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressOptions:
+    """Where positions and status go: the flow's internal topics on the target."""
+
+    connector: Connector
+    topics: LedgerTopics
+    flush_seconds: float
+
+
+class _Entry(NamedTuple):
+    """One record of the ledger; `forget` makes it due again should it be lost, `keep` is told that it cannot be."""
+
+    key: bytes
+    value: bytes
+    forget: Callable[[], None]
+    headers: tuple[RecordHeader, ...] = ()
+    keep: Callable[[], None] | None = None
+
+    @property
+    def bytes_max(self) -> int:
+        """What it takes of a batch."""
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.key) + len(self.value) + headers + _RECORD_OVERHEAD_BYTES_MAX
+
+
+def _count_nothing(_: Gap) -> None:
+    """Nobody counts gaps."""
+
+
+class Progress:
+    """Remembers what is stored, and turns what changed into parcels for the ledger's outboxes."""
+
+    def __init__(
+        self,
+        options: ProgressOptions,
+        task: int,
+        offsets_partitions: int,
+        run: str = "",
+        *,
+        in_transactions: bool = False,
+        lost: Callable[[Gap], None] = _count_nothing,
+    ) -> None:
+        """`lost` is told of each gap once it is stored."""
+        self._options = options
+        self._offsets_partitions = offsets_partitions
+        self._task = task
+        self._run = run
+        self._sequence = time.time_ns() // 1_000  # a later attempt of the same generation goes on behind an earlier one
+        # What the ledger holds, or will once what is open is acknowledged.
+        self._stored: dict[TopicPartition, Place] = {}
+        self._released: set[TopicPartition] = set()
+        self.moved: dict[TopicPartition, None] = {}
+        """Partitions whose position may not be what is stored. Outboxes enter themselves."""
+        self._lost = lost
+        self._gapped: dict[TopicPartition, PartitionBuffer] = {}
+        self._open_gaps: set[TopicPartition] = set()
+        self._mapping = OffsetMapping()
+        self._unmapped: dict[TopicPartition, PartitionBuffer] = {}
+        self._in_transactions = in_transactions
+        self._uncommitted: list[_Entry] = []
+        self._open = 0
+        self._due_at = 0.0
+        topics = options.topics
+        self._positions, self._gaps_home, self._maps, self._status = (
+            TopicPartition(topic, 0) for topic in (topics.positions, topics.gaps, topics.offset_map, topics.status)
+        )
+        self._refusing: dict[TopicPartition, PartitionBuffer] = {}
+        self.buffers: dict[TopicPartition, PartitionBuffer] = {}
+
+    def adopt(self, partition: TopicPartition) -> None:
+        """A partition that this task takes over. Its start is stored at once.
+
+        Otherwise one that starts at the log's end, and stays idle, would start at another end the next time
+        (invariant 1).
+        """
+        self._stored.pop(partition, None)
+        self.moved[partition] = None
+        self._released.discard(partition)
+        self._mapping.close(partition)
+
+    def release(self, partition: TopicPartition) -> None:
+        """Store the partition's last position once more, marked as released: its next owner waits for that."""
+        self._released.add(partition)
+        self.moved[partition] = None
+        self._mapping.close(partition)
+
+    def turn(self, partition: TopicPartition) -> None:
+        """The source's log goes on as another one: offsets of its own are mapped from here on."""
+        self._mapping.close(partition)
+
+    def map_batches(self, partition: TopicPartition, batches: Iterable[Batch]) -> None:
+        """Where the records of acknowledged batches went, for the translation of offsets."""
+        for batch in batches:
+            self._mapping.add(partition, batch)
+
+    def record_gap(
+        self,
+        buffer: PartitionBuffer,
+        cause: str,
+        expected: int,
+        resumed: int,
+        action: str,
+        topic_id: UUID,
+        beyond: Order | None,
+    ) -> None:
+        """The partition's log is not where it was left: stored before any position beyond it (invariant 1), and only
+        when the partition has got so far. `beyond` is as `FoundGap` has it.
+        """
+        at_ms = time.time_ns() // 1_000_000
+        gap = Gap(buffer.source, cause, expected, resumed, action, at_ms, topic_id, self._run)
+        buffer.gaps += (FoundGap(gap, beyond),)
+        self._gapped[buffer.source] = buffer
+
+    @property
+    def settled(self) -> bool:
+        return self._open == 0
+
+    def due(self, now: float) -> bool:
+        """Where the positions' partition takes long, others are not kept waiting for it for more than an interval."""
+        pause = 0.0 if self._can_take(self._positions) else self._options.flush_seconds
+        return now >= self._due_at + pause
+
+    def is_untrue(self, buffers: Iterable[PartitionBuffer]) -> bool:
+        """Whether a position that was composed in the open transaction lies beyond what the target has, or is missing.
+
+        `outboxes` are those whose data the transaction holds.
+        """
+        stored = ((self._stored.get(buffer.source), buffer.place) for buffer in buffers if not buffer.is_ledger)
+        return any(composed is None or composed.order > place.order for composed, place in stored)
+
+    # Where the ledger itself is refused.
+
+    def note_refusal(self, ledger: PartitionBuffer) -> bool:
+        """The target does not take what goes to a ledger partition; whether positions depend on it."""
+        if ledger.target in (self._maps, self._status):
+            return False
+        self._refusing[ledger.target] = ledger
+        return True
+
+    def obstacle(self, where: TopicPartition) -> str:
+        """Why the position of a partition cannot be stored now; "" where it can."""
+        if not self._refusing:
+            return ""
+        self._refusing = {home: box for home, box in self._refusing.items() if box.state is State.FAILED}
+        _, own = self._home(where)
+        homes = [own, self._positions]
+        if (gapped := self._gapped.get(where)) is not None and gapped.gaps:
+            homes.append(self._gaps_home)
+        reasons = [f"{home}: {self._refusing[home].reason}" for home in homes if home in self._refusing]
+        return f"its position cannot be stored in {reasons[0]}" if reasons else ""
+
+    def _can_take(self, home: TopicPartition) -> bool:
+        """Whether a ledger partition has no lot under way, and is not refused."""
+        buffer = self.buffers.get(home)
+        return buffer is None or (buffer.idle and buffer.state is not State.FAILED)
+
+    def _home(self, where: TopicPartition) -> tuple[bytes, TopicPartition]:
+        """Connect's key of a partition's position, and the partition of the offsets topic that has it."""
+        key = connect.encode_key(self._options.connector, where)
+        return key, TopicPartition(self._options.topics.offsets, murmur2_partition(key, self._offsets_partitions))
+
+    def _must_wait(self, where: TopicPartition, home: TopicPartition) -> bool:
+        """Whether a position may not be composed yet: behind one that is under way, or a gap that is not stored."""
+        if not self._can_take(home) or not self._can_take(self._positions):
+            return True
+        return where in self._open_gaps and (not self._in_transactions or not self._can_take(self._gaps_home))
+
+    # Composing.
+
+    def commit(self) -> None:
+        """The transaction that held what was composed is committed."""
+        _keep(self._uncommitted)
+        self._uncommitted.clear()
+
+    def roll_back(self) -> None:
+        """It is aborted: all of it is due again. A gap is unless its partition goes back before it."""
+        for buffer in self.buffers.values():
+            buffer.rewind()
+        for entry in self._uncommitted:
+            entry.forget()
+        self._uncommitted.clear()
+
+    def pick(self, buffers: Mapping[TopicPartition, PartitionBuffer]) -> Collection[PartitionBuffer]:
+        """Those that `compose` has to look at; in transactions all: what was sent moves them too."""
+        if self._in_transactions:
+            return buffers.values()
+        return [buffers[where] for where in self.moved if where in buffers]
+
+    def compose(
+        self, buffers: Collection[PartitionBuffer], generation: int, status: Sequence[Report] | None
+    ) -> list[PartitionBuffer]:
+        """Queue records for all that changed among the outboxes that `pick` gave; returns the ledger outboxes that now
+        have something to send.
+
+        Without a status, as in most transactions, offset maps wait for the next time too.
+        """
+        self._due_at = time.monotonic() + self._options.flush_seconds
+        lots: dict[TopicPartition, list[_Entry]] = {}
+        has_gaps = self._add_gaps(lots)
+        composed = self._add_positions(lots, buffers, generation)
+        self._add_maps(lots, composed, generation, are_due=status is not None or not self._in_transactions)
+        if status and not (has_gaps and not self._in_transactions) and self._can_take(self._status):
+            lots.setdefault(self._status, []).extend(_Entry(*report) for report in status)
+        else:
+            for report in status or ():
+                report.forget()
+        return [self._queue(target, entries) for target, entries in lots.items()]
+
+    def _add_positions(
+        self, lots: dict[TopicPartition, list[_Entry]], buffers: Iterable[PartitionBuffer], generation: int
+    ) -> list[PartitionBuffer]:
+        """Those of the outboxes that need not wait, which are returned; the others are looked at again."""
+        composed: list[PartitionBuffer] = []
+        waiting: list[TopicPartition] = []
+        for buffer in buffers:
+            where = buffer.source
+            place = buffer.reach if self._in_transactions else buffer.place
+            if self._stored.get(where) != place or where in self._released:
+                key, home = self._home(where)
+                if self._must_wait(where, home):
+                    self._stored.pop(where, None)
+                    waiting.append(where)
+                    continue
+                self._add_position(lots, buffer, place.position, generation, key, home)
+                self._stored[where] = place
+            composed.append(buffer)
+        self._released.intersection_update(waiting)
+        self.moved.clear()
+        self.moved.update(dict.fromkeys(waiting))
+        return composed
+
+    def _add_position(
+        self,
+        lots: dict[TopicPartition, list[_Entry]],
+        buffer: PartitionBuffer,
+        position: Position,
+        generation: int,
+        key: bytes,
+        home: TopicPartition,
+    ) -> None:
+        options, where = self._options, buffer.source
+        released = where in self._released
+        forget = partial(self._forget_position, where, released)
+        self._sequence += 1
+        headers = (
+            (positions.LOG_HEADER.encode(), positions.encode_log(position)),
+            Mark(generation, self._sequence).header(),
+        )
+        lots.setdefault(home, []).append(_Entry(key, connect.encode_value(position.offset), forget, headers))
+        record = PositionRecord(position, generation, self._task, released, self._run, buffer.extent)
+        value = positions.encode_value(record)
+        entry = _Entry(positions.encode_key(options.connector.source_alias, where), value, forget)
+        lots.setdefault(self._positions, []).append(entry)
+
+    def _add_gaps(self, lots: dict[TopicPartition, list[_Entry]]) -> bool:
+        """Those that their partitions have reached, if they can be stored now; whether there were any."""
+        can_take = self._can_take(self._gaps_home)
+        if can_take:
+            self._open_gaps.clear()
+        for where, buffer in list(self._gapped.items()):
+            due = [found for found in buffer.gaps if self._is_due(buffer, found)]
+            if due:
+                self._open_gaps.add(where)
+            if due and can_take:
+                self._add_gaps_of(lots, buffer, due)
+            if not buffer.gaps:
+                del self._gapped[where]
+        return self._gaps_home in lots
+
+    def _is_due(self, buffer: PartitionBuffer, found: FoundGap) -> bool:
+        if found.beyond is None:
+            return buffer.quiet
+        return found.is_met((buffer.reach if self._in_transactions else buffer.place).order)
+
+    def _add_gaps_of(
+        self, lots: dict[TopicPartition, list[_Entry]], buffer: PartitionBuffer, due: list[FoundGap]
+    ) -> None:
+        buffer.gaps = tuple(found for found in buffer.gaps if found not in due)
+        for found in due:
+            gap = found.seen_from(buffer.acknowledged)
+            key, value = gaps.encode_key(self._options.connector.source_alias, gap), gaps.encode_value(gap)
+            forget, keep = partial(self._forget_gap, buffer, found), partial(self._lost, gap)
+            lots.setdefault(self._gaps_home, []).append(_Entry(key, value, forget, keep=keep))
+
+    def _add_maps(
+        self,
+        lots: dict[TopicPartition, list[_Entry]],
+        buffers: list[PartitionBuffer],
+        generation: int,
+        *,
+        are_due: bool,
+    ) -> None:
+        if are_due or not self._in_transactions:
+            self._unmapped.update({buffer.source: buffer for buffer in buffers})
+        if not are_due or not self._can_take(self._maps):
+            return
+        reached, self._unmapped = self._unmapped, {}
+        positions = {where: buffer.acknowledged for where, buffer in reached.items()}
+        topic_ids = {where: buffer.extent.topic_id for where, buffer in reached.items() if buffer.extent is not None}
+        for where, chunk, name in self._mapping.changed(positions, generation, topic_ids):
+            key = map_records.encode_key(self._options.connector.source_alias, where, name)
+            value = map_records.encode_chunk(chunk.map.as_chunk())
+            forget = partial(self._mapping.store_again, where, chunk)
+            lots.setdefault(self._maps, []).append(_Entry(key, value, forget))
+
+    def _forget_position(self, where: TopicPartition, released: bool) -> None:
+        self._stored.pop(where, None)
+        self.moved[where] = None
+        if released:
+            self._released.add(where)
+
+    def _forget_gap(self, buffer: PartitionBuffer, found: FoundGap) -> None:
+        buffer.gaps = tuple(sorted({*buffer.gaps, found}, key=lambda one: one.order))
+        self._gapped[buffer.source] = buffer
+
+    def _queue(self, target: TopicPartition, entries: list[_Entry]) -> PartitionBuffer:
+        buffer = self.buffers.get(target)
+        if buffer is None:
+            buffer = self.buffers[target] = PartitionBuffer(target, target, 0, -1, is_ledger=True)
+        # Brokers refuse records of the future: which those are must not depend on our clock. In the status topic the
+        # time counts, and no position depends on what is refused there.
+        timestamp = time.time_ns() // 1_000_000 if target == self._status else NO_TIMESTAMP
+        if self._in_transactions:
+            self._uncommitted += entries
+        for lot in _split(entries):
+            first, following = buffer.position, buffer.position + len(lot)
+            records = [Record(0, timestamp, entry.key, entry.value, entry.headers) for entry in lot]
+            batch = encode_batch(records, base_offset=first)
+            self._open += 1
+            buffer.accept(
+                QueuedRecords(
+                    memoryview(bytearray(batch)), first, following, partial(self._settle, buffer, following, lot)
+                )
+            )
+        return buffer
+
+    def _settle(self, buffer: PartitionBuffer, following: int, lot: list[_Entry]) -> None:
+        """Acknowledged, or given up by a target that refuses it: then all of it is composed anew."""
+        self._open -= 1
+        if buffer.acknowledged < following:
+            for entry in lot:
+                entry.forget()
+        elif not self._in_transactions:
+            _keep(lot)
+            if buffer.target == self._gaps_home:
+                self._due_at = 0.0  # the positions behind the gap
+
+
+def _keep(stored: list[_Entry]) -> None:
+    for entry in stored:
+        if entry.keep is not None:
+            entry.keep()
+
+
+def _split(entries: list[_Entry]) -> Iterator[list[_Entry]]:
+    """Lots that any topic's `max.message.bytes` allows."""
+    lot: list[_Entry] = []
+    size = 0
+    for entry in entries:
+        if lot and size + entry.bytes_max > _LOT_BYTES_MAX:
+            yield lot
+            lot, size = [], 0
+        lot.append(entry)
+        size += entry.bytes_max
+    yield lot

@@ -1,0 +1,113 @@
+"""Runs of topics with another number of partitions on the target: their records go by key, as Java's producer does.
+
+`partitioning = key`, which MirrorMaker 1's flows have. All other runs pass through as they are. Decided once for a
+topic and task: a partition's order on the target needs one way to it. Called by `pipeline.produce.writer` on its row
+thread.
+"""
+
+import time
+from typing import Final
+
+from sparkmirror.batch.header import Codec, iterate_headers
+from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.unpacking import CONTENT_HINT, UNPACKED_BYTES_MAX, bound_for
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import ContentTooLarge, ProtocolError, SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.pipeline.produce.bundle import Bundle
+from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.key_lanes import encode_lanes, partitions_by_key
+
+NO_TOPIC: Final = "the target has no topic"
+"""How the reason of a partition begins that waits for its topic; nothing was refused."""
+Pieces = tuple[tuple[TopicPartition, Piece], ...]
+_PASS_THROUGH: Final = 0
+_EMPTY: Final = memoryview(b"")
+_ASK_AGAIN_SECONDS: Final = 2.0
+
+
+class Repartition:
+    """Which topics of one task pass through, and what becomes of the runs of the others."""
+
+    def __init__(self, flow: FlowConfig) -> None:
+        self._flow = flow
+        self._admins: dict[str, Admin] = {}
+        self._decided: dict[str, int] = {}
+        self._ask_after: dict[str, float] = {}
+        self._runs = 0
+
+    def bundle(self, delivery: Delivery) -> Bundle | None:
+        """The run as batches by target partition; None when it passes through as it is.
+
+        Raises SparkMirrorError when a cluster does not answer.
+        """
+        if delivery.partition is None or delivery.target_topic is None or not len(delivery.payload):
+            return None
+        size, source, topic = len(delivery.payload), delivery.partition, delivery.target_topic
+        bare = delivery._replace(payload=_EMPTY)
+        count = self._count(source.topic, topic)
+        if count is None:
+            return Bundle(bare, size, problem=f"{NO_TOPIC} {topic} and has not created it")
+        if count == _PASS_THROUGH:
+            return None
+        self._runs += 1
+        try:
+            keyless = TopicPartition(topic, self._runs + source.partition)
+            pieces = spread(delivery, keyless, count, self._flow.unpacked_bytes_max)
+        except ContentTooLarge as problem:
+            return Bundle(bare, size, problem=f"its records cannot be put by key: {problem}; {CONTENT_HINT}")
+        except ProtocolError as problem:
+            return Bundle(bare, size, problem=f"its records cannot be put by key: {problem}")
+        return Bundle(bare, size, pieces)
+
+    def _count(self, source_topic: str, target_topic: str) -> int | None:
+        """The target's number of partitions where it differs; `_PASS_THROUGH`; None while the topic is not there."""
+        decided = self._decided.get(target_topic)
+        if decided is not None or time.monotonic() < self._ask_after.get(target_topic, 0.0):
+            return decided
+        self._ask_after[target_topic] = time.monotonic() + _ASK_AGAIN_SECONDS
+        on_source = self._ask(self._flow.source, source_topic)
+        on_target = self._ask(self._flow.target, target_topic)
+        if on_target is not None:
+            same = on_source in (on_target, None)
+            self._decided[target_topic] = _PASS_THROUGH if same else on_target
+        return self._decided.get(target_topic)
+
+    def _ask(self, cluster: Cluster, topic: str) -> int | None:
+        """The number of partitions; None for a topic that is not there."""
+        admin = self._admins.get(cluster.alias)
+        if admin is None:
+            admin = self._admins[cluster.alias] = open_admin(cluster, "partitions")
+        try:
+            found = admin.list_topics([topic])
+        except SparkMirrorError:
+            self.close()  # addresses may have moved
+            raise
+        return found[topic].partitions if topic in found else None
+
+    def close(self) -> None:
+        for admin in self._admins.values():
+            admin.close()
+        self._admins.clear()
+
+
+def spread(delivery: Delivery, keyless: TopicPartition, count: int, bytes_max: int = UNPACKED_BYTES_MAX) -> Pieces:
+    """The records of a run as batches for the `count` partitions of a topic.
+
+    Records of one key keep their order. Those without a key go together to the partition of `keyless`, whose number may
+    be any: Java's producer sticks to one partition for a batch, too. Raises ProtocolError for a damaged run,
+    ContentTooLarge for one that becomes more than `bytes_max`, or a batch of which becomes more than its bound.
+    """
+    from sparkmirror.batch.columns import decode
+
+    codec = Codec.NONE
+    for _, header in iterate_headers(delivery.payload, 0, len(delivery.payload)):
+        codec = codec if header.is_control else header.codec
+    bound = bound_for(bytes_max)
+    columns = decode(delivery.payload, 0, len(delivery.payload), max_bytes=bytes_max, bound=bound)
+    below = int((columns.offsets < delivery.first_offset).sum())
+    columns = columns.rows(below, len(columns))
+    partitions = partitions_by_key(columns, keyless.partition, count)
+    return tuple(encode_lanes(columns, partitions, keyless.topic, codec))

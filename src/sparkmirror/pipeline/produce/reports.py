@@ -1,0 +1,148 @@
+"""Which status records are due: the task's own if it changed, and those of partitions that did, each every two seconds
+at most, and so many a second.
+
+With ten thousand busy partitions each is told about now and then, and what it costs stays the same; one whose state
+changes is told about at once. Owned by `pipeline.produce.sender`, stored by `pipeline.produce.progress`.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.partition_metrics import PartitionMetrics
+from sparkmirror.pipeline.produce.plan_row import PlanRow
+from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.telemetry.records import PartitionState, encode_key, encode_value
+
+_SECONDS: Final = 2.0
+_RECORDS_MAX: Final = 100
+"""A flush, of which there is one a second: 30 kB."""
+
+
+class Report(NamedTuple):
+    """A record for the status topic. `forget` makes it due again, should it be lost."""
+
+    key: bytes
+    value: bytes
+    forget: Callable[[], None]
+
+
+class Reports:
+    """Reads a task's tally and outboxes; remembers which states were told."""
+
+    def __init__(
+        self, task_metrics: TaskMetrics, buffers: Mapping[TopicPartition, PartitionBuffer], source_alias: str
+    ) -> None:
+        self._task_metrics = task_metrics
+        self._buffers = buffers
+        self._source_alias = source_alias
+        self._told: dict[TopicPartition, tuple[PartitionState, str]] = {}
+        self._task_told = b""
+
+    def due(self, plan: PlanRow, problem: str, *, in_transactions: bool, final: bool) -> list[Report]:
+        """`problem` is the task's, with the target. At the end of the epoch, which is `final`, all that changed."""
+        told = self._task_metrics.status(problem)
+        value = encode_value(told | {"generation": plan.generation})
+        reports = self._due_partitions(plan, in_transactions=in_transactions, final=final)
+        if value != self._task_told:
+            self._task_told = value
+            reports.append(Report(encode_key("task", self._source_alias, plan.task), value, self._forget_task))
+        return reports
+
+    def _forget_task(self) -> None:
+        self._task_told = b""
+
+    def _due_partitions(self, plan: PlanRow, *, in_transactions: bool, final: bool) -> list[Report]:
+        now = time.monotonic()
+        now_ms = time.time_ns() // 1_000_000
+        reports: list[Report] = []
+        for where in self._choose(now, final=final):
+            meter, buffer = self._task_metrics.meters.get(where), self._buffers.get(where)
+            self._task_metrics.touched.pop(where, None)
+            if meter is None or (buffer is None and where not in self._task_metrics.failed):
+                self._told.pop(where, None)
+                continue
+            if meter.measure(now) and not final:
+                self._task_metrics.touched[where] = None
+            offset = None if buffer is None else buffer.reach[0] if in_transactions else buffer.acknowledged
+            value = encode_value(self._describe(plan, where, meter, offset, now_ms))
+            key = encode_key("partition", self._source_alias, where.topic, where.partition)
+            reports.append(Report(key, value, _Touch(self._task_metrics.touched, where)))
+        return reports
+
+    def _choose(self, now: float, *, final: bool) -> list[TopicPartition]:
+        touched, meters = self._task_metrics.touched, self._task_metrics.meters
+        changed = self._changed_states()
+        if final:
+            return list(dict.fromkeys([*changed, *touched]))
+        chosen = changed[:_RECORDS_MAX]
+        for where in touched:
+            if len(chosen) >= _RECORDS_MAX:
+                break
+            meter = meters.get(where)
+            if where not in changed and (meter is None or now - meter.told_at >= _SECONDS):
+                chosen.append(where)
+        return chosen
+
+    def _changed_states(self) -> list[TopicPartition]:
+        """Those that do not run, and did when they were told of last, or for another reason; and the reverse."""
+        task_metrics = self._task_metrics
+        still = {
+            where: self._state(where) for where in (*task_metrics.failed, *task_metrics.faults, *task_metrics.paused)
+        }
+        return [where for where in {**still, **self._told} if still.get(where) != self._told.get(where)]
+
+    def _state(self, where: TopicPartition) -> tuple[PartitionState, str]:
+        task_metrics = self._task_metrics
+        if where in task_metrics.failed:
+            return PartitionState.FAILED, task_metrics.failed[where]
+        if where in task_metrics.faults:
+            return PartitionState.WAITING, task_metrics.faults[where]
+        return (PartitionState.PAUSED if where in task_metrics.paused else PartitionState.RUNNING), ""
+
+    def _describe(
+        self, plan: PlanRow, where: TopicPartition, meter: PartitionMetrics, offset: int | None, now_ms: int
+    ) -> dict[str, Any]:
+        """As `telemetry.records.PartitionRecord` has it."""
+        state, reason = self._state(where)
+        self._told.pop(where, None)
+        if state is not PartitionState.RUNNING:
+            self._told[where] = (state, reason)
+        return {
+            "run": plan.run,
+            "task": plan.task,
+            "epoch": plan.epoch,
+            "producer_epoch": plan.producer_epoch,
+            "state": state,
+            "reason": reason,
+            "retry_at_ms": self._task_metrics.retry_at_ms.get(where) if state is PartitionState.FAILED else None,
+            "target_topic": meter.target_topic,
+            "offset": offset,
+            "end": meter.end,
+            "behind_since_ms": meter.behind_since_ms if _is_behind(offset, meter.end) else None,
+            "records": meter.records,
+            "bytes": meter.bytes,
+            "records_per_second": meter.records_per_second,
+            "bytes_per_second": meter.bytes_per_second,
+            "age": meter.age.spread(now_ms),
+            "latency": meter.latency.spread(now_ms),
+        }
+
+
+def _is_behind(offset: int | None, end: int | None) -> bool:
+    return offset is not None and end is not None and offset < end
+
+
+class _Touch:
+    """Calling it puts a partition back among those of which there is something to tell."""
+
+    __slots__ = ("_touched", "_where")
+
+    def __init__(self, touched: dict[TopicPartition, None], where: TopicPartition) -> None:
+        self._touched = touched
+        self._where = where
+
+    def __call__(self) -> None:
+        self._touched[self._where] = None

@@ -1,0 +1,178 @@
+"""What a task has done since it started, for its status records. Filled by `pipeline.produce.sender` and
+`pipeline.produce.gate`.
+
+Latency is measured per acknowledged batch, not per record: the batch's header says when its first and its newest record
+were produced; half of its records count with the one, half with the other. Negative times are those of clocks that
+differ, and count as none.
+"""
+
+import struct
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.partition_metrics import PartitionMetrics
+from sparkmirror.pipeline.produce.plan_row import PlanRow
+from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.records import BEAT_SECONDS
+
+_NAMED_MAX: Final = 100
+_RECENT_MS: Final = 30_000
+_times = struct.Struct(">qq").unpack_from
+_TIMES_AT: Final = 27
+"""Where a batch's header has baseTimestamp and maxTimestamp (Kafka protocol, record batch)."""
+
+
+class TaskMetrics:
+    """Counters of one attempt of a task, and a meter for each of its partitions.
+
+    `throttled_ms` and `source_throttled_ms` are pauses that brokers asked for by quota; `limited_ms` is how long the
+    flow's own rate limits held partitions back. `touched` are the partitions of which there may be something to tell,
+    longest ago first.
+    """
+
+    def __init__(self, plan: PlanRow) -> None:
+        self._plan = plan
+        self.records = 0
+        self.bytes = 0
+        self.batches = 0
+        self.retries = 0
+        self.duplicates = 0
+        self.gaps = 0
+        self.lost_records = 0
+        self.refused_gaps = 0
+        self.throttled_ms = 0
+        self.source_throttled_ms = 0
+        self.limited_ms = 0
+        self.leased_bytes = 0
+        self.failed: dict[TopicPartition, str] = {}
+        self.retry_at_ms: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+        self.faults: dict[TopicPartition, str] = {}
+        self.meters: dict[TopicPartition, PartitionMetrics] = {}
+        self.touched: dict[TopicPartition, None] = {}
+        self._behind: dict[TopicPartition, PartitionBuffer] = {}
+        self._latency = Histogram()
+        self._transit = Histogram()
+        self._marks = [(0, self._latency.copy(), self._transit.copy())] * 2
+
+    # Of the rows that come, and the answers.
+
+    def assigned(self, where: TopicPartition) -> None:
+        """The task has the partition now."""
+        self.meters.setdefault(where, PartitionMetrics())
+        self.touched[where] = None
+
+    def released(self, where: TopicPartition) -> None:
+        """It may have been deleted while something was wrong with it: that is nobody's trouble any more."""
+        for known in (self.meters, self.touched, self.faults, self.failed, self.retry_at_ms, self._behind):
+            known.pop(where, None)
+        self.paused.discard(where)
+
+    def arrived(self, buffer: PartitionBuffer, delivery: Delivery) -> None:
+        """A run of the partition that continues it."""
+        where = buffer.source
+        self.faults.pop(where, None)
+        meter = self.meters.get(where)
+        if meter is None:
+            meter = self.meters[where] = PartitionMetrics()
+        meter.arrive(buffer.acknowledged, delivery)
+        self._behind[where] = buffer
+        self.touched[where] = None
+
+    def acknowledged(self, where: TopicPartition, batch: Batch, now_ms: int) -> None:
+        """The target has a batch with records of the partition; while its memory is not given back."""
+        records, size = batch.records, len(batch.data)
+        self.records += records
+        self.bytes += size
+        self.batches += 1
+        first_ms, latest_ms = _times(batch.data, _TIMES_AT)
+        if latest_ms >= 0:
+            if not 0 <= first_ms <= latest_ms:
+                first_ms = latest_ms
+            half = records >> 1
+            self._latency.add(now_ms - first_ms, half)
+            self._latency.add(now_ms - latest_ms, records - half)
+        if fetched_ms := batch.queued.fetched_at_ms:
+            self._transit.add(now_ms - fetched_ms, records)
+        if (meter := self.meters.get(where)) is not None:
+            meter.acknowledge(records, size, first_ms, latest_ms, now_ms)
+            self.touched[where] = None
+
+    def lost(self, gap: Gap) -> None:
+        """A gap is stored."""
+        self.gaps += 1
+        self.lost_records += gap.lost_records
+
+    def moved(self, buffer: PartitionBuffer) -> None:
+        """The partition's position may have."""
+        if (meter := self.meters.get(buffer.source)) is not None:
+            meter.move(buffer.acknowledged)
+
+    # The task's record.
+
+    def status(self, problem: str) -> dict[str, Any]:
+        """The JSON record of the status topic, as `telemetry.records.TaskRecord` has it. An idle one changes with the
+        beat."""
+        lag, behind_since_ms = self._lag()
+        recent_latency, recent_transit = self._recent(time.time_ns() // 1_000_000)
+        return {
+            "run": self._plan.run,
+            "task": self._plan.task,
+            "epoch": self._plan.epoch,
+            "producer_epoch": self._plan.producer_epoch,
+            "beat": int(time.monotonic() / BEAT_SECONDS),
+            "records": self.records,
+            "bytes": self.bytes,
+            "batches": self.batches,
+            "lag_records": lag,
+            "behind_since_ms": behind_since_ms,
+            "partitions": len(self.meters),
+            "retries": self.retries,
+            "duplicates": self.duplicates,
+            "gaps": self.gaps,
+            "lost_records": self.lost_records,
+            "refused_gaps": self.refused_gaps,
+            "throttled_ms": self.throttled_ms,
+            "source_throttled_ms": self.source_throttled_ms,
+            "limited_ms": self.limited_ms,
+            "lease_bytes": self.leased_bytes,
+            "failed": _named(self.failed),
+            "retry_at_ms": _named({tp: self.retry_at_ms[tp] for tp in self.failed if tp in self.retry_at_ms}),
+            "paused": [str(partition) for partition in sorted(self.paused)[:_NAMED_MAX]],
+            "faults": _named(self.faults),
+            "problem": problem,
+            "latency": self._latency.as_json(),
+            "transit": self._transit.as_json(),
+            "recent_latency": recent_latency.as_json(),
+            "recent_transit": recent_transit.as_json(),
+        }
+
+    def _lag(self) -> tuple[int, int | None]:
+        """Records that are not mirrored yet, and since when the partition that is furthest behind is."""
+        records, since_ms = 0, None
+        for where, box in list(self._behind.items()):
+            meter = self.meters.get(where)
+            if meter is None or meter.end is None or meter.end <= box.acknowledged:
+                del self._behind[where]
+                continue
+            records += meter.end - box.acknowledged
+            if meter.behind_since_ms is not None and (since_ms is None or meter.behind_since_ms < since_ms):
+                since_ms = meter.behind_since_ms
+        return records, since_ms
+
+    def _recent(self, now_ms: int) -> tuple[Histogram, Histogram]:
+        """What was added since the mark before the last one: marks are set every 30 s."""
+        if now_ms - self._marks[1][0] >= _RECENT_MS:
+            self._marks = [self._marks[1], (now_ms, self._latency.copy(), self._transit.copy())]
+        _, latency, transit = self._marks[0]
+        return self._latency.since(latency), self._transit.since(transit)
+
+
+def _named(told: Mapping[TopicPartition, str] | Mapping[TopicPartition, int]) -> dict[str, str | int]:
+    return {str(partition): told[partition] for partition in sorted(told)[:_NAMED_MAX]}

@@ -1,0 +1,621 @@
+"""Exactly once: data and the positions it reaches in one transaction after another (KIP-98, KIP-890).
+
+A transaction opens with the first batch. When its time is over no new data goes out; what was sent is waited for,
+while the positions that it reaches follow it; then EndTxn. Nothing else becomes visible to a read_committed consumer
+(invariant 4). After any doubt the producer is initialized anew, which aborts what is open and shows whether another
+instance has taken over; all partitions go back to what is committed and are read again from there.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.kafka.background import Outcome
+from sparkmirror.kafka.errors import NO_ERROR, error_name, refusal
+from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.kafka.wire.coordinator import (
+    ABORTING_STATES,
+    UNENDED_STATES,
+    AddPartitions,
+    Answer,
+    Describe,
+    EndTransaction,
+    Initialize,
+)
+from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.leftovers import Leftovers
+from sparkmirror.pipeline.produce.pace import TransactionPace
+from sparkmirror.pipeline.produce.progress import Progress
+from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.unfinished import Seat, Unfinished
+
+log = logging.getLogger(__name__)
+
+_BYTES_OF_LOAD: Final = 1 << 20
+"""A transaction that carried so much was one of many: what counts then is how much of the time data goes out."""
+_FLOW_TO_PAUSE: Final = 5
+_INTERVALS_MAX: Final = 5
+_ADD_AGAIN_SECONDS: Final = 0.1
+_ANSWERS_SECONDS_MAX: Final = 2.0
+"""How long a transaction that is to be aborted waits for answers to what it has sent."""
+_NEVER: Final = float("inf")
+_FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
+# INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE: a new epoch mends them.
+_ABORTED = frozenset({48, 49, 59, 120})
+_ABORTED_STATES = ABORTING_STATES | {"CompleteAbort"}
+_SILENCE_SECONDS_MAX: Final = 15.0
+"""Longer than an election takes: nine seconds after a broker was last heard of, by default."""
+_LOOK_SECONDS: Final = 3.0
+_BELIEVE_SECONDS_MAX: Final = 3.0
+"""EndTxn leaves the epoch as it is: a planner that takes the flow over meanwhile has not fenced us. It goes on without
+an id whose aborted transaction does not end in four seconds (`kafka.fencing`): when it does, that id is not ours any
+more."""
+_AWAY_ADVICE: Final = "its leader is away, or too few of its replicas are in sync"
+_TOPIC_AUTHORIZATION_FAILED: Final = 29
+_ABSENT: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
+
+
+class Phase(Enum):
+    STARTING = "the coordinator, and so the protocol, is not known yet"
+    READY = "no transaction is open"
+    OPEN = "data goes out"
+    CLOSING = "what was sent is waited for, positions go out"
+    ENDING = "EndTxn is under way"
+    ABORTING = "all went back to what is committed; EndTxn, which aborts, is under way"
+    RECOVERING = "all went back to what is committed; InitProducerId is under way"
+    ADDING = "READY, and what an aborted transaction may have left is added to an empty one"
+    CLEARING = "ADDING, and EndTxn, which aborts, is under way"
+    LOOKING = "CLOSING, and the coordinator is asked what it waits for"
+    WAITING = "RECOVERING, and the coordinator is asked what became of the transaction"
+    DECIDING = "ENDING, and the coordinator is asked whether it has obeyed"
+    FENCED = "the coordinator knows a newer epoch; it is asked whose"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionOptions:
+    """`interval_seconds` between two commits while data flows, `status_seconds` between two status records.
+
+    `target_alias` is for what people read.
+    """
+
+    target_alias: str
+    connector: Connector
+    timeout_ms: int
+    interval_seconds: float
+    status_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What a transaction has the sender do.
+
+    `speak` is told whether to use the second protocol, and the transactional id; `store` composes positions (and the
+    status, if so asked) and says whether there were any; `roll_back` takes everything back to what is committed;
+    `refuse` isolates a partition.
+    """
+
+    speak: Callable[[bool, str], None]
+    offer: Callable[[PartitionBuffer], None]
+    store: Callable[[bool], bool]
+    commit: Callable[[], None]
+    roll_back: Callable[[], None]
+    refuse: Callable[[TopicPartition, str], None]
+
+
+class ExactlyOnce:
+    """The transactions of one task, as `pipeline.produce.guarantee.Guarantee` says."""
+
+    transactional = True
+
+    def __init__(
+        self,
+        options: TransactionOptions,
+        task: int,
+        seat: Seat,
+        progress: Progress,
+        hooks: Hooks,
+        spare: Seat | None = None,
+    ) -> None:
+        """`spare` is used while a transaction under `seat`'s transactional id cannot end."""
+        self.phase = Phase.STARTING
+        self._options = options
+        self._task = task
+        self._take_seat(seat)
+        self._spare = spare
+        self._unfinished = Unfinished()
+        self._progress = progress
+        self._hooks = hooks
+        self._second = False
+        self._held: dict[PartitionBuffer, None] = {}
+        self._unsettled: dict[PartitionBuffer, None] = {}
+        self._touched: dict[PartitionBuffer, None] = {}
+        self._to_add: dict[TopicPartition, None] = {}
+        self._adding: tuple[TopicPartition, ...] = ()
+        self._added: set[TopicPartition] = set()
+        self._absent: set[TopicPartition] = set()
+        self._leftovers = Leftovers()
+        self._bytes = 0
+        self._pace = TransactionPace(options.timeout_ms / 1000)
+        self._resume_at = 0.0
+        self._opened_at = 0.0
+        self._close_at = 0.0
+        self._empty_until = 0.0
+        self._closed_at = 0.0
+        self._pause = 0.0
+        self._status_at = 0.0
+        self._add_at = 0.0
+        self._must_roll_back = False
+        self._roll_back_by = 0.0
+        self._moved_at = 0.0
+        self._look_at = 0.0
+        self._believe_until = _NEVER
+
+    def _take_seat(self, seat: Seat) -> None:
+        self._transactional_id, self.identity, self._coordinator = (
+            seat.transactional_id,
+            seat.identity,
+            seat.coordinator,
+        )
+
+    # What may go out.
+
+    def admits(self, buffer: PartitionBuffer) -> bool:
+        if self._takes_in(buffer) and not self._leftovers.hold_back(buffer):
+            if self._second or buffer.target in self._added:
+                return True
+            self._to_add[buffer.target] = None
+        self._held[buffer] = None
+        return False
+
+    def _takes_in(self, buffer: PartitionBuffer) -> bool:
+        phase = self.phase
+        if phase is Phase.OPEN:
+            return self._bytes < self._pace.bytes_max
+        if phase is Phase.READY:
+            return not self._leftovers.wanted and (not self._resume_at or time.monotonic() >= self._resume_at)
+        return phase in (Phase.CLOSING, Phase.LOOKING) and buffer.is_ledger
+
+    def sent(self, buffer: PartitionBuffer, batch: Batch) -> None:
+        self._unsettled[buffer] = None
+        self._bytes += len(batch.data)
+        if self.phase is Phase.READY:
+            self._open()
+
+    def _open(self) -> None:
+        """The first record after a pause is committed at once, under load a commit follows every interval."""
+        self.phase = Phase.OPEN
+        self._opened_at = time.monotonic()
+        self._close_at = self._closed_at + self._interval
+        self._empty_until = self._opened_at + self._options.interval_seconds
+
+    @property
+    def _interval(self) -> float:
+        """Under load no data goes out while a transaction ends: where that takes long, the next one lasts longer."""
+        least = self._options.interval_seconds
+        return min(max(least, self._pause * _FLOW_TO_PAUSE), least * _INTERVALS_MAX)
+
+    @property
+    def _due_at(self) -> float:
+        """With the first protocol a transaction is open before its first batch is sent: it may not end without one.
+
+        Unless none comes, because the partition that asked for it has failed meanwhile.
+        """
+        return self._close_at if self._bytes else max(self._close_at, self._empty_until)
+
+    @property
+    def hurries(self) -> bool:
+        return self.phase is Phase.CLOSING
+
+    def throttled(self, until: float) -> None:
+        """What is in the transaction is committed now, the next one opens after the pause: none lasts through it."""
+        self._resume_at = max(self._resume_at, until)
+        self._close_at = 0.0
+
+    def _release_held(self) -> None:
+        held, self._held = self._held, {}
+        for buffer in held:
+            self._hooks.offer(buffer)
+
+    # What is due.
+
+    @property
+    def wake_at(self) -> float:
+        own = _NEVER
+        if self.phase is Phase.OPEN:
+            own = self._due_at
+        elif self.phase is Phase.READY:
+            own = 0.0 if self._leftovers.wanted else self._resume_at or self._status_at
+        if self._to_add and not self._coordinator.busy:
+            own = min(own, self._add_due_at)
+        return min(own, self._coordinator.wake_at, self._unfinished.wake_at)
+
+    def poll(self, now: float) -> None:
+        if self._must_roll_back and (now >= self._roll_back_by or self._is_answered):
+            self._start_over()
+        self._coordinator.poll(now)
+        self._unfinished.poll(now)
+        phase = self.phase
+        if phase is Phase.OPEN:
+            if now >= self._due_at or self._bytes >= self._pace.bytes_max:
+                self._close(now)
+        elif phase is Phase.CLOSING:
+            self._end_if_settled(now)
+        elif phase is Phase.RECOVERING:
+            if not self._must_roll_back and self._spare is not None and now >= self._look_at:
+                self._look(Phase.WAITING)
+        elif phase is Phase.ENDING:
+            if self._spare is not None and now >= self._look_at:
+                self._look(Phase.DECIDING)
+        elif phase in (Phase.ADDING, Phase.CLEARING):
+            if self._spare is not None and now >= self._look_at:
+                self._look(Phase.WAITING)
+        elif phase is Phase.FENCED:
+            if now >= self._look_at and not self._coordinator.busy:
+                self._look(Phase.FENCED)
+        elif phase is Phase.READY:
+            if self._leftovers.wanted:
+                self._clear_leftovers()
+            elif now >= self._resume_at:
+                self._go_on(now)
+        elif phase is Phase.STARTING and self._coordinator.second_protocol is not None:
+            self._get_ready(self._coordinator.second_protocol)
+        if self._to_add and now >= self._add_due_at and not self._coordinator.busy and not self._must_roll_back:
+            self._add()
+
+    def _go_on(self, now: float) -> None:
+        """No transaction is open, and no broker pauses any more."""
+        if self._resume_at:
+            self._resume_at = 0.0
+            self._release_held()
+        if now >= self._status_at:
+            self._close(now)
+
+    def _clear_leftovers(self) -> None:
+        if not self._coordinator.busy:
+            self.phase = Phase.ADDING
+            self._look_at = time.monotonic() + self._silence_seconds_max
+            self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._leftovers.next_lot()))
+
+    def finish(self) -> bool:
+        """Commit what is open; the last positions, offset maps and status first. While a broker pauses, go without."""
+        self._status_at = 0.0
+        if self.phase is Phase.READY:
+            now = time.monotonic()
+            return now < self._resume_at or not self._close(now)
+        if self.phase is Phase.OPEN:
+            self._close(time.monotonic())
+        return False
+
+    def _get_ready(self, second: bool) -> None:
+        self._second = second
+        self._hooks.speak(second, self._transactional_id)
+        self.phase = Phase.READY
+        self._release_held()
+
+    def _close(self, now: float) -> bool:
+        """Stop taking data in, and store how far it reaches; False when there is nothing to store at all."""
+        with_status = now >= self._status_at
+        if with_status:
+            self._status_at = now + self._options.status_seconds
+        fresh = self._hooks.store(with_status)
+        if self.phase is Phase.READY:
+            if not fresh:
+                return False
+            self._opened_at = now
+        self.phase = Phase.CLOSING
+        self._closed_at = self._moved_at = now
+        self._touched.update(self._unsettled)
+        return True
+
+    def _end_if_settled(self, now: float) -> None:
+        """When all is acknowledged, and what is stored is true, the transaction may end."""
+        unsettled = self._unsettled
+        for buffer in list(unsettled):
+            if buffer.settled:
+                del unsettled[buffer]
+                self._moved_at = now
+        if unsettled or not self._progress.settled or self._coordinator.busy:
+            if now - self._moved_at > self._silence_seconds_max:
+                self._look_if_silent(now)
+            return
+        if self._progress.is_untrue(self._touched):
+            if not self._hooks.store(False):
+                self._recover("the positions of its data could not be stored")
+            return
+        self._end(now)
+
+    def _end(self, now: float) -> None:
+        self.phase = Phase.ENDING
+        self._look_at = now + self._silence_seconds_max
+        self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second))
+
+    # Where a partition of the target does not answer.
+
+    @property
+    def _silence_seconds_max(self) -> float:
+        return min(_SILENCE_SECONDS_MAX, self._options.timeout_ms / 2000)
+
+    def _awaited(self) -> list[PartitionBuffer]:
+        """Those that the transaction cannot end without."""
+        ledger = (buffer for buffer in self._progress.buffers.values() if not buffer.idle)
+        return list(dict.fromkeys([*self._unsettled, *ledger]))
+
+    def _look_if_silent(self, now: float) -> None:
+        """A slow target still answers now and then; one of which nothing comes is asked about at the coordinator."""
+        self._moved_at = max([self._moved_at, *(buffer.progressed_at for buffer in self._awaited())])
+        if now - self._moved_at > self._silence_seconds_max:
+            self._look(Phase.LOOKING)
+
+    def _look(self, phase: Phase) -> None:
+        self.phase = phase
+        self._coordinator.ask(Describe(self._transactional_id))
+
+    def _take_look(self, answer: Answer) -> None:
+        """What a transaction that is being closed waits for: its own partitions, or the end of the one before it."""
+        self.phase = Phase.CLOSING
+        self._moved_at = time.monotonic()
+        if answer.error != NO_ERROR:
+            return
+        if answer.state not in UNENDED_STATES:
+            self._give_up({buffer.target for buffer in self._awaited()})
+        elif self._spare is not None and self._is_ours(answer):
+            self._leave(answer.partitions, self._spare)
+
+    def _is_ours(self, answer: Answer) -> bool:
+        """Whether the described transaction is of our producer: an abort raises its epoch by one, or two."""
+        ours, theirs = self.identity, answer.identity
+        if answer.error != NO_ERROR or theirs is None:
+            return False
+        return theirs.producer_id == ours.producer_id and 0 <= theirs.epoch - ours.epoch <= 2
+
+    def _take_decision(self, answer: Answer) -> None:
+        """A coordinator that moved while EndTxn was under way does not answer it before all markers stand. What it
+        describes as committed under our identity, which the second protocol raises by one epoch, is committed.
+        """
+        ours = self.identity
+        committed = ProducerIdentity(ours.producer_id, ours.epoch + self._second)
+        is_ours = answer.error == NO_ERROR and answer.identity == committed
+        if is_ours and answer.state == "PrepareCommit" and self._spare is not None:
+            self._take_committed(answer)
+            self._leave(answer.partitions, self._spare)
+        else:
+            self._end(time.monotonic())
+
+    def _give_up(self, away: set[TopicPartition]) -> None:
+        """The transaction is aborted without them, all others go on."""
+        if not away:
+            return
+        self._hold(away, f"has not answered for {self._silence_seconds_max:.0f} s")
+        self._recover(f"{', '.join(map(str, sorted(away)))} did not answer")
+
+    def _hold(self, away: Collection[TopicPartition], what: str) -> None:
+        self._unfinished.note_away(frozenset(away))
+        for where in sorted(away):
+            self._hooks.refuse(where, f"the target {what}; {_AWAY_ADVICE}")
+
+    def _take_verdict(self, answer: Answer) -> None:
+        """What became of the transaction that is to be aborted. One that is committed is never taken for aborted."""
+        if self._spare is not None and self._is_ours(answer) and answer.state in ABORTING_STATES:
+            self._leave(answer.partitions, self._spare)
+        else:
+            self._initialize()
+
+    def _leave(self, away: Collection[TopicPartition], spare: Seat) -> None:
+        """All but those that lack the marker of the transaction go on under the spare id."""
+        self._hold(away, "does not take the marker that ends the last transaction")
+        self._forget_transaction()
+        self._hooks.roll_back()
+        self._change_seats(spare)
+
+    def _change_seats(self, spare: Seat) -> None:
+        log.warning(
+            "task %d: the transaction of %s cannot end while a partition of the target is away; it goes on as %s.",
+            self._task, self._transactional_id, spare.transactional_id, extra={"event": "away"},
+        )  # fmt: skip
+        self._unfinished.leave(Seat(self._transactional_id, self.identity, self._coordinator))
+        self._take_seat(spare)
+        self._leftovers = Leftovers()
+        self._spare = None
+        self._must_roll_back = False
+        self.phase = Phase.STARTING
+
+    def holds(self, buffer: PartitionBuffer) -> bool:
+        return self._unfinished.holds(buffer)
+
+    @property
+    def _add_due_at(self) -> float:
+        """Those that the target does not know are asked for again after a pause, others at once."""
+        return 0.0 if self._to_add.keys() - self._absent else self._add_at
+
+    def _add(self) -> None:
+        """One that is refused has all others of the question refused: what was absent is asked for by itself."""
+        self._adding = tuple(where for where in self._to_add if where not in self._absent) or tuple(self._to_add)
+        self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._adding))
+
+    # Answers.
+
+    def take(self, outcome: Outcome) -> None:
+        for coordinator in (self._coordinator, self._unfinished.coordinator):
+            if coordinator is not None and outcome.key == coordinator.key:
+                coordinator.take(outcome)
+
+    def serve(self) -> None:
+        self._unfinished.serve()
+        answer = self._coordinator.serve()
+        if answer is None or self._must_roll_back:
+            return
+        if self.phase is Phase.ABORTING:
+            self.identity = answer.identity or self.identity
+            self._initialize()  # whatever the answer was
+        elif self.phase is Phase.RECOVERING:
+            self._take_identity(answer)
+        elif self.phase is Phase.FENCED:
+            self._take_description(answer)
+        elif self.phase is Phase.LOOKING:
+            self._take_look(answer)
+        elif self.phase is Phase.DECIDING:
+            self._take_decision(answer)
+        elif self.phase is Phase.WAITING:
+            self._take_verdict(answer)
+        elif answer.error in _FENCED or answer.error in _ABORTED:
+            self._recover(f"the coordinator answers {error_name(answer.error)}")
+        elif answer.error != NO_ERROR:
+            raise self._refusal(answer.error, "the transaction")
+        elif self.phase is Phase.ENDING:
+            self._take_committed(answer)
+        elif self.phase is Phase.ADDING:
+            self._take_added_leftovers(answer)
+        elif self.phase is Phase.CLEARING:
+            self._take_cleared(answer)
+        else:
+            self._take_added(answer)
+
+    def _take_committed(self, answer: Answer) -> None:
+        if answer.identity is not None:
+            self.identity = answer.identity
+        now = time.monotonic()
+        self._pause = now - self._closed_at if self._bytes >= _BYTES_OF_LOAD else 0.0
+        self._pace.note(self._bytes, now - self._opened_at)
+        self._forget_transaction()
+        self._hooks.commit()
+        self.phase = Phase.READY
+        self._release_held()
+
+    def _take_added(self, answer: Answer) -> None:
+        refused = {where: code for where, code in answer.refused.items() if code == _TOPIC_AUTHORIZATION_FAILED}
+        for where in self._adding:
+            if where in refused:
+                del self._to_add[where]
+                self._hooks.refuse(where, f"the target refuses it in a transaction: {error_name(refused[where])}")
+            elif where not in answer.refused:
+                del self._to_add[where]
+                self._added.add(where)
+                self._absent.discard(where)
+        absent = {where for where, code in answer.refused.items() if code in _ABSENT}
+        if absent:
+            self._absent |= absent
+            self._add_at = time.monotonic() + _ADD_AGAIN_SECONDS
+        if self._added and self.phase is Phase.READY:
+            self._open()
+        self._release_held()
+
+    def _take_added_leftovers(self, answer: Answer) -> None:
+        """What is refused is not aborted: a topic that is not there any more has nothing, another is tried again."""
+        for where, code in self._leftovers.drop_refused(answer.refused).items():
+            self._hooks.refuse(where, f"the target refuses it in a transaction: {error_name(code)}")
+        if answer.refused:
+            self._get_ready(self._second)
+            return
+        self.phase = Phase.CLEARING
+        self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second, commits=False))
+
+    def _take_cleared(self, answer: Answer) -> None:
+        self.identity = answer.identity or self.identity
+        self._leftovers.clear_lot()
+        self._get_ready(self._second)
+
+    def _take_identity(self, answer: Answer) -> None:
+        if answer.error in _FENCED:
+            self._look_at = time.monotonic() + _LOOK_SECONDS
+            self._look(Phase.FENCED)
+            return
+        if answer.error != NO_ERROR or answer.identity is None:
+            raise self._refusal(answer.error, "taking a new producer epoch")
+        if time.monotonic() > self._believe_until:
+            raise SparkMirrorError(f"task {self._task}'s transaction was long in being aborted; the task starts anew")
+        self.identity = answer.identity
+        if self._unfinished.coordinator is None:
+            self._unfinished.end()
+        self._get_ready(bool(self._coordinator.second_protocol))
+
+    def _take_description(self, answer: Answer) -> None:
+        """A coordinator that gave up waiting for us has the epoch after ours (or the next) and an aborted transaction.
+
+        It may not let us go on by ourselves (KAFKA-9803), and whoever takes the id over may be about to: a new attempt
+        of the task looks into the ledger, where a newer instance shows. While the abort cannot end, the spare id does:
+        a newer instance fences all ids of the flow before it reads where it goes on.
+        """
+        ours, theirs = self.identity, answer.identity
+        follows = theirs is not None and theirs.producer_id == ours.producer_id and theirs.epoch - ours.epoch in (1, 2)
+        if answer.error == NO_ERROR and not (follows and answer.state in _ABORTED_STATES):
+            raise FencedError(f"task {self._task} was fenced: a newer instance has taken over")
+        if answer.error == NO_ERROR and answer.state in ABORTING_STATES and self._spare is not None:
+            if time.monotonic() >= self._look_at:
+                self._leave(answer.partitions, self._spare)
+            return
+        raise SparkMirrorError(f"task {self._task}'s transaction took too long and was aborted; the task starts anew")
+
+    def _refusal(self, code: int, doing: str) -> SparkMirrorError:
+        return refusal(code, self._options.target_alias, f"{doing} of {self._transactional_id}")
+
+    def _forget_transaction(self) -> None:
+        self._unsettled.clear()
+        self._touched.clear()
+        self._to_add.clear()
+        self._added.clear()
+        self._bytes = 0
+
+    # Doubt.
+
+    def fenced(self, where: PartitionBuffer) -> None:
+        """By another instance, or by the coordinator because the transaction took too long: it will tell which."""
+        self._recover(f"{where.target} knows a newer epoch of the producer")
+
+    def sequence_lost(self, where: PartitionBuffer, reason: str) -> None:
+        self._recover(f"{where.target}: {reason}")
+
+    def refused_in_doubt(self, where: PartitionBuffer) -> None:
+        self._recover(f"{where.target} refused a batch that it may have")
+
+    def positions_refused(self, where: PartitionBuffer) -> None:
+        """Committed without them, its data would come again after a crash."""
+        self._recover(f"{where.target}: {where.reason}", awaits_answers=True)
+
+    def _recover(self, reason: str, *, awaits_answers: bool = False) -> None:
+        """With the first protocol a transaction that is aborted by InitProducerId fences its holder (KAFKA-9803), and
+        only EndTxn does not: that may be sent when nothing of the transaction can arrive after it.
+        """
+        if self.phase in (Phase.ABORTING, Phase.RECOVERING, Phase.WAITING, Phase.FENCED):
+            return
+        log.warning(
+            "task %d: %s; its transaction is aborted and sent again.", self._task, reason, extra={"event": "aborted"}
+        )
+        self.phase = Phase.RECOVERING
+        self._must_roll_back = True
+        may_end = awaits_answers and not self._second
+        self._roll_back_by = time.monotonic() + _ANSWERS_SECONDS_MAX if may_end else 0.0
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether all that was sent in the transaction has been answered."""
+        return all(buffer.quiet and not buffer.is_in_doubt for buffer in self._unsettled)
+
+    def _start_over(self) -> None:
+        ends = self._roll_back_by > 0 and self._is_answered
+        self._must_roll_back = False
+        self._leftovers.note({**self._unsettled, **self._touched})
+        self._forget_transaction()
+        self._pace.begin_anew()
+        self._hooks.roll_back()
+        self._believe_until = time.monotonic() + _BELIEVE_SECONDS_MAX if ends else _NEVER
+        if ends:
+            self.phase = Phase.ABORTING
+            self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second, commits=False))
+        else:
+            self._initialize()
+
+    def _initialize(self) -> None:
+        self.phase = Phase.RECOVERING
+        self._look_at = time.monotonic() + _LOOK_SECONDS
+        self._coordinator.ask(Initialize(self._transactional_id, self._options.timeout_ms, self.identity))
+
+    def close(self) -> None:
+        self._coordinator.close()
+        self._unfinished.close()
+        if self._spare is not None:
+            self._spare.coordinator.close()

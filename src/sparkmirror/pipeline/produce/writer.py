@@ -1,0 +1,191 @@
+"""The writing end of a Spark task: takes rows from Spark and hands them to the sender. Runs in a Python worker, for
+`spark.run_writer`.
+"""
+
+import errno
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sparkmirror.batch.header import Codec
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.kafka.settings import client_settings
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.bundle import Bundle
+from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.packing import Packing
+from sparkmirror.pipeline.produce.plan_row import PlanRow
+from sparkmirror.pipeline.produce.progress import ProgressOptions
+from sparkmirror.pipeline.produce.receipts import Receipt
+from sparkmirror.pipeline.produce.repartition import Repartition
+from sparkmirror.pipeline.produce.sender import Sender, SenderOptions
+from sparkmirror.pipeline.produce.transaction import TransactionOptions
+from sparkmirror.pipeline.relay.ring import RingPeer
+from sparkmirror.pipeline.relay.schema import FLUSH, PLAN, ROW_SCHEMA, RUN, TRAIL
+
+log = logging.getLogger(__name__)
+
+_INLINE_BYTES_MAX = 32 << 20
+_ROOM_POLL_SECONDS = 0.002
+_PAYLOAD = ROW_SCHEMA.get_field_index("payload")
+_COLUMNS = len(ROW_SCHEMA) + 1
+"""Those of the reader, and the target topic."""
+_EMPTY = memoryview(b"")
+
+
+def _ring_is_over(pid: int, problem: OSError) -> bool:
+    """A reader may have ended before its writer began: its process lives on, the ring's descriptors do not."""
+    return problem.errno in (errno.ENOENT, errno.ENXIO) and Path(f"/proc/{pid}").exists()
+
+
+class WritingTask:
+    """One `write` call: opens the ring at the first plan row, then feeds the sender."""
+
+    def __init__(self, options: SenderOptions, repartition: Repartition | None = None) -> None:
+        self._options = options
+        self._repartition = repartition
+        self._peer: RingPeer | None = None
+        self._sender: Sender | None = None
+        self._reader_pid = 0
+        self.number = -1
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether the reader was killed: Spark then repeats the task, maybe while this end still drains."""
+        return self._reader_pid > 0 and not Path(f"/proc/{self._reader_pid}").exists()
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        columns = batch.columns[:_COLUMNS]
+        payloads = columns.pop(_PAYLOAD)
+        found: list[Delivery | Bundle] = []
+        batches = 0
+        for at, row in enumerate(zip(*(column.to_pylist() for column in columns), strict=True)):
+            if row[0] in (FLUSH, TRAIL):
+                batches += row[0] == FLUSH
+                continue
+            if row[0] == PLAN and self._sender is None:
+                self._begin(payloads[at].as_py())
+            else:
+                found.append(self._read(row, payloads[at]))
+        if self._peer is not None:
+            self._peer.note_taken(batches)
+        if found:
+            self._put(*found)
+        self._raise_if_failed()
+
+    def _raise_if_failed(self) -> None:
+        if self._sender is not None and self._sender.error is not None:
+            raise self._sender.error
+
+    def _begin(self, payload: bytes) -> None:
+        plan = PlanRow.parse(payload)
+        self.number = plan.task
+        self._reader_pid = plan.ring.pid
+        try:
+            self._peer = RingPeer(plan.ring)
+        except OSError as problem:
+            if _ring_is_over(plan.ring.pid, problem):
+                log.debug("task %d: its reader has ended already.", plan.task)
+            else:
+                log.warning("task %d: no shared memory (%s): payload goes through Spark.", plan.task, problem)
+        self._sender = Sender(self._options, plan, self._peer)
+        self._sender.start()
+
+    def _read(self, row: Sequence[Any], inline: pa.Scalar) -> Delivery | Bundle:
+        """A row, which is without its payload, and that."""
+        kind, topic, partition, first, following, _, records, size, latest, high, fetched, *log, lease, _, to = row
+        payload = _EMPTY
+        if lease is not None and self._peer is not None:
+            payload = self._peer.slice(lease, size)
+        elif inline.is_valid:
+            payload = memoryview(bytearray(inline.as_buffer()))
+        where = None if topic is None else TopicPartition(topic, partition)
+        span = (first, following, records, high, latest)
+        delivery = Delivery(kind, where, to, *span, payload, lease, fetched, *log)
+        by_key = self._repartition.bundle(delivery) if self._repartition is not None and kind == RUN else None
+        return by_key or delivery
+
+    def _put(self, *deliveries: Delivery | Bundle) -> None:
+        sender = self._sender
+        assert sender is not None, "the reader's first row is a plan row"
+        sender.put(*deliveries)
+        while sender.inline_bytes > _INLINE_BYTES_MAX and sender.error is None:
+            time.sleep(_ROOM_POLL_SECONDS)
+
+    def finish(self) -> Receipt:
+        if self._sender is None:
+            return Receipt(self.number)
+        self._sender.finish()
+        self._close_peer()
+        self._close_clients()
+        task_metrics = self._sender.task_metrics
+        return Receipt(self.number, self._sender.acknowledged(), task_metrics.records, task_metrics.bytes)
+
+    def fail(self) -> None:
+        """Let the reader end at once, and the sender too."""
+        if self._peer is not None:
+            self._peer.fail()
+        if self._sender is not None:
+            with suppress(Exception):
+                self._sender.finish()
+        self._close_peer()
+        self._close_clients()
+
+    def _close_clients(self) -> None:
+        """Of what is asked beside the sender's own connections."""
+        if self._repartition is not None:
+            self._repartition.close()
+
+    def _close_peer(self) -> None:
+        if self._peer is not None and (self._sender is None or self._sender.ended):
+            self._peer.close()
+            self._peer = None
+
+
+def sender_options(flow: FlowConfig) -> SenderOptions:
+    progress = ProgressOptions(
+        flow.connector,
+        ledger_topics(flow.name.source, flow.offset_storage_topic),
+        flow.offset_flush_interval_ms / 1000,
+    )
+    return SenderOptions(
+        client_settings(flow.producer.reach(flow.target), "writer"),
+        progress,
+        flow.connections_per_broker,
+        max(flow.producer.send_buffer_bytes, 0),
+        flow.producer.request_timeout_ms / 1000,
+        _transactions(flow) if flow.is_exactly_once else None,
+        _packing(flow),
+        flow.on_data_loss,
+    )
+
+
+def _packing(flow: FlowConfig) -> Packing:
+    producer = flow.producer
+    return Packing(
+        _codec(producer.compression_type),
+        flow.clamp_timestamps,
+        batch_bytes=max(producer.batch_size_bytes, 1),
+        linger_seconds=producer.linger_ms / 1000,
+        unpacked_bytes_max=flow.unpacked_bytes_max,
+    )
+
+
+def _codec(name: str) -> Codec | None:
+    return None if name == "source" else Codec[name.upper()]
+
+
+def _transactions(flow: FlowConfig) -> TransactionOptions:
+    return TransactionOptions(
+        flow.name.target,
+        flow.connector,
+        flow.producer.transaction_timeout_ms,
+        flow.transaction_interval_ms / 1000,
+        flow.offset_flush_interval_ms / 1000,
+    )

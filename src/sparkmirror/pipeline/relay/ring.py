@@ -1,0 +1,344 @@
+"""Node-local shared memory between a task's reader and its writer: the payload ring and its control page.
+
+A reader receives fetch responses straight into a ring in an anonymous memory file (memfd); rows carry positions in it,
+and the writer, a process on the same host, maps the same file through `/proc/<pid>/fd/<n>`. Nothing has a name, so
+nothing is left to sweep: the memory is gone when both processes are (invariant 6).
+
+Positions only ever grow; the byte lies at `position % size`. A response is one *region*, its runs are *leases*, and a
+region is free again when the writer has given all its leases back, in any order, through the completion queue of the
+control page. That is the backpressure: no free region, no reading from the socket (invariant 9).
+
+Control page: 64-bit words written by one side only (aligned, hence not torn). Created by `pipeline.fetch.reader`,
+opened by `pipeline.produce.writer`.
+"""
+
+import contextlib
+import mmap
+import os
+from collections import deque
+from typing import Final, NamedTuple
+
+_MAGIC: Final = 0x5350_4B4D_4952_0001
+_PAGE: Final = mmap.PAGESIZE
+_COMPLETIONS: Final = 8192
+_SLOTS: Final = 4096
+RING_BYTES_MIN: Final = 1 << 20
+
+# Word numbers of the control page.
+_W_MAGIC, _W_PEER, _W_ERROR, _W_DONE_TAIL, _W_DONE_HEAD, _W_WAITING, _W_SLOT_CHANGES, _W_INLINE_FREED = range(8)
+_W_THROTTLED, _W_LIMITED, _W_TAKEN = 8, 9, 10
+_W_COMPLETIONS: Final = 64
+_W_SLOTS: Final = _W_COMPLETIONS + _COMPLETIONS
+_SLOT_WORDS: Final = 5
+"""The count of its orders, and two places in turn for what the last one says: offset, and turns with the pause."""
+_CONTROL_BYTES: Final = -(-(_W_SLOTS + _SLOT_WORDS * _SLOTS) * 8 // _PAGE) * _PAGE
+
+FLOWING, PAUSED = 0, 1
+
+
+class RingAddress(NamedTuple):
+    """Where a writer finds a reader's memory: process, file descriptors of the memory and of the wake-up pipe."""
+
+    pid: int
+    memory: int
+    wake: int
+    ring_bytes: int
+
+
+class SlotOrder(NamedTuple):
+    """What the writer asks of one partition: go on from `offset`, or pause.
+
+    `turns` says which log that is an offset of: how many rewritings of it (`ledger.lineage`) the writer has taken.
+    """
+
+    slot: int
+    paused: bool
+    offset: int
+    turns: int
+
+
+class _Region:
+    __slots__ = ("leases", "start", "stop")
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.start = start
+        self.stop = stop
+        self.leases = -1
+
+
+class Ring:
+    """The reader's side. `ring_bytes` is 0 when no shared memory could be had: then everything goes inline."""
+
+    def __init__(self, ring_bytes: int) -> None:
+        self._memory = os.memfd_create("sparkmirror-ring", os.MFD_CLOEXEC)
+        self.ring_bytes = _allocate(self._memory, ring_bytes)
+        self._map = mmap.mmap(self._memory, _CONTROL_BYTES + self.ring_bytes)
+        view = memoryview(self._map)
+        self._words = view[:_CONTROL_BYTES].cast("Q")
+        self.data = view[_CONTROL_BYTES:]
+        self.wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._words[_W_MAGIC] = _MAGIC
+        self._head = 0
+        self._regions: deque[_Region] = deque()
+        self._region_of: dict[int, _Region] = {}
+        self._slot_changes = 0
+        self._slot_seen: dict[int, int] = {}
+        self._inline_sent = 0
+        self._given = 0
+
+    @property
+    def address(self) -> RingAddress:
+        return RingAddress(os.getpid(), self._memory, self._wake_writer, self.ring_bytes)
+
+    def reserve(self, size: int) -> int | None:
+        """A contiguous region of `size` bytes, as the position of its first byte; None while there is no room."""
+        head = self._head
+        room_to_end = self.ring_bytes - head % self.ring_bytes if self.ring_bytes else 0
+        start = head if size <= room_to_end else head + room_to_end
+        tail = self._regions[0].start if self._regions else head
+        if not self._regions:
+            tail = start
+        if start + size - tail > self.ring_bytes:
+            return None
+        self._regions.append(_Region(start, start + size))
+        self._head = start + size
+        return start
+
+    def slice(self, start: int, size: int) -> memoryview:
+        offset = start % self.ring_bytes
+        return self.data[offset : offset + size]
+
+    def lend(self, region: int, leases: list[int]) -> None:
+        """Declare the leases of a region that was filled; without any it is free at once."""
+        found = next(candidate for candidate in reversed(self._regions) if candidate.start == region)
+        found.leases = len(leases)
+        for lease in leases:
+            self._region_of[lease] = found
+        self._release_front()
+
+    def collect(self) -> None:
+        """Take back what the writer has completed."""
+        tail = self._words[_W_DONE_TAIL]
+        head = self._words[_W_DONE_HEAD]
+        if head == tail:
+            return
+        while head != tail:
+            region = self._region_of.pop(self._words[_W_COMPLETIONS + head % _COMPLETIONS], None)
+            if region is not None:
+                region.leases -= 1
+            head += 1
+        self._words[_W_DONE_HEAD] = head
+        self._release_front()
+
+    def _release_front(self) -> None:
+        regions = self._regions
+        while regions and regions[0].leases == 0:
+            regions.popleft()
+
+    def note_inline(self, size: int) -> None:
+        self._inline_sent += size
+
+    def note_given(self) -> None:
+        """A batch of rows goes to Spark, on its way to the writer."""
+        self._given += 1
+
+    @property
+    def untaken(self) -> int:
+        """How many batches of rows are still on that way; 0 where the writer does not count what it takes."""
+        taken = self._words[_W_TAKEN]
+        return self._given - taken if taken else 0
+
+    def note_throttled(self, ms: int) -> None:
+        """A source broker asked for a pause (its quota); the writer tells it in the task's status."""
+        self._words[_W_THROTTLED] += ms
+
+    def note_limited(self, ms: int) -> None:
+        """Our own rate limit held partitions back for so long."""
+        self._words[_W_LIMITED] += ms
+
+    @property
+    def inline_outstanding_bytes(self) -> int:
+        return self._inline_sent - self._words[_W_INLINE_FREED]
+
+    @property
+    def peer(self) -> int:
+        """The writer's process id; 0 until it has opened the ring."""
+        return self._words[_W_PEER]
+
+    @property
+    def peer_failed(self) -> bool:
+        return bool(self._words[_W_ERROR])
+
+    def set_waiting(self, waiting: bool) -> None:
+        self._words[_W_WAITING] = int(waiting)
+
+    def wake(self) -> None:
+        """End the reader's wait, from any thread of it."""
+        with contextlib.suppress(OSError):
+            os.write(self._wake_writer, b"\0")
+
+    def drain_wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.wake_reader, 4096)
+
+    def slot_orders(self, slots: range) -> list[SlotOrder]:
+        """Orders of the writer that have come since the last call."""
+        changes = self._words[_W_SLOT_CHANGES]
+        if changes == self._slot_changes:
+            return []
+        self._slot_changes = changes
+        orders = []
+        for slot in slots:
+            count = self._words[_W_SLOTS + _SLOT_WORDS * slot]
+            if count != self._slot_seen.get(slot, 0):
+                orders.append(self._slot_order(slot, count))
+        return orders
+
+    def _slot_order(self, slot: int, count: int) -> SlotOrder:
+        """The order of that count, or a later one: its place is written again with the next but one."""
+        first = _W_SLOTS + _SLOT_WORDS * slot
+        while True:
+            place = first + 1 + 2 * (count & 1)
+            offset, word = self._words[place], self._words[place + 1]
+            before, count = count, self._words[first]
+            if before == count:
+                self._slot_seen[slot] = count
+                return SlotOrder(slot, bool(word & 1), offset, word >> 1)
+
+    def close(self) -> None:
+        self._words.release()
+        self.data.release()
+        with contextlib.suppress(BufferError):
+            self._map.close()
+        for descriptor in (self._memory, self.wake_reader, self._wake_writer):
+            os.close(descriptor)
+
+
+class PrivateMemory:
+    """Stands where a ring may stand, and has no room: responses are then received into memory of the process."""
+
+    ring_bytes: Final = 0
+    untaken: Final = 0
+
+    def reserve(self, size: int) -> int | None:
+        raise AssertionError(f"{size} bytes were asked of memory that has none")
+
+    def slice(self, start: int, size: int) -> memoryview:
+        raise AssertionError(f"no region lies at {start} ({size} bytes)")
+
+    def lend(self, region: int, leases: list[int]) -> None:
+        raise AssertionError(f"no region lies at {region} ({len(leases)} leases)")
+
+
+class RingPeer:
+    """The writer's side: maps the reader's ring, gives leases back and gives orders. Raises OSError if it cannot."""
+
+    def __init__(self, address: RingAddress) -> None:
+        self._address = address
+        memory = os.open(f"/proc/{address.pid}/fd/{address.memory}", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self._map = mmap.mmap(memory, _CONTROL_BYTES + address.ring_bytes)
+        except ValueError as problem:  # shorter than a ring: the number is another process's or file's by now
+            raise OSError(f"descriptor {address.memory} of process {address.pid} is no ring: {problem}") from problem
+        finally:
+            os.close(memory)
+        view = memoryview(self._map)
+        self._words = view[:_CONTROL_BYTES].cast("Q")
+        self.data = view[_CONTROL_BYTES:]
+        if self._words[_W_MAGIC] != _MAGIC:
+            raise OSError(f"process {address.pid} shows no ring of ours at descriptor {address.memory}")
+        self._wake = os.open(f"/proc/{address.pid}/fd/{address.wake}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._unreported: deque[int] = deque()
+        self._words[_W_PEER] = os.getpid()
+
+    def slice(self, lease: int, size: int) -> memoryview:
+        offset = lease % self._address.ring_bytes
+        return self.data[offset : offset + size]
+
+    @property
+    def reader_waits(self) -> bool:
+        """Whether the reader has a response on its way and no region for it."""
+        return bool(self._words[_W_WAITING])
+
+    @property
+    def throttled_ms(self) -> int:
+        """Pauses that source brokers asked for since the task began."""
+        return self._words[_W_THROTTLED]
+
+    @property
+    def limited_ms(self) -> int:
+        """How long our own rate limits have held partitions back."""
+        return self._words[_W_LIMITED]
+
+    def note_taken(self, batches: int) -> None:
+        """So many batches of the reader's have come through Spark."""
+        self._words[_W_TAKEN] += batches
+
+    def give_back(self, lease: int) -> None:
+        self._unreported.append(lease)
+
+    def publish(self) -> None:
+        """Make completions visible; what the queue cannot hold stays for the next call."""
+        if not self._unreported:
+            return
+        tail = self._words[_W_DONE_TAIL]
+        room = _COMPLETIONS - (tail - self._words[_W_DONE_HEAD])
+        while self._unreported and room:
+            self._words[_W_COMPLETIONS + tail % _COMPLETIONS] = self._unreported.popleft()
+            tail += 1
+            room -= 1
+        self._words[_W_DONE_TAIL] = tail
+        self._poke_if_waiting()
+
+    def free_inline(self, size: int) -> None:
+        self._words[_W_INLINE_FREED] += size
+        self._poke_if_waiting()
+
+    def order(self, slot: int, *, paused: bool, offset: int, turns: int) -> None:
+        """Pause a partition at the reader, or let it flow again from `offset` of the log that `turns` tells."""
+        first = _W_SLOTS + _SLOT_WORDS * slot
+        count = self._words[first] + 1
+        place = first + 1 + 2 * (count & 1)
+        self._words[place], self._words[place + 1] = offset, turns << 1 | int(paused)
+        self._words[first] = count
+        self._words[_W_SLOT_CHANGES] += 1
+        self._poke()
+
+    def fail(self) -> None:
+        """Tell the reader to end at once: a writer's exception stays invisible to Spark while the reader reads on."""
+        self._words[_W_ERROR] = 1
+        self._poke()
+
+    def _poke_if_waiting(self) -> None:
+        if self._words[_W_WAITING]:
+            self._poke()
+
+    def _poke(self) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._wake, b"\0")
+
+    def close(self) -> None:
+        self._words.release()
+        self.data.release()
+        with contextlib.suppress(BufferError):
+            self._map.close()
+        os.close(self._wake)
+
+
+def slot_count() -> int:
+    """How many partitions of a task can be paused one by one."""
+    return _SLOTS
+
+
+def _allocate(memory: int, ring_bytes: int) -> int:
+    """Size the file so that every page exists before it is touched: a missing page would be a SIGBUS, not an error."""
+    os.posix_fallocate(memory, 0, _CONTROL_BYTES)
+    size = ring_bytes
+    while size >= RING_BYTES_MIN:
+        try:
+            os.posix_fallocate(memory, _CONTROL_BYTES, size)
+            return size
+        except OSError:
+            size = size // 2 // _PAGE * _PAGE
+    os.ftruncate(memory, _CONTROL_BYTES)
+    return 0

@@ -1,0 +1,106 @@
+"""The row that passes through Spark: the one contract between the reading and the writing end.
+
+One row per *run*: the contiguous record batches of one topic-partition in one fetch response. Columns, in order:
+
+    kind            plan | run | gap | fault | order | release | flush | trail
+    topic           source topic; null on plan, flush and trail rows
+    partition       partition number, the same on both sides
+    first_offset    source offset from which the row accounts for everything …
+    next_offset     … up to here, exclusive; a gap row says that nothing more will come for this range
+    batches         record batches in the run, control batches included
+    records         records in the run, control records excluded
+    bytes           length of the run
+    max_timestamp   largest record timestamp, ms since the epoch; -1 when unknown
+    high_watermark  of the source partition when it was fetched
+    fetched_at      wall clock of the fetch, ms since the epoch
+    leader_epoch    of all batches in the run; -1 where none tells
+    turns           how often the source's log was found rewritten before this was read, see `ledger.lineage`
+    payload         the run itself when inline; JSON on plan and gap rows; a sentence on fault rows, empty when the
+                    fault is over; on order rows one word: pause, resume or retry
+    lease           position of the run in the reader's ring when leased, else null; see `pipeline.relay.ring`
+    proposed_topic  the target topic as classes of the user's say, null when they leave the topic out or there are none
+    target_topic    added by the flow's plan; null on all rows but runs
+    padding         added by the flow's plan; null on all rows but flush
+
+A *plan* row opens each task's stream and comes again whenever partitions are added; a *release* row says that no row of
+this partition follows; *fault* explains why a partition does not move, *order* is what the operator ordered of it.
+
+*Flush* and *trail* rows carry nothing: they end each batch of the reader's, so that Spark holds nothing back. Spark
+gathers rows for the writer until they are BATCH_BYTES large, which the padding of a flush row makes them, and lets them
+go when it sees a row behind the last, which is the trail row. The padding, in the last column, is also larger than
+Spark's stream buffers: no end of a batch waits in them.
+"""
+
+import builtins
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+ROW_DDL: Final = (
+    "kind string, topic string, partition int, first_offset bigint, next_offset bigint, batches int, records bigint, "
+    "bytes bigint, max_timestamp bigint, high_watermark bigint, fetched_at bigint, leader_epoch int, "
+    "turns int, payload binary, lease bigint, proposed_topic string"
+)
+ROUTED_DDL: Final = ROW_DDL + ", target_topic string, padding string"
+
+PLAN: Final = "plan"
+RUN: Final = "run"
+GAP: Final = "gap"
+FAULT: Final = "fault"
+ORDER: Final = "order"
+RELEASE: Final = "release"
+FLUSH: Final = "flush"
+TRAIL: Final = "trail"
+
+BATCH_BYTES: Final = 8192
+"""Of the rows that Spark hands to the writer at once; the padding of a flush row takes as many."""
+
+ORDERED_PAUSE: Final = b"pause"
+ORDERED_RESUME: Final = b"resume"
+ORDERED_RETRY: Final = b"retry"
+
+_ARROW_TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary()}
+ROW_SCHEMA: Final = pa.schema(
+    [pa.field(name, _ARROW_TYPES[kind]) for name, kind in (column.split() for column in ROW_DDL.split(", "))]
+)
+_ROW_TYPE = pa.struct(list(ROW_SCHEMA))
+
+
+class Row(NamedTuple):
+    """One row as Python sees it; the field order is the schema's."""
+
+    kind: str
+    topic: str | None = None
+    partition: int | None = None
+    first_offset: int | None = None
+    next_offset: int | None = None
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    max_timestamp: int = -1
+    high_watermark: int = -1
+    fetched_at: int = 0
+    leader_epoch: int = -1
+    turns: int = 0
+    payload: builtins.bytes | None = None
+    lease: int | None = None
+    proposed_topic: str | None = None
+
+
+def to_arrow(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Columns from rows, in the schema's order."""
+    return pa.RecordBatch.from_struct_array(pa.array(rows, _ROW_TYPE))
+
+
+def propose_targets(rows: Sequence[Row], propose: Callable[[str], str | None]) -> list[Row]:
+    """The rows, runs with what `propose` says of their topic."""
+    return [
+        row._replace(proposed_topic=propose(row.topic)) if row.kind == RUN and row.topic is not None else row
+        for row in rows
+    ]
+
+
+def close(rows: Iterable[Row] = ()) -> pa.RecordBatch:
+    """The rows as a batch that Spark passes on at once."""
+    return to_arrow([*rows, Row(FLUSH), Row(TRAIL)])

@@ -1,0 +1,1 @@
+"""Which task reads which partition, from where: the planning of a flow."""

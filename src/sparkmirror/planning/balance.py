@@ -1,0 +1,138 @@
+"""Which partitions change their task, by what they carry: pure. Called by `planning.planner`, fed by `planning.loads`.
+
+A task is one reader and one writer, and so bound by one core. Its load is what its partitions carry. One that is behind
+would carry more if it could: it counts as all that its task moves now, so that it ends alone where that is possible.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from math import fsum
+from typing import Final, NamedTuple
+
+from sparkmirror.control.assignment import Assignment
+from sparkmirror.model import TopicPartition
+from sparkmirror.planning.plan import Move
+
+IDLE_BYTES_PER_SECOND: Final = 10_000.0
+"""What a partition costs its task without a record, as if it carried so much."""
+GAIN_MIN: Final = 0.2
+GAIN_MIN_BEHIND: Final = 0.1
+"""A task gives partitions away if that takes so much of its load from it; less if some of them are behind."""
+REST_LOOKS: Final = 10
+REST_LOOKS_MAX: Final = 160
+"""For so many looks a partition that was moved stays where it is, twice as long each time: what a task carries changes
+with what it is given, so there may be no place where a partition is not in the way.
+"""
+MOVES_MAX: Final = 500
+"""At one look: the orders for them fit a record of the command topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a partition carries, and whether it is far behind although it is being read."""
+
+    bytes_per_second: float = 0.0
+    is_behind: bool = False
+
+
+NO_LOAD: Final = Load()
+
+
+class _Rest(NamedTuple):
+    """How many looks a partition stays where it is, and until which."""
+
+    looks: int
+    until: int
+
+
+class Balance:
+    """Decides at one look after the other. What is to be gained must be there at two looks in a row: loads come and
+    go, and a hand-over costs a moment's standstill.
+    """
+
+    def __init__(self) -> None:
+        self._looks = 0
+        self._rests: dict[TopicPartition, _Rest] = {}
+        self._was_due = False
+
+    def look(self, assignment: Assignment, loads: Mapping[TopicPartition, Load]) -> tuple[Move, ...]:
+        """The moves to make now."""
+        self._looks += 1
+        known = frozenset[TopicPartition]().union(*assignment.values())
+        self._rests = {tp: rest for tp, rest in self._rests.items() if tp in known}
+        moves = plan_relief(assignment, loads, {tp for tp, rest in self._rests.items() if rest.until > self._looks})
+        was_due, self._was_due = self._was_due, bool(moves)
+        if not (moves and was_due):
+            return ()
+        self._was_due = False
+        for move in moves:
+            before = self._rests.get(move.partition)
+            looks = REST_LOOKS if before is None else min(2 * before.looks, REST_LOOKS_MAX)
+            self._rests[move.partition] = _Rest(looks, self._looks + looks)
+        return moves
+
+
+def plan_relief(
+    assignment: Assignment, loads: Mapping[TopicPartition, Load], resting: Collection[TopicPartition] = frozenset()
+) -> tuple[Move, ...]:
+    """Moves from tasks that bear too much to those that bear least; none of a partition that is `resting`.
+
+    One task after the other gives, the heaviest first, until it bears the mean of those that are left; small partitions
+    go before large ones stay, and no move makes a task bear more than the giver did. Deterministic.
+    """
+    weights = weigh(assignment, loads)
+    bearing = {task: fsum(weights[tp] for tp in members) for task, members in sorted(assignment.items())}
+    moves: list[Move] = []
+    while len(bearing) > 1 and len(moves) < MOVES_MAX:
+        giver = max(bearing, key=lambda task: (bearing[task], -task))
+        gone = {move.partition for move in moves}
+        movable = [tp for tp in assignment[giver] if tp not in resting and tp not in gone]
+        gain = GAIN_MIN_BEHIND if any(loads.get(tp, NO_LOAD).is_behind for tp in assignment[giver]) else GAIN_MIN
+        given = _give(giver, bearing, {tp: weights[tp] for tp in movable}, gain)[: MOVES_MAX - len(moves)]
+        for move in given:
+            bearing[move.to_task] += weights[move.partition]
+        moves += given
+        del bearing[giver]
+    return tuple(moves)
+
+
+def weigh(assignment: Assignment, loads: Mapping[TopicPartition, Load]) -> dict[TopicPartition, float]:
+    """What each partition counts for, in bytes a second."""
+    found: dict[TopicPartition, float] = {}
+    for members in assignment.values():
+        carried = {tp: loads.get(tp, NO_LOAD) for tp in members}
+        whole = fsum(load.bytes_per_second for load in carried.values())
+        for tp, load in carried.items():
+            found[tp] = IDLE_BYTES_PER_SECOND + (whole if load.is_behind else load.bytes_per_second)
+    return found
+
+
+def _give(giver: int, bearing: Mapping[int, float], movable: Mapping[TopicPartition, float], gain: float) -> list[Move]:
+    """What `giver` gives away: nothing if that would relieve it of less than `gain` of what it bears."""
+    before = bearing[giver]
+    mean = fsum(bearing.values()) / len(bearing)
+    others = {task: load for task, load in bearing.items() if task != giver}
+    sizes = sorted((weight, tp) for tp, weight in movable.items())
+    left, moves = before, list[Move]()
+    while sizes:
+        taker = min(others, key=lambda task: (others[task], task))
+        at = bisect_right(sizes, min(left - mean, (left - others[taker]) / 2), key=lambda size: size[0]) - 1
+        if at < 0:
+            if moves or others[taker] + sizes[0][0] > (1 - gain) * left:
+                break
+            at = 0
+        weight, partition = sizes.pop(at)
+        moves.append(Move(partition, giver, taker))
+        left -= weight
+        others[taker] += weight
+    return moves if before - left >= gain * before else []
+
+
+def after_moves(assignment: Assignment, moves: Iterable[Move]) -> Assignment:
+    """The assignment once they are made."""
+    owned = {task: set(members) for task, members in assignment.items()}
+    for move in moves:
+        owned[move.from_task].discard(move.partition)
+        owned[move.to_task].add(move.partition)
+    return {task: frozenset(members) for task, members in owned.items()}

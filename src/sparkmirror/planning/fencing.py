@@ -1,0 +1,127 @@
+"""Takes a flow's tasks over from whoever ran them, or finds that others have. Called by `planning.planner`."""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.fencing import (
+    NoTransactionCoordinator,
+    ProducerIdentity,
+    TransactionUnfinished,
+    init_producer_ids,
+    transactional_id,
+    used_tasks,
+)
+from sparkmirror.ledger.positions import Tenure
+from sparkmirror.ledger.reader import LedgerReader
+
+log = logging.getLogger(__name__)
+
+
+def stop_if_replaced(flow: FlowConfig, run: str, ledger: LedgerReader, generation: int) -> None:
+    """A run that slept, or whose task failed, must not take the flow back from the run that replaced it.
+
+    Processes that share a flow are of one run: which of them may work, their group says. Raises FencedError, and what
+    `known_tenures` raises.
+    """
+    ledger.read_to_end()
+    records = known_tenures(flow, ledger)
+    ours = max([generation, *(record.generation for record in records if record.run == run)])
+    if ours and any(record.run != run and record.generation >= ours for record in records):
+        raise FencedError(f"{flow.name}: a newer instance has taken over, by the ledger's generations")
+
+
+def known_tenures(flow: FlowConfig, ledger: LedgerReader) -> list[Tenure]:
+    """Who has written each of our records, by what was read so far.
+
+    Raises SparkMirrorError where a record does not tell: it may be of a newer instance, and two would plan.
+    """
+    for problem in ledger.view.unknown_tenures.values():
+        raise SparkMirrorError(f"{flow.name}: no epoch begins, because a newer instance may run: {problem}")
+    return list(ledger.view.tenures())
+
+
+def last_generation(flow: FlowConfig, ledger: LedgerReader, at_least: int) -> int:
+    """The greatest that anybody has written. Raises what `known_tenures` raises."""
+    return max(at_least, *(record.generation for record in known_tenures(flow, ledger)), 0)
+
+
+class Taken(NamedTuple):
+    """What a task writes with: the number in its transactional id, and the producer's identity under that.
+
+    With exactly-once `spare` has number, producer id and epoch of a second one, for when a transaction cannot end.
+    """
+
+    number: int
+    identity: ProducerIdentity
+    spare: tuple[int, int, int] | None = None
+
+
+def take_over(flow: FlowConfig, target: Admin, ledger: LedgerReader, tasks: Collection[int]) -> dict[int, Taken]:
+    """Take the transactional ids of `tasks` and of all beyond that ever were, so that nobody else still writes.
+
+    Ours are in the ledger, which has been read; MirrorMaker's are known to the coordinators. Where processes share the
+    flow, the holder of a task sees to those beyond whose number it shares; and a task that changes hands is fenced by
+    the leader of the group before anybody gets it (`sharing.group`). An id whose aborted transaction cannot end is left
+    alone, its holders are fenced: the task gets another number.
+    """
+    used = {record.task for record in known_tenures(flow, ledger)} | used_tasks(target, flow.connector)
+    numbers = {number for number in used if number % flow.tasks_max in tasks} | set(tasks)
+    found = {number: _take_number(flow, target, number) for number in sorted(numbers)}
+    return {task: _choose(flow, target, task, found) for task in sorted(tasks)}
+
+
+def _take_number(flow: FlowConfig, target: Admin, number: int) -> ProducerIdentity | None:
+    """None for one whose aborted transaction cannot end."""
+    try:
+        return take_identity(flow, target, number)
+    except TransactionUnfinished as unfinished:
+        log.warning("%s: %s Its task goes on under another transactional id.", flow.name, unfinished.args[0])
+        return None
+
+
+def _choose(flow: FlowConfig, target: Admin, task: int, found: Mapping[int, ProducerIdentity | None]) -> Taken:
+    """The lowest numbers that can be used, beyond those that there are if need be."""
+    own = {number: identity for number, identity in found.items() if number % flow.tasks_max == task}
+    chosen = [(number, identity) for number, identity in sorted(own.items()) if identity is not None]
+    number = max(own)
+    while not chosen:
+        number += flow.tasks_max
+        if (identity := _take_number(flow, target, number)) is not None:
+            chosen.append((number, identity))
+    return Taken(*chosen[0], _spare(flow, target, chosen[1:], number + flow.tasks_max))
+
+
+def _spare(
+    flow: FlowConfig, target: Admin, others: Sequence[tuple[int, ProducerIdentity]], fresh: int
+) -> tuple[int, int, int] | None:
+    """None where the principal may not write under such an id: then a transaction that cannot end is waited for."""
+    if not flow.is_exactly_once:
+        return None
+    if others:
+        return (others[0][0], *others[0][1])
+    with suppress(AuthorizationFailed):
+        identity = _take_number(flow, target, fresh)
+        return None if identity is None else (fresh, *identity)
+    return None
+
+
+def take_identity(flow: FlowConfig, target: Admin, task: int) -> ProducerIdentity:
+    """A task's producer id and epoch; a plain one, which fences nobody, where the target refuses transactional ids or
+    says that it can have no coordinator for them (`sync.fencing_job` tells that).
+    """
+    wanted = transactional_id(flow.connector, task)
+    try:
+        return init_producer_ids(target, [wanted], flow.producer.transaction_timeout_ms)[wanted]
+    except AuthorizationFailed as refused:
+        if flow.is_exactly_once:
+            raise
+        log.warning("%s: %s A plain producer id is used; predecessors are not fenced.", flow.name, refused)
+    except NoTransactionCoordinator:
+        if flow.is_exactly_once:
+            raise
+    return init_producer_ids(target, [None])[None]

@@ -1,0 +1,162 @@
+"""Partitions on their way from one task to another inside an epoch: released by the one, shown as released by the
+ledger, and only then given to the other. Owned by `planning.planner`, which sends the orders.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.control.assignment import Assignment
+from sparkmirror.control.commands import Assign
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.model import TopicPartition
+from sparkmirror.planning.balance import Balance
+from sparkmirror.planning.loads import Loads
+from sparkmirror.planning.plan import Move
+
+log = logging.getLogger(__name__)
+
+_OVERDUE_SECONDS: Final = 10.0
+
+
+@dataclass(slots=True)
+class _Leaving:
+    """`generation` is that of the release; `since` is monotonic; a late one has been told of."""
+
+    move: Move
+    generation: int
+    since: float
+    is_late: bool = False
+
+
+class HandOvers:
+    """Decides on them by what partitions carry, and knows those that are under way. For one thread."""
+
+    def __init__(self, flow: FlowConfig, run: str) -> None:
+        self._flow = flow
+        self._run = run
+        self._loads = Loads(flow, run)
+        self._balance = Balance()
+        self._leaving: dict[TopicPartition, _Leaving] = {}
+        self.rates: Mapping[TopicPartition, float] = {}
+        """Bytes a second, as seen at the last look."""
+
+    @property
+    def open(self) -> bool:
+        """Whether a task has been told to release a partition that nobody has been given yet."""
+        return bool(self._leaving)
+
+    def look(self, target: Admin, assignment: Assignment) -> tuple[Move, ...]:
+        """What is to change its task now; nothing while others are under way, late ones aside. Raises ClusterError."""
+        carried = self._loads.read(target, {where: task for task, members in assignment.items() for where in members})
+        self.rates = {where: load.bytes_per_second for where, load in carried.items()}
+        if any(not leaving.is_late for leaving in self._leaving.values()):
+            return ()
+        return tuple(one for one in self._balance.look(assignment, carried) if one.partition not in self._leaving)
+
+    def begin(self, moves: Sequence[Move], generation: int, now: float) -> list[Assign]:
+        """The orders by which their tasks let go. `now` is monotonic."""
+        log.info("%s: partitions move to tasks that have less to do: %s.", self._flow.name, _describe(moves))
+        self._leaving |= {move.partition: _Leaving(move, generation, now) for move in moves}
+        return [
+            Assign(
+                self._run, generation, task, release=tuple(move.partition for move in moves if move.from_task == task)
+            )
+            for task in sorted({move.from_task for move in moves})
+        ]
+
+    def take_released(
+        self,
+        ledger: Mapping[TopicPartition, PositionRecord],
+        is_whole: Callable[[TopicPartition], bool],
+        now: float,
+    ) -> list[Move]:
+        """Those that the ledger shows as released, both records of them: else their new task would begin too early.
+
+        Says once which take long.
+        """
+        found = []
+        for where, leaving in list(self._leaving.items()):
+            if _is_released(ledger.get(where), leaving.generation) and is_whole(where):
+                found.append(self._leaving.pop(where).move)
+            elif not leaving.is_late and now - leaving.since > _OVERDUE_SECONDS:
+                leaving.is_late = True
+                log.warning("%s: %s", self._flow.name, _complain(leaving.move))
+        return found
+
+    def drop(self, where: TopicPartition) -> int:
+        """Nobody is to be given it any more; the generation of its release, 0 where it is not under way."""
+        leaving = self._leaving.pop(where, None)
+        return leaving.generation if leaving is not None else 0
+
+    def forget(self) -> None:
+        """The epoch is over: the next one hands out everything anew."""
+        self._leaving.clear()
+
+    def close(self) -> None:
+        """Ends the connection; a later look opens it again."""
+        self._loads.close()
+
+
+class Partings:
+    """Partitions whose topic went, which their tasks were told to release. For one thread.
+
+    If the topic comes back, nobody is given them before the ledger shows that: a task that was just tried again may
+    still hold one, and go on in the new log beside whoever is given it.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[TopicPartition, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._since)
+
+    def __contains__(self, where: object) -> bool:
+        return where in self._since
+
+    def begin(self, where: TopicPartition, generation: int) -> None:
+        """It is released by an order of that generation."""
+        self._since[where] = generation
+
+    def end(self, ledger: Mapping[TopicPartition, PositionRecord], is_whole: Callable[[TopicPartition], bool]) -> None:
+        """Those that the ledger shows as released are free."""
+        self._since = {
+            where: generation
+            for where, generation in self._since.items()
+            if not (_is_released(ledger.get(where), generation) and is_whole(where))
+        }
+
+    def forget(self) -> None:
+        """The epoch is over: whoever held them is fenced when the next one begins."""
+        self._since.clear()
+
+
+def _is_released(record: PositionRecord | None, generation: int) -> bool:
+    """By an order of that generation or a later one."""
+    return record is not None and record.released and record.generation >= generation
+
+
+def by_new_task(moves: Sequence[Move], topics: Collection[str]) -> dict[int, list[TopicPartition]]:
+    """Partitions by the task that gets them; without those of topics that have gone meanwhile."""
+    found: dict[int, list[TopicPartition]] = {}
+    for move in moves:
+        if move.partition.topic in topics:
+            found.setdefault(move.to_task, []).append(move.partition)
+    return found
+
+
+def _describe(moves: Sequence[Move]) -> str:
+    between = Counter((move.from_task, move.to_task) for move in moves)
+    return ", ".join(f"{count} from task {one} to task {other}" for (one, other), count in sorted(between.items()))
+
+
+def _complain(move: Move) -> str:
+    return (
+        f"{move.partition} is to go from task {move.from_task} to task {move.to_task}, but is not released after "
+        f"{_OVERDUE_SECONDS:.0f} s: the target has yet to take what is under way. It stands still until then, or until "
+        "the epoch ends."
+    )

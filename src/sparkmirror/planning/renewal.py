@@ -1,0 +1,69 @@
+"""What a task that is tried again is to mirror: its plan, as orders have changed it since the epoch began.
+
+Were it to obey these orders anew, it would begin where partitions stood when they were handed over, and read some that
+another task has by now (invariants 2 and 4). Called by `planning.planner`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.control.admission import Admission
+from sparkmirror.control.assignment import Assigned, TaskPlan
+from sparkmirror.control.command_decoding import decode_command
+from sparkmirror.control.commands import Assign
+from sparkmirror.kafka.clients import open_tail
+from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+
+_READ_SECONDS_MAX = 10.0
+
+
+def read_orders(flow: FlowConfig, plan: TaskPlan) -> list[Assign]:
+    """What the planner has told the task since its epoch began, oldest first. Raises ClusterError."""
+    where = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).commands, 0)
+    with open_tail(flow.target, "orders", [where]) as tail:
+        tail.seek(where, plan.commands_from)
+        commands = [decode_command(record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
+    admission = Admission(plan, flow.should_replicate)
+    orders = [one for one in commands if isinstance(one, Assign) and admission.is_own(one)]
+    return [replace(one, add=admission.admit(one)) for one in orders]
+
+
+def follow_orders(
+    plan: TaskPlan,
+    orders: Sequence[Assign],
+    ledger: Mapping[TopicPartition, PositionRecord],
+    is_position_whole: Callable[[TopicPartition], bool],
+) -> TaskPlan:
+    """The plan with all orders obeyed, and their generation: the task has them behind it.
+
+    One to release what the ledger does not show as released is still to be obeyed, or nobody would get it: the
+    generation is the one before it.
+    """
+    holds: dict[TopicPartition, Assigned] = {item.partition: item for item in plan.assigned}
+    topics, generation, is_whole = dict(plan.topics), plan.generation, True
+    given_at = {item.partition: order.generation for order in orders for item in order.add}
+    for order in orders:
+        if order.generation <= plan.generation:
+            continue
+        holds |= {item.partition: item for item in order.add if item.partition not in holds}
+        topics |= order.topics
+        for where in order.release:
+            came_back = given_at.get(where, 0) > order.generation
+            record = ledger.get(where)
+            if came_back or (
+                record is not None and _has_left(record, plan.task, order.generation, is_position_whole(where))
+            ):
+                holds.pop(where, None)
+            elif where in holds:
+                is_whole = False
+        if is_whole:
+            generation = order.generation
+    return replace(plan, assigned=tuple(holds[where] for where in sorted(holds)), topics=topics, generation=generation)
+
+
+def _has_left(record: PositionRecord, task: int, generation: int, is_stored: bool) -> bool:
+    """Whether the task has released the partition for all to see, or another one has it since."""
+    return record.generation >= generation and ((record.released and is_stored) or record.task != task)

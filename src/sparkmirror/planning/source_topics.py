@@ -1,0 +1,111 @@
+"""What there is to mirror, as the planner saw it last, and what of it no task is given yet. Owned by
+`planning.planner`.
+
+A look at ten thousand partitions that finds what it found before costs next to nothing.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
+from sparkmirror.model import Position, Topic, TopicPartition
+
+_PATIENCE_SECONDS: Final = 30.0
+_UNKNOWN_START_SECONDS: Final = 30.0
+
+
+class SourceTopics:
+    """The source's topics that a flow mirrors."""
+
+    def __init__(self, flow: FlowConfig) -> None:
+        self._flow = flow
+        self._listed: Mapping[str, Topic] = {}
+        self._wanted: Mapping[str, Topic] = {}
+        self.counts: Mapping[str, int] = {}
+        """Partitions by topic, as the tasks know them."""
+
+    def read(self, source: Admin) -> Mapping[str, Topic]:
+        """By name; the same object as the last time where nothing has changed. Raises ClusterError."""
+        listed = source.list_topics()
+        if listed != self._listed or self._flow.has_own_classes:
+            wanted = {
+                name: topic
+                for name, topic in listed.items()
+                if not topic.internal and self._flow.should_replicate(name)
+            }
+            self._wanted = self._wanted if wanted == self._wanted else wanted
+            self._listed = listed
+        return self._wanted
+
+    def changed_counts(self, topics: Mapping[str, Topic]) -> dict[str, int]:
+        """Of topics that have come, grown or gone since the tasks learned of them.
+
+        Tasks share rate limits by them, and refuse partitions that a topic does not have.
+        """
+        counts = {name: topic.partitions for name, topic in topics.items()}
+        changed = {name: count for name, count in counts.items() if self.counts.get(name) != count}
+        return changed | {name: 0 for name in self.counts if name not in counts}
+
+    def note_known(self, topics: Mapping[str, Topic]) -> None:
+        """The tasks know the counts of these topics: a plan or an order that was written has them."""
+        self.counts = {name: topic.partitions for name, topic in topics.items()}
+
+
+def partitions_of(topics: Mapping[str, Topic]) -> list[TopicPartition]:
+    """All of them, topic by topic."""
+    return [TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
+
+
+def by_topic(positions: Mapping[TopicPartition, Position]) -> dict[str, dict[str, int]]:
+    """Next offsets by topic and partition, as JSON may have them."""
+    shown: dict[str, dict[str, int]] = {}
+    for where, position in sorted(positions.items()):
+        shown.setdefault(where.topic, {})[str(where.partition)] = position.offset
+    return shown
+
+
+class Withheld:
+    """Partitions that no task is given yet.
+
+    Where the remote topics of very many are missing, they are being made, which takes their brokers a minute for ten
+    thousand partitions: each is handed out when its topic is there, or when none has come for 30 s, so that the task
+    says what is missing. And those whose start the brokers did not tell are asked about again after 30 s.
+    """
+
+    def __init__(self, flow: FlowConfig) -> None:
+        self._flow = flow
+        self._without_topic: set[TopicPartition] = set()
+        self._fewest: float = float("inf")
+        self._patient_until = 0.0
+        self._unknown_until: dict[TopicPartition, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._without_topic or self._unknown_until)
+
+    def pick(self, fresh: Collection[TopicPartition], target: Admin) -> set[TopicPartition]:
+        """Those of `fresh`, which no task has, that are not to be handed out now. Raises ClusterError."""
+        now = time.monotonic()
+        self._unknown_until = {where: at for where, at in self._unknown_until.items() if at > now}
+        if not self._flow.refresh_topics_enabled or len(fresh) <= NEW_PARTITIONS_PER_REQUEST:
+            self._without_topic, self._fewest = set(), float("inf")
+        else:
+            on_target = target.list_topics()
+            names = {where.topic for where in fresh}
+            missing = {name for name in names if self._flow.remote_topic(name) not in on_target}
+            self._without_topic = {where for where in fresh if where.topic in missing}
+            self._be_patient(now)
+        return self._without_topic | self._unknown_until.keys()
+
+    def _be_patient(self, now: float) -> None:
+        count = len(self._without_topic)
+        if count < self._fewest:
+            self._patient_until = now + _PATIENCE_SECONDS
+        self._fewest = min(count, self._fewest)
+        if count <= NEW_PARTITIONS_PER_REQUEST or now >= self._patient_until:
+            self._without_topic = set()
+
+    def back_off(self, unknown: Collection[TopicPartition]) -> None:
+        """Where these begin, no broker has told."""
+        self._unknown_until |= dict.fromkeys(unknown, time.monotonic() + _UNKNOWN_START_SECONDS)

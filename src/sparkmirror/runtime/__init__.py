@@ -1,0 +1,1 @@
+"""A running mirror: its flows, jobs, reports and life cycle."""

@@ -1,0 +1,45 @@
+"""A process that mirrors nothing here and writes heartbeats and checkpoints only: no Spark is started. Called by
+`runtime.start`.
+
+MirrorMaker's documentation runs one process per cluster; with a one-way file `primary->backup` the process of
+`primary` has the heartbeats of `backup->primary` to write and nothing else. And a MirrorCheckpointConnector or a
+MirrorHeartbeatConnector may run where another MirrorMaker mirrors the topics.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from sparkmirror.config.flow.flow_choice import name_others
+from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
+from sparkmirror.runtime.jobs import Job, heartbeat_jobs, offset_jobs
+from sparkmirror.runtime.page import Page
+from sparkmirror.stop_request import StopRequest
+from sparkmirror.sync.checkpoint_latency import CheckpointLatency
+from sparkmirror.web.health import Health
+
+log = logging.getLogger(__name__)
+
+_TICK_SECONDS = 1.0
+
+
+def run_jobs(config: MirrorConfig, stop: StopRequest) -> int:
+    """Write the heartbeats and checkpoints of `config` until `stop`; returns the exit status.
+
+    A cluster that does not answer is reported and tried again, as in a process with flows.
+    """
+    health = Health()
+    jobs = [*heartbeat_jobs(config.heartbeats), *checkpoint_jobs(config.checkpoints)]
+    with Page(config, health):
+        for job in jobs:
+            job.start()
+        log.info("Only %s are written.", name_others(config.heartbeats, config.checkpoints))
+        while not stop.wait(_TICK_SECONDS):
+            health.beat()
+        for job in jobs:
+            job.stop(close=True)
+    return 0
+
+
+def checkpoint_jobs(flows: Sequence[FlowConfig]) -> list[Job]:
+    """One for each pair whose topics something else mirrors."""
+    return [job for flow in flows for job in offset_jobs(flow, (), CheckpointLatency())]

@@ -1,0 +1,21 @@
+"""What a person asked for on the command line, apart from the file. Made by `cli/run.py`, read by the engine."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sparkmirror.spark.cluster import SparkCluster
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How to run the flows of a file.
+
+    `once` ends when the end offsets of the start are reached; `cluster` is a Spark cluster, None for this machine;
+    `debug` shows stack traces; `log_format` is `text` or `json`, "" for what the file says.
+    """
+
+    once: bool = False
+    cluster: "SparkCluster | None" = None
+    debug: bool = False
+    log_format: str = ""

@@ -1,0 +1,203 @@
+"""What a running mirror serves on `status.listen` and `status.probes.listen`: wiring of `sparkmirror.web`.
+
+Called by `runtime.run`.
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from sparkmirror import __version__
+from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
+from sparkmirror.runtime.jobs import Job
+from sparkmirror.runtime.running_flow import RunningFlow
+from sparkmirror.web.health import Health
+
+if TYPE_CHECKING:
+    from sparkmirror.web.app import Document
+    from sparkmirror.web.watchers import FlowWatcher
+
+_LOOK_SECONDS = 1.0
+_FEEDS_SECONDS = 15.0
+_READINESS_SECONDS = 5.0
+
+
+class Page:
+    """Nothing is imported or opened where the file names no place to listen. A context manager."""
+
+    def __init__(self, config: MirrorConfig, health: Health) -> None:
+        """Raises EnvironmentProblem where it cannot listen, ConfigError for a certificate of no use."""
+        self._closing = ExitStack()
+        self._open: _OpenPage | None = None
+        with ExitStack() as closing:
+            if config.status.probes_listen:
+                closing.callback(_open_probes(config, health))
+            if config.status.listen:
+                self._open = _OpenPage(config, health)
+                closing.callback(self._open.close)
+            self._closing = closing.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    def watch(self, flows: Sequence[RunningFlow]) -> None:
+        """Shows these flows from here on; their internal topics are there."""
+        if self._open is not None:
+            self._open.watch(flows)
+
+
+def _open_probes(config: MirrorConfig, health: Health) -> Callable[[], None]:
+    """Probes on a port of their own; gives what closes it."""
+    from sparkmirror.web.server import ProbesServer
+    from sparkmirror.web.serving import PageKeeper
+
+    keeper = PageKeeper(lambda: ProbesServer(config.status, health))
+    job = _often("probes address", keeper)
+    job.start()
+
+    def close() -> None:
+        job.stop()
+        keeper.close()
+
+    return close
+
+
+class _OpenPage:
+    """The page where there is one."""
+
+    def __init__(self, config: MirrorConfig, health: Health) -> None:
+        from sparkmirror.telemetry.scrape import Scrapes
+        from sparkmirror.web.api import PageRequests
+        from sparkmirror.web.failures import FailureLog
+        from sparkmirror.web.page_state import PageState
+        from sparkmirror.web.plain import plain_page
+        from sparkmirror.web.server import PageServer
+        from sparkmirror.web.serving import PageKeeper
+
+        self._config = config
+        self._page_state = PageState()
+        self._watchers: dict[str, FlowWatcher] = {}
+        self._running: dict[str, RunningFlow] = {}
+        self._flows = {str(flow.name): flow for flow in config.flows}
+        self._readiness = {name: _Readiness(flow) for name, flow in self._flows.items()}
+        self._log = FailureLog()
+        self._scrapes = Scrapes()
+        logging.getLogger("sparkmirror").addHandler(self._log)
+        self._page_state.put("about", _about(config))
+        desk = PageRequests(
+            self._page_state, tuple(self._flows), self._curves, self._settings, self._ready, self._order
+        )
+        documents: dict[str, Document] = {
+            "/status.txt": partial(plain_page, self._page_state),
+            "/metrics": self._scrapes.answer,
+        }
+        self._keeper = PageKeeper(lambda: PageServer(config.status, health, documents, desk))
+        self._jobs = [_often("page address", self._keeper)]
+        self._jobs[0].start()
+
+    def close(self) -> None:
+        for job in self._jobs:
+            job.stop()
+        logging.getLogger("sparkmirror").removeHandler(self._log)
+        self._keeper.close()
+        self._scrapes.close()
+
+    def watch(self, flows: Sequence[RunningFlow]) -> None:
+        from sparkmirror.web.watchers import FailuresWatcher, FeedsWatcher, FlowWatcher
+
+        self._running = {str(running.flow.name): running for running in flows}
+        for running in flows:
+            self._scrapes.add(running.flow, running.checkpoints.spreads)
+        self._watchers = {
+            name: FlowWatcher(running.flow, partial(_run_of, running), self._page_state)
+            for name, running in self._running.items()
+        }
+        targets = dict.fromkeys(running.flow.name.target for running in flows)
+        feeds = [(alias, FeedsWatcher(self._config, alias, self._page_state)) for alias in targets]
+        jobs = [
+            *(_often(f"{name} page", watcher) for name, watcher in self._watchers.items()),
+            _often("page", FailuresWatcher(self._log, self._page_state)),
+            *(
+                Job(f"{alias} page", _FEEDS_SECONDS, watcher, look_seconds=_FEEDS_SECONDS, cost_share=0.1)
+                for alias, watcher in feeds
+            ),
+        ]
+        for job in jobs:
+            job.start()
+        self._jobs += jobs
+
+    def _curves(self, flow: str, numbers: list[int]) -> dict[int, list[int]]:
+        watcher = self._watchers.get(flow)
+        return watcher.curves_of(numbers) if watcher is not None else {}
+
+    def _settings(self) -> dict[str, Any]:
+        from sparkmirror.config.explain import explain_all
+
+        config = self._config
+        explained = explain_all(config.lines, config.flows, config.clusters)
+        settings = {name: [setting.as_json() for setting in listed] for name, listed in explained.items()}
+        return {"file": config.file, "warnings": list(config.warnings), "settings": settings}
+
+    def _ready(self, flow: str) -> dict[str, Any]:
+        return self._readiness[flow]()
+
+    def _order(self, order: Any) -> None:
+        from sparkmirror.errors import SparkMirrorError
+        from sparkmirror.web.orders import give_order
+
+        if (running := self._running.get(order.flow)) is None:
+            raise SparkMirrorError(f"{order.flow} has not started yet.", "Try again in a moment.")
+        give_order(running.flow, running.run, order)
+
+
+class _Readiness:
+    """One look at a time; who asks while it goes on, or soon after, gets the same answer."""
+
+    def __init__(self, flow: FlowConfig) -> None:
+        self._flow = flow
+        self._lock = threading.Lock()
+        self._found: dict[str, Any] = {}
+        self._found_at = 0.0
+
+    def __call__(self) -> dict[str, Any]:
+        """Raises ClusterError."""
+        from sparkmirror.operations.cluster_pair import open_sides
+        from sparkmirror.operations.failover_snapshot import look
+        from sparkmirror.web.flow_snapshot import readiness_part
+
+        with self._lock:
+            if not self._found or time.monotonic() - self._found_at > _READINESS_SECONDS:
+                with open_sides(self._flow, "page") as cluster_pair:
+                    found = look(self._flow, cluster_pair).as_json()
+                self._found = readiness_part(found, time.time_ns() // 1_000_000)
+                self._found_at = time.monotonic()
+            return self._found
+
+
+def _run_of(running: RunningFlow) -> str:
+    """It changes when the flow's processes begin another."""
+    return running.run
+
+
+def _often(name: str, watcher: Any) -> Job:
+    return Job(name, _LOOK_SECONDS, watcher, look_seconds=_LOOK_SECONDS, cost_share=0.5)
+
+
+def _about(config: MirrorConfig) -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "file": config.file,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started_ms": time.time_ns() // 1_000_000,
+        "may_order": bool(config.status.token),
+    }

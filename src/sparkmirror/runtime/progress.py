@@ -1,0 +1,214 @@
+"""What a person sees of a running mirror: one line per flow, alive on a terminal, now and then elsewhere.
+
+Reads the status topic on the target, as any other process could. Called by `runtime.run`.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.logs import handlers as speech
+from sparkmirror.runtime.state_changes import StateChanges
+from sparkmirror.telemetry.board import FlowStatus, StatusBoard
+from sparkmirror.telemetry.bus import BusReader
+
+_PLAIN_SECONDS = 10.0
+_BAR_WIDTH = 24
+
+
+class FlowWatch:
+    """One flow's status as it goes: rate over the last seconds, and how much of a bounded copy is done."""
+
+    def __init__(self, flow: FlowConfig, run: str, total: int | None) -> None:
+        self.flow = flow
+        self.total = total
+        self._bus = BusReader(flow, run)
+        self._changes = StateChanges(flow.name)
+        self.status = FlowStatus()
+        self._before: tuple[float, int, int] = (time.monotonic(), 0, 0)
+        self.records_per_second = 0.0
+        self.bytes_per_second = 0.0
+
+    @property
+    def board(self) -> StatusBoard:
+        """All that is known of the run."""
+        return self._bus.board
+
+    def follow(self, run: str) -> None:
+        """Watch another run, where the flow has begun one."""
+        if run != self.board.run:
+            self._bus.board = StatusBoard(self.flow.name.source, run)
+            self.status = FlowStatus()
+
+    def poll(self) -> FlowStatus:
+        if self._bus.poll():
+            self._changes.tell(self.board)
+            self.status = self.board.status()
+        status = self.status
+        at, records, size = self._before
+        now = time.monotonic()
+        if now - at >= 1.0:
+            self.records_per_second = max(status.records - records, 0) / (now - at)
+            self.bytes_per_second = max(status.bytes - size, 0) / (now - at)
+            self._before = (now, status.records, status.bytes)
+        return status
+
+    def close(self) -> None:
+        self._bus.close()
+
+
+class ProgressDisplay:
+    """Shows all flows; `tick` is called a few times a second from the run's loop."""
+
+    def __init__(self, watches: Sequence[FlowWatch]) -> None:
+        self._watches = watches
+        self._console = Console(stderr=True)
+        is_alive = sys.stderr.isatty() and not speech.speaks_json()
+        self._live = Live(console=self._console, auto_refresh=False, transient=True) if is_alive else None
+        self._spoken_at = time.monotonic()
+        self._spoken = ""
+        if self._live is not None:
+            self._live.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether somebody looks at a terminal."""
+        return self._live is not None
+
+    def tick(self) -> None:
+        speech.look()
+        statuses = [(watch, watch.poll()) for watch in self._watches]
+        if self._live is not None:
+            self._live.update(_table(statuses), refresh=True)
+        elif time.monotonic() - self._spoken_at >= _PLAIN_SECONDS:
+            self._speak(statuses)
+
+    def _speak(self, statuses: Sequence[tuple[FlowWatch, FlowStatus]]) -> None:
+        self._spoken_at = time.monotonic()
+        text = "\n".join(describe(watch, status) for watch, status in statuses)
+        if text != self._spoken:
+            self._spoken = text
+            for watch, status in statuses:
+                _say(watch, status)
+
+    def close(self) -> None:
+        """Leave the last state standing."""
+        if self._live is not None:
+            self._live.stop()
+        for watch in self._watches:
+            _say(watch, watch.poll())
+            watch.close()
+        speech.finish()
+
+
+def _say(watch: FlowWatch, status: FlowStatus) -> None:
+    figures = {
+        "records": status.records,
+        "bytes": status.bytes,
+        "records_per_second": round(watch.records_per_second, 1),
+        "lag": status.lag_records,
+        "partitions": status.partitions,
+        "failed": len(status.failed),
+        "waiting": len(status.faults),
+        "paused": len(status.paused),
+    }
+    speech.say_progress(describe(watch, status), watch.flow.name, figures)
+
+
+def describe(watch: FlowWatch, status: FlowStatus) -> str:
+    """One line for one flow."""
+    parts = [
+        f"{watch.flow.name}: {status.records:,} records ({_size(status.bytes)})",
+        f"{watch.records_per_second:,.0f}/s",
+        f"lag {status.lag_records:,}",
+        f"{status.partitions} partitions",
+    ]
+    if watch.total:
+        parts.append(_done(watch, status, watch.total))
+    if status.failed:
+        parts.append(f"{len(status.failed)} FAILED ({_first_failed(status)})")
+    if status.faults:
+        parts.append(f"{len(status.faults)} waiting ({_first(status.faults)})")
+    if status.paused:
+        parts.append(f"{len(status.paused)} paused ({status.paused[0]})")
+    if status.gaps:
+        parts.append(f"{status.gaps} gaps, {status.lost_records:,} offsets gone")
+    parts += _pauses(status)
+    if status.problem:
+        parts.append(status.problem.splitlines()[0])
+    return ", ".join(parts)
+
+
+def _done(watch: FlowWatch, status: FlowStatus, total: int) -> str:
+    """How much of a bounded copy, and about how long the rest takes at the rate of the last seconds."""
+    left, rate = max(total - status.records, 0), watch.records_per_second
+    estimate = f", about {left / rate:,.0f} s left" if left and rate >= 1 else ""
+    return f"{min(status.records / total, 1.0):.0%} done{estimate}"
+
+
+def _pauses(status: FlowStatus) -> list[str]:
+    """What slowed the flow on purpose, in seconds since it started."""
+    causes = (
+        ("held back by quotas of the source", status.source_throttled_ms),
+        ("held back by quotas of the target", status.throttled_ms),
+        ("held back by its rate limits", status.limited_ms),
+    )
+    return [f"{cause} for {ms / 1000:.1f} s" for cause, ms in causes if ms]
+
+
+def _table(statuses: Sequence[tuple[FlowWatch, FlowStatus]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for title in ("flow", "records", "rate", "throughput", "lag", "partitions", ""):
+        table.add_column(title, justify="left" if title in ("flow", "") else "right")
+    for watch, status in statuses:
+        table.add_row(
+            str(watch.flow.name),
+            f"{status.records:,}",
+            f"{watch.records_per_second:,.0f}/s",
+            f"{_size(int(watch.bytes_per_second))}/s",
+            f"{status.lag_records:,}",
+            str(status.partitions),
+            _remark(watch, status),
+        )
+    return table
+
+
+def _remark(watch: FlowWatch, status: FlowStatus) -> str:
+    if status.failed:
+        return f"[red]{len(status.failed)} FAILED: {_first_failed(status)}[/red]"
+    if status.faults:
+        return f"[yellow]{_first(status.faults)}[/yellow]"
+    if status.paused:
+        return f"[yellow]{len(status.paused)} paused: {status.paused[0]}[/yellow]"
+    if watch.total:
+        done = min(status.records / watch.total, 1.0)
+        return f"[green]{'━' * int(done * _BAR_WIDTH)}[/green]{'╌' * (_BAR_WIDTH - int(done * _BAR_WIDTH))} {done:.0%}"
+    return status.problem.splitlines()[0] if status.problem else ", ".join(_pauses(status))
+
+
+def _first_failed(status: FlowStatus) -> str:
+    """One of them: where, why, and when it is tried again."""
+    told = _first(status.failed)
+    at_ms = status.retry_at_ms.get(next(iter(status.failed)))
+    return (
+        told if at_ms is None else f"{told}; tried again at {time.strftime('%H:%M:%S', time.localtime(at_ms / 1000))}"
+    )
+
+
+def _first(reasons: object) -> str:
+    assert isinstance(reasons, dict)
+    name, reason = next(iter(reasons.items()))
+    return f"{name}: {reason.splitlines()[0]}"
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

@@ -1,0 +1,173 @@
+"""The driver's own status records: the flow it runs, alive every ten seconds, and its control-plane jobs.
+
+One thread a flow, so that a target that is away holds nothing up. Made and told by `runtime.run`, told by
+`runtime.jobs`.
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from sparkmirror import __version__
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.publish import Publisher, Record
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.telemetry.records import (
+    BEAT_SECONDS,
+    FlowRecord,
+    FlowState,
+    JobRecord,
+    encode_key,
+    encode_value,
+    record_as_json,
+)
+
+log = logging.getLogger(__name__)
+
+_WRITE_SECONDS_MAX = 5.0
+_LAST_SECONDS_MAX = 2.0
+
+
+class FlowReporter:
+    """Writes what it is told to the flow's status topic, at once where a state changed, else with the next beat.
+
+    What cannot be written is written with a later beat; that is said once.
+    """
+
+    def __init__(self, flow: FlowConfig, run: str, digest: str) -> None:
+        self._flow = flow
+        self._topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+        self._record = FlowRecord(
+            run, FlowState.STARTING, version=__version__, host=socket.gethostname(), pid=os.getpid(),
+            started_at_ms=time.time_ns() // 1_000_000, digest=digest,
+        )  # fmt: skip
+        self._key = encode_key("flow", flow.name.source, f"{self._record.host}:{self._record.pid}")
+        self._outdated: set[bytes] = set()
+        self._jobs: dict[str, JobRecord] = {}
+        self._news = threading.Condition()
+        self._is_due = True
+        self._is_over = False
+        self._told = ""
+        self._publisher: Publisher | None = None
+        self._stored: dict[bytes, bytes | None] = {}
+        self._thread = threading.Thread(target=self._run, name=f"{flow.name} status", daemon=True)
+
+    def start(self) -> None:
+        """The flow's internal topics must exist."""
+        self._thread.start()
+
+    def tell(self, state: FlowState, reason: str = "", retry_at_ms: int | None = None) -> None:
+        """The flow's state; a second RUNNING counts as a restart."""
+        with self._news:
+            again = state is FlowState.RUNNING and self._record.state is FlowState.RESTARTING
+            restarts = self._record.restarts + again
+            self._record = replace(self._record, state=state, reason=reason, retry_at_ms=retry_at_ms, restarts=restarts)
+            self._wake()
+
+    def belong(self, run: str) -> None:
+        """The run that the process takes part in, alone or with others."""
+        with self._news:
+            self._record = replace(self._record, run=run)
+
+    def count(self, records: int, size: int, outdated: set[bytes]) -> None:
+        """What the run has mirrored so far, for those who come later than compaction; `outdated` are the keys of
+        processes of earlier runs, whose records can go."""
+        with self._news:
+            self._record = replace(self._record, records=records, bytes=size)
+            self._outdated |= outdated
+            outdated.clear()
+
+    def tell_job(self, job: JobRecord) -> None:
+        with self._news:
+            before = self._jobs.get(job.name)
+            self._jobs[job.name] = replace(job, run=self._record.run)
+            if before is None or before.state is not job.state:
+                self._wake()
+
+    def finish(self, state: FlowState, reason: str = "") -> None:
+        """The last state; `join` waits for it to be written."""
+        with self._news:
+            self._is_over = True
+            self._record = replace(self._record, state=state, reason=reason, retry_at_ms=None)
+            self._wake()
+
+    def join(self, seconds_max: float) -> None:
+        if self._thread.is_alive():
+            self._thread.join(seconds_max)
+
+    def _wake(self) -> None:
+        self._is_due = True
+        self._news.notify()
+
+    def _run(self) -> None:
+        over = False
+        while not over:
+            with self._news:
+                if not self._is_due and not self._is_over:
+                    self._news.wait(BEAT_SECONDS)
+                self._is_due = False
+                over, records = self._is_over, self._records()
+            self._write([one for one in records if self._is_news(one)], over=over)
+        if self._publisher is not None:
+            self._publisher.close()
+
+    def _write(self, records: list[Record], *, over: bool) -> None:
+        try:
+            if self._publisher is None:
+                seconds_max = _LAST_SECONDS_MAX if over else _WRITE_SECONDS_MAX
+                self._publisher = Publisher(self._flow.target, "status", seconds_max)
+            self._publisher.write(self._topic, records)
+        except SparkMirrorError as problem:
+            self._give_up(str(problem))
+            return
+        self._stored.update((key, value) for key, value in records if value is not None)
+        with self._news:
+            self._outdated -= {key for key, value in records if value is None}
+        self._told = ""
+
+    def _give_up(self, sentence: str) -> None:
+        if self._publisher is not None:
+            self._publisher.close()
+            self._publisher = None
+        if self._told != sentence:
+            self._told = sentence
+            log.warning("%s: its status could not be written: %s", self._flow.name, sentence)
+
+    def _is_news(self, record: Record) -> bool:
+        key, value = record
+        return key == self._key or value is None or self._stored.get(key) != value
+
+    def _records(self) -> list[Record]:
+        """The flow's own is always due; None is for those that are to go."""
+        source = self._flow.name.source
+        jobs = [(encode_key("job", source, job.name), encode_value(record_as_json(job))) for job in self._jobs.values()]
+        gone: list[Record] = [(key, None) for key in self._outdated if key != self._key]
+        return [(self._key, encode_value(record_as_json(self._record))), *jobs, *gone]
+
+
+@contextmanager
+def reporting(reporters: Sequence[FlowReporter]) -> Iterator[None]:
+    """Starts them, and has them say in the end how it ended."""
+    for reporter in reporters:
+        reporter.start()
+    state, reason = FlowState.STOPPED, ""
+    try:
+        yield
+    except SparkMirrorError as problem:
+        state, reason = FlowState.FAILED, str(problem.args[0])
+        raise
+    except BaseException as problem:
+        state, reason = FlowState.FAILED, f"{type(problem).__name__}: {problem}"
+        raise
+    finally:
+        for reporter in reporters:
+            reporter.finish(state, reason)
+        give_up_at = time.monotonic() + _LAST_SECONDS_MAX
+        for reporter in reporters:
+            reporter.join(max(give_up_at - time.monotonic(), 0.0))

@@ -1,0 +1,296 @@
+"""Wiring: from a configuration to running queries, and back to a clean stop. Called by `runtime.start`."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparkmirror.config.fingerprint import changed_ms, fingerprint
+from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.fencing import rouse_coordinator
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.setup import ensure_ledger_topics
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.repartition import NO_TOPIC
+from sparkmirror.policy.loss import ENDS_THE_MIRROR
+from sparkmirror.runtime.at_rest import refuse_beside_mirrormaker
+from sparkmirror.runtime.executors import Executors
+from sparkmirror.runtime.jmx import serving_beans
+from sparkmirror.runtime.jobs import finish_offsets
+from sparkmirror.runtime.jobs_alone import checkpoint_jobs
+from sparkmirror.runtime.leader_jobs import LeaderJobs
+from sparkmirror.runtime.options import RunOptions
+from sparkmirror.runtime.page import Page
+from sparkmirror.runtime.progress import FlowWatch, ProgressDisplay
+from sparkmirror.runtime.reporter import reporting
+from sparkmirror.runtime.running_flow import RunningFlow
+from sparkmirror.sharing.flow_share import FlowShare
+from sparkmirror.sharing.group import ProcessGroup
+from sparkmirror.spark.jvm import END_SECONDS_MAX, Launch, end_session, jvm_expected
+from sparkmirror.stop_request import StopRequest
+from sparkmirror.sync.fencing_job import refuse_exactly_once
+from sparkmirror.sync.flow import begin_flow, sync_flow
+from sparkmirror.sync.source_group_job import SourceGroup
+from sparkmirror.telemetry.records import FlowState
+from sparkmirror.web.health import Health
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_TICK_SECONDS = 1.0
+_WATCHED_TICK_SECONDS = 0.25
+"""Where somebody waits: for a bounded run to end, or before a terminal."""
+_STOP_SECONDS_MAX = 6.0
+_JOIN_SECONDS_MAX = 40.0
+
+
+class MirrorRun:
+    """All flows of a file in one process and one Spark session."""
+
+    def __init__(
+        self, config: MirrorConfig, options: RunOptions, stop: StopRequest, scratch: Path, launch: Launch
+    ) -> None:
+        """`launch` is Spark's JVM on its way."""
+        self._config = config
+        self._launch = launch
+        self._options = options
+        self._stop = stop
+        self._scratch = scratch
+        self._crews: dict[str, ProcessGroup] = {}
+        self._flows: list[RunningFlow] = []
+        self._health = Health()
+        self._ends: dict[str, dict[TopicPartition, int]] = {}
+        self._groups = {flow.name: SourceGroup(flow) for flow in config.flows if flow.progress_group}
+        self._leader_jobs = LeaderJobs(config, self._groups)
+        self._executors: Executors | None = None
+
+    def run(self) -> int:
+        from sparkmirror.spark.session import open_session
+
+        with ExitStack() as cleanup:
+            page = cleanup.enter_context(Page(self._config, self._health))
+            for flow in self._config.flows:
+                self._prepare_target(flow)
+            if not self._options.once:
+                self._join_others(cleanup)
+            self._flows = [self._running_flow(flow) for flow in self._config.flows]
+            cleanup.enter_context(reporting([running.reporter for running in self._flows]))
+            totals = [self._prepare(running) for running in self._flows]
+            self._leader_jobs.begin(self._flows)
+            self._start_checkpoints(cleanup)
+            context = self._launch.wait(self._stop)
+            if context is None:
+                return 0
+            spark = open_session(context)
+            cleanup.callback(end_session, spark)
+            if self._options.cluster is not None:
+                self._executors = Executors(context, self._options.cluster.master, self._flows)
+                if not self._executors.wait(self._stop):
+                    return 0
+            sessions = self._sessions(spark)
+            for running, session in zip(self._flows, sessions, strict=True):
+                running.start(session)
+            watches = [
+                FlowWatch(running.flow, running.run, total) for running, total in zip(self._flows, totals, strict=True)
+            ]
+            page.watch(self._flows)
+            cleanup.enter_context(serving_beans(context, self._flows, os.environ))
+            display = ProgressDisplay(watches)
+            cleanup.callback(display.close)
+            try:
+                self._loop(sessions, display, watches)
+            finally:
+                self._leader_jobs.end()
+                self._end_flows()
+                self._finish_led()
+        return self._verdict()
+
+    def _start_checkpoints(self, cleanup: ExitStack) -> None:
+        """Of pairs that something else mirrors; a bounded run is about its topics alone."""
+        for job in checkpoint_jobs(self._config.checkpoints) if not self._options.once else ():
+            job.start()
+            cleanup.callback(job.stop)
+
+    def _join_others(self, cleanup: ExitStack) -> None:
+        """The processes that share the flows, one group on each target. Raises SparkMirrorError."""
+        by_target: dict[str, list[FlowShare]] = {}
+        changed_at_ms = changed_ms(*(self._config.lines.files or (self._config.file,)))
+        for flow in self._config.flows:
+            part = FlowShare(flow, fingerprint(self._config.text, flow.name), changed_at_ms)
+            by_target.setdefault(flow.target.alias, []).append(part)
+        for alias, parts in by_target.items():
+            process_group = self._crews[alias] = ProcessGroup(parts, self._config.file)
+            cleanup.callback(process_group.leave)
+            process_group.start()
+        for process_group in self._crews.values():
+            process_group.wait_until_joined(_JOIN_SECONDS_MAX)
+
+    def _running_flow(self, flow: FlowConfig) -> RunningFlow:
+        process_group = self._crews.get(flow.target.alias)
+        return RunningFlow(flow, self._config.text, self._scratch, once=self._options.once, process_group=process_group)
+
+    def _finish_led(self) -> None:
+        """What one process alone may do at the end of a flow."""
+        led = self._config.flows if self._options.once else self._leader_jobs.led(self._config.flows)
+        for flow in led:
+            if group := self._groups.get(flow.name):
+                group.end()
+        finish_offsets(led, 10.0 if self._options.once else 1.0)
+
+    def _prepare_target(self, flow: FlowConfig) -> None:
+        """The ledger's topics."""
+        topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        with open_admin(flow.target, "ledger") as target:
+            refuse_beside_mirrormaker(
+                flow,
+                target,
+                "Stop it first; SparkMirror then goes on from its positions. A killed one counts for 10 s more.",
+            )
+            for sentence in ensure_ledger_topics(
+                target,
+                topics,
+                replication_factor=flow.offset_storage_replication_factor,
+                offsets_partitions=flow.offset_storage_partitions,
+            ):
+                log.warning("%s: %s", flow.name, sentence)
+            if why := rouse_coordinator(target, flow.connector):
+                refuse_exactly_once(flow, why)
+                self._leader_jobs.note_unfenced(flow)
+
+    def _prepare(self, running: RunningFlow) -> int | None:
+        """Topics of one flow; the number of records that a bounded run will copy."""
+        flow = running.flow
+        if running.is_led:
+            self._prepare_led(flow)
+        if not self._options.once:
+            return None
+        topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        with open_admin(flow.source, "ends") as source, LedgerReader(flow.target, topics, flow.connector) as ledger:
+            return self._measure(flow, source, ledger)
+
+    def _prepare_led(self, flow: FlowConfig) -> None:
+        if group := self._groups.get(flow.name):
+            with open_admin(flow.target, "group") as target:
+                group.begin(target)
+        if self._options.once:
+            rounds = sync_flow(flow)
+        else:
+            first, are_more = begin_flow(flow)
+            rounds = [first]
+            self._leader_jobs.note(flow, first, are_more=are_more)
+        for one in rounds:
+            for sentence in (*one.plan.warnings, *one.failures):
+                log.warning("%s: %s", flow.name, sentence)
+
+    def _measure(self, flow: FlowConfig, source: Admin, ledger: LedgerReader) -> int:
+        partitions = [
+            TopicPartition(name, number)
+            for name, topic in source.list_topics().items()
+            if not topic.internal and flow.should_replicate(name)
+            for number in range(topic.partitions)
+        ]
+        ends = self._ends[str(flow.name)] = source.await_latest_offsets(partitions)
+        starts = source.await_earliest_offsets(partitions)
+        starts.update({tp: position.offset for tp, position in ledger.read_to_end().items() if tp in ends})
+        return sum(max(end - starts.get(tp, end), 0) for tp, end in ends.items())
+
+    def _sessions(self, spark: "SparkSession") -> list["SparkSession"]:
+        """For each flow its session: those with transforms share one of their own."""
+        from sparkmirror.spark.session import open_record_session
+
+        with_steps = [bool(running.flow.transforms.steps) for running in self._flows]
+        records = open_record_session(spark) if any(with_steps) else spark
+        return [records if has_steps else spark for has_steps in with_steps]
+
+    def _loop(self, sessions: Sequence["SparkSession"], display: ProgressDisplay, watches: Sequence[FlowWatch]) -> None:
+        is_watched = self._options.once or display.is_alive
+        while not self._stop.wait(_WATCHED_TICK_SECONDS if is_watched else _TICK_SECONDS):
+            display.tick()
+            if not self._options.once:
+                self._leader_jobs.poll(self._flows)
+            _fail_on_refused_record(watches)
+            if self._executors is not None:
+                self._executors.poll()
+            with jvm_expected():
+                over = [running.poll(session) for running, session in zip(self._flows, sessions, strict=True)]
+            for watch, running in zip(watches, self._flows, strict=True):
+                watch.follow(running.run)
+                running.reporter.count(watch.status.records, watch.status.bytes, watch.board.outdated)
+            self._health.beat(tuple(str(running.flow.name) for running in self._flows if running.query is None))
+            if all(over):
+                return
+
+    def _end_flows(self) -> None:
+        """Let every epoch end by itself, so that all that is under way is acknowledged and in the ledger."""
+        for running in self._flows:
+            running.reporter.tell(FlowState.STOPPING)
+        active = [running for running in self._flows if not running.is_quiet]
+        askers = [threading.Thread(target=running.ask_to_stop, daemon=True) for running in active]
+        for asker in askers:
+            asker.start()
+        give_up_at = time.monotonic() + _STOP_SECONDS_MAX
+        while time.monotonic() < give_up_at and not all(running.is_quiet for running in active):
+            time.sleep(0.05)
+        cut_off = [running for running in active if not running.is_quiet]
+        for running in cut_off:
+            log.warning("%s: its tasks did not end in %.0f s and are cut off.", running.flow.name, _STOP_SECONDS_MAX)
+        have_ended = not cut_off
+        for process_group in self._crews.values():  # before Spark has ended: others may go on at once
+            process_group.leave(have_ended=have_ended)
+        enders = [threading.Thread(target=running.end, daemon=True) for running in self._flows]
+        for ender in enders:
+            ender.start()
+        give_up_at = time.monotonic() + END_SECONDS_MAX
+        for ender in enders:
+            ender.join(max(give_up_at - time.monotonic(), 0.0))
+
+    def _verdict(self) -> int:
+        """Whether a bounded run reached all its ends; names the partitions that did not."""
+        if not self._options.once or self._stop.is_set():
+            return 0
+        behind: list[str] = []
+        for running in self._flows:
+            flow = running.flow
+            topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+            with LedgerReader(flow.target, topics, flow.connector) as ledger:
+                positions, unknown = ledger.read_to_end(), ledger.view.problems
+            for tp, end in sorted(self._ends[str(flow.name)].items()):
+                offset = positions[tp].offset if tp in positions else 0
+                if tp in unknown:
+                    behind.append(f"{flow.name} {tp}: {unknown[tp]}")
+                elif end > offset:
+                    behind.append(f"{flow.name} {tp}: stands at offset {offset} of {end}")
+        if behind:
+            raise SparkMirrorError("Not everything was copied:\n  " + "\n  ".join(behind), "Run it again to go on.")
+        return 0
+
+
+def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:
+    """Where `on.send.failure=fail`: what the target refuses for good ends the mirror, in MirrorMaker 1's way.
+
+    And where a partition's reason says that `on.data.loss` does.
+    """
+    for watch in watches:
+        for where, reason in watch.status.failed.items():
+            if ENDS_THE_MIRROR in reason:
+                hint = "See `sparkmirror gaps`; with on.data.loss=continue it goes on behind the gap."
+                raise SparkMirrorError(f"{watch.flow.name} {where}: {reason}", hint)
+        failed = watch.status.failed if watch.flow.on_send_failure == "fail" else {}
+        for where, reason in failed.items():
+            if reason.startswith(NO_TOPIC):
+                continue
+            raise SparkMirrorError(
+                f"{watch.flow.name} {where}: {reason}",
+                "Mend the cause and start again: nothing is lost. With on.send.failure=retry (--abort.on.send.failure "
+                "false) only this partition waits.",
+            )

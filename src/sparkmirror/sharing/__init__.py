@@ -1,0 +1,1 @@
+"""Processes that share the flows of one file."""

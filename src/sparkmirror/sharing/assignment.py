@@ -1,0 +1,192 @@
+"""Which process runs which tasks of which flow: pure. Called by `sharing.group` in the process that leads the group.
+
+Also the nouns that members of the group tell each other, as JSON: `MemberMetadata`, what a process is and runs, with a
+`Claim` in each of its flows, and `MemberAssignment`, what it may run. Tasks change hands in two rounds, as in Kafka's
+cooperative rebalancing (KIP-429): who is to lose some is granted fewer, and only when it says that it has let go are
+they granted to another.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from sparkmirror.decoding import Count, Name, Number, Text, decode_or_none
+
+_Tasks = Annotated[int, Meta(ge=1, le=100_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One process's part in one flow: `tasks` is how many its file wants, `held` those that it runs now.
+
+    `fingerprint` stands for what its file says of the flow, `changed_ms` for when the file was changed (since 1970).
+    `run` is the flow's run as it knows it, "" for none. `connector` and its `group` name the tasks' transactional ids,
+    whose transactions brokers abort after `transaction_timeout_ms`.
+    Until it `is_ready`, its query has yet to start: tasks stay with those who can run them now.
+    """
+
+    flow: Name
+    tasks: _Tasks
+    fingerprint: Name
+    changed_ms: Count
+    held: frozenset[Number] = frozenset()
+    run: Name = ""
+    group: Name = ""
+    connector: Name = ""
+    is_ready: bool = True
+    transaction_timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class MemberMetadata:
+    """What a process tells the others: where it is, for people (`host`, `pid`), its `file`, and its stakes."""
+
+    host: Name
+    pid: Number
+    file: Text
+    stakes: tuple[Claim, ...]
+
+    @property
+    def place(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAssignment:
+    """What a process may run of a flow. `run` is the same for all that share it; `rival` tells of another file.
+
+    A rival is a process whose file says something else of the flow: the file that was changed last is obeyed.
+    """
+
+    flow: Name
+    run: Name
+    tasks: frozenset[Number] = frozenset()
+    rival: Text = ""
+    is_obeyed: bool = True
+
+
+def plan_shares(cards: Mapping[str, MemberMetadata], new_run: str) -> dict[str, tuple[MemberAssignment, ...]]:
+    """What each member (by its id) may run now: even over processes and flows, and sticky.
+
+    A task that somebody else still runs is granted to nobody else; it is in a later round, when that one has let go.
+    `new_run` names flows that have no run yet.
+    """
+    grants: dict[str, list[MemberAssignment]] = {member: [] for member in cards}
+    load = dict.fromkeys(cards, 0)
+    for flow in sorted({stake.flow for card in cards.values() for stake in card.stakes}):
+        stakes = {member: stake for member, card in cards.items() for stake in card.stakes if stake.flow == flow}
+        obeyed = _obeyed(stakes.values())
+        eligible = {
+            member: stake
+            for member, stake in stakes.items()
+            if (stake.fingerprint, stake.is_ready) == (obeyed.fingerprint, obeyed.is_ready)
+        }
+        quotas = _quotas(eligible, load, obeyed.tasks)
+        for member, quota in quotas.items():
+            load[member] += quota
+        shares = _shares(eligible, stakes, quotas, obeyed.tasks)
+        run = _run_of(stakes, new_run)
+        for member, stake in stakes.items():
+            rivals = [cards[other].place for other in sorted(stakes) if _disagree(stake, stakes[other])]
+            grants[member].append(
+                MemberAssignment(
+                    flow,
+                    run,
+                    shares.get(member, frozenset()),
+                    rivals[0] if rivals else "",
+                    stake.fingerprint == obeyed.fingerprint,
+                )
+            )
+    return {member: tuple(some) for member, some in grants.items()}
+
+
+def plan_fencing(
+    cards: Mapping[str, MemberMetadata], grants: Mapping[str, tuple[MemberAssignment, ...]]
+) -> dict[Claim, frozenset[int]]:
+    """Of each flow that has tasks which begin at another process than before: what is to be fenced first.
+
+    Whoever ran them last may still think that it does. Gives a stake that describes the flow, and all tasks that its
+    processes run, which must be left alone; fencing is for all others that there have ever been. Where one process gets
+    all tasks, its planner fences them itself.
+    """
+    found: dict[Claim, frozenset[int]] = {}
+    for member, some in grants.items():
+        stakes = {stake.flow: stake for stake in cards[member].stakes}
+        for grant in some:
+            is_whole = len(grant.tasks) == stakes[grant.flow].tasks
+            is_new = bool(grant.tasks - stakes[grant.flow].held) and not is_whole
+            if is_new and grant.flow not in {stake.flow for stake in found}:
+                everybody = (stake for card in cards.values() for stake in card.stakes if stake.flow == grant.flow)
+                found[stakes[grant.flow]] = frozenset(task for stake in everybody for task in stake.held)
+    return found
+
+
+def _obeyed(stakes: Iterable[Claim]) -> Claim:
+    """The file that was changed last, of those who can run the flow now if there are any."""
+    return max(stakes, key=lambda stake: (stake.is_ready, stake.changed_ms, stake.fingerprint))
+
+
+def _disagree(one: Claim, other: Claim) -> bool:
+    """Not said of a process that has yet to start: it may be the first of a rolling restart, and obeyed soon."""
+    return one.is_ready and other.is_ready and one.fingerprint != other.fingerprint
+
+
+def _run_of(stakes: Mapping[str, Claim], new_run: str) -> str:
+    """That of those who run something, else one that somebody remembers: orders and counters belong to a run."""
+    known = [(-len(stake.held), stake.run) for stake in stakes.values() if stake.run]
+    return min(known)[1] if known else new_run
+
+
+def _quotas(eligible: Mapping[str, Claim], load: Mapping[str, int], tasks: int) -> dict[str, int]:
+    """How many tasks each may run: those with the least of other flows first, and who runs more already keeps more."""
+    base, extra = divmod(tasks, len(eligible))
+    order = sorted(eligible, key=lambda member: (load[member], -len(eligible[member].held), member))
+    return {member: base + (place < extra) for place, member in enumerate(order)}
+
+
+def _shares(
+    eligible: Mapping[str, Claim], stakes: Mapping[str, Claim], quotas: Mapping[str, int], tasks: int
+) -> dict[str, frozenset[int]]:
+    fingerprints = {stake.fingerprint for stake in eligible.values()}
+    if any(stake.held and stake.fingerprint not in fingerprints for stake in stakes.values()):
+        return {}  # of another file: its tasks may read any partition, so all are waited for
+    kept: dict[str, set[int]] = {}
+    taken: set[int] = set()
+    for member in sorted(eligible):
+        held = sorted(task for task in eligible[member].held - taken if task < tasks)
+        kept[member] = set(held[: quotas[member]])
+        taken |= kept[member]
+    busy = {task for stake in stakes.values() for task in stake.held}
+    free = [task for task in range(tasks) if task not in taken | busy]
+    for member in sorted(eligible):
+        while free and len(kept[member]) < quotas[member]:
+            kept[member].add(free.pop(0))
+    return {member: frozenset(some) for member, some in kept.items()}
+
+
+def encode_card(card: MemberMetadata) -> bytes:
+    """As group metadata."""
+    fields = {**asdict(card), "stakes": [_listed(asdict(stake), "held") for stake in card.stakes]}
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_card(data: bytes) -> MemberMetadata | None:
+    """None for what no version up to this one has written."""
+    return decode_or_none(data, MemberMetadata)
+
+
+def encode_grants(grants: Iterable[MemberAssignment]) -> bytes:
+    """As a group assignment."""
+    return json.dumps([_listed(asdict(grant), "tasks") for grant in grants], separators=(",", ":")).encode()
+
+
+def decode_grants(data: bytes) -> tuple[MemberAssignment, ...]:
+    """Nothing for what cannot be read: a member without grants runs nothing."""
+    return decode_or_none(data, tuple[MemberAssignment, ...]) or ()
+
+
+def _listed(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**fields, name: sorted(fields[name])}

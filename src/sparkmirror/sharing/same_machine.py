@@ -1,0 +1,61 @@
+"""Whether another process of this machine still lives, by the mark in its client id. Called by `sharing.group`.
+
+A mark names the machine's boot and the process namespace, so that a number of another container is not mistaken.
+"""
+
+import re
+from functools import cache
+from hashlib import sha256
+from os import getpid, kill
+from pathlib import Path
+
+_MARK = re.compile(r"-share-([0-9a-f]{8})-(\d+)-(\d+)(?:-[0-9a-f-]{36})?$")
+"""Ends a client id, or the member id that a broker makes of it."""
+_ENDED = ("Z", "X")
+_START_FIELD = 18
+"""`starttime` of proc(5), the 22nd of all, counted from behind the state."""
+
+
+def own_mark() -> str:
+    """`share-<machine>-<pid>-<start>`, the role that ends this process's client id."""
+    return f"share-{_machine()}-{getpid()}-{_started(getpid())}"
+
+
+def is_dead_neighbour(name: str) -> bool:
+    """Whether a client, by its client or member id, was a process of this machine and is no more.
+
+    Nothing is said of other machines'.
+    """
+    found = _MARK.search(name)
+    if found is None or found[1] != _machine():
+        return False
+    started = _started(int(found[2]))
+    return started is not None and started != int(found[3])
+
+
+def _started(pid: int) -> int | None:
+    """In clock ticks since boot, which no setting of the clock changes; 0 when there is no such process, or one that
+    has ended and is not collected, and None for one of another user that is hidden from us.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None if _exists(pid) else 0
+    state, *fields = stat.rpartition(")")[2].split()  # the name before it may hold anything
+    return 0 if state in _ENDED else int(fields[_START_FIELD])
+
+
+def _exists(pid: int) -> bool:
+    try:
+        kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@cache
+def _machine() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return sha256(f"{boot} {Path('/proc/self/ns/pid').readlink()}".encode()).hexdigest()[:8]

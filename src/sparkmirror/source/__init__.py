@@ -1,1 +1,0 @@
-"""The reading end: which task reads what, fetch sessions, the Spark reader."""

@@ -1,0 +1,1 @@
+"""Everything that Spark sees: data sources, query plans, session and JVM."""

@@ -1,0 +1,96 @@
+"""Judges what Spark makes of a user's step: its own words for a bad expression, no plan that moves or groups records.
+
+Called by `spark.record_plan` and `spark.user_function`. Records of a partition must stay in order and in their task,
+and dropped ones be accounted for, so a plan may hold projections and filters alone.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from sparkmirror.config.flow.transforms import Source
+from sparkmirror.errors import ConfigError
+from sparkmirror.pipeline.relay.record_schema import HEADERS_DDL
+
+TYPES: Final[Mapping[str, str]] = {
+    "target_topic": "string",
+    "target_partition": "int",
+    "timestamp": "timestamp",
+    "key": "binary",
+    "value": "binary",
+    "headers": HEADERS_DDL,
+}
+"""The columns of a record that a step may set, and their types."""
+_FITTING = {
+    "target_topic": ("string",),
+    "target_partition": ("tinyint", "smallint", "int", "bigint", "void"),
+    "timestamp": ("timestamp", "void"),
+    "key": ("binary", "string", "void"),
+    "value": ("binary", "string", "void"),
+    "headers": ("array", "void"),
+}
+_ALLOWED = frozenset({"Project", "Filter", "SubqueryAlias"})
+_LEAVES = frozenset({"StreamingRelationV2", "LocalRelation", "LogicalRDD"})
+
+
+@contextmanager
+def explain(source: Source) -> Iterator[None]:
+    """Turns what Spark says of an expression into a ConfigError with key and line."""
+    try:
+        yield
+    except PySparkException as problem:
+        raise refuse(source, f"is refused by Spark: {quote_first_line(problem)}") from None
+
+
+def refuse(source: Source, message: str, hint: str = "") -> ConfigError:
+    return ConfigError(f"`{source.key}` {message}", hint, key=source.key, line=source.line, file=source.file)
+
+
+def quote_first_line(problem: PySparkException) -> str:
+    """Spark's message without the plan that it prints below, the SQLSTATE and the place."""
+    lines = [line.strip() for line in str(problem).splitlines()]
+    first = next((line for line in lines if line), type(problem).__name__)
+    return first.partition(" SQLSTATE:")[0]
+
+
+def check_type(column: str, kind: str, source: Source) -> None:
+    """Raises ConfigError when `kind`, a Spark type, does not fit the column."""
+    if not kind.startswith(_FITTING[column]):
+        wanted = " or ".join(name for name in _FITTING[column] if name != "void")
+        raise refuse(source, f"gives {kind}, where {wanted} is wanted", "put a cast around it")
+
+
+def column_ids(frame: DataFrame) -> dict[str, str]:
+    """What Spark knows columns by, by name: an id is the same as long as its column only passes through."""
+    output = frame._jdf.queryExecution().analyzed().output()
+    attributes = [output.apply(at) for at in range(output.size())]
+    return {str(attribute.name()): str(attribute.exprId().toString()) for attribute in attributes}
+
+
+def check_shape(frame: DataFrame, source: Source) -> None:
+    """Raises ConfigError for a plan that is more than a chain of projections and filters over its source."""
+    plan = frame._jdf.queryExecution().analyzed()
+    for node in chain(plan):
+        name = str(node.nodeName())
+        if name not in _ALLOWED and name not in _LEAVES:
+            raise refuse(
+                source,
+                f"makes Spark plan `{name}`, which does not work on one record at a time",
+                "a step may filter records and compute columns from the record itself",
+            )
+        if not node.subqueries().isEmpty():
+            raise refuse(source, "holds a subquery, which does not work on one record at a time")
+
+
+def chain(plan: Any) -> Iterator[Any]:
+    """The nodes of a logical plan from its top on, following the first child; a node with more children is the last."""
+    node = plan
+    while True:
+        yield node
+        children = node.children()
+        if children.size() != 1:
+            return
+        node = children.head()

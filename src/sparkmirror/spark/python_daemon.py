@@ -1,0 +1,50 @@
+"""Spark's Python daemon with our modules loaded before it forks: workers start at once and share the memory.
+
+Spark runs this module in place of `pyspark.daemon` (`spark.python.daemon.module`), with the worker module's name as its
+only argument, once per kind of worker. Measured on two tasks: see DESIGN.md.
+"""
+
+import gc
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from sparkmirror.spark.privacy import PRIVATE_UMASK
+
+# Loaded only in the daemon that forks the tasks; the other kinds fork one process each.
+_TASK_MODULES = (
+    "pyarrow",
+    "pyspark.sql.worker.plan_data_source_read",
+    "sparkmirror.logs.handlers",
+    "sparkmirror.pipeline.fetch.reader",
+    "sparkmirror.spark.run_writer",
+    "sparkmirror.pipeline.produce.writer",
+)
+
+
+_SWITCH_SECONDS = 0.0005
+"""How long a thread may keep the interpreter from another that is ready: while numba is imported beside them, a turn of
+the sender's loop, which lets go a dozen times, took up to 88 ms with Python's 5 ms, and 11 with this."""
+
+
+def preload(worker_module: str) -> None:
+    """Import what the workers will need. No import may start a thread: threads do not survive a fork."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    importlib.import_module(worker_module)
+    if worker_module == "pyspark.worker":
+        for module in _TASK_MODULES:
+            importlib.import_module(module)
+        if directory := os.environ.get("SPARKMIRROR_KILL_POINTS"):
+            importlib.import_module("sparkmirror.testing.kill_points").install(Path(directory))
+    gc.collect()
+    gc.freeze()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+
+
+if __name__ == "__main__":
+    os.umask(PRIVATE_UMASK)  # an executor's JVM was started by others
+    preload(sys.argv[1])
+    from pyspark.daemon import manager
+
+    manager()

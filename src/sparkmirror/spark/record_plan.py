@@ -1,0 +1,148 @@
+"""A flow with transforms as a Spark query: its steps are columns and filters of the plan. Called by `runtime.run`.
+
+The stream carries rows that are no records (`pipeline.relay.record_schema`): no step of a user may drop or change them.
+They are in the same DataFrame, so each condition and each new column is wrapped: it counts only where `__active` is
+true. What a person sees are the columns of VIEW; all others are hidden behind two underscores.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Keep, SetColumns, Source
+from sparkmirror.pipeline.relay.record_schema import DEAD, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
+from sparkmirror.spark.flow_plan import OBSERVATION, decided_name, is_canary, is_heartbeats
+from sparkmirror.spark.plan_check import TYPES, check_shape, check_type, column_ids, explain, refuse
+from sparkmirror.spark.user_function import apply_function
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+VIEW = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "target_topic", "target_partition")
+_SEEN = ("topic", "partition", "offset", "key", "value", "headers")
+_HIDDEN = tuple(name for name in RECORD_SCHEMA.names if name not in _SEEN)
+_TIMESTAMP_MS_MAX = 1 << 52
+"""Beyond it Spark's timestamps, in microseconds, do not reach; the record's own is kept as it is."""
+
+
+def read_records(spark: SparkSession, config: str, flow: FlowConfig, run: str, process: str = "") -> DataFrame:
+    """The flow's source as a stream of records; `config` is the text of its file, `spark` a record session."""
+    options = {"config": config, "flow": str(flow.name), "run": run, "process": process}
+    return spark.readStream.format("kafka-records").options(**options).load()
+
+
+def write_records(
+    written: DataFrame, config: str, flow: FlowConfig, run: str, checkpoint: str, process: str = ""
+) -> "DataStreamWriter":
+    """The writer, ready to be started."""
+    return (
+        written.writeStream.format("kafka-records")
+        .queryName(f"{flow.name}")
+        .options(config=config, flow=str(flow.name), run=run, checkpointLocation=checkpoint, process=process)
+    )
+
+
+def transform(rows: DataFrame, flow: FlowConfig) -> DataFrame:
+    """Apply the flow's steps to `rows` (columns of `pipeline.relay.record_schema`); gives the writer's columns.
+
+    Raises ConfigError for a step that Spark cannot carry out record by record, in Spark's words, with key and line.
+    """
+    frame = begin = _show(rows, flow)
+    for step in flow.transforms.steps:
+        match step:
+            case Keep():
+                frame = keep(frame, step)
+            case DeadLetter():
+                frame = _send_to_dead_letters(frame, step)
+            case SetColumns():
+                frame = _set_columns(frame, step)
+            case CallFunction():
+                frame = apply_function(frame, step, VIEW)
+    is_retimed = column_ids(frame)["timestamp"] != column_ids(begin)["timestamp"]
+    return _finish(frame, is_retimed=is_retimed)
+
+
+def _show(rows: DataFrame, flow: FlowConfig) -> DataFrame:
+    """The columns that steps see, and the hidden ones."""
+    is_record = F.col("kind") == RECORD
+    moment = F.when(F.abs(F.col("timestamp")) < _TIMESTAMP_MS_MAX, F.timestamp_millis("timestamp"))
+    return rows.select(
+        *(F.col(name).alias(f"__{name}") for name in _HIDDEN),
+        (is_record & ~F.coalesce(is_heartbeats(flow), F.lit(False)) & ~is_canary(flow)).alias("__active"),
+        *(F.col(name) for name in _SEEN),
+        moment.alias("timestamp"),
+        F.when(is_record, decided_name(flow)).alias("target_topic"),
+        F.col("partition").alias("target_partition"),
+    )
+
+
+def keep(frame: DataFrame, step: Keep) -> DataFrame:
+    """Only records for which the condition is true."""
+    with explain(step.source):
+        kept = frame.filter(F.when(F.col("__active"), _condition(frame, step.condition, step.source)).otherwise(True))
+    check_shape(kept, step.source)
+    return kept
+
+
+def _condition(frame: DataFrame, text: str, source: Source) -> Column:
+    kind = frame.select(F.expr(text).alias("x")).schema["x"].dataType.simpleString()
+    if kind not in ("boolean", "void"):
+        raise refuse(source, f"gives {kind}, where true or false is wanted", "compare it with something")
+    return F.coalesce(F.expr(text).cast("boolean"), F.lit(False))
+
+
+def _send_to_dead_letters(frame: DataFrame, step: DeadLetter) -> DataFrame:
+    """Marked records keep key, value and timestamp; headers say where they come from, named as Connect names them."""
+    with explain(step.source):
+        condition = _condition(frame, step.condition, step.source)
+        marked = frame.withColumn("__dead", F.when(F.col("__active"), condition).otherwise(False))
+    origin = [
+        F.struct(
+            F.lit(f"__connect.errors.{name}").alias("key"), F.col(name).cast("string").cast("binary").alias("value")
+        )
+        for name in ("topic", "partition", "offset")
+    ]
+    dead = F.col("__dead")
+    changed = {
+        "__kind": F.when(dead, F.lit(DEAD)).otherwise(F.col("__kind")),
+        "__active": F.col("__active") & ~dead,
+        "headers": F.when(dead, F.concat("headers", F.array(*origin))).otherwise(F.col("headers")),
+        "target_topic": F.when(dead, F.lit(step.topic)).otherwise(F.col("target_topic")),
+    }
+    done = marked.withColumns(changed).drop("__dead")
+    check_shape(done, step.source)
+    return done
+
+
+def _header(name: str, value: Column) -> Column:
+    return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
+
+
+def _set_columns(frame: DataFrame, step: SetColumns) -> DataFrame:
+    """All expressions of a step see the record as it was before the step."""
+    changed: dict[str, Column] = {}
+    for setting in step.columns:
+        with explain(setting.source):
+            kind = frame.select(F.expr(setting.expression).alias("x")).schema["x"].dataType.simpleString()
+            check_type(setting.column, kind, setting.source)
+            value = F.expr(setting.expression).cast(TYPES[setting.column])
+            changed[setting.column] = F.when(F.col("__active"), value).otherwise(F.col(setting.column))
+            check_shape(frame.select(changed[setting.column]), setting.source)
+    return frame.select(*(changed[name].alias(name) if name in changed else F.col(name) for name in frame.columns))
+
+
+def _finish(frame: DataFrame, *, is_retimed: bool) -> DataFrame:
+    """The writer's columns; what passes is observed. A timestamp that nobody touched is the record's to the bit."""
+    hidden = {name: F.col(f"__{name}") for name in _HIDDEN}
+    if is_retimed:
+        hidden["timestamp"] = F.coalesce(F.unix_millis("timestamp"), F.lit(-1))
+    age_ms = F.when(hidden["max_timestamp"] >= 0, hidden["fetched_at"] - hidden["max_timestamp"])
+    observed = frame.observe(
+        OBSERVATION,
+        F.sum(hidden["records"]).alias("records"),
+        F.sum(hidden["bytes"]).alias("bytes"),
+        F.max(age_ms).alias("age_ms_max"),
+    )
+    return observed.select(*(hidden.get(name, F.col(name)).alias(name) for name in WRITTEN_COLUMNS))

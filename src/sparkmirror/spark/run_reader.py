@@ -1,0 +1,163 @@
+"""The reading end as Spark knows it: epochs as offsets, one input partition per task.
+
+Spark calls `latestOffset` and `partitions` in a planning process that lives as long as the query, and `read` in Python
+workers, on a pickled copy. Correctness rests on none of the life-cycle calls: the ledger decides.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+
+from sparkmirror.pipeline.relay.options import RunsOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparkmirror.config.flow.flows import FlowConfig
+    from sparkmirror.control.assignment import TaskPlan
+    from sparkmirror.pipeline.fetch.reader import ReaderOptions
+    from sparkmirror.planning.planner import Planner
+
+_IDLE_SECONDS = 0.2
+_REHEARSAL = "rehearsal"
+_REHEARSING_TASKS_MAX = 4
+"""Enough to have everything loaded; more would only take memory in a process that may wait for long."""
+_FRUITLESS_EPOCHS_MAX = 3
+
+
+class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads one flow's source. An offset is `{"epoch": n, "positions": {topic: {partition: next offset}}}`.
+
+    With Spark's available-now trigger the end offsets are fixed at the start and the query ends when they are reached.
+    """
+
+    def __init__(self, options: RunsOptions) -> None:
+        self._options = options
+        self._once = False
+        self._planner: Planner | None = None
+        self._fruitless = 0
+        self._last: dict[str, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_planner": None}
+
+    def _plan(self) -> "Planner":
+        from sparkmirror.logs.handlers import speak_as_worker
+        from sparkmirror.planning.planner import Planner
+
+        if self._planner is None:
+            flow = self._options.flow()
+            speak_as_worker(flow.name)
+            self._planner = Planner(flow, self._options.run, once=self._once, process=self._options.process)
+        return self._planner
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._once = True
+        self._plan().ends()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {"epoch": 0}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
+        """The next epoch; `start` itself once the run is stopped, or complete when it is bounded.
+
+        A process that joins others begins with an epoch in which nothing happens. Its first one is slow (the JVM's
+        first query, the first Python workers): it takes no tasks from the others before that is behind it.
+        """
+        planner = self._plan()
+        planner.end_epoch()
+        if (start["epoch"] or self._options.process) and (planner.is_stopped() or not planner.has_work()):
+            if not start["epoch"] and planner.is_told_to_wait:
+                return {"epoch": 1, _REHEARSAL: True}
+            planner.back_off(_IDLE_SECONDS)  # Spark asks again at once
+            return start
+        positions = planner.positions()
+        if start["epoch"] and self._once and self._is_over(planner, positions):
+            time.sleep(_IDLE_SECONDS)
+            return start
+        return {"epoch": start["epoch"] + 1, "positions": positions}
+
+    def _is_over(self, planner: "Planner", positions: dict[str, Any]) -> bool:
+        self._fruitless = self._fruitless + 1 if positions == self._last else 0
+        self._last = positions
+        return planner.is_complete() or self._fruitless >= _FRUITLESS_EPOCHS_MAX
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        if end.get(_REHEARSAL):
+            return [InputPartition(None)] * min(self._options.flow().tasks_max, _REHEARSING_TASKS_MAX)
+        return [InputPartition(plan) for plan in self._plan().begin_epoch(end["epoch"])]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """One task's rows; a repeated attempt starts from the ledger with a new producer epoch."""
+        from pyspark import TaskContext
+
+        from sparkmirror.logs.handlers import speak_as_worker
+        from sparkmirror.pipeline.fetch.reader import read_task
+        from sparkmirror.pipeline.relay.schema import close
+        from sparkmirror.planning.planner import Planner
+
+        if partition.value is None:  # a rehearsal: rows that mean nothing pass all the way
+            return iter((close(),))
+        plan: TaskPlan = partition.value
+        flow = self._options.flow()
+        speak_as_worker(flow.name)
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() > 0:
+            planner = Planner(flow, self._options.run, once=plan.seconds == 0, process=self._options.process)
+            try:
+                plan = planner.renew(plan)
+            finally:
+                planner.close()
+        return read_task(plan, _reader_options(flow))
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: progress is in the ledger before Spark knows."""
+
+    def stop(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
+
+
+def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
+    from sparkmirror.kafka.settings import client_settings
+    from sparkmirror.ledger.topics import ledger_topics
+    from sparkmirror.pipeline.fetch.connection import FetchLimits
+    from sparkmirror.pipeline.fetch.reader import ReaderOptions
+
+    consumer = flow.consumer
+    limits = FetchLimits(
+        bytes_max=flow.fetch_bytes_max,
+        partition_bytes_max=consumer.max_partition_fetch_bytes,
+        bytes_min=consumer.fetch_min_bytes,
+        wait_ms=consumer.fetch_max_wait_ms,
+        read_committed=consumer.isolation_level == "read_committed",
+        rack=consumer.client_rack,
+    )
+    commands = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
+    return ReaderOptions(
+        client_settings(consumer.reach(flow.source), "reader"),
+        limits,
+        0 if flow.transforms.steps else flow.lease_ring_bytes,  # what is decoded at once needs no lease
+        flow.should_replicate,
+        (client_settings(flow.target, "reader-commands"), commands),
+        max(consumer.receive_buffer_bytes, 0),
+        _proposal(flow) if flow.has_own_classes else None,
+    )
+
+
+def _proposal(flow: "FlowConfig") -> Callable[[str], str | None]:
+    """What the user's classes say of a source topic, each asked once."""
+
+    @cache
+    def propose(topic: str) -> str | None:
+        return flow.remote_topic(topic) if flow.should_replicate(topic) else None
+
+    return propose

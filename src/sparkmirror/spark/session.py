@@ -1,0 +1,188 @@
+"""The only place that builds a Spark session. Called by `runtime.run` and by tests.
+
+Each setting was needed or measured; DESIGN.md says which.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext, accumulators
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.java import find_java
+from sparkmirror.logs.handlers import JvmLogReader
+from sparkmirror.pipeline.relay.record_schema import ROWS_PER_BATCH
+from sparkmirror.pipeline.relay.schema import BATCH_BYTES
+from sparkmirror.spark.cluster import KEY_VARIABLE, SparkCluster, local_master, needs_key
+from sparkmirror.spark.kafka_records import KafkaRecords
+from sparkmirror.spark.kafka_runs import KafkaRuns
+from sparkmirror.spark.packages import import_places
+from sparkmirror.spark.privacy import private_files, socket_directory
+from sparkmirror.spark.warm_start import archive_options, spark_home
+
+FIXED_SETTINGS: Mapping[str, str] = {
+    "spark.app.name": "sparkmirror",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.speculation": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.udf.pipelined.enabled": "true",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.buffer.size": str(BATCH_BYTES // 2),
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.python.daemon.module": "sparkmirror.spark.python_daemon",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "4",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.stopTimeout": "5s",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.redaction.regex": (
+        "(?i)secret|password|passphrase|token|(?:access|api|account)[._-]?key|jaas|config|user[.]?info|pwd|://[^/\\s]*@"
+    ),
+    "spark.driver.memory": "512m",
+    "spark.cleaner.periodicGC.interval": "24h",
+    "spark.shuffle.mapStatus.compression.codec": "lz4",
+}
+_RECORD_SETTINGS: Mapping[str, str] = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_BATCH),
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+_JVM_OPTIONS = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=64m -XX:MaxMetaspaceSize=256m "
+    "-XX:-UsePerfData"
+)
+_LEAN_OPTION = "-Xmn48m"
+"""For a JVM through which leases pass: all of its young generation is touched in the end, 130 MB by Java's choice."""
+
+
+def launch_context(
+    tasks: int,
+    scratch: Path,
+    cluster: SparkCluster | None = None,
+    *,
+    jvm_options: Sequence[str] | None = None,
+    jmx: Sequence[str] = (),
+    is_lean: bool = False,
+    debug: bool = False,
+) -> SparkContext:
+    """Start the JVM with a slot for each of `tasks`; may run on any thread, beside other work.
+
+    `is_lean` where no payload passes through it, nor decoded records.
+    `scratch` is for Spark's own files, `jvm_options` replace the class archive's, `jmx` come beside them. Raises
+    EnvironmentProblem without a usable Java, or with what the JVM said when it did not start.
+    """
+    find_java()
+    _quiet_pyspark()
+    _choose_python(cluster)
+    is_here = cluster is None or cluster.is_here
+    home = spark_home() if is_here else None  # a cluster's machines have a SPARK_HOME of their own
+    if home is not None:
+        os.environ["SPARK_HOME"] = str(home)
+    archive = archive_options() if jvm_options is None else jvm_options
+    lean = [_LEAN_OPTION] if is_lean else []
+    options = " ".join(
+        [_JVM_OPTIONS, *lean, f"-Dlog4j2.configurationFile={_log_settings()}", *archive, *map(_quoted, jmx)]
+    )
+    master = local_master(tasks) if cluster is None else cluster.master
+    conf = SparkConf().setMaster(master).setAll(list(FIXED_SETTINGS.items()))
+    conf.set("spark.local.dir", str(scratch)).set("spark.sql.warehouse.dir", str(scratch))
+    conf.set("spark.driver.extraJavaOptions", options)
+    conf.set("spark.executor.extraJavaOptions", _JVM_OPTIONS)
+    if is_here:
+        conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+        conf.set("spark.python.unix.domain.socket.dir", str(socket_directory(scratch)))
+        conf.set("spark.authenticate", "true")  # else whoever is on this machine may speak to the driver's ports
+    if cluster is not None:
+        conf.setAll(list(cluster.settings.items()))
+    ear = JvmLogReader(debug=debug)
+    try:
+        with ear.at_launch(), private_files():
+            _give_key(cluster, conf)
+            return SparkContext.getOrCreate(conf)
+    except PySparkRuntimeError as problem:
+        said = next((line for line in ear.last_lines if "rror" in line), str(problem))
+        hint = "Run again with --debug to see all of it."
+        raise EnvironmentProblem(f"Spark's JVM did not start: {said}", hint) from None
+
+
+def _quoted(option: str) -> str:
+    """As Spark takes one option of several."""
+    escaped = option.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{escaped}"'
+
+
+def _give_key(cluster: SparkCluster | None, conf: SparkConf) -> None:
+    """What is set when the JVM is launched stands in its command line, so it is told the cluster's secret afterwards.
+
+    Spark's own daemons take it from the environment; a driver only from its settings.
+    """
+    key = os.environ.get(KEY_VARIABLE, "")
+    if cluster is not None and needs_key(cluster) and key:
+        SparkContext._ensure_initialized(conf=conf)
+        conf.set("spark.authenticate.secret", key)
+
+
+def _quiet_pyspark() -> None:
+    """When the JVM is lost, PySpark's own stack traces would hide our sentence."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = lambda *_: None
+
+
+def _choose_python(cluster: SparkCluster | None) -> None:
+    """One command for all of Spark's Python processes, the driver's own too: another Python must find our packages."""
+    python = sys.executable if cluster is None else cluster.settings.get("spark.pyspark.python", sys.executable)
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = python, sys.executable
+    if python != sys.executable:
+        before = os.environ.get("PYTHONPATH", "")
+        os.environ["PYTHONPATH"] = os.pathsep.join([*import_places(), *filter(None, [before])])
+
+
+def open_session(context: SparkContext) -> SparkSession:
+    """The session with `kafka-runs` registered; on the thread that will start queries."""
+    session = SparkSession(context)
+    session.dataSource.register(KafkaRuns)
+    return session
+
+
+def open_record_session(session: SparkSession) -> SparkSession:
+    """A session beside `session` for flows with transforms, with `kafka-records` registered.
+
+    Many rows pass at once there, and expressions are compiled. What cannot be cast becomes null instead of ending the
+    flow (no ANSI mode), and times are UTC.
+    """
+    records = session.newSession()
+    for key, value in _RECORD_SETTINGS.items():
+        records.conf.set(key, value)
+    activate(records)
+    records.dataSource.register(KafkaRecords)
+    activate(session)
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # its stack traces would hide our sentence
+    return records
+
+
+def activate(session: SparkSession) -> None:
+    """Make it this thread's session: a query that starts looks for its sink there, not in its DataFrame's session."""
+    jvm: Any = session.sparkContext._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+
+
+def _log_settings() -> Path:
+    return Path(__file__).with_name("log4j2.properties")

@@ -1,1 +1,0 @@
-"""What the mirror tells about itself."""

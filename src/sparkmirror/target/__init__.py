@@ -1,1 +1,0 @@
-"""The writing end: produce requests, acknowledgements, the Spark writer."""

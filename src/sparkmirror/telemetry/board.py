@@ -1,0 +1,239 @@
+"""What a flow's status topic says, folded: its state, tasks, partitions and jobs, and sums over them; pure.
+
+Fed by `telemetry.bus`. Counters of tasks and partitions start anew with each epoch, and with each attempt of a task
+within one: those of finished ones are added up, as far as they were seen. Who only sees what compaction has left takes
+the flow's own sums, which its process keeps.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.telemetry.canary import CanaryState
+from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.records import (
+    FlowRecord,
+    JobRecord,
+    PartitionRecord,
+    TaskRecord,
+    VerifyRecord,
+    parse_record,
+    parse_subject,
+)
+
+_SUMMED = (
+    "records", "bytes", "batches", "gaps", "lost_records", "retries", "duplicates", "refused_gaps", "throttled_ms",
+    "source_throttled_ms", "limited_ms",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """Sums over the tasks of one run. `failed` and `faults` give a reason for each partition that does not move.
+
+    `retry_at_ms` says when a failed one is tried again (ms since the epoch); those held for good are not in it.
+    `paused` are the partitions that the operator holds. `behind_since_ms` is the produce time that the partition which
+    is furthest behind has reached, None where none is behind; `epochs` counts those of all tasks.
+
+    Pauses in ms: `throttled_ms` by the target's quotas, `source_throttled_ms` by the source's, `limited_ms` by the
+    flow's own rate limits. `latency` is from produce time to acknowledged by the target, `transit` from fetched to
+    acknowledged, of all records; `recent_…` those of the last 30 to 60 s.
+    """
+
+    records: int = 0
+    bytes: int = 0
+    batches: int = 0
+    lag_records: int = 0
+    behind_since_ms: int | None = None
+    partitions: int = 0
+    tasks: int = 0
+    epochs: int = 0
+    gaps: int = 0
+    lost_records: int = 0
+    retries: int = 0
+    duplicates: int = 0
+    refused_gaps: int = 0
+    throttled_ms: int = 0
+    source_throttled_ms: int = 0
+    limited_ms: int = 0
+    lease_bytes: int = 0
+    failed: Mapping[str, str] = field(default_factory=dict)
+    retry_at_ms: Mapping[str, int] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
+    paused: tuple[str, ...] = ()
+    problem: str = ""
+    latency: Histogram = field(default_factory=Histogram)
+    transit: Histogram = field(default_factory=Histogram)
+    recent_latency: Histogram = field(default_factory=Histogram)
+    recent_transit: Histogram = field(default_factory=Histogram)
+
+    def lag_seconds(self, now_ms: int) -> float:
+        """How far the partition that is furthest behind is behind, at most."""
+        return 0.0 if self.behind_since_ms is None else max(now_ms - self.behind_since_ms, 0) / 1000
+
+
+class StatusBoard:
+    """All that is known of a flow, as it comes. Without a `run` it shows the latest one."""
+
+    def __init__(self, source_alias: str, run: str = "") -> None:
+        self._source_alias = source_alias
+        self._wanted = run
+        self.run = run
+        """The run that is shown; "" where none has reported."""
+        self.at_ms = 0
+        """When it last reported anything."""
+        self.processes: dict[str, FlowRecord] = {}
+        """Those that take part in the run, by host and number."""
+        self.outdated: set[bytes] = set()
+        """Keys of processes of other runs, for whoever tidies the topic up."""
+        self.tasks: dict[int, TaskRecord] = {}
+        self.partitions: dict[TopicPartition, PartitionRecord] = {}
+        self.jobs: dict[str, JobRecord] = {}
+        self.verified: VerifyRecord | None = None
+        """What the last comparison found, whatever run it was of."""
+        self.canary: CanaryState | None = None
+        self._left: set[str] = set()
+        self._finished = TaskRecord("", -1, 0)
+        self._epochs = 0
+        self._carried: dict[TopicPartition, tuple[int, int]] = {}
+        self._news: dict[TopicPartition, None] = {}
+
+    def take(self, key: bytes | None, value: bytes | None, at_ms: int = 0) -> bool:
+        """Fold in one record of the status topic; False when it is not about the run that is shown."""
+        record = parse_record(key, value, self._source_alias, at_ms)
+        if record is None:
+            return value is None and self._forget(key)
+        if isinstance(record, VerifyRecord):
+            self.verified = record
+            return True
+        if isinstance(record, CanaryState):
+            self.canary = record
+            return True
+        is_partition_before = isinstance(record, PartitionRecord) and not self._wanted
+        if record.run != self.run and not is_partition_before and not self._turn_to(record):
+            if isinstance(record, FlowRecord) and key is not None:
+                self.outdated.add(key)
+            return False
+        self.at_ms = max(self.at_ms, at_ms)
+        match record:
+            case FlowRecord():
+                self.processes[f"{record.host}:{record.pid}"] = record
+            case TaskRecord():
+                self._take_task(record)
+            case PartitionRecord():
+                self._take_partition(record)
+            case JobRecord():
+                self.jobs[record.name] = record
+        return True
+
+    def _forget(self, key: bytes | None) -> bool:
+        """A partition that is not mirrored any more, or a task that is not run: the planner has removed what was told
+        of it. What the task has done stays.
+        """
+        match parse_subject(key, self._source_alias):
+            case int(task) if task in self.tasks:
+                self._finish(self.tasks.pop(task))
+            case TopicPartition() as where if where in self.partitions:
+                del self.partitions[where]
+                self._carried.pop(where, None)
+                self._news.pop(where, None)
+            case _:
+                return False
+        return True
+
+    def _turn_to(self, record: FlowRecord | TaskRecord | PartitionRecord | JobRecord) -> bool:
+        """A run that begins shows by its flow's or a task's record. Partitions keep what the one before told of them
+        until they are told of again: they have not moved since. A process of a run that was left turns nothing back.
+        """
+        if self._wanted or record.run in self._left or not isinstance(record, FlowRecord | TaskRecord):
+            return False
+        self._left.add(self.run)
+        self.run = record.run
+        self.processes.clear()
+        self.tasks.clear()
+        self.jobs.clear()
+        self._finished = TaskRecord("", -1, 0)
+        self._epochs = 0
+        return True
+
+    def _take_task(self, record: TaskRecord) -> None:
+        before = self.tasks.get(record.task)
+        if before is None or before.epoch != record.epoch:
+            self._epochs += 1
+        if before is not None and _attempt(before) != _attempt(record):
+            self._finish(before)
+        self.tasks[record.task] = record
+
+    def _finish(self, task: TaskRecord) -> None:
+        done: dict[str, Any] = {name: getattr(self._finished, name) + getattr(task, name) for name in _SUMMED}
+        latency, transit = self._finished.latency.plus(task.latency), self._finished.transit.plus(task.transit)
+        self._finished = replace(self._finished, latency=latency, transit=transit, **done)
+
+    def _take_partition(self, record: PartitionRecord) -> None:
+        """Its counters are those of the run: `_carried` is what earlier epochs and tasks have done."""
+        where = record.source
+        before = self.partitions.get(where)
+        if before is None or before.run != record.run:
+            self._carried.pop(where, None)
+        elif _attempt(before) != _attempt(record):
+            self._carried[where] = (before.records, before.bytes)
+        records, size = self._carried.get(where, (0, 0))
+        if records or size:
+            record = replace(record, records=record.records + records, bytes=record.bytes + size)
+        self.partitions[where] = record
+        self._news[where] = None
+
+    def take_news(self) -> dict[TopicPartition, PartitionRecord]:
+        """Partitions of which the run that is shown has told since the last call; those of others wait for theirs."""
+        news = {at: one for at in self._news if (one := self.partitions[at]).run == self.run}
+        self._news = {at: None for at in self._news if at not in news}
+        return news
+
+    @property
+    def flow(self) -> FlowRecord | None:
+        """The process that wrote last, a living one before those that are over."""
+        return max(self.processes.values(), key=lambda one: (not one.is_over, one.at_ms), default=None)
+
+    def status(self) -> FlowStatus:
+        reports = self.tasks.values()
+
+        def total(name: str) -> int:
+            return int(getattr(self._finished, name)) + sum(int(getattr(report, name)) for report in reports)
+
+        def merged(name: str) -> Histogram:
+            found: Histogram = getattr(self._finished, name)
+            for report in reports:
+                found = found.plus(getattr(report, name))
+            return found
+
+        sums: dict[str, Any] = {name: total(name) for name in _SUMMED}
+        return FlowStatus(
+            **sums,
+            lag_records=sum(report.lag_records for report in reports),
+            behind_since_ms=min(
+                (one for report in reports if (one := report.behind_since_ms) is not None), default=None
+            ),
+            partitions=sum(report.partitions for report in reports),
+            tasks=len(self.tasks),
+            epochs=self._epochs,
+            lease_bytes=sum(report.lease_bytes for report in reports),
+            failed=_merged(report.failed for report in reports),
+            retry_at_ms=_merged(report.retry_at_ms for report in reports),
+            faults=_merged(report.faults for report in reports),
+            paused=tuple(sorted(name for report in reports for name in report.paused)),
+            problem=next((report.problem for report in reports if report.problem), ""),
+            latency=merged("latency"),
+            transit=merged("transit"),
+            recent_latency=merged("recent_latency"),
+            recent_transit=merged("recent_transit"),
+        )
+
+
+def _attempt(told: TaskRecord | PartitionRecord) -> tuple[int, int, int]:
+    """Whose counters they are."""
+    return told.task, told.epoch, told.producer_epoch
+
+
+def _merged(columns: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {partition: told for column in columns for partition, told in column.items()}

@@ -1,0 +1,349 @@
+"""The one table of metrics: name, kind, labels, meaning, and where the value comes from; pure.
+
+`telemetry.exposition` writes it for Prometheus, docs/metrics.md is made from it, and the tests check the dashboard and
+the alerts in deploy/ against it. The first part has MirrorMaker 2's names, as Prometheus' JMX exporter writes them in
+lower case; `topic` is the name on the target there.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.telemetry.board import FlowStatus, StatusBoard
+from sparkmirror.telemetry.canary import CanaryState
+from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.records import FlowState, JobState, PartitionRecord, PartitionState, Spread
+
+Kind = Literal["counter", "gauge", "histogram", "untyped"]
+"""Untyped is what the JMX exporter calls MirrorMaker's counts, which do not end as Prometheus' counters do."""
+Labels = tuple[str, ...]
+Sample = tuple[Labels, float]
+
+_WINDOW_MS: Final = 60_000
+_QUANTILES: Final = (("0.5", 0.5), ("0.99", 0.99), ("0.999", 0.999))
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSnapshot:
+    """One flow as it is seen at `now_ms`. `is_read` is False while its target does not answer.
+
+    `remote_topic` names a source topic on the target; `checkpoints` are those of this process alone.
+    """
+
+    flow: FlowName
+    board: StatusBoard
+    now_ms: int
+    remote_topic: Callable[[str], str]
+    is_read: bool = True
+    checkpoints: Mapping[tuple[str, TopicPartition], Spread] = field(default_factory=dict)
+    status: FlowStatus = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", self.board.status())
+
+    @property
+    def state(self) -> FlowState | None:
+        return None if self.board.flow is None else self.board.flow.state_at(self.now_ms)
+
+    @property
+    def canary(self) -> CanaryState:
+        return self.board.canary or CanaryState("")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """`labels` come behind `source` and `target`, which all have; `read` gives the values of one flow."""
+
+    name: str
+    kind: Kind
+    labels: Labels
+    help: str
+    read: Callable[[FlowSnapshot], Iterable[Sample]] = field(repr=False)
+    histogram: Callable[[FlowSnapshot], Histogram] | None = field(default=None, repr=False)
+
+
+def list_samples(metric: Metric, sights: Iterable[FlowSnapshot]) -> Iterator[Sample]:
+    """All values of a metric that is no histogram, each with all of its labels."""
+    for snapshot in sights:
+        for labels, value in metric.read(snapshot):
+            yield (snapshot.flow.source, snapshot.flow.target, *labels), value
+
+
+# MirrorMaker 2's.
+
+
+def _of_partitions(value: Callable[[PartitionRecord, int], float]) -> Callable[[FlowSnapshot], Iterator[Sample]]:
+    def read(snapshot: FlowSnapshot) -> Iterator[Sample]:
+        for record in snapshot.board.partitions.values():
+            topic = record.target_topic or snapshot.remote_topic(record.topic)
+            yield (topic, str(record.partition)), value(record, snapshot.now_ms)
+
+    return read
+
+
+def _spread(record: PartitionRecord, found: Spread, now_ms: int) -> Spread:
+    """A window that has passed since holds nothing any more."""
+    return found if now_ms - record.at_ms <= _WINDOW_MS else Spread(found.last_ms)
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+_PLACES: Final = (("", 0), ("_min", 1), ("_max", 2), ("_avg", 3))
+_LATELY: Final = {"": "", "_min": ", least of the last 30 to 60 s", "_max": ", greatest", "_avg": ", mean"}
+
+
+def _times(name: str, meaning: str, which: Callable[[PartitionRecord], Spread]) -> Iterator[Metric]:
+    for ending, place in _PLACES:
+
+        def value(record: PartitionRecord, now_ms: int, place: int = place) -> float:
+            return _or_nan(_spread(record, which(record), now_ms)[place])
+
+        yield Metric(
+            f"{_SOURCE}_{name}_ms{ending}", "gauge", ("topic", "partition"), meaning + _LATELY[ending],
+            _of_partitions(value),
+        )  # fmt: skip
+
+
+def _checkpoint_times() -> Iterator[Metric]:
+    for ending, place in _PLACES:
+
+        def read(snapshot: FlowSnapshot, place: int = place) -> Iterator[Sample]:
+            for (group, where), spread in snapshot.checkpoints.items():
+                yield (group, where.topic, str(where.partition)), _or_nan(spread[place])
+
+        yield Metric(
+            f"kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms{ending}", "gauge",
+            ("group", "topic", "partition"),
+            "Milliseconds from a checkpoint being made to it being stored, of this group alone" + _LATELY[ending], read,
+        )  # fmt: skip
+
+
+_SOURCE: Final = "kafka_connect_mirror_mirrorsourceconnector"
+MIRRORMAKER: Final[tuple[Metric, ...]] = (
+    Metric(
+        f"{_SOURCE}_record_count", "untyped", ("topic", "partition"), "Records that the target has acknowledged",
+        _of_partitions(lambda record, _: record.records),
+    ),
+    Metric(
+        f"{_SOURCE}_record_rate", "gauge", ("topic", "partition"), "Records a second, lately",
+        _of_partitions(lambda record, _: record.records_per_second),
+    ),
+    Metric(
+        f"{_SOURCE}_byte_count", "untyped", ("topic", "partition"),
+        "Bytes of record batches as they were sent, compressed as they are; MirrorMaker counts bytes of values",
+        _of_partitions(lambda record, _: record.bytes),
+    ),
+    Metric(
+        f"{_SOURCE}_byte_rate", "gauge", ("topic", "partition"), "The same bytes a second, lately",
+        _of_partitions(lambda record, _: record.bytes_per_second),
+    ),
+    *_times("record_age", "Milliseconds from produce time to fetched", lambda record: record.age),
+    *_times("replication_latency", "Milliseconds from produce time to acknowledged", lambda record: record.latency),
+    *_checkpoint_times(),
+)  # fmt: skip
+
+
+# Ours.
+
+
+def _flow(name: str, kind: Kind, meaning: str, value: Callable[[FlowSnapshot], float | None]) -> Metric:
+    """One value for a flow, or none."""
+
+    def read(snapshot: FlowSnapshot) -> list[Sample]:
+        found = value(snapshot)
+        return [] if found is None else [((), float(found))]
+
+    return Metric(f"sparkmirror_{name}", kind, (), meaning, read)
+
+
+def _histogram(name: str, meaning: str, value: Callable[[FlowSnapshot], Histogram]) -> Metric:
+    return Metric(f"sparkmirror_{name}", "histogram", (), meaning, lambda _: (), value)
+
+
+def _quantiles(name: str, meaning: str, value: Callable[[FlowSnapshot], Histogram]) -> Metric:
+    def read(snapshot: FlowSnapshot) -> Iterator[Sample]:
+        found = value(snapshot)
+        for label, share in _QUANTILES:
+            ms = found.quantile_ms(share)
+            yield (label,), math.nan if ms is None else ms / 1000
+
+    return Metric(f"sparkmirror_{name}", "gauge", ("quantile",), meaning, read)
+
+
+def _states(snapshot: FlowSnapshot) -> Iterator[Sample]:
+    for state in FlowState:
+        yield (state.value,), float(snapshot.state is state)
+
+
+def _partition_states(snapshot: FlowSnapshot) -> Iterator[Sample]:
+    for state in PartitionState:
+        yield (state.value,), sum(record.state is state for record in snapshot.board.partitions.values())
+
+
+def _info(snapshot: FlowSnapshot) -> Iterator[Sample]:
+    for flow in snapshot.board.processes.values():
+        yield (flow.version, flow.host, str(flow.pid), flow.digest), 1.0
+
+
+def _throttled(snapshot: FlowSnapshot) -> list[Sample]:
+    status = snapshot.status
+    causes = {
+        "source quota": status.source_throttled_ms,
+        "target quota": status.throttled_ms,
+        "rate limit": status.limited_ms,
+    }
+    return [((cause,), ms / 1000) for cause, ms in causes.items()]
+
+
+def _lags(snapshot: FlowSnapshot) -> Iterator[Sample]:
+    for record in snapshot.board.partitions.values():
+        if record.lag_records is not None:
+            yield (record.topic, str(record.partition)), record.lag_records
+
+
+def _late(snapshot: FlowSnapshot) -> Iterator[Sample]:
+    for record in snapshot.board.partitions.values():
+        yield (record.topic, str(record.partition)), record.lag_seconds(snapshot.now_ms)
+
+
+def _jobs(name: str, kind: Kind, meaning: str, value: Callable[..., float | None]) -> Metric:
+    def read(snapshot: FlowSnapshot) -> Iterator[Sample]:
+        for job in snapshot.board.jobs.values():
+            found = value(job)
+            if found is not None:
+                yield (job.name,), float(found)
+
+    return Metric(f"sparkmirror_job_{name}", kind, ("job_name",), meaning, read)
+
+
+def _since(snapshot: FlowSnapshot) -> float | None:
+    return None if snapshot.board.flow is None else max(snapshot.now_ms - snapshot.board.flow.at_ms, 0) / 1000
+
+
+_OURS: Final = (
+    Metric("sparkmirror_info", "gauge", ("version", "host", "pid", "digest"), "Processes that run the flow; `digest` "
+           "differs where their files do", _info),
+    Metric("sparkmirror_flow_state", "gauge", ("state",), "1 for the state that the flow is in; SILENT where its "
+           "process was killed or cut off", _states),
+    _flow("flow_up", "gauge", "1 while the flow runs", lambda snapshot: snapshot.state is FlowState.RUNNING),
+    _flow("flow_readable", "gauge", "0 while the target does not answer: then all other values are old",
+          lambda snapshot: snapshot.is_read),
+    _flow("flow_beat_age_seconds", "gauge", "Time since the flow's process last wrote its status; it does every 10 s",
+          _since),
+    _flow("flow_restarts_total", "counter", "How often the flow's query was started again",
+          lambda snapshot: None if snapshot.board.flow is None else snapshot.board.flow.restarts),
+    _flow("records_total", "counter", "Records that the target has acknowledged",
+          lambda snapshot: snapshot.status.records),
+    _flow("bytes_total", "counter", "Bytes of record batches as they were sent",
+          lambda snapshot: snapshot.status.bytes),
+    _flow("batches_total", "counter", "Record batches that were sent", lambda snapshot: snapshot.status.batches),
+    _flow("lag_records", "gauge", "Records that are not mirrored yet, by the last fetches",
+          lambda snapshot: snapshot.status.lag_records),
+    _flow("lag_seconds", "gauge", "How long ago the oldest record that is not mirrored was produced, at most",
+          lambda snapshot: snapshot.status.lag_seconds(snapshot.now_ms)),
+    Metric("sparkmirror_partition_lag_records", "gauge", ("topic", "partition"), "The same of a source partition",
+           _lags),
+    Metric("sparkmirror_partition_lag_seconds", "gauge", ("topic", "partition"), "The same of a source partition",
+           _late),
+    Metric("sparkmirror_partitions", "gauge", ("state",), "Partitions in each state", _partition_states),
+    _histogram("replication_latency_seconds", "From produce time to acknowledged by the target, of records",
+               lambda snapshot: snapshot.status.latency),
+    _histogram("transit_latency_seconds", "From fetched to acknowledged by the target, of records",
+               lambda snapshot: snapshot.status.transit),
+    _quantiles("replication_latency_recent_seconds", "Percentiles of the last 30 to 60 s, from produce time",
+               lambda snapshot: snapshot.status.recent_latency),
+    _quantiles("transit_latency_recent_seconds", "Percentiles of the last 30 to 60 s, from fetched",
+               lambda snapshot: snapshot.status.recent_transit),
+    _flow("gaps_total", "counter", "Places where the source's log was not as it was left",
+          lambda snapshot: snapshot.status.gaps),
+    _flow("lost_records_total", "counter", "Offsets that are gone in these gaps",
+          lambda snapshot: snapshot.status.lost_records),
+    _flow("retries_total", "counter", "Batches that were sent again", lambda snapshot: snapshot.status.retries),
+    _flow("duplicates_total", "counter", "Records that came again from the source and were dropped",
+          lambda snapshot: snapshot.status.duplicates),
+    _flow("epochs_total", "counter", "Epochs that tasks have begun", lambda snapshot: snapshot.status.epochs),
+    _flow("lease_bytes", "gauge", "Bytes of shared memory that wait for an acknowledgement",
+          lambda snapshot: snapshot.status.lease_bytes),
+    _flow("tasks", "gauge", "Spark tasks that have reported", lambda snapshot: snapshot.status.tasks),
+    Metric("sparkmirror_throttle_seconds_total", "counter", ("cause",), "Time that partitions or connections were held "
+           "back, by cause", _throttled),
+    _jobs("up", "gauge", "0 where the job's last round failed", lambda job: job.state is JobState.RUNNING),
+    _jobs("rounds_total", "counter", "Rounds of the job", lambda job: job.rounds),
+    _jobs("failures_total", "counter", "Rounds that failed", lambda job: job.failures),
+    _jobs("round_seconds", "gauge", "How long the last round took", lambda job: job.cost_seconds),
+    _jobs("last_round_timestamp_seconds", "gauge", "When it ended, since 1970",
+          lambda job: None if job.last_at_ms is None else job.last_at_ms / 1000),
+    _flow("verify_rounds_total", "counter", "Rounds of `sparkmirror verify --continuous`",
+          lambda snapshot: None if snapshot.board.verified is None else snapshot.board.verified.rounds),
+    _flow("verify_rounds_different_total", "counter", "Those of them that found a difference",
+          lambda snapshot: None if snapshot.board.verified is None else snapshot.board.verified.rounds_different),
+    _flow("verify_records_total", "counter", "Records that they compared",
+          lambda snapshot: None if snapshot.board.verified is None else snapshot.board.verified.records_in_all),
+    _flow("canary_sent_total", "counter", "Probe records that the source has acknowledged",
+          lambda snapshot: snapshot.canary.sent if snapshot.canary.run else None),
+    _flow("canary_arrived_total", "counter", "Probe records that were read on the target",
+          lambda snapshot: snapshot.canary.arrived if snapshot.canary.run else None),
+    _flow("canary_lost_total", "counter", "Probe records that were overtaken by a later one: they are not there",
+          lambda snapshot: snapshot.canary.lost if snapshot.canary.run else None),
+    _flow("canary_waiting_seconds", "gauge", "How long the oldest probe that has not arrived is under way",
+          lambda snapshot: snapshot.canary.waiting_seconds(snapshot.now_ms) if snapshot.canary.run else None),
+    _histogram("canary_latency_seconds", "From sending a probe to the source until it is read on the target, by one "
+               "clock", lambda snapshot: snapshot.canary.latency),
+    _flow("canary_source_clock_skew_seconds", "gauge", "How far the source's clock is ahead of this process's",
+          lambda snapshot: snapshot.canary.source_skew_seconds),
+    _flow("canary_target_clock_skew_seconds", "gauge", "How far the target's clock is ahead of this process's",
+          lambda snapshot: snapshot.canary.target_skew_seconds),
+)  # fmt: skip
+
+METRICS: Final[tuple[Metric, ...]] = (*MIRRORMAKER, *_OURS)
+LABELS_OF_ALL: Final[Labels] = ("source", "target")
+
+
+def document() -> str:
+    """docs/metrics.md."""
+    lines = [_PREFACE, "## MirrorMaker 2's names\n", *_table(MIRRORMAKER), "\n## Our own\n", *_table(_OURS)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(metrics: Iterable[Metric]) -> Iterator[str]:
+    yield "| metric | kind | labels beside source, target | meaning |\n|---|---|---|---|"
+    for metric in metrics:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |"
+
+
+_PREFACE: Final = """# Metrics
+
+Made from `src/sparkmirror/metrics.py` by `python -m sparkmirror.telemetry.metrics > docs/metrics.md`.
+
+With `status.listen` set, a running mirror answers Prometheus on `/metrics`. All values come from the status topic on
+the target, so each process tells the same of a flow that several share; checkpoint latencies alone are those of the
+process that does the flow's jobs. Partitions are told of when something changed, each every two seconds at most and a
+hundred a second for each task; so with ten thousand busy partitions a partition's value is up to two minutes old, the
+flow's own sums a second.
+
+A latency is taken for each acknowledged batch from its header, half of its records by the first record's produce time,
+half by the newest one's; histograms are within 6 %. Produce times are those of the producers' clocks: what differs
+from ours shifts these figures, negative ones count as none. `sparkmirror_transit_latency_seconds` and the canary's are
+by one machine's clock.
+
+**Canary.** With `canary.interval.seconds` set, the process that does the flow's jobs writes a probe record to the topic
+`sparkmirror-canary-<target>` of the source so often, the flow mirrors it like any other, and the same process reads it
+on the target: its latency is by one clock, whatever the clusters' clocks say. A probe that a later one has overtaken
+is lost. How far the clocks of both clusters are ahead is measured apart, once a minute, by a record to
+`mm2-sparkmirror-clock.internal` on each, which the broker stamps; half a round trip is the error. Transforms leave
+probes alone.
+
+[jmx.md](jmx.md) has MirrorMaker 2's MBeans, which tell the same.
+
+`deploy/prometheus/alerts.yml` has alert rules, `deploy/grafana/sparkmirror.json` a dashboard; a test checks that they
+name no metric or label that is not here.
+"""
+
+
+if __name__ == "__main__":
+    print(document(), end="")

@@ -1,0 +1,285 @@
+"""What lies on a flow's status topic: records of the flow, its tasks, partitions, jobs and comparisons; pure.
+
+Compacted JSON under the keys `["flow", source, process]`, `["task", source, task]`, `["partition", source, topic,
+partition]`, `["job", source, name]`, `["verify", source]` and `["canary", source]`. Written by
+`pipeline.produce.task_metrics` and `pipeline.produce.reports` (tasks, partitions), `runtime.reporter` (flow, jobs),
+`verify.continuous` and `sync.canary_job`; folded by `telemetry.board`. Times are ms since 1970; `at_ms` is when the
+record was written, by Kafka's timestamp. Fields that a reader does not know are skipped, those that a writer did not
+know have their defaults.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
+
+from sparkmirror.decoding import (
+    MOMENT_MS_MAX,
+    Count,
+    Moment,
+    Name,
+    Number,
+    NumberOrNone,
+    Text,
+    TopicName,
+    convert_or_none,
+    decode_or_none,
+)  # fmt: skip
+from sparkmirror.model import TopicPartition
+from sparkmirror.telemetry.canary import CanaryState
+from sparkmirror.telemetry.histogram import Histogram
+
+BEAT_SECONDS = 10.0
+"""How often a flow and its tasks write although nothing has changed."""
+SILENCE_SECONDS_MAX = 35.0
+"""After so long without a beat nobody is there: the process was killed, or cut off from the target."""
+
+
+class FlowState(StrEnum):
+    """RESTARTING: the query failed and is started again at `retry_at_ms`. SILENT is never written: see `state_at`."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+    SILENT = "SILENT"
+
+
+class PartitionState(StrEnum):
+    """FAILED: the target refuses it, it is tried again. WAITING: the source does not give it. PAUSED: by order."""
+
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    WAITING = "WAITING"
+    FAILED = "FAILED"
+
+
+class JobState(StrEnum):
+    """FAILED: the last round failed, for `reason`; the next one is due at `next_at_ms`."""
+
+    RUNNING = "RUNNING"
+    FAILED = "FAILED"
+
+
+class Spread(NamedTuple):
+    """Milliseconds: of the last batch, and the least, greatest and mean of the last 30 to 60 s (None: no record)."""
+
+    last_ms: float = 0.0
+    min_ms: float | None = None
+    max_ms: float | None = None
+    avg_ms: float | None = None
+
+
+NO_SPREAD = Spread()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRecord:
+    """One process that runs a flow. `digest` names the configuration, so that processes whose files differ are seen."""
+
+    run: Name
+    state: FlowState
+    reason: Text = ""
+    retry_at_ms: Moment | None = None
+    version: Name = ""
+    host: Name = ""
+    pid: Number = 0
+    started_at_ms: Moment = 0
+    digest: Name = ""
+    restarts: Count = 0
+    records: Count = 0
+    bytes: Count = 0
+    at_ms: Moment = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in (FlowState.STOPPED, FlowState.FAILED)
+
+    def state_at(self, now_ms: int) -> FlowState:
+        """As it was written, or SILENT where a living process would have written since."""
+        return self.state if self.is_over or now_ms - self.at_ms <= SILENCE_SECONDS_MAX * 1000 else FlowState.SILENT
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """What one attempt of a task has done in its epoch: counters begin anew with each (`telemetry.board` adds them up).
+    Spark tries a task that failed again within its epoch; each attempt has a `producer_epoch` of its own.
+
+    `behind_since_ms` is the produce time that the partition which is furthest behind has reached; None: none is
+    behind. `latency` is from produce time to acknowledged by the target, `transit` from fetched to acknowledged, of
+    records, `recent_…` those of the last 30 to 60 s. Pauses: by the target's quotas, by the source's, by own limits.
+    """
+
+    run: Name
+    task: Number
+    epoch: Number
+    producer_epoch: NumberOrNone = -1
+    generation: Count = 0
+    records: Count = 0
+    bytes: Count = 0
+    batches: Count = 0
+    lag_records: Count = 0
+    behind_since_ms: Moment | None = None
+    partitions: Number = 0
+    retries: Count = 0
+    duplicates: Count = 0
+    gaps: Count = 0
+    lost_records: Count = 0
+    refused_gaps: Count = 0
+    throttled_ms: Count = 0
+    source_throttled_ms: Count = 0
+    limited_ms: Count = 0
+    lease_bytes: Count = 0
+    failed: Mapping[Name, Text] = field(default_factory=dict)
+    retry_at_ms: Mapping[Name, Moment] = field(default_factory=dict)
+    paused: tuple[Name, ...] = ()
+    faults: Mapping[Name, Text] = field(default_factory=dict)
+    problem: Text = ""
+    latency: Histogram = field(default_factory=Histogram)
+    transit: Histogram = field(default_factory=Histogram)
+    recent_latency: Histogram = field(default_factory=Histogram)
+    recent_transit: Histogram = field(default_factory=Histogram)
+    at_ms: Moment = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecord:
+    """One source partition. `offset` is the next one to mirror, None where the ledger's record of it cannot be read;
+    `end` is the source's high watermark as last fetched.
+
+    `records` and `bytes` count in the attempt of the task, rates are over the time since the record before. `age_ms` is
+    from produce time to fetched, `latency_ms` from produce time to acknowledged.
+    """
+
+    topic: TopicName
+    partition: Number
+    run: Name
+    task: Number
+    epoch: Number
+    producer_epoch: NumberOrNone = -1
+    state: PartitionState = PartitionState.RUNNING
+    reason: Text = ""
+    retry_at_ms: Moment | None = None
+    target_topic: Name = ""
+    offset: Count | None = None
+    end: int | None = None
+    behind_since_ms: Moment | None = None
+    records: Count = 0
+    bytes: Count = 0
+    records_per_second: float = 0.0
+    bytes_per_second: float = 0.0
+    age: Spread = NO_SPREAD
+    latency: Spread = NO_SPREAD
+    at_ms: Moment = 0
+
+    @property
+    def source(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def lag_records(self) -> int | None:
+        return None if self.end is None or self.offset is None else max(self.end - self.offset, 0)
+
+    def lag_seconds(self, now_ms: int) -> float:
+        """How long ago the oldest record that is not mirrored was produced; at most, for it is that of the last one
+        mirrored."""
+        return 0.0 if self.behind_since_ms is None else max(now_ms - self.behind_since_ms, 0) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A control-plane job of the driver: its last round, what that took, and when the next is due."""
+
+    name: Name
+    run: Name
+    state: JobState = JobState.RUNNING
+    reason: Text = ""
+    rounds: Count = 0
+    failures: Count = 0
+    cost_seconds: float = 0.0
+    last_at_ms: Moment | None = None
+    next_at_ms: Moment | None = None
+    at_ms: Moment = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRecord:
+    """The last round of a continuous comparison, and what all of its rounds have found together.
+
+    `verdict` is one of `verify.report`: equal, different, unproven. `first_difference` says where the last round that
+    found one found its first, in words, and `different_at_ms` when: another sample may not see it again.
+    """
+
+    verdict: Name
+    records: Count = 0
+    differences: Count = 0
+    seconds: float = 0.0
+    sample_percent: float = 100.0
+    first_difference: Text = ""
+    different_at_ms: Moment | None = None
+    rounds: Count = 0
+    rounds_different: Count = 0
+    records_in_all: Count = 0
+    at_ms: Moment = 0
+
+
+StatusRecord = FlowRecord | TaskRecord | PartitionRecord | JobRecord | VerifyRecord | CanaryState
+
+
+def encode_key(kind: str, source_alias: str, *name: str | int) -> bytes:
+    return json.dumps([kind, source_alias, *name], separators=(",", ":")).encode()
+
+
+def encode_value(told: Mapping[str, Any]) -> bytes:
+    return json.dumps(told, separators=(",", ":")).encode()
+
+
+def record_as_json(record: FlowRecord | JobRecord | VerifyRecord) -> dict[str, Any]:
+    """Without `at_ms`, which is the Kafka record's own timestamp."""
+    return {one.name: getattr(record, one.name) for one in fields(record) if one.name != "at_ms"}
+
+
+def parse_record(key: bytes | None, value: bytes | None, source_alias: str, at_ms: int = 0) -> StatusRecord | None:
+    """The record; None for a tombstone, for what another flow or something else has written, or a later version."""
+    found = decode_or_none(key, _Key)
+    told = None if found is None or found[1:2] != [source_alias] else decode_or_none(value, dict[str, Any])
+    if found is None or told is None:
+        return None
+    kind, name = _kind_of(found)
+    return None if kind is None else convert_or_none(told | name | {"at_ms": min(max(at_ms, 0), MOMENT_MS_MAX)}, kind)
+
+
+def parse_subject(key: bytes | None, source_alias: str) -> TopicPartition | int | None:
+    """Which source partition or task a record is about; None where it is about something else, or another flow."""
+    match decode_or_none(key, _Key):
+        case ["partition", str(alias), str(topic), int(partition)] if alias == source_alias:
+            return TopicPartition(topic, partition)
+        case ["task", str(alias), int(task)] if alias == source_alias:
+            return task
+    return None
+
+
+_Key = Annotated[list[Name | Number], Meta(min_length=2, max_length=4)]
+
+
+def _kind_of(key: Sequence[str | int]) -> tuple[type[StatusRecord] | None, dict[str, str | int]]:
+    """What a record is, and what its key says of it."""
+    match key:
+        case ["flow", _, _]:
+            return FlowRecord, {}
+        case ["task", _, int(task)]:
+            return TaskRecord, {"task": task}
+        case ["partition", _, str(topic), int(partition)]:
+            return PartitionRecord, {"topic": topic, "partition": partition}
+        case ["job", _, str(job)]:
+            return JobRecord, {"name": job}
+        case ["verify", _]:
+            return VerifyRecord, {}
+        case ["canary", _]:
+            return CanaryState, {}
+    return None, {}

@@ -1,0 +1,1 @@
+"""What people are shown of a flow, as data and tables; pure."""

@@ -1,0 +1,279 @@
+"""A flow's state as the bus tells it, with its tasks, jobs and partitions; pure. Fed and printed by `cli.status`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sparkmirror.clock import show_age, show_moment
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.telemetry.board import FlowStatus, StatusBoard
+from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.records import FlowState, JobRecord, JobState, PartitionRecord, PartitionState, TaskRecord
+from sparkmirror.views.table import Page, make_table
+from sparkmirror.views.verified import tell_verified, verified_json
+
+_QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlace:
+    """One source partition: `offset` is the next one to mirror, `end` the source's; None where nobody could tell.
+
+    `told` is what the run has written of it last.
+    """
+
+    partition: TopicPartition
+    state: PartitionState
+    offset: int | None
+    end: int | None
+    reason: str = ""
+    retry_at_ms: int | None = None
+    told: PartitionRecord | None = None
+
+    @property
+    def lag_records(self) -> int | None:
+        return None if self.offset is None or self.end is None else max(self.end - self.offset, 0)
+
+    def lag_seconds(self, now_ms: int) -> float | None:
+        """At most so long ago the oldest record that is not mirrored was produced; None where nobody could tell."""
+        if self.lag_records == 0:
+            return 0.0
+        if self.told is None or (self.lag_records and self.told.behind_since_ms is None):
+            return None
+        return self.told.lag_seconds(now_ms)
+
+    def as_json(self, now_ms: int) -> dict[str, Any]:
+        told = self.told
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "state": self.state.value,
+            "offset": self.offset,
+            "end": self.end,
+            "lag": self.lag_records,
+            "lag_seconds": self.lag_seconds(now_ms),
+            "records_per_second": None if told is None else told.records_per_second,
+            "latency_ms": None if told is None else told.latency._asdict(),
+            "reason": self.reason,
+            "retry_at": None if self.retry_at_ms is None else show_moment(self.retry_at_ms),
+        }
+
+
+class ProcessShown(Protocol):
+    """A process that runs the flow (`sharing.processes`)."""
+
+    @property
+    def sentence(self) -> str:
+        """What it runs, for a person."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPage:
+    """One flow at `at_ms`. A `board` without a run says that none has ever reported.
+
+    `source_problem` says why the ends of the source are not known. `processes` are those that run the flow now.
+    """
+
+    flow: FlowName
+    at_ms: int
+    board: StatusBoard
+    places: tuple[PartitionPlace, ...]
+    source_problem: str = ""
+    processes: tuple[ProcessShown, ...] = ()
+    status: FlowStatus = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", self.board.status())
+
+    @property
+    def lag_records(self) -> int | None:
+        known = [place.lag_records for place in self.places if place.lag_records is not None]
+        return sum(known) if len(known) == len(self.places) else None
+
+    @property
+    def state(self) -> FlowState | None:
+        return None if self.board.flow is None else self.board.flow.state_at(self.at_ms)
+
+    @property
+    def records_per_second(self) -> float:
+        return sum(one.records_per_second for one in self.board.partitions.values()) if self._is_alive else 0.0
+
+    @property
+    def _is_alive(self) -> bool:
+        return self.state not in (FlowState.STOPPED, FlowState.FAILED, FlowState.SILENT)
+
+    def as_json(self) -> dict[str, Any]:
+        status, flow, has_run = self.status, self.board.flow, bool(self.board.run)
+        return {
+            "flow": str(self.flow),
+            "state": None if self.state is None else self.state.value,
+            "reason": "" if flow is None else flow.reason,
+            "process": None if flow is None else {"host": flow.host, "pid": flow.pid, "version": flow.version},
+            "started_at": None if flow is None else show_moment(flow.started_at_ms),
+            "reported_at": show_moment(self.board.at_ms) if has_run else None,
+            "lag": self.lag_records if has_run else None,
+            "lag_seconds": status.lag_seconds(self.at_ms) if has_run else None,
+            "records_per_second": round(self.records_per_second, 1) if has_run else None,
+            "latency_ms": _quantiles(status.recent_latency),
+            "records": _most(status.records, None if flow is None else flow.records) if has_run else None,
+            "bytes": _most(status.bytes, None if flow is None else flow.bytes) if has_run else None,
+            "gaps": status.gaps if has_run else None,
+            "lost_records": status.lost_records if has_run else None,
+            "problem": self.source_problem or status.problem,
+            "verify": None if self.board.verified is None else verified_json(self.board.verified),
+            "processes": [process.as_json() for process in self.processes],
+            "tasks": [_task_json(task) for _, task in sorted(self.board.tasks.items())],
+            "jobs": [_job_json(job) for _, job in sorted(self.board.jobs.items())],
+            "partitions": [place.as_json(self.at_ms) for place in self.places],
+        }
+
+
+def list_places(
+    board: StatusBoard, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> tuple[PartitionPlace, ...]:
+    """All partitions that have a position or an end, with what the run says of each."""
+    status = board.status()
+    return tuple(_place(where, board, status, offsets, ends) for where in sorted(offsets.keys() | ends.keys()))
+
+
+def _place(
+    where: TopicPartition,
+    board: StatusBoard,
+    status: FlowStatus,
+    offsets: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> PartitionPlace:
+    """Its task names it first; of very many it names a hundred, then its own record counts."""
+    name, told = str(where), board.partitions.get(where)
+    retry_at_ms = status.retry_at_ms.get(name)
+    state, reason = PartitionState.RUNNING, ""
+    if name in status.failed:
+        state, reason = PartitionState.FAILED, status.failed[name]
+    elif name in status.faults:
+        state, reason = PartitionState.WAITING, status.faults[name]
+    elif name in status.paused:
+        state = PartitionState.PAUSED
+    elif told is not None and told.run == board.run:
+        state, reason, retry_at_ms = told.state, told.reason, told.retry_at_ms
+    return PartitionPlace(where, state, offsets.get(where), ends.get(where), reason, retry_at_ms, told)
+
+
+def render_page(page: FlowPage, *, whole: bool) -> Page:
+    """Lines for the flow, and tables: its partitions, tasks and jobs with `whole`, else those that do not run."""
+    if not page.board.run:
+        return [f"{page.flow}: no run has reported"]
+    parts: Page = [_headline(page), f"  {_pace(page)}", *(f"  {process.sentence}" for process in page.processes)]
+    if page.board.verified is not None:
+        parts.append(f"  {tell_verified(page.board.verified, page.at_ms)}")
+    if page.source_problem:
+        parts.append(f"  {page.source_problem}")
+    shown = [place for place in page.places if whole or place.state is not PartitionState.RUNNING]
+    if shown:
+        titles = ("topic", "partition", "state", "offset", "end", "lag", "seconds", "reason")
+        parts.append(make_table(titles, [_row(place, page.at_ms) for place in shown], indent=2))
+    if whole and page.board.tasks:
+        parts.append(_tasks_table(page))
+    jobs = [job for _, job in sorted(page.board.jobs.items()) if whole or job.state is JobState.FAILED]
+    if jobs:
+        job_titles = ("job", "state", "last round", "took", "rounds", "failed", "reason")
+        parts.append(make_table(job_titles, [_job_row(job, page.at_ms) for job in jobs], indent=2))
+    return parts
+
+
+def _headline(page: FlowPage) -> str:
+    status, flow = page.status, page.board.flow
+    lag = "unknown" if page.lag_records is None else f"{page.lag_records:,}"
+    state = "" if page.state is None else f"{page.state.value}, "
+    parts = [f"{page.flow}: {state}{len(page.places)} partitions", f"lag {lag}"]
+    if page.lag_records and status.behind_since_ms is not None:
+        parts[-1] += f" ({show_age(status.lag_seconds(page.at_ms))})"
+    for held in (PartitionState.FAILED, PartitionState.WAITING, PartitionState.PAUSED):
+        count = sum(place.state is held for place in page.places)
+        if count:
+            parts.append(f"{count} {held.value}")
+    if status.gaps:
+        parts.append(f"{status.gaps} gaps, {status.lost_records:,} offsets gone")
+    if flow is not None and flow.reason:
+        parts.append(flow.reason.splitlines()[0])
+    return ", ".join(parts)
+
+
+def _pace(page: FlowPage) -> str:
+    """How fast, how late, and who says so."""
+    flow = page.board.flow
+    parts = [f"{page.records_per_second:,.0f} records/s"]
+    if page.status.recent_latency.count:
+        found = ", ".join(f"{name} {ms:,.0f} ms" for name, ms in _quantiles(page.status.recent_latency).items() if ms)
+        parts.append(f"latency {found}")
+    age = show_age(max(page.at_ms - page.board.at_ms, 0) / 1000)
+    who = "" if flow is None else f" by process {flow.pid} on {flow.host}"
+    return "; ".join([*parts, f"last reported {age} ago{who}"])
+
+
+def _tasks_table(page: FlowPage) -> Any:
+    titles = ("task", "epoch", "partitions", "lag", "records", "retries", "reported", "problem")
+    rows = [
+        (
+            task.task, task.epoch, task.partitions, task.lag_records, task.records, task.retries,
+            f"{show_age(max(page.at_ms - task.at_ms, 0) / 1000)} ago", task.problem.partition("\n")[0],
+        )
+        for _, task in sorted(page.board.tasks.items())
+    ]  # fmt: skip
+    return make_table(titles, rows, indent=2)
+
+
+def _row(place: PartitionPlace, at_ms: int) -> tuple[object, ...]:
+    reason = place.reason
+    if place.retry_at_ms is not None and place.retry_at_ms > at_ms:
+        reason += f" (next try in {show_age((place.retry_at_ms - at_ms) / 1000)})"
+    seconds = place.lag_seconds(at_ms)
+    numbers = (_known(place.offset), _known(place.end), _known(place.lag_records))
+    late = "-" if seconds is None else f"{seconds:.1f}"
+    return (place.partition.topic, place.partition.partition, place.state.value, *numbers, late, reason)
+
+
+def _job_row(job: JobRecord, at_ms: int) -> tuple[object, ...]:
+    last = "-" if job.last_at_ms is None else f"{show_age(max(at_ms - job.last_at_ms, 0) / 1000)} ago"
+    reason = job.reason.partition("\n")[0]
+    return (job.name, job.state.value, last, f"{job.cost_seconds:.1f} s", job.rounds, job.failures, reason)
+
+
+def _known(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _quantiles(found: Histogram) -> dict[str, float | None]:
+    return {name: found.quantile_ms(share) for name, share in _QUANTILES}
+
+
+def _most(seen: int, counted: int | None) -> int:
+    """A run's sum: compaction may have left less of it than its process has counted."""
+    return seen if counted is None else max(seen, counted)
+
+
+def _task_json(task: TaskRecord) -> dict[str, Any]:
+    return {
+        "task": task.task,
+        "epoch": task.epoch,
+        "partitions": task.partitions,
+        "lag": task.lag_records,
+        "retries": task.retries,
+        "reported_at": show_moment(task.at_ms),
+        "problem": task.problem,
+    }
+
+
+def _job_json(job: JobRecord) -> dict[str, Any]:
+    return {
+        "job": job.name,
+        "state": job.state.value,
+        "reason": job.reason,
+        "rounds": job.rounds,
+        "failures": job.failures,
+        "cost_seconds": job.cost_seconds,
+        "last_at": None if job.last_at_ms is None else show_moment(job.last_at_ms),
+        "next_at": None if job.next_at_ms is None else show_moment(job.next_at_ms),
+    }

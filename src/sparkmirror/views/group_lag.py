@@ -1,0 +1,64 @@
+"""How far a consumer group is behind: what Kafka's ConsumerOffsetChecker printed, partition by partition; pure.
+
+Called by `cli.lag`, which asks the cluster.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.views.table import Page, make_table
+
+_TITLES = ("Group", "Topic", "Pid", "Offset", "logSize", "Lag")
+_UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """One line. `offset` is the group's next one and None where it has committed none, `log_size` the partition's end.
+
+    `lag_records` is None where either is unknown; transaction markers count as records.
+    """
+
+    cluster: str
+    group: str
+    topic: str
+    partition: int
+    offset: int | None
+    log_size: int | None
+
+    @property
+    def lag_records(self) -> int | None:
+        if self.offset is None or self.log_size is None:
+            return None
+        return max(self.log_size - self.offset, 0)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "lag": self.lag_records}
+
+
+def list_lags(
+    cluster: str,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    unknown: Collection[TopicPartition] = (),
+) -> list[PartitionLag]:
+    """A line for each partition that anything names, in order; of `unknown` ones nobody tells where they end."""
+    return [
+        PartitionLag(cluster, group, where.topic, where.partition, offsets.get(where), ends.get(where))
+        for where in sorted({*offsets, *ends, *unknown})
+    ]
+
+
+def render_lags(lags: Sequence[PartitionLag]) -> Page:
+    """A table; with a column for the cluster where there are several."""
+    several = len({lag.cluster for lag in lags}) > 1
+    titles = (*(("Cluster",) if several else ()), *_TITLES)
+    rows = []
+    for lag in lags:
+        numbers = (lag.offset, lag.log_size, lag.lag_records)
+        cells = (lag.group, lag.topic, lag.partition, *(_UNKNOWN if one is None else one for one in numbers))
+        rows.append((*((lag.cluster,) if several else ()), *cells))
+    return [make_table(titles, rows)]

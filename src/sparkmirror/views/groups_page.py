@@ -1,0 +1,141 @@
+"""Where the consumer groups of a flow stand on both sides, and why one is not synced; pure.
+
+Observed by `operations.group_snapshot`, printed by `cli.groups`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkmirror.clock import show_age, show_moment
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.views.table import Page, make_table
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlace:
+    """One partition of one group. Offsets are the next to read; None where nobody knows, or nothing is committed.
+
+    `translated` is where `committed` lies on the target now, `checkpoint_ms` when the last checkpoint was written,
+    `on_target` what is committed there.
+    """
+
+    partition: TopicPartition
+    remote: TopicPartition
+    committed: int | None
+    end: int | None
+    translated: int | None
+    exact: bool
+    checkpoint_ms: int | None
+    on_target: int | None
+    target_end: int | None
+
+    @property
+    def lag_records(self) -> int | None:
+        """How far the group is behind on the source."""
+        return _lag(self.committed, self.end)
+
+    @property
+    def target_lag_records(self) -> int | None:
+        """How much a consumer of the target would have before it, from what is committed there."""
+        return _lag(self.on_target, self.target_end)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "committed": self.committed,
+            "lag": self.lag_records,
+            "remote_topic": self.remote.topic,
+            "translated": self.translated,
+            "exact": self.exact,
+            "checkpoint_at": None if self.checkpoint_ms is None else show_moment(self.checkpoint_ms),
+            "target_committed": self.on_target,
+            "target_lag": self.target_lag_records,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    """One group. States are Kafka's; "" where the cluster has no such group, or does not answer.
+
+    `notes` say why it is not synced, or not all of it. While brokers do not say where some of its partitions end
+    (`knows_ends`), its lag is not known.
+    """
+
+    group: str
+    state: str
+    target_state: str
+    places: tuple[GroupPlace, ...]
+    notes: tuple[str, ...] = ()
+    knows_ends: bool = True
+
+    @property
+    def lag_records(self) -> int | None:
+        return _sum([place.lag_records for place in self.places]) if self.knows_ends else None
+
+    @property
+    def target_lag_records(self) -> int | None:
+        return _sum([place.target_lag_records for place in self.places]) if self.knows_ends else None
+
+    def checkpoint_age_seconds(self, at_ms: int) -> float | None:
+        """Since the last checkpoint of any partition; one is written when the group moves."""
+        times = [place.checkpoint_ms for place in self.places if place.checkpoint_ms is not None]
+        return max(at_ms - max(times), 0) / 1000 if times else None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "group": self.group,
+            "state": self.state,
+            "target_state": self.target_state,
+            "lag": self.lag_records,
+            "target_lag": self.target_lag_records,
+            "notes": list(self.notes),
+            "partitions": [place.as_json() for place in self.places],
+        }
+
+
+def render_groups(flow: FlowName, lines: Sequence[GroupLine], at_ms: int, *, whole: bool) -> Page:
+    """A line for the flow and a row for each group; with `whole` each partition in a table of its own."""
+    page: Page = [f"{flow}: {len(lines)} {'group' if len(lines) == 1 else 'groups'}"]
+    if lines:
+        source, target = (f"{what} {flow.source}" for what in ("on", "lag on")), f"lag on {flow.target}"
+        titles = ("group", *source, f"on {flow.target}", "translated", target, "checkpoint", "notes")
+        page.append(make_table(titles, [_row(line, at_ms) for line in lines], indent=2))
+    if whole and any(line.places for line in lines):
+        titles = ("group", "partition", "committed", "lag", "remote partition", "translated", "committed there", "lag")
+        rows = [(line.group, *_place(place)) for line in lines for place in line.places]
+        page.append(make_table(titles, rows, indent=2))
+    return page
+
+
+def _row(line: GroupLine, at_ms: int) -> tuple[object, ...]:
+    translated = sum(place.translated is not None for place in line.places)
+    age = line.checkpoint_age_seconds(at_ms)
+    return (
+        line.group, line.state or "-", _known(line.lag_records), line.target_state or "-",
+        f"{translated} of {len(line.places)}", _known(line.target_lag_records),
+        "-" if age is None else f"{show_age(age)} ago", "; ".join(line.notes),
+    )  # fmt: skip
+
+
+def _place(place: GroupPlace) -> tuple[object, ...]:
+    translated = _known(place.translated) + ("" if place.exact or place.translated is None else " (not beyond)")
+    return (
+        place.partition, _known(place.committed), _known(place.lag_records),
+        place.remote, translated, _known(place.on_target), _known(place.target_lag_records),
+    )  # fmt: skip
+
+
+def _lag(offset: int | None, end: int | None) -> int | None:
+    return None if offset is None or end is None else max(end - offset, 0)
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    """Of those that are known; None where none is."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+def _known(number: int | None) -> str:
+    return "-" if number is None else str(number)

@@ -1,0 +1,121 @@
+"""What the page shows, kept so that any viewer can be told what has changed since it last looked; pure.
+
+Parts are small and told whole; tables have thousands of rows, of which only changed ones are told. Each change gets the
+next version: a snapshot is what has changed since version 0. Written by the threads of `web.watchers`, read by
+`web.api`.
+"""
+
+import threading
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+Row = tuple[Any, ...]
+"""JSON values; the columns are the table's own affair."""
+
+_GONE_MAX: Final = 1000
+
+
+class Table:
+    """Rows by key, each with a number that stays its own, and the version at which it changed last."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[object, int] = {}
+        self._rows: dict[object, tuple[int, Row]] = {}
+        self._gone: dict[object, int] = {}
+        self._forgotten = 0
+
+    def replace(self, rows: Mapping[Any, Row], version: int) -> bool:
+        """These are all rows now; whether any is new, changed or gone."""
+        gone = self._rows.keys() - rows.keys()
+        for key in gone:
+            del self._rows[key]
+            self._gone[key] = version
+        changed = self.update(rows, version)
+        if len(self._gone) > _GONE_MAX:
+            self._forgotten = version
+            self._gone.clear()
+        return changed or bool(gone)
+
+    def update(self, rows: Mapping[Any, Row], version: int) -> bool:
+        """These rows are so now, the others as they were; whether any is new or changed."""
+        changed = False
+        for key, row in rows.items():
+            known = self._rows.get(key)
+            if known is None or known[1] != row:
+                self._rows[key] = (version, row)
+                self._numbers.setdefault(key, len(self._numbers))
+                self._gone.pop(key, None)
+                changed = True
+        return changed
+
+    def is_known_at(self, version: int) -> bool:
+        """Whether all that went since `version` can still be told."""
+        return version == 0 or version >= self._forgotten
+
+    def since(self, version: int) -> tuple[list[list[Any]], list[int]]:
+        """Rows that changed after `version`, each behind its number, and the numbers of those that went."""
+        rows = [[self._numbers[key], *row] for key, (at, row) in self._rows.items() if at > version]
+        return rows, [self._numbers[key] for key, at in self._gone.items() if at > version]
+
+    def keys_of(self, numbers: Iterable[int]) -> dict[int, object]:
+        """The keys of rows that are there, by their numbers."""
+        wanted = set(numbers)
+        return {number: key for key in self._rows if (number := self._numbers[key]) in wanted}
+
+
+class PageState:
+    """Parts and tables by name; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self.life = uuid.uuid4().hex[:12]
+        self._lock = threading.Lock()
+        self._version = 0
+        self._parts: dict[str, tuple[int, Any]] = {}
+        self._tables: dict[str, Table] = {}
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    def put(self, name: str, value: Any) -> None:
+        """A part is so now; `value` is JSON, and not changed afterwards."""
+        with self._lock:
+            known = self._parts.get(name)
+            if known is None or known[1] != value:
+                self._version += 1
+                self._parts[name] = (self._version, value)
+
+    def replace_rows(self, name: str, rows: Mapping[Any, Row]) -> None:
+        """As `Table.replace`; the table is made when it is first named."""
+        with self._lock:
+            if self._tables.setdefault(name, Table()).replace(rows, self._version + 1):
+                self._version += 1
+
+    def update_rows(self, name: str, rows: Mapping[Any, Row]) -> None:
+        """As `Table.update`."""
+        with self._lock:
+            if self._tables.setdefault(name, Table()).update(rows, self._version + 1):
+                self._version += 1
+
+    def keys_of(self, name: str, numbers: Iterable[int]) -> dict[int, object]:
+        """As `Table.keys_of`; nothing for a table that is not there."""
+        with self._lock:
+            table = self._tables.get(name)
+            return {} if table is None else table.keys_of(numbers)
+
+    def since(self, version: int, life: str = "") -> dict[str, Any]:
+        """What has changed since `version` of the process `life`, as JSON. `whole` where that is everything."""
+        with self._lock:
+            known = life == self.life and version <= self._version
+            if not known or not all(table.is_known_at(version) for table in self._tables.values()):
+                version = 0
+            told = {name: table.since(version) for name, table in self._tables.items()}
+            return {
+                "life": self.life,
+                "version": self._version,
+                "whole": version == 0,
+                "parts": {name: value for name, (at, value) in self._parts.items() if at > version},
+                "rows": {name: rows for name, (rows, _) in told.items() if rows},
+                "gone": {name: gone for name, (_, gone) in told.items() if gone and version},
+            }

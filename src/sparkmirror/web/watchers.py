@@ -1,0 +1,153 @@
+"""Looks at what the page shows and puts it into its picture: one watcher for each flow, one for each target's
+heartbeats. Run again and again by jobs of `runtime.page`; reads what is on the targets, as any other process could.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+
+from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
+from sparkmirror.errors import ProtocolError, SparkMirrorError
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.follower import TopicFollower
+from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.ledger.gaps import decode
+from sparkmirror.ledger.mirror_records import Checkpoint
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.operations.topology_snapshot import look_topology
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.bus import BusReader
+from sparkmirror.web import flow_snapshot as sight
+from sparkmirror.web.failures import FailureLog
+from sparkmirror.web.history import SAMPLE_SECONDS, History
+from sparkmirror.web.page_state import PageState, Row
+
+_LISTS_SECONDS = 3.0
+_BEATS_MAX = 600
+RATE, LAG = "rate", "lag"
+"""What a flow's own curves are called; those of partitions are called by them."""
+
+
+class FlowWatcher:
+    """One flow. A round opens what is not open, and lets go of all after a failure.
+
+    The latest run is shown, whose ever it is. `run` tells this process's: until that reports, the flow is starting.
+    """
+
+    def __init__(self, flow: FlowConfig, run: Callable[[], str], page_state: PageState) -> None:
+        self.curves = History()
+        self._flow = flow
+        self._run = run
+        self._page_state = page_state
+        self._open = ExitStack()
+        self._bus: BusReader | None = None
+        self._gaps: TopicFollower | None = None
+        self._checkpoints: TopicFollower | None = None
+        self._board = StatusBoard(flow.name.source)
+        self._pace = sight.Pace()
+        self._sampled_at = self._listed_at = 0.0
+
+    def __call__(self) -> None:
+        """While the target does not answer, the picture says so."""
+        try:
+            is_new = self._follow()
+        except SparkMirrorError as problem:
+            self.close()
+            self._show(f"What is on {self._flow.name.target} is not known now: {problem.args[0]}", is_new=False)
+            return
+        self._show("", is_new=is_new)
+
+    def _follow(self) -> bool:
+        """Take in what has come; whether the board has changed. Raises ClusterError."""
+        is_first = self._bus is None
+        bus = self._bus or self._connect()
+        count = bus.poll()
+        self._board = bus.board
+        if time.monotonic() - self._listed_at >= _LISTS_SECONDS:
+            self._listed_at = time.monotonic()
+            self._read_lists()
+        return is_first or count > 0
+
+    def close(self) -> None:
+        self._open.close()
+        self._bus = self._gaps = self._checkpoints = None
+
+    def _connect(self) -> BusReader:
+        flow = self._flow
+        admin = self._open.enter_context(open_admin(flow.target, "page"))
+        names = (
+            ledger_topics(flow.name.source, flow.offset_storage_topic).gaps,
+            flow.policy.checkpoints_topic(flow.name.source),
+        )
+        self._gaps, self._checkpoints = (TopicFollower(flow.target, admin, name, "page") for name in names)
+        for follower in (self._gaps, self._checkpoints):
+            self._open.callback(follower.close)
+        self._bus = self._open.enter_context(BusReader(flow, "", "page", admin))
+        self._bus.read_to_end()
+        return self._bus
+
+    def _read_lists(self) -> None:
+        name = self._flow.name
+        assert self._gaps is not None and self._checkpoints is not None
+        self._page_state.update_rows(f"gaps/{name}", self._gap_rows(self._gaps.read()))
+        self._page_state.update_rows(f"groups/{name}", self._group_rows(self._checkpoints.read()))
+
+    def _gap_rows(self, records: Sequence[TailRecord]) -> dict[object, Row]:
+        found = ((record.key, decode(self._flow.name.source, record.key, record.value)) for record in records)
+        return {key: sight.gap_row(gap) for key, gap in found if gap is not None}
+
+    def _group_rows(self, records: Sequence[TailRecord]) -> dict[object, Row]:
+        rows: dict[object, Row] = {}
+        for record in records:
+            with suppress(ProtocolError):  # Others may have written there.
+                one = Checkpoint.parse(record.key, record.value)
+                upstream = self._flow.policy.upstream_topic(one.partition.topic) or one.partition.topic
+                rows[one.group, one.partition] = sight.group_row(one, record.timestamp_ms, upstream)
+        return rows
+
+    def _show(self, unseen: str, *, is_new: bool) -> None:
+        name, board, status = self._flow.name, self._board, self._board.status()
+        now = time.monotonic()
+        self._pace.measure(now, status.records, status.bytes)
+        if now - self._sampled_at >= SAMPLE_SECONDS:
+            self._sampled_at = now
+            figures: dict[object, int] = {RATE: round(self._pace.records_per_second), LAG: status.lag_records}
+            self.curves.sample(figures | dict(sight.lags_of(board.partitions.values())))
+        rates, lags = self.curves.curve(RATE), self.curves.curve(LAG)
+        now_ms = time.time_ns() // 1_000_000
+        is_starting = board.run != self._run()
+        part = sight.flow_part(name, board, now_ms, self._pace, rates, lags, unseen, is_starting=is_starting)
+        self._page_state.put(f"flow/{name}", part)
+        if is_new:
+            self._page_state.replace_rows(f"partitions/{name}", sight.partition_rows(board.partitions.values()))
+
+    def curves_of(self, numbers: list[int]) -> dict[int, list[int]]:
+        """The lag of partitions in the last minutes, by their rows' numbers."""
+        keys = self._page_state.keys_of(f"partitions/{self._flow.name}", numbers)
+        return {number: self.curves.curve(key) for number, key in keys.items() if isinstance(key, TopicPartition)}
+
+
+class FeedsWatcher:
+    """Who feeds whom, by the last heartbeats on one target."""
+
+    def __init__(self, config: MirrorConfig, alias: str, page_state: PageState) -> None:
+        self._config = config
+        self._alias = alias
+        self._page_state = page_state
+
+    def __call__(self) -> None:
+        """Raises ClusterError."""
+        topology = look_topology(self._config, self._alias, _BEATS_MAX)
+        self._page_state.put(f"feeds/{self._alias}", sight.feeds_part(topology))
+
+
+class FailuresWatcher:
+    """What the log told last."""
+
+    def __init__(self, log: FailureLog, page_state: PageState) -> None:
+        self._log = log
+        self._page_state = page_state
+
+    def __call__(self) -> None:
+        self._page_state.put("failures", self._log.latest())

@@ -1,0 +1,147 @@
+"""What a flow does to its records, as a file says it: our own keys, Connect's transformations, and what is refused."""
+
+import pytest
+
+from sparkmirror.config.flow.flows import parse_config
+from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Keep, SetColumns, Step
+from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.errors import ConfigError
+
+SMALLEST = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+CONNECT = "org.apache.kafka.connect.transforms"
+
+
+def steps(text: str) -> tuple[Step, ...]:
+    config = parse_config(parse_properties((SMALLEST + text).encode(), "mm2"))
+    assert not config.warnings
+    return config.flows[0].transforms.steps
+
+
+def settings(text: str) -> dict[str, str]:
+    """What is set, by column, over all steps."""
+    return {one.column: one.expression for step in steps(text) if isinstance(step, SetColumns) for one in step.columns}
+
+
+def test_a_file_without_transforms_has_no_steps() -> None:
+    assert steps("") == ()
+
+
+def test_steps_come_in_a_fixed_order_and_know_their_lines() -> None:
+    found = steps(
+        "A->B.transforms.function = shop.orders:clean\n"
+        "A->B.transforms.set.topic = 'x'\n"
+        "transforms.set.value = upper(value)\n"
+        "transforms.deadletter.topic = dead\n"
+        "transforms.deadletter.when = value IS NULL\n"
+        "transforms.where = offset > 5\n"
+        f"transforms = f\ntransforms.f.type = {CONNECT}.Filter\n"
+    )
+    assert [type(step) for step in found] == [Keep, DeadLetter, Keep, SetColumns, CallFunction]
+    keep, dead, _, setting, call = found
+    assert isinstance(keep, Keep) and (keep.condition, keep.source.line) == ("offset > 5", 10)
+    assert isinstance(dead, DeadLetter) and (dead.condition, dead.topic) == ("value IS NULL", "dead")
+    assert isinstance(setting, SetColumns)
+    assert {one.column: one.source.line for one in setting.columns} == {"target_topic": 6, "value": 7}
+    assert isinstance(call, CallFunction) and call.name == "shop.orders:clean"
+
+
+def test_a_flow_s_own_line_wins_over_the_top_level() -> None:
+    assert settings("transforms.set.key = 'a'\nA->B.transforms.set.key = 'b'\n") == {"key": "'b'"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "column", "expression"),
+    [
+        (
+            "type = {c}.RegexRouter|regex = A\\\\.(.*)|replacement = eu-$1",
+            "target_topic",
+            r"regexp_replace(target_topic, '^(?:A\\.(.*))$', 'eu-$1')",
+        ),
+        (
+            "type = {c}.InsertHeader|header = it's|value.literal = 1",
+            "headers",
+            r"concat(coalesce(headers, array()), array(struct('it\'s' AS key, cast('1' AS binary) AS value)))",
+        ),
+        (
+            "type = {c}.DropHeaders|headers = a, b",
+            "headers",
+            "filter(headers, header -> header.key NOT IN ('a', 'b'))",
+        ),
+        (
+            "type = {c}.TimestampRouter|timestamp.format = yyyy-MM",
+            "target_topic",
+            r"replace(replace('\u0024{topic}-\u0024{timestamp}', '\u0024{topic}', target_topic), '\u0024{timestamp}', "
+            "date_format(timestamp, 'yyyy-MM'))",
+        ),
+    ],
+)
+def test_connect_s_transformations_become_expressions(lines: str, column: str, expression: str) -> None:
+    text = "A->B.transforms = t\n" + "".join(
+        f"A->B.transforms.t.{line}\n" for line in lines.format(c=CONNECT).split("|")
+    )
+    assert settings(text) == {column: expression}
+
+
+@pytest.mark.parametrize(
+    ("predicate", "negate", "condition"),
+    [
+        ("RecordIsTombstone", "", "NOT ((value IS NULL))"),
+        ("RecordIsTombstone", "true", "NOT (NOT ((value IS NULL)))"),
+        ("HasHeaderKey|name = x", "false", "NOT (coalesce(exists(headers, header -> header.key = 'x'), false))"),
+        ("TopicNameMatches|pattern = A.*", "", "NOT (coalesce(target_topic RLIKE '^(?:A.*)$', false))"),
+    ],
+)
+def test_a_filter_drops_what_its_predicate_says(predicate: str, negate: str, condition: str) -> None:
+    kind, *others = predicate.split("|")
+    text = f"transforms = f\ntransforms.f.type = {CONNECT}.Filter\ntransforms.f.predicate = p\npredicates = p\n"
+    text += f"predicates.p.type = {CONNECT}.predicates.{kind}\n"
+    text += "".join(f"predicates.p.{other}\n" for other in others)
+    text += f"transforms.f.negate = {negate}\n" if negate else ""
+    (keep,) = steps(text)
+    assert isinstance(keep, Keep) and keep.condition == condition
+
+
+def test_a_predicate_limits_any_transformation() -> None:
+    text = f"transforms = t\ntransforms.t.type = {CONNECT}.DropHeaders\ntransforms.t.headers = a\n"
+    text += f"transforms.t.predicate = p\npredicates = p\npredicates.p.type = {CONNECT}.predicates.RecordIsTombstone\n"
+    expression = settings(text)["headers"]
+    assert expression.startswith("CASE WHEN (value IS NULL) THEN filter(headers") and "ELSE headers END" in expression
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("transforms.where =\n", "mm2:5: `transforms.where` is empty"),
+        ("transforms.set.offset = 1\n", "mm2:5: `transforms.set.offset` cannot be set: the target numbers its records"),
+        ("transforms.set.vlaue = 1\n", "there is no such column"),
+        ("transforms.deadletter.when = true\n", "`transforms.deadletter.when` needs `transforms.deadletter.topic`"),
+        ("transforms.deadletter.topic = d\n", "`transforms.deadletter.topic` needs `transforms.deadletter.when`"),
+        ("transforms.function = shop\n", "must be written `module:function`"),
+        ("transforms = t\n", "`transforms` lists `t`, which has no `transforms.t.type`"),
+        ("transforms = set\n", "`transforms` lists `set`, which means something else here"),
+        ("transforms.t.type = x\n", "`transforms.t.type` belongs to nothing that `transforms` lists"),
+        ("transforms = t\ntransforms.t.type = com.x.Mine\n", "Java classes do not run in SparkMirror"),
+        (f"transforms = t\ntransforms.t.type = {CONNECT}.ValueToKey\n", "mirrored ones are bytes"),
+        (f"transforms = t\ntransforms.t.type = {CONNECT}.MaskField$Value\n", "mirrored ones are bytes"),
+        (f"transforms = t\ntransforms.t.type = {CONNECT}.RegexRouter\n", "needs `regex`"),
+        (f"transforms = t\ntransforms.t.type = {CONNECT}.Filter\ntransforms.t.predicate = p\n", "the predicate `p`"),
+        (f"transforms = t\ntransforms.t.type = {CONNECT}.Filter\ntransforms.t.regex = p\n", "has no setting `regex`"),
+        (
+            f"transforms = t\ntransforms.t.type = {CONNECT}.RegexRouter\ntransforms.t.regex = (\n"
+            "transforms.t.replacement = x\n",
+            "has the expression `\\(`, which is not a regular expression",
+        ),
+        ("predicates = p\npredicates.p.type = com.x.Mine\n", "names a predicate that cannot be loaded here"),
+        (
+            "transforms.where = true\nB.exactly.once.source.support = enabled\n",
+            "A->B: transforms and `exactly.once.source.support = enabled` do not go together yet",
+        ),
+        (
+            "partitioning = key\nB.exactly.once.source.support = enabled\n",
+            "A->B: `partitioning = key` and `exactly.once.source.support = enabled` do not go together yet",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        steps(text)

@@ -1,0 +1,65 @@
+"""The table of keys and the page written from it."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.config import types
+from sparkmirror.config.keys.client_keys import SECURITY_NAMES
+from sparkmirror.config.keys.key import Key, Scope, is_family
+from sparkmirror.config.keys.table import KEYS
+from sparkmirror.config.keys.unused import UNUSED
+from sparkmirror.config.reference import render_reference
+
+PAGE = Path(__file__).parents[4] / "docs" / "configuration.md"
+
+
+def test_the_page_is_what_the_table_says() -> None:
+    fresh = "python -m sparkmirror.config.keys.table > docs/configuration.md"
+    assert PAGE.read_text() == render_reference(), f"docs/configuration.md is out of date: run {fresh}"
+
+
+def test_every_key_stands_on_the_page() -> None:
+    page = render_reference()
+    assert [key.name for key in KEYS if f"| `{key.name}` |" not in page] == []
+
+
+def test_a_key_stands_once_in_its_scope() -> None:
+    assert [entry for entry, count in Counter((key.scope, key.name) for key in KEYS).items() if count > 1] == []
+
+
+def test_every_default_is_a_value_of_its_type() -> None:
+    for key in KEYS:
+        if key.default not in ("", ()) and key.name != "replication.policy.class":
+            text = ", ".join(key.default) if isinstance(key.default, tuple) else str(key.default)
+            assert key.type.parse(text) == key.default, key.name
+
+
+def test_a_name_is_either_used_or_without_effect() -> None:
+    used = {(key.scope, key.name) for key in KEYS} | {(Scope.CLIENT, name) for name in SECURITY_NAMES}
+    assert used & {(key.scope, key.name) for key in UNUSED} == set()
+
+
+def test_a_name_without_effect_stands_once_in_its_scope() -> None:
+    assert [entry for entry, count in Counter((key.scope, key.name) for key in UNUSED).items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "parts"),
+    [
+        ("topics", "topics", ()),
+        ("topics", "topicsx", None),
+        ("a.<x>", "a.b", ("b",)),
+        ("a.<x>", "a.b.c", ("b.c",)),
+        ("a.<x>", "a.", None),
+        ("a.<x>", "a", None),
+        ("a.<x>.b.<y>", "a.1.b.2.3", ("1", "2.3")),
+        ("a.<x>.b", "a.1.2.b", ("1.2",)),
+        ("a.<x>.b", "aX1.b", None),
+    ],
+)
+def test_a_key_with_placeholders_stands_for_a_family(pattern: str, name: str, parts: tuple[str, ...] | None) -> None:
+    key = Key(pattern, Scope.FLOW, types.STRING, "", "")
+    assert key.parts(name) == parts
+    assert is_family(pattern) == ("<" in pattern)

@@ -1,0 +1,86 @@
+"""The way back: what only the old primary has, where groups return to, where the reverse flow starts."""
+
+from uuid import UUID
+
+from sparkmirror.cli.failover_page import render_divergence, render_home
+from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.ledger.extent import Extent
+from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.model import TopicPartition
+from sparkmirror.operations.failback import (
+    Divergence,
+    plan_divergence,
+    plan_home,
+    plan_home_moves,
+    plan_interleaved,
+    plan_reverse_start,
+)
+from sparkmirror.views.table import page_lines
+
+ORDERS, REMOTE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
+HOME = {REMOTE: ORDERS}
+OLD, NEW = UUID(int=1), UUID(int=2)
+LOGS = {where: Extent(where.topic, OLD, 1000) for where in (REMOTE, ORDERS)}
+ENDS = {ORDERS: 1000}
+
+
+def maps(*spans: tuple[int, int, int]) -> MapView:
+    found = OffsetMap(spans[0][0], OLD)
+    for span in spans:
+        found.append(*span)
+    view = MapView("A")
+    view.take(encode_key("A", ORDERS, ChunkName(1, 1, 1)), encode_chunk(found.as_chunk()))
+    return view
+
+
+def test_what_only_the_old_primary_has_begins_at_the_ledger_or_the_logs_start() -> None:
+    other = TopicPartition("orders", 1)
+    found = plan_divergence({ORDERS: 200, other: 7}, {ORDERS: 0, other: 0}, {ORDERS: 230, other: 7})
+    assert found == (Divergence(ORDERS, 200, 230),)
+    assert render_divergence("A", found) == ["30 records are on A only:", "  orders-0: from 200 to 230, 30 records"]
+    assert plan_divergence({}, {ORDERS: 50}, {ORDERS: 60}) == (Divergence(ORDERS, 50, 60),)
+    assert render_divergence("A", ()) == ["A has nothing that was not mirrored"]
+
+
+def test_a_group_returns_behind_what_it_read_and_only_forward() -> None:
+    committed = {"g": {REMOTE: Committed(149, "note"), TopicPartition("own", 0): Committed(3)}}
+    (place,) = plan_home(committed, HOME, maps((0, 100, 0), (101, 100, 100)), LOGS, ENDS)
+    assert (place.home, place.offset, place.exact) == (ORDERS, 150, True)
+    assert plan_home_moves([place], {}, frozenset()) == {"g": {ORDERS: Committed(150, "note")}}
+    assert plan_home_moves([place], {"g": {ORDERS: Committed(150)}}, frozenset()) == {}
+    assert plan_home_moves([place], {}, frozenset({"g"})) == {}, "its members are home already"
+    assert "149" in page_lines(render_home("B", [place]))[1]
+
+
+def test_a_group_that_nobody_can_translate_is_left_and_shown() -> None:
+    (place,) = plan_home({"g": {REMOTE: Committed(5)}}, HOME, MapView("A"), LOGS, ENDS)
+    assert place.offset is None
+    assert plan_home_moves([place], {}, frozenset()) == {}
+    assert "none" in page_lines(render_home("B", [place]))[1]
+
+
+def test_the_reverse_flow_starts_behind_what_came_from_the_old_primary_if_names_do_not_tell() -> None:
+    same = {ORDERS: ORDERS}
+    assert plan_reverse_start(same, maps((0, 100, 0)), LOGS, names_stay=True) == {ORDERS: 100}
+    assert plan_reverse_start(HOME, maps((0, 100, 0)), LOGS, names_stay=False) == {}
+    assert plan_reverse_start(same, MapView("A"), LOGS, names_stay=True) == {}
+
+
+def test_a_map_of_a_log_that_is_no_more_sends_nobody_anywhere() -> None:
+    known, committed = maps((0, 100, 0)), {"g": {REMOTE: Committed(40)}}
+    again = {where: Extent(where.topic, NEW, 1000) for where in (REMOTE, ORDERS)}
+    cut = {where: Extent(where.topic, OLD, 60) for where in (REMOTE, ORDERS)}
+    assert [plan_home(committed, HOME, known, logs, ENDS)[0].offset for logs in (LOGS, again, {})] == [40, None, None]
+    assert plan_home(committed, HOME, known, LOGS, {ORDERS: 30})[0].offset == 30
+    assert plan_home(committed, HOME, known, LOGS, {})[0].offset is None
+    same = {ORDERS: ORDERS}
+    starts = [plan_reverse_start(same, known, logs, names_stay=True) for logs in (LOGS, again, cut)]
+    assert starts == [{ORDERS: 100}, {}, {ORDERS: 60}]
+
+
+def test_records_that_others_wrote_in_between_are_counted_since_the_reverse_flow_leaves_them_out() -> None:
+    same = {ORDERS: ORDERS}
+    assert plan_interleaved(same, maps((0, 100, 0), (100, 50, 107)), names_stay=True) == {ORDERS: 7}
+    assert plan_interleaved(same, maps((0, 100, 0)), names_stay=True) == {}
+    assert plan_interleaved(HOME, maps((0, 100, 0), (100, 50, 107)), names_stay=False) == {}

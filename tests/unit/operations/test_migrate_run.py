@@ -1,0 +1,157 @@
+"""The steps of a migration on made-up clusters: what each waits for, and what makes it fail."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.operations import migrate_run
+from sparkmirror.operations.migrate_run import Copy, CutOver, Follow, Prove
+
+HERE = TopicPartition("orders", 0)
+
+
+class Flow:
+    name = FlowName("A", "B")
+
+
+@dataclass
+class Source:
+    """A cluster of one partition, whose end a test moves, and of one whose leader may be silent."""
+
+    end: int = 100
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+    def earliest_offsets(self, _: object) -> LogOffsets:
+        return LogOffsets("A", {HERE: 0})
+
+    def await_earliest_offsets(self, _: object) -> dict[TopicPartition, int]:
+        return {HERE: 0}
+
+    def await_latest_offsets(self, _: object) -> dict[TopicPartition, int]:
+        return self.latest_offsets(_).all()
+
+    def latest_offsets(self, _: object) -> LogOffsets:
+        return LogOffsets("A", {HERE: self.end}, self.unknown)
+
+
+@dataclass
+class Ledger:
+    offset: int = 0
+
+
+@pytest.fixture
+def ledger(monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    found = Ledger()
+    monkeypatch.setattr(migrate_run, "ledger_offsets", lambda _: {HERE: found.offset})
+    monkeypatch.setattr(migrate_run, "mirrored_partitions", lambda *_: [HERE])
+    return found
+
+
+def copy(ledger: Ledger, reaches: int) -> Copy:
+    def run() -> None:
+        ledger.offset = reaches
+
+    flow, source = Flow(), Source()
+    return Copy(flow, source, run)  # type: ignore[arg-type]
+
+
+def test_a_copy_is_done_when_all_that_was_there_at_its_begin_is_mirrored(ledger: Ledger) -> None:
+    step = copy(ledger, 100)
+    assert step.apply(step.prepare()) == "all that 1 partitions held when this step began is copied"
+
+
+def test_a_copy_that_was_stopped_is_not_done(ledger: Ledger) -> None:
+    step = copy(ledger, 60)
+    with pytest.raises(SparkMirrorError, match="orders-0 lacks 40"):
+        step.apply(step.prepare())
+
+
+class Fence:
+    """Notes what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def prepare(self) -> dict[str, Any]:
+        return {"bindings": []}
+
+    def apply(self, _: object) -> str:
+        self.asked.append("apply")
+        return "nobody may write"
+
+    def undo(self, _: object) -> str:
+        self.asked.append("undo")
+        return "all may write"
+
+
+def test_following_ends_when_nobody_writes_and_all_is_mirrored(ledger: Ledger) -> None:
+    source, told = Source(), list[str]()
+    answers = list[bool]()
+
+    def mirror_until(is_over: Any) -> bool:
+        answers.append(is_over())
+        ledger.offset, source.end = 100, 150
+        answers.append(is_over())
+        ledger.offset = 150
+        answers.append(is_over())
+        return answers[-1]
+
+    step = Follow(Flow(), source, CutOver(0.0, Fence()), mirror_until, lambda *said: told.append(said[1]))  # type: ignore[arg-type]
+    assert "nobody writes to the source any more" in step.apply(step.prepare())
+    assert answers == [False, False, True]
+    assert told == ["caught up: stop what writes to A; this ends when nobody has for 0 s"]
+
+
+def test_nothing_is_said_of_all_while_a_leader_does_not_tell_where_its_log_ends(ledger: Ledger) -> None:
+    source = Source(unknown={HERE: "its leader, broker 3 (b:9092), does not answer"})
+    ledger.offset = 100
+    with pytest.raises(OffsetsUnknown, match=re.escape("orders-0 (its leader, broker 3 (b:9092), does not answer)")):
+        Copy(Flow(), source, lambda: None).prepare()  # type: ignore[arg-type]
+
+    def mirror_until(is_over: Any) -> bool:
+        with pytest.raises(OffsetsUnknown):
+            is_over()
+        source.unknown = {}
+        return bool(is_over())
+
+    step = Follow(Flow(), source, CutOver(0.0, Fence()), mirror_until, lambda *_: None)  # type: ignore[arg-type]
+    assert "all is mirrored" in step.apply(step.prepare())
+
+
+def test_following_waits_for_the_source_to_be_quiet_and_fences_once_it_has_caught_up(ledger: Ledger) -> None:
+    source, fence = Source(), Fence()
+    ledger.offset = 100
+    asked = list[bool]()
+
+    def mirror_until(is_over: Any) -> bool:
+        assert not fence.asked
+        asked.extend(is_over() for _ in range(3))
+        return False
+
+    step = Follow(Flow(), source, CutOver(60.0, fence, True), mirror_until, lambda *_: None)  # type: ignore[arg-type]
+    note = step.prepare()
+    with pytest.raises(SparkMirrorError, match="stopped while following"):
+        step.apply(note)
+    assert (asked, fence.asked) == ([False] * 3, ["apply"])
+    without_word = Follow(Flow(), source, CutOver(60.0, fence), mirror_until, lambda *_: None)  # type: ignore[arg-type]
+    assert without_word.undo(note) == "all may write", "the note says that there is a fence"
+
+
+@dataclass
+class Proved:
+    verdict: str
+    headline: str = "A->B: DIFFERENT"
+    first_difference: str = "orders-0 at upstream offset 7, downstream offset 9 (value)"
+
+
+def test_a_target_that_differs_ends_the_migration_with_the_first_difference() -> None:
+    assert Prove(Flow(), lambda: Proved("equal", "all equal")).apply({}) == "all equal"  # type: ignore[arg-type]
+    for verdict in ("different", "unproven"):
+        with pytest.raises(SparkMirrorError, match=re.escape("orders-0 at upstream offset 7")):
+            Prove(Flow(), lambda verdict=verdict: Proved(verdict)).apply({})  # type: ignore[arg-type, misc]

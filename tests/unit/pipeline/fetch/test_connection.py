@@ -1,0 +1,295 @@
+"""Receiving over a socket pair: into the ring where there is room, into private memory where there never is."""
+
+import resource
+import selectors
+import socket
+import time
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from kafka.protocol.consumer import FetchRequest, FetchResponse
+
+from sparkmirror.batch.header import Codec
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.control.commands import Command, Stop, encode_command
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.background import Background
+from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire import data_requests as wire
+from sparkmirror.kafka.wire.data_requests import FetchPosition
+from sparkmirror.kafka.wire.link import Link
+from sparkmirror.model import Cluster
+from sparkmirror.pipeline.fetch.command_tail import CommandTail
+from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
+from sparkmirror.pipeline.relay.ring import RING_BYTES_MIN, PrivateMemory, Ring, RingPeer
+
+VERSION = 12
+LONE_BATCH_BYTES_MAX = 128 << 20
+Topic = FetchResponse.FetchableTopicResponse
+Sockets = tuple[Link, socket.socket]
+
+
+@pytest.fixture
+def sockets() -> Iterator[Sockets]:
+    ours, brokers = socket.socketpair()
+    brokers.settimeout(60)
+    yield Link(ours, "broker:9092", {wire.FETCH: (4, VERSION)}, "sparkmirror"), brokers
+    ours.close()
+    brokers.close()
+
+
+@pytest.fixture
+def ring() -> Iterator[Ring]:
+    ring = Ring(RING_BYTES_MIN)
+    yield ring
+    ring.close()
+
+
+def answer(
+    records: bytes, *, error: int = 0, session_id: int = 9, throttle_ms: int = 0, topic: str = "orders"
+) -> bytes:
+    partition = Topic.PartitionData(
+        partition_index=0,
+        error_code=error,
+        high_watermark=-1,
+        log_start_offset=-1,
+        aborted_transactions=None,
+        records=records,
+    )
+    response = FetchResponse(
+        version=VERSION,
+        throttle_time_ms=throttle_ms,
+        error_code=0,
+        session_id=session_id,
+        responses=[Topic(topic=topic, partitions=[partition])],
+    )
+    response.with_header(correlation_id=1)
+    encoded = response.encode(header=True)
+    return len(encoded).to_bytes(4, "big") + encoded
+
+
+def request_at(brokers: socket.socket) -> FetchRequest:
+    data = b""
+    while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
+        received = brokers.recv(1 << 16)
+        assert received, "the connection was closed"
+        data += received
+    return FetchRequest.decode(data[4:], version=VERSION, header=True)
+
+
+def ask(connection: FetchConnection, offset: int) -> None:
+    connection.send({("orders", 0): FetchPosition("orders", 0, offset, -1, 1 << 20)})
+
+
+def receive_all(connection: FetchConnection, brokers: socket.socket, data: bytes) -> Frame:
+    """Feed a response in pieces that a socket takes."""
+    frame = None
+    while data:
+        brokers.sendall(data[:50_000])
+        data = data[50_000:]
+        assert frame is None
+        frame = connection.receive()
+    assert frame is not None
+    return frame
+
+
+def test_a_response_lands_in_the_ring_byte_by_byte_or_at_once(sockets: Sockets, ring: Ring) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    ask(connection, 5)
+    assert connection.waiting
+    (topic,) = request_at(brokers).topics
+    assert (topic.topic, topic.partitions[0].fetch_offset) == ("orders", 5)
+    data = answer(b"records", throttle_ms=60_000)
+    for byte in data[:-1]:
+        brokers.sendall(bytes([byte]))
+        assert connection.receive() is None
+    frame = receive_all(connection, brokers, data[-1:])
+    assert not connection.waiting
+    assert frame.region is not None
+    assert ring.slice(frame.region, len(frame.buffer)) == frame.buffer == data[4:]
+    (fetched,) = connection.decode(frame).partitions
+    assert frame.buffer[fetched.start : fetched.stop] == b"records"
+    assert connection.asked(fetched, 5)
+    assert not connection.asked(fetched, 4), "the reader was sent elsewhere meanwhile"
+    assert connection.not_before > 0
+
+
+def test_a_full_ring_stops_the_reading_until_there_is_room(sockets: Sockets, ring: Ring) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    held = ring.reserve(RING_BYTES_MIN)
+    assert held is not None
+    ask(connection, 0)
+    brokers.sendall(answer(b"records"))
+    assert connection.receive() is None
+    assert connection.starved
+    ring.lend(held, [])
+    frame = connection.receive()
+    assert frame is not None
+    assert not connection.starved
+
+
+def test_a_response_larger_than_the_ring_goes_to_private_memory(sockets: Sockets, ring: Ring) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    ask(connection, 0)
+    frame = receive_all(connection, brokers, answer(b"x" * (RING_BYTES_MIN + 1)))
+    assert frame.region is None
+    assert ring.reserve(RING_BYTES_MIN) is not None, "the ring was left alone"
+
+
+def test_a_connection_that_breaks_half_way_gives_its_region_back(sockets: Sockets, ring: Ring) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    ask(connection, 0)
+    brokers.sendall(answer(b"records")[:20])
+    assert connection.receive() is None
+    brokers.close()
+    with pytest.raises(OSError):
+        connection.receive()
+    connection.close()
+    assert ring.reserve(RING_BYTES_MIN) is not None
+
+
+@pytest.mark.parametrize("size", [0, 4, -1, LONE_BATCH_BYTES_MAX + 1, wire.MAX_FRAME_BYTES])
+def test_an_absurd_size_is_a_protocol_error(sockets: Sockets, ring: Ring, size: int) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    brokers.sendall(size.to_bytes(4, "big", signed=True))
+    with pytest.raises(ProtocolError, match=f"response of {size} bytes"):
+        connection.receive()
+
+
+def new_tail(offset: int) -> CommandTail:
+    settings = client_settings(Cluster("B", {"bootstrap.servers": "localhost:1"}), "test")
+    return CommandTail(settings, "orders", offset, Background(lambda: None), selectors.DefaultSelector())
+
+
+def test_commands_are_followed_from_their_offset_by_one_poll_after_the_other(sockets: Sockets) -> None:
+    link, brokers = sockets
+    tail = new_tail(offset=11)
+    tail.adopt((link, UUID(int=0), 11))
+    assert request_at(brokers).topics[0].partitions[0].fetch_offset == 11
+    values = [encode_command(Stop("old")), b"of a later version", encode_command(Stop("run"))]
+    brokers.sendall(answer(encode_batch([(None, value) for value in values], base_offset=10)))
+    found: list[Command] = tail.receive()
+    assert found == [Stop("run")], "what lies below the offset was for others"
+    assert request_at(brokers).topics[0].partitions[0].fetch_offset == 13
+    tail.drop()
+    assert tail.connection is None
+
+
+def test_a_command_topic_cut_off_is_no_reason_to_ask_in_circles(sockets: Sockets) -> None:
+    """The refusal does not say where the log begins: the connection is made anew, and asks for that first."""
+    link, brokers = sockets
+    tail = new_tail(offset=11)
+    tail.adopt((link, UUID(int=0), 11))
+    request_at(brokers)
+    brokers.sendall(answer(b"", error=1))
+    with pytest.raises(ConnectionError, match="no longer holds offset 11"):
+        tail.receive()
+    brokers.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        brokers.recv(1)
+
+
+def test_an_answer_takes_memory_as_it_comes_not_as_it_is_announced(sockets: Sockets, ring: Ring) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    brokers.sendall(LONE_BATCH_BYTES_MAX.to_bytes(4, "big") + b"some")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert connection.receive() is None
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+
+
+def test_a_broker_that_had_little_rests_a_moment_and_one_that_had_much_is_asked_at_once(
+    sockets: Sockets, ring: Ring
+) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    ask(connection, 0)
+    before = time.monotonic()
+    receive_all(connection, brokers, answer(bytes(100)))
+    assert before < connection.asks_at < time.monotonic() + 0.02
+    much = FetchConnection(link, ring, FetchLimits())
+    ask(much, 0)
+    receive_all(much, brokers, answer(bytes(100_000)))
+    assert much.asks_at == 0.0
+
+
+def test_a_broker_that_had_little_is_not_asked_while_what_came_before_is_on_its_way_to_the_writer(
+    sockets: Sockets, ring: Ring
+) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    writer = RingPeer(ring.address)
+    ring.note_given()
+    writer.note_taken(1)
+    ask(connection, 0)
+    receive_all(connection, brokers, answer(bytes(100)))
+    rested = connection.asks_at
+    assert not connection.rests(rested)
+    ring.note_given()
+    assert not connection.rests(rested), "one on its way is the rule"
+    ring.note_given()
+    assert connection.rests(rested)
+    assert rested < connection.asks_at < rested + 0.02, "it is looked at again soon"
+    assert connection.rests(rested), "and not before"
+    writer.note_taken(1)
+    assert not connection.rests(connection.asks_at)
+    ring.note_given()
+    assert not connection.rests(rested + 0.2), "whatever holds the writer up, the source is asked in the end"
+    ask(connection, 5)
+    receive_all(connection, brokers, answer(bytes(100_000)))
+    assert not connection.rests(connection.asks_at), "one that had much is asked at once"
+    writer.close()
+
+
+def test_more_than_was_asked_for_is_taken_only_as_one_batch_alone(sockets: Sockets) -> None:
+    """A batch comes whole however large it is (KIP-74); nothing else may be larger than asked for."""
+    link, brokers = sockets
+    large = encode_batch([(None, bytes(300_000))])
+    small = encode_batch([(None, bytes(60_000))])
+    limits = FetchLimits(bytes_max=100_000)
+
+    def answered(records: bytes) -> int:
+        connection = FetchConnection(link, PrivateMemory(), limits)
+        ask(connection, 0)
+        frame = receive_all(connection, brokers, answer(records))
+        (fetched,) = connection.decode(frame).partitions
+        return fetched.stop - fetched.start
+
+    assert answered(large) == len(large)
+    assert answered(small) == len(small)
+    for records in (small + small, small + large, large + small):
+        with pytest.raises(ProtocolError, match=f"sent {len(records)} bytes in several batches, .* asked for 100000"):
+            answered(records)
+
+
+def test_an_announced_size_beyond_what_was_asked_for_and_any_batch_is_refused_at_once(
+    sockets: Sockets, ring: Ring
+) -> None:
+    link, brokers = sockets
+    much = FetchConnection(link, ring, FetchLimits(bytes_max=256 << 20))
+    ask(much, 0)
+    brokers.sendall((200 << 20).to_bytes(4, "big"))
+    assert much.receive() is None, "a person may ask for much"
+    connection = FetchConnection(link, ring, FetchLimits())
+    ask(connection, 0)
+    brokers.sendall((200 << 20).to_bytes(4, "big"))
+    with pytest.raises(ProtocolError, match=f"response of {200 << 20} bytes, and was asked for {8 << 20}"):
+        connection.receive()
+
+
+def test_a_batch_that_nobody_of_ours_wrote_does_not_hide_the_commands_behind_it(sockets: Sockets) -> None:
+    link, brokers = sockets
+    tail = new_tail(offset=10)
+    tail.adopt((link, UUID(int=0), 10))
+    request_at(brokers)
+    bomb = encode_batch([(None, bytes(20 << 20))], Codec.ZSTD, base_offset=10)
+    brokers.sendall(answer(bomb + encode_batch([(None, encode_command(Stop("run")))], base_offset=11)))
+    assert tail.receive() == [Stop("run")]
+    assert request_at(brokers).topics[0].partitions[0].fetch_offset == 12
+    tail.drop()

@@ -1,0 +1,102 @@
+"""From runs to records: each record as it is, each range closed, whatever the batches hold."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from sparkmirror.batch.header import Codec, parse_header
+from sparkmirror.batch.records import Record, encode_batch
+from sparkmirror.pipeline.fetch import record_rows
+from sparkmirror.pipeline.fetch.record_rows import decode_rows, decode_run
+from sparkmirror.pipeline.relay.record_schema import PADDING, RECORD, RECORD_SCHEMA, REFUSED
+from sparkmirror.pipeline.relay.schema import GAP, RUN, Row, close
+
+ODD = [
+    Record(0, 1_000, b"k", b"v", ((b"a", b"1"), (b"a", None), (b"\xff", b""))),
+    Record(1, -1, None, b""),
+    Record(2, 5, b"", None),
+    Record(3, 1 << 60, b"\x00\xff", bytes(range(256))),
+]
+
+
+def run_of(payload: bytes, first: int, following: int) -> Row:
+    return Row(RUN, "orders", 2, first, following, 1, 4, len(payload), 5, following, 7, payload=payload)
+
+
+def records_in(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[Record]:
+    found = []
+    for batch in batches:
+        assert batch.schema == RECORD_SCHEMA
+        bare_rows = batch.drop_columns("headers").to_pylist()  # their names may be no text
+        for row in bare_rows if batch.column(0)[0].as_py() == RECORD else []:
+            assert (row["topic"], row["partition"]) == ("orders", 2)
+            found.append(Record(row["offset"], row["timestamp"], row["key"], row["value"]))
+    return found
+
+
+def bare(records: list[Record]) -> list[Record]:
+    return [Record(one.offset, one.timestamp, one.key, one.value) for one in records]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_records_of_two_batches_come_in_order_and_a_run_row_closes_them(codec: Codec) -> None:
+    payload = encode_batch(ODD, codec) + encode_batch(ODD, codec, base_offset=4)
+    batches = list(decode_run(run_of(payload, 0, 8), memoryview(payload)))
+    later = [Record(one.offset + 4, one.timestamp, one.key, one.value) for one in ODD]
+    assert records_in(batches) == bare([*ODD, *later])
+    (closing,) = batches[-1].to_pylist()
+    assert (closing["kind"], closing["first_offset"], closing["next_offset"]) == (RUN, 0, 8)
+    assert (closing["records"], closing["bytes"], closing["codec"]) == (8, len(payload), codec)
+    assert closing["payload"] is None
+
+
+def test_headers_keep_order_repeats_nulls_and_bytes_that_are_no_text() -> None:
+    payload = encode_batch(ODD)
+    batch = next(iter(decode_run(run_of(payload, 0, 4), memoryview(payload))))
+    headers = batch.column("headers")
+    keys = headers.values.field("key")
+    raw = pa.Array.from_buffers(pa.binary(), len(keys), keys.buffers())
+    assert raw.to_pylist() == [b"a", b"a", b"\xff"]
+    assert headers.values.field("value").to_pylist() == [b"1", None, b""]
+    assert [len(one) for one in headers] == [3, 0, 0, 0]
+
+
+def test_records_below_the_position_are_left_out() -> None:
+    payload = encode_batch(ODD)
+    assert records_in(decode_run(run_of(payload, 2, 4), memoryview(payload))) == bare(ODD[2:])
+
+
+def test_a_large_run_comes_in_ranges_that_continue_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_rows, "_CHUNK_BYTES", 500)
+    payload = b"".join(encode_batch([Record(at, 0, None, bytes(200))], base_offset=at) for at in range(7))
+    batches = list(decode_run(run_of(payload, 0, 9), memoryview(payload)))
+    closing = [batch.to_pylist()[0] for batch in batches if batch.column(0)[0].as_py() == RUN]
+    assert len(closing) > 2
+    edges = [(row["first_offset"], row["next_offset"]) for row in closing]
+    assert [first for first, _ in edges] == [0, *(following for _, following in edges[:-1])]
+    assert edges[-1][1] == 9, "the last one reaches as far as the run"
+    assert sum(row["bytes"] for row in closing) == len(payload)
+    assert [one.offset for one in records_in(batches)] == list(range(7))
+
+
+def test_bytes_that_cannot_be_read_are_refused_from_where_they_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_rows, "_CHUNK_BYTES", 1)
+    good, bad = encode_batch(ODD), bytearray(encode_batch(ODD, base_offset=4))
+    bad[-1] ^= 1
+    payload = good + bytes(bad)
+    *read, refused = decode_run(run_of(payload, 0, 8), memoryview(payload))
+    assert records_in(read) == bare(ODD)
+    (row,) = refused.to_pylist()
+    assert (row["kind"], row["first_offset"], row["next_offset"]) == (REFUSED, 4, 8)
+    assert row["bytes"] == len(bad) == parse_header(bad, 0).total_bytes
+    assert b"record batch at offset 4 is damaged: its checksum is wrong" in row["payload"]
+
+
+def test_all_other_rows_pass_and_flush_rows_become_padding() -> None:
+    gap = Row(GAP, "orders", 2, 5, 9, payload=b"{}")
+    empty = Row(RUN, "orders", 2, 9, 12)
+    found = list(decode_rows(iter([close([gap, empty])])))
+    assert [batch.column(0)[0].as_py() for batch in found[:2]] == [GAP, RUN]
+    assert found[0].column("payload")[0].as_py() == b"{}"
+    assert found[-1] is PADDING

@@ -1,0 +1,380 @@
+"""One partition copied in transactions through everything that goes wrong, against a model (invariants 1, 2 and 4).
+
+As `test_copying`, with a target that keeps Kafka's rules for transactional producers of the second protocol (KIP-890):
+what is committed there must at every step be the source's beginning, each record once and in order, and the committed
+position must be where exactly that ends.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.pipeline.produce.test_copying import SEQUENCES, WHERE, Ring, Source
+
+from sparkmirror.batch.header import parse_header
+from sparkmirror.batch.records import decode_records
+from sparkmirror.control.assignment import Assigned
+from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.kafka.wire.coordinator import AddPartitions, Answer, EndTransaction, Initialize, Question
+from sparkmirror.ledger import connect
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.pipeline.produce.acked_position import State
+from sparkmirror.pipeline.produce.answers import Verdict, judge, leaves_doubt
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.gate import SequenceGate
+from sparkmirror.pipeline.produce.isolation import Isolation
+from sparkmirror.pipeline.produce.limits import TargetLimits
+from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
+from sparkmirror.pipeline.produce.plan_row import PlanRow
+from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
+from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.produce.transaction import ExactlyOnce, Hooks, TransactionOptions
+from sparkmirror.pipeline.produce.unfinished import Seat
+from sparkmirror.pipeline.relay.ring import RingAddress
+
+PRODUCER = 1000
+REMOTE = TopicPartition("A.orders", 3)
+MM2 = Connector.of_dedicated_mode("A")
+TOPICS = ledger_topics("A")
+
+
+class Target:
+    """Brokers and coordinator: one producer's transactions over a data partition and the ledger's."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.log: list[int] = []
+        self.position = 0
+        self._open: list[tuple[TopicPartition, bytes]] = []
+        self._next: dict[TopicPartition, int] = {}
+        self._last: dict[TopicPartition, deque[tuple[int, int]]] = {}
+        self._committed_epoch = -1
+        self._added: set[TopicPartition] = set()
+        self._left: list[tuple[TopicPartition, bytes]] = []
+
+    def append(self, where: TopicPartition, data: bytes) -> int:
+        header = parse_header(data, 0)
+        assert (header.producer_id, header.base_offset, header.is_transactional) == (PRODUCER, 0, True)
+        if header.producer_epoch != self.epoch:
+            return 47
+        batch = (header.base_sequence, header.records_count)
+        last = self._last.setdefault(where, deque(maxlen=5))
+        if batch in last:
+            return 0
+        if header.base_sequence != self._next.get(where, 0):
+            return 45
+        self._next[where] = (header.base_sequence + header.records_count) % SEQUENCES
+        last.append(batch)
+        self._open.append((where, data))
+        return 0
+
+    def add(self, epoch: int, partitions: Iterable[TopicPartition]) -> Answer:
+        if epoch != self.epoch:
+            return Answer(47)
+        self._added.update(partitions)
+        return Answer(0)
+
+    def end(self, epoch: int, *, commits: bool) -> Answer:
+        """EndTxn; the same again is answered the same. A marker ends all that is open where it stands."""
+        if epoch != self.epoch and epoch != self._committed_epoch:
+            return Answer(47)
+        if epoch == self.epoch:
+            marked = self._added | {where for where, _ in self._open}
+            ended = [(where, data) for where, data in self._left if where in marked]
+            self._left = [(where, data) for where, data in self._left if where not in marked]
+            for where, data in (*ended, *self._open) if commits else ():
+                for record in decode_records(data):
+                    self._commit(where, record.key, record.value)
+            self._committed_epoch = epoch
+            self._bump()
+        return Answer(0, ProducerIdentity(PRODUCER, self.epoch))
+
+    def _commit(self, where: TopicPartition, key: bytes | None, value: bytes | None) -> None:
+        if where == REMOTE:
+            self.log.append(int(value or b""))
+        elif where.topic == TOPICS.offsets:
+            assert connect.decode_key(key, MM2) == WHERE
+            self.position = connect.decode_value(value) or 0
+
+    def abort(self, *, is_led: bool) -> None:
+        """By InitProducerId, or because the transaction took too long. A partition without a leader gets no marker."""
+        if not is_led:
+            self._left += [(where, data) for where, data in self._open if where == REMOTE]
+        self._bump()
+
+    def _bump(self) -> None:
+        self.epoch += 1
+        self._open, self._next, self._last, self._added = [], {}, {}, set()
+
+
+class Coordinator:
+    """Keeps the question until the test has it answered."""
+
+    second_protocol = True
+    wake_at = float("inf")
+
+    def __init__(self) -> None:
+        self.question: Question | None = None
+        self.answers: deque[Answer] = deque()
+
+    @property
+    def busy(self) -> bool:
+        return self.question is not None
+
+    def ask(self, question: Question) -> None:
+        self.question = question
+        self.answers.clear()
+
+    def poll(self, now: float) -> None:
+        """Nothing passes by itself here."""
+
+    def serve(self) -> Answer | None:
+        return self.answers.popleft() if self.answers else None
+
+
+class CopyingOnce(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.source, self.ring, self.target = Source(), Ring(), Target()
+        self.coordinator = Coordinator()
+        self.rows: deque[Delivery] = deque()
+        self.wire: deque[tuple[PartitionBuffer, Batch, bytes]] = deque()
+        self.ghosts: deque[tuple[TopicPartition, bytes]] = deque()
+        self.reads_at = 0
+        self.paused = False
+        self.buffer: Any = None
+        self.now = time.monotonic()
+
+    @initialize()
+    def begin(self) -> None:
+        self.source.grow([3, 2])
+        plan = PlanRow(0, "run", 1, 1, PRODUCER, 0, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, 0), 5),))
+        task_metrics = TaskMetrics(plan)
+        self.progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 0, 25, in_transactions=True)
+        self.gate = SequenceGate(self.ring, self.progress, task_metrics, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
+        self.isolation = Isolation(self.ring, self.gate, task_metrics, lambda _: None)  # type: ignore[arg-type]
+        hooks = Hooks(lambda *_: None, lambda _: None, self._store, self._commit, self._roll_back, lambda *_: None)
+        options = TransactionOptions("B", MM2, 60_000, 0.2, 1.0)
+        identity = ProducerIdentity(plan.producer_id, plan.producer_epoch)
+        seat = Seat("A-mm2-MirrorSourceConnector-0", identity, self.coordinator)  # type: ignore[arg-type]
+        self.once = ExactlyOnce(options, plan.task, seat, self.progress, hooks)
+        self.gate.take_plan(plan)
+        self.buffer = self.gate.buffers[WHERE]
+
+    def _store(self, with_status: bool) -> bool:
+        return bool(self.progress.compose([self.buffer], 1, None))
+
+    def _commit(self) -> None:
+        self.progress.commit()
+        self.buffer.commit()
+
+    def _roll_back(self) -> None:
+        """As the sender: connections are dropped, what was on them may still be served."""
+        self.ghosts += [(buffer.target, data) for buffer, _, data in self.wire]
+        self.wire.clear()
+        self.progress.roll_back()
+        self.isolation.roll_back(self.buffer)
+        self.isolation.settle(self.buffer)
+
+    # The source and its reader.
+
+    @rule(sizes=st.lists(st.integers(0, 3), min_size=1, max_size=4))
+    def source_grows(self, sizes: list[int]) -> None:
+        self.source.grow(sizes)
+
+    @precondition(lambda self: not self.paused)
+    @rule(count=st.integers(1, 4))
+    def reader_fetches(self, count: int) -> None:
+        data, following = self.source.read(self.reads_at, count)
+        if data:
+            lease = self.ring.lend(data)
+            self.rows.append(
+                Delivery(
+                    kind="run",
+                    partition=WHERE,
+                    target_topic=REMOTE.topic,
+                    first_offset=self.reads_at,
+                    next_offset=following,
+                    records=0,
+                    high_watermark=following,
+                    max_timestamp=-1,
+                    payload=memoryview(self.ring.leases[lease]),
+                    lease=lease,
+                )
+            )
+        self.reads_at = following
+
+    @rule()
+    def reader_obeys(self) -> None:
+        if self.ring.orders:
+            self.paused, self.reads_at = self.ring.orders.popleft()
+
+    # The writer.
+
+    @rule()
+    def row_arrives(self) -> None:
+        if self.rows:
+            self.gate.take_run(self.rows.popleft())
+
+    @rule()
+    def batches_are_sent(self) -> None:
+        for buffer in [self.buffer, *self.progress.buffers.values()]:
+            while len(self.wire) < 20 and buffer.sendable and (buffer.is_resending or self.once.admits(buffer)):
+                is_new = not buffer.is_resending
+                batch = buffer.next_batch(*self.once.identity, True)
+                assert batch is not None
+                if is_new:
+                    self.once.sent(buffer, batch)
+                self.wire.append((buffer, batch, bytes(batch.data)))
+
+    @rule(seconds=st.sampled_from([0.0, 0.3]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.once.poll(self.now)
+
+    @rule(seconds=st.sampled_from([0.0, 0.3]), is_led=st.booleans())
+    def all_goes_well(self, seconds: float, is_led: bool = True) -> None:
+        """For a moment: chosen one by one, these steps seldom bring anything to the target before it aborts."""
+        self.reader_obeys()
+        if not self.paused:
+            self.reader_fetches(3)
+        self.row_arrives()
+        self.batches_are_sent()
+        if self.wire:
+            self.target_answers(0, 20)
+        self.time_passes(seconds)
+        if self.coordinator.busy:
+            self.coordinator_acts(True, is_led)
+
+    @rule()
+    def partition_is_stuck(self) -> None:
+        buffer = self.buffer
+        if buffer.state is State.FLOWING and buffer.is_stuck(buffer.progressed_at + 3, 2):
+            self.ring.order(buffer.slot, paused=True, offset=buffer.acknowledged)
+            buffer.evict()
+
+    @precondition(lambda self: self.buffer is not None and self.buffer.state is State.FAILED)
+    @rule()
+    def retry_time_comes(self) -> None:
+        self.isolation.wake_up(self.buffer, time.monotonic() + 1000)
+
+    # The target.
+
+    @precondition(lambda self: self.wire)
+    @rule(error=st.sampled_from([0, 0, 0, 0, 7, 19, 51]), how_many=st.integers(1, 5))
+    def target_answers(self, error: int, how_many: int) -> None:
+        """7 comes after the batch was written, 19 and 51 instead of that."""
+        for _ in range(min(how_many, len(self.wire))):
+            buffer, batch, data = self.wire.popleft()
+            written = self.target.append(buffer.target, data) if error in (0, 7) else 0
+            self._react(buffer, batch, written or error)
+
+    @precondition(lambda self: self.wire and self.wire[0][0] is self.buffer)
+    @rule(written=st.booleans())
+    def target_refuses(self, written: bool) -> None:
+        """For good, or with an error that says nothing about what happened."""
+        buffer, batch, data = self.wire.popleft()
+        if written:
+            self.target.append(buffer.target, data)
+        self._react(buffer, batch, -1 if written else 10)
+
+    @precondition(lambda self: self.wire)
+    @rule(data=st.data())
+    def connection_breaks(self, data: st.DataObject) -> None:
+        served = data.draw(st.integers(0, len(self.wire)))
+        late = data.draw(st.integers(served, len(self.wire)))
+        for at, (buffer, _, request) in enumerate(self.wire):
+            if at < served:
+                self.target.append(buffer.target, request)
+            elif at < late:
+                self.ghosts.append((buffer.target, request))
+        lost, self.wire = self.wire, deque()
+        for buffer, batch, _ in lost:
+            batch.in_doubt = True
+            buffer.retry(batch)
+            if buffer.state is State.FAILED:
+                self.isolation.settle(buffer)
+
+    @precondition(lambda self: self.ghosts)
+    @rule()
+    def old_request_is_served_late(self) -> None:
+        self.target.append(*self.ghosts.popleft())
+
+    @rule(is_led=st.booleans())
+    def transaction_takes_too_long(self, is_led: bool) -> None:
+        self.target.abort(is_led=is_led)
+
+    @precondition(lambda self: self.coordinator.question is not None)
+    @rule(answered=st.booleans(), is_led=st.booleans())
+    def coordinator_acts(self, answered: bool, is_led: bool) -> None:
+        """Without an answer the same is asked again of the next coordinator."""
+        question = self.coordinator.question
+        if isinstance(question, EndTransaction):
+            answer = self.target.end(question.identity.epoch, commits=question.commits)
+        elif isinstance(question, AddPartitions):
+            answer = self.target.add(question.identity.epoch, question.partitions)
+        else:
+            assert isinstance(question, Initialize)
+            self.target.abort(is_led=is_led)
+            answer = Answer(0, ProducerIdentity(PRODUCER, self.target.epoch))
+        if answered:
+            self.coordinator.question = None
+            self.coordinator.answers.append(answer)
+            self.once.serve()
+
+    # What the sender does with answers.
+
+    def _react(self, buffer: PartitionBuffer, batch: Batch, error: int) -> None:
+        verdict = judge(error, is_head=buffer.head is batch)
+        if verdict is Verdict.DONE:
+            buffer.succeed(batch)
+            if not buffer.is_ledger:
+                self.isolation.after_progress(buffer)
+        elif verdict in (Verdict.RETRY, Verdict.MOVED):
+            batch.in_doubt |= leaves_doubt(error)
+            buffer.retry(batch)
+        elif verdict is Verdict.FENCED:
+            self.once.fenced(buffer)
+        elif verdict is Verdict.RESTART:
+            self.once.sequence_lost(buffer, "lost")
+        else:
+            batch.waiting = False
+            if batch.in_doubt or leaves_doubt(error):
+                self.once.refused_in_doubt(buffer)
+            self.isolation.fail(buffer, "refused")
+        if buffer.state is State.FAILED:
+            self.isolation.settle(buffer)
+
+    # What must hold.
+
+    @invariant()
+    def what_is_committed_is_the_sources_beginning(self) -> None:
+        assert self.target.log == self.source.records[: len(self.target.log)]
+
+    @invariant()
+    def the_committed_position_is_where_it_ends(self) -> None:
+        due = [offset for offset in self.source.records if offset < self.target.position]
+        assert self.target.log == due
+
+    def teardown(self) -> None:
+        """Trouble ends, and everything arrives."""
+        if self.buffer is None:
+            return
+        for _ in range(200 + 40 * len(self.source.batches)):
+            if self.buffer.state is State.FAILED:
+                self.retry_time_comes()
+            self.all_goes_well(0.3)
+        assert self.target.log == self.source.records, "everything arrives"
+        assert self.target.position == self.source.end
+        assert self.ring.leases == {}, "all memory is given back"
+
+
+CopyingOnce.TestCase.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestCopyingOnce = CopyingOnce.TestCase

@@ -1,0 +1,160 @@
+"""One partition in trouble does not become everybody's trouble."""
+
+import time
+
+import pytest
+
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.pipeline.produce.acked_position import State
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.gate import SequenceGate
+from sparkmirror.pipeline.produce.isolation import Isolation
+from sparkmirror.pipeline.produce.limits import TargetLimits
+from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
+from sparkmirror.pipeline.produce.plan_row import PlanRow
+from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
+from sparkmirror.pipeline.produce.queued_records import QueuedRecords
+from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.relay.ring import RingAddress
+
+
+class Reader:
+    """Stands for the reader's control page."""
+
+    reader_waits = True
+
+    def __init__(self) -> None:
+        self.orders: list[tuple[int, bool, int]] = []
+
+    def order(self, slot: int, *, paused: bool, offset: int, turns: int) -> None:
+        self.orders.append((slot, paused, offset))
+
+
+class Ward:
+    def __init__(self, *, shared_memory: bool = True) -> None:
+        self.reader = Reader()
+        peer = self.reader if shared_memory else None
+        plan = PlanRow(0, "run", 1, 1, 7, 0, RingAddress(0, 0, 0, 0), 25, ())
+        self.task_metrics = TaskMetrics(plan)
+        progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
+        self.gate = SequenceGate(peer, progress, self.task_metrics, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
+        self.flushed: list[PartitionBuffer] = []
+        self.isolation = Isolation(peer, self.gate, self.task_metrics, self.flushed.append, lambda _: True)  # type: ignore[arg-type]
+
+    def buffer(self, number: int, *, busy: bool = True) -> PartitionBuffer:
+        where = TopicPartition("orders", number)
+        buffer = self.gate.buffers[where] = PartitionBuffer(where, where, 0, number)
+        if busy:
+            data = memoryview(bytearray(encode_batch([(None, b"v")])))
+            buffer.accept(QueuedRecords(data, 0, 1, lambda: None))
+            buffer.next_batch(7, 0)
+        return buffer
+
+
+def test_a_failed_partition_is_paused_told_of_and_comes_back_in_time() -> None:
+    ward = Ward()
+    buffer = ward.buffer(3)
+    ward.isolation.fail(buffer, "too large")
+    assert ward.task_metrics.failed == {buffer.source: "too large"}
+    assert not buffer.retry_at, "its answer is still to come"
+    assert buffer.head is not None
+    buffer.head.waiting = False
+    ward.isolation.settle(buffer)
+    retry_at = ward.isolation.wake_at
+    assert ward.isolation.due(retry_at - 0.1) == []
+    assert ward.isolation.due(retry_at) == [buffer]
+    ward.isolation.wake_up(buffer, retry_at - 0.1)
+    assert buffer.state is State.FAILED
+    ward.isolation.wake_up(buffer, retry_at)
+    assert ward.reader.orders == [(3, True, 0), (3, False, 0)]
+    assert ward.task_metrics.failed == {}
+
+
+def test_a_retry_by_order_comes_before_its_time_and_begins_the_pauses_anew() -> None:
+    ward = Ward()
+    buffer = ward.buffer(3)
+    buffer.failures = 4
+    ward.isolation.fail(buffer, "too large")
+    assert buffer.head is not None
+    buffer.head.waiting = False
+    ward.isolation.settle(buffer)
+    told = ward.task_metrics.status("")
+    assert told["retry_at_ms"].keys() == told["failed"].keys() == {"orders-3"}
+    now = time.monotonic()
+    assert ward.isolation.wake_at > now + 50
+    ward.isolation.force(buffer, now)
+    assert ward.isolation.due(now) == [buffer]
+    ward.isolation.wake_up(buffer, now)
+    assert buffer.failures == 0
+    assert ward.reader.orders[-1] == (3, False, 0)
+    assert ward.task_metrics.status("")["retry_at_ms"] == {}
+
+
+def test_a_retry_by_order_leaves_alone_what_only_another_run_may_go_on_with() -> None:
+    ward = Ward()
+    buffer = ward.buffer(3, busy=False)
+    ward.isolation.hold(buffer, "the source's log has changed")
+    ward.isolation.force(buffer, time.monotonic())
+    ward.isolation.wake_up(buffer, time.monotonic())
+    assert buffer.state is State.FAILED
+    assert ward.task_metrics.status("")["retry_at_ms"] == {}
+
+
+def test_what_the_target_may_have_goes_out_again_as_it_was_before_the_reader_comes_again() -> None:
+    ward = Ward()
+    buffer = ward.buffer(3)
+    head = buffer.head
+    assert head is not None
+    before = bytes(head.data)
+    head.waiting, head.in_doubt = False, True
+    ward.isolation.fail(buffer, "forbidden")
+    assert buffer.head is head, "its sequences stand for its records"
+    ward.isolation.wake_up(buffer, buffer.retry_at)
+    assert ward.reader.orders == [(3, True, 0)], "nothing else is read yet"
+    again = buffer.next_batch(7, 0)
+    assert again is head and bytes(again.data) == before
+    buffer.succeed(again)
+    ward.isolation.after_progress(buffer)
+    assert ward.reader.orders == [(3, True, 0), (3, False, 1)]
+
+
+def test_without_a_control_page_the_task_is_begun_anew_when_the_retry_is_due() -> None:
+    ward = Ward(shared_memory=False)
+    buffer = ward.buffer(3)
+    ward.isolation.fail(buffer, "too large")
+    assert buffer.head is not None
+    buffer.head.waiting = False
+    ward.isolation.settle(buffer)
+    retry_at = buffer.retry_at
+    with pytest.raises(SparkMirrorError, match="too large"):
+        ward.isolation.wake_up(buffer, retry_at)
+
+
+def test_a_stuck_partition_gives_its_memory_back_only_where_that_helps_another() -> None:
+    ward = Ward()
+    stuck = ward.buffer(0)
+    later = stuck.progressed_at + 60
+    ward.isolation.evict_stuck([stuck], later)
+    assert ward.flushed == [], "alone on a slow link it keeps what it has"
+    idle = ward.buffer(1, busy=False)
+    ward.isolation.evict_stuck([stuck, idle], later)
+    assert ward.flushed == [stuck]
+    assert ward.reader.orders == [(0, True, 0)]
+    ward.reader.reader_waits = False
+    other = ward.buffer(2)
+    ward.isolation.evict_stuck([other, idle], other.progressed_at + 60)
+    assert ward.flushed == [stuck]
+
+
+def test_a_partition_that_is_held_is_not_tried_again_and_a_bounded_read_of_it_is_over() -> None:
+    ward = Ward()
+    buffer = ward.buffer(3, busy=False)
+    ward.isolation.hold(buffer, "records are gone")
+    assert buffer.retry_at == float("inf")
+    assert ward.task_metrics.failed == {buffer.source: "records are gone"}
+    ((slot, paused, offset),) = ward.reader.orders
+    assert (slot, paused) == (3, True)
+    assert offset > 1 << 60

@@ -1,0 +1,121 @@
+"""From rows to batches: where each record goes, and that it arrives there as it is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sparkmirror.batch.header import Codec
+from sparkmirror.batch.record_headers import HEADER_TYPE
+from sparkmirror.batch.records import Record, decode_records
+from sparkmirror.batch.span import Span
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce import key_lanes
+from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces
+from sparkmirror.policy.partitioner import murmur2_partition
+
+SOURCE = TopicPartition("orders", 1)
+HOME = TopicPartition("A.orders", 1)
+ORIGIN = Origin(SOURCE, "A.orders", Codec.NONE)
+
+
+def rows(*records: dict[str, Any]) -> pa.RecordBatch:
+    """Rows as the plan gives them; what is not said is that of a record that nobody touched."""
+    usual = {"timestamp": 5, "key": None, "value": b"v", "headers": [], "topic": "A.orders", "partition": 1}
+    columns = [usual | {"offset": at} | record for at, record in enumerate(records)]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([row["offset"] for row in columns], pa.int64()),
+            pa.array([row["timestamp"] for row in columns], pa.int64()),
+            pa.array([row["key"] for row in columns], pa.binary()),
+            pa.array([row["value"] for row in columns], pa.binary()),
+            pa.array([row["headers"] for row in columns], pa.list_(HEADER_TYPE)),
+            pa.array([row["topic"] for row in columns], pa.string()),
+            pa.array([row["partition"] for row in columns], pa.int32()),
+        ],
+        names=["offset", "timestamp", "key", "value", "headers", "target_topic", "target_partition"],
+    )
+
+
+def no_sizes(topic: str, source: TopicPartition) -> int:
+    raise AssertionError(f"nobody needs to know how many partitions {topic} has, for {source}")
+
+
+def sorted_out(batches: Sequence[pa.RecordBatch], partitions: int = 3) -> dict[TopicPartition, list[Record]]:
+    found: dict[TopicPartition, list[Record]] = {}
+    for where, piece in make_pieces(batches, ORIGIN, lambda _topic, _source: partitions):
+        found.setdefault(where, []).extend(decode_records(piece.data))
+    return found
+
+
+def test_untouched_records_go_to_their_own_partition_as_they_are() -> None:
+    batch = rows(
+        {"key": b"k", "headers": [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]},
+        {"value": None, "timestamp": -1},
+        {"key": b"", "value": b"", "offset": 7},
+    )
+    ((where, piece),) = make_pieces([batch], ORIGIN, no_sizes)
+    assert where == HOME
+    assert piece.spans == (Span(0, 2), Span(7, 1))
+    assert decode_records(piece.data) == [
+        Record(0, 5, b"k", b"v", ((b"a", b"1"), (b"a", None))),
+        Record(1, -1, None, None),
+        Record(2, 5, b"", b""),
+    ]
+
+
+def test_slices_of_a_larger_batch_are_taken_alone() -> None:
+    batch = rows(*({"key": b"%d" % at, "value": b"v%d" % at} for at in range(10)))
+    ((_, piece),) = make_pieces([batch.slice(2, 3), batch.slice(7, 1)], ORIGIN, no_sizes)
+    assert [record.key for record in decode_records(piece.data)] == [b"2", b"3", b"4", b"7"]
+
+
+def test_routed_records_go_to_the_partition_that_is_asked_for() -> None:
+    found = sorted_out([rows({"topic": "x", "partition": 2}, {}, {"topic": "x", "partition": 0})])
+    assert set(found) == {TopicPartition("x", 2), HOME, TopicPartition("x", 0)}
+
+
+def test_without_a_partition_or_with_one_that_is_not_there_the_key_decides() -> None:
+    found = sorted_out(
+        [rows(*({"topic": "x", "partition": part, "key": b"k%d" % at} for at in range(9) for part in (None, 8)))]
+    )
+    for where, records in found.items():
+        assert {murmur2_partition(record.key or b"", 3) for record in records} == {where.partition}
+    assert sum(map(len, found.values())) == 18
+
+
+def test_records_without_a_key_stay_together() -> None:
+    assert set(sorted_out([rows({"topic": "x", "partition": None}, {"topic": "x", "partition": 9})], 1)) == {
+        TopicPartition("x", 0)
+    }
+
+
+def test_order_within_a_target_partition_is_the_source_s() -> None:
+    batch = rows(*({"value": b"%d" % at, "topic": "x" if at % 3 else "y", "partition": 0} for at in range(50)))
+    for records in sorted_out([batch]).values():
+        values = [int(record.value or b"") for record in records]
+        assert values == sorted(values)
+
+
+def test_a_record_larger_than_a_batch_goes_alone_and_the_others_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_lanes, "BATCH_BYTES_MAX", 400)
+    sizes = [10, 10, 1000, 10, 10, 300, 10]
+    pieces = make_pieces([rows(*({"value": bytes(size)} for size in sizes))], ORIGIN, no_sizes)
+    assert [len(record.value or b"") for _, piece in pieces for record in decode_records(piece.data)] == sizes
+
+
+def test_nothing_left_is_nothing_to_send() -> None:
+    assert make_pieces([rows().slice(0, 0)], ORIGIN, no_sizes) == []
+    assert make_pieces([], ORIGIN, no_sizes) == []
+
+
+@pytest.mark.parametrize("topic", ["", "a b", "..", "__consumer_offsets", "mm2-offsets.A.internal", "x" * 250])
+def test_a_topic_that_cannot_be_is_refused(topic: str) -> None:
+    with pytest.raises(Unroutable, match="orders-1: the transforms send records to"):
+        make_pieces([rows({"topic": topic})], ORIGIN, no_sizes)
+
+
+def test_a_record_without_a_topic_is_refused_with_its_offset() -> None:
+    with pytest.raises(Unroutable, match="give the record at offset 1 no topic"):
+        make_pieces([rows({}, {"topic": None})], ORIGIN, no_sizes)

@@ -1,0 +1,116 @@
+"""What the planner has seen before, and what it hands out later."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+import pytest
+
+from sparkmirror.config.flow.flows import FlowConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.model import Topic, TopicPartition
+from sparkmirror.planning import source_topics as catalogue
+from sparkmirror.planning.source_topics import SourceTopics, Withheld, partitions_of
+
+
+def a_flow(*more: str) -> FlowConfig:
+    lines = ["clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1", "A->B.enabled = true", *more]
+    (flow,) = parse_config(parse_properties("\n".join(lines).encode(), "mm2"), (), ()).flows
+    return flow
+
+
+def topics(*names: str, partitions: int = 10) -> dict[str, Topic]:
+    return {name: Topic(name, UUID(int=1), partitions, 1) for name in names}
+
+
+class Cluster:
+    """Stands for an admin: the topics that are there."""
+
+    def __init__(self, *names: str, partitions: int = 10) -> None:
+        self.topics = topics(*names, partitions=partitions)
+
+    def list_topics(self) -> dict[str, Topic]:
+        return dict(self.topics)
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(catalogue, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_a_look_that_finds_nothing_new_is_told_by_the_same_object() -> None:
+    source, seen = Cluster("orders", "__internal"), SourceTopics(a_flow())
+    before = seen.read(source)  # type: ignore[arg-type]
+    assert list(before) == ["orders"]
+    assert seen.read(source) is before  # type: ignore[arg-type]
+    source.topics |= topics("__more")
+    assert seen.read(source) is before, "what is not mirrored is no news"  # type: ignore[arg-type]
+    source.topics |= topics("orders", partitions=11)
+    assert seen.read(source)["orders"].partitions == 11  # type: ignore[arg-type]
+
+
+def test_tasks_are_told_of_topics_that_have_come_grown_or_gone() -> None:
+    seen = SourceTopics(a_flow())
+    assert seen.changed_counts(topics("a", "b")) == {"a": 10, "b": 10}
+    assert seen.changed_counts(topics("a", "b")) == {"a": 10, "b": 10}, "the order was not written: it is repeated"
+    seen.note_known(topics("a", "b"))
+    assert seen.changed_counts(topics("a", "b")) == {}
+    assert seen.changed_counts(topics("b", partitions=12) | topics("c")) == {"a": 0, "b": 12, "c": 10}
+
+
+def names_of(partitions: Iterable[TopicPartition]) -> set[str]:
+    return {where.topic for where in partitions}
+
+
+def test_partitions_wait_for_their_topics_while_very_many_are_being_made(clock: Clock) -> None:
+    fresh = partitions_of(topics(*(f"t{number:02}" for number in range(60))))
+    withheld, target = Withheld(a_flow()), Cluster("A.t00", "A.t01")
+    assert len(names_of(withheld.pick(fresh, target))) == 58  # type: ignore[arg-type]
+    assert withheld, "there is something to look for"
+    target.topics |= topics(*(f"A.t{number:02}" for number in range(30)))
+    fresh = [where for where in fresh if where.topic > "t01"]
+    clock.now += 29
+    assert len(names_of(withheld.pick(fresh, target))) == 30  # type: ignore[arg-type]
+    target.topics |= topics(*(f"A.t{number:02}" for number in range(35)))
+    fresh = [where for where in fresh if where.topic > "t29"]
+    clock.now += 29
+    assert not withheld.pick(fresh, target), "the last 250 are a matter of a moment"  # type: ignore[arg-type]
+    assert not withheld
+
+
+def test_a_task_says_what_is_missing_when_nobody_makes_the_topics(clock: Clock) -> None:
+    fresh = partitions_of(topics(*(f"t{number:02}" for number in range(60))))
+    withheld, target = Withheld(a_flow()), Cluster()
+    assert len(withheld.pick(fresh, target)) == 600  # type: ignore[arg-type]
+    clock.now += 29
+    assert len(withheld.pick(fresh, target)) == 600  # type: ignore[arg-type]
+    clock.now += 2
+    assert not withheld.pick(fresh, target)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("count", "setting"),
+    [(25, "topics = .*"), (60, "refresh.topics.enabled = false")],
+    ids=["few are handed out before their topics are seen", "where no job makes topics, nothing waits for one"],
+)
+def test_nothing_is_withheld(count: int, setting: str, clock: Clock) -> None:
+    fresh = partitions_of(topics(*(f"t{number:02}" for number in range(count))))
+    assert not Withheld(a_flow(setting)).pick(fresh, Cluster())  # type: ignore[arg-type]
+
+
+def test_whose_start_no_broker_told_is_asked_about_again_after_half_a_minute(clock: Clock) -> None:
+    (where,) = partitions_of(topics("orders", partitions=1))
+    withheld = Withheld(a_flow())
+    withheld.back_off([where])
+    assert withheld.pick([where], Cluster()) == {where}  # type: ignore[arg-type]
+    clock.now += 31
+    assert withheld.pick([where], Cluster()) == set()  # type: ignore[arg-type]
+    assert not withheld

@@ -1,0 +1,48 @@
+"""Does the target still have what the ledger says was mirrored?"""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from sparkmirror.control.assignment import Assigned
+from sparkmirror.kafka.log_offsets import LogOffsets
+from sparkmirror.ledger.extent import Extent
+from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
+from sparkmirror.planning.target_log import look_at_target
+
+ONE, OTHER = UUID(int=1), UUID(int=2)
+PARTITIONS = {
+    name: TopicPartition(name, 0) for name in ("whole", "cut", "anew", "gone", "away", "renamed", "reset", "unknown")
+}
+
+
+TOPICS = {"A.whole": ONE, "A.cut": ONE, "A.anew": OTHER, "A.away": ONE}
+ENDS = {"A.whole": 350, "A.cut": 200, "A.anew": 7}
+
+
+class Target:
+    """Stands for the target's admin: its topics, and where they end."""
+
+    def list_topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        return {name: Topic(name, TOPICS[name], 1, 1) for name in names if name in TOPICS}
+
+    def latest_offsets(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
+        return LogOffsets("B", {where: ENDS[where.topic] for where in partitions if where.topic in ENDS})
+
+
+def test_only_where_the_target_was_cut_back_is_anything_found() -> None:
+    records = {
+        where: PositionRecord(Position(300), 1, 0, extent=Extent(f"A.{name}", ONE, 300))
+        for name, where in PARTITIONS.items()
+        if name != "unknown"
+    }
+    items = [Assigned(where, 0 if name == "reset" else 300) for name, where in PARTITIONS.items()]
+    remote = {name: f"A.{name}" for name in PARTITIONS} | {"renamed": "B.renamed"}
+    judged = look_at_target(Target(), items, records, remote.__getitem__)  # type: ignore[arg-type]
+    assert [item.partition for item in judged] == list(PARTITIONS.values())
+    assert {item.partition.topic for item in judged if item.extent is None} == {"renamed", "reset", "unknown"}
+    assert {item.partition.topic: item.found for item in judged if item.found is not None} == {
+        "cut": Extent("A.cut", ONE, 200),
+        "anew": Extent("A.anew", OTHER, 7),
+        "gone": Extent("A.gone", NO_TOPIC_ID, 0),
+    }

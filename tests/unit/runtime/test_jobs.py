@@ -1,0 +1,185 @@
+"""How often jobs look, and what they say."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from sparkmirror.config.flow.flows import FlowConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.runtime import jobs
+from sparkmirror.runtime.jobs import FlowSync, Job, pause_seconds
+from sparkmirror.sync.change import Plan
+from sparkmirror.sync.checkpoint_latency import CheckpointLatency
+from sparkmirror.sync.config_job import ConfigSync
+from sparkmirror.sync.topic_job import TopicSync
+
+
+@pytest.mark.parametrize(
+    ("cpu_seconds", "round_seconds", "seconds_max", "pause"),
+    [
+        (0.0, 0.0, 600.0, 5.0),
+        (0.05, 0.1, 600.0, 5.0),
+        (0.05, 1.0, 600.0, 5.0),
+        (1.0, 1.0, 600.0, 50.0),
+        (3.0, 3.0, 600.0, 60.0),
+        (0.5, 90.0, 600.0, 90.0),
+        (60.0, 60.0, 30.0, 30.0),
+        (0.0, 0.0, 1.0, 1.0),
+    ],
+    ids=[
+        "free",
+        "cheap",
+        "cheap, though the machine is busy or a cluster far",
+        "costly",
+        "at most a minute",
+        "or the round",
+        "never rarer than configured",
+        "as often as configured",
+    ],
+)
+def test_jobs_look_often_while_that_is_cheap(
+    cpu_seconds: float, round_seconds: float, seconds_max: float, pause: float
+) -> None:
+    assert pause_seconds(cpu_seconds, round_seconds, seconds_max) == pause
+
+
+def test_a_round_that_mostly_waits_is_soon_followed_by_the_next() -> None:
+    often, rounds = threading.Event(), []
+
+    def wait() -> None:
+        rounds.append(time.sleep(0.05))
+        if len(rounds) == 20:
+            often.set()
+
+    job = Job("a->b topics", 600.0, wait, look_seconds=0.01)
+    job.start()
+    assert often.wait(40), "rounds of 0.05 s of waiting were followed by pauses of seconds"
+    job.stop()
+    job._thread.join(60)
+
+
+def test_a_job_with_work_left_over_begins_at_once() -> None:
+    begun = threading.Event()
+    job = Job("a->b topics", 600.0, begun.set, look_seconds=600.0, at_once=True)
+    job.start()
+    assert begun.wait(5)
+    job.stop()
+    job._thread.join(5)
+
+
+BASE = ["clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1", "A->B.enabled = true"]
+
+
+def a_flow() -> FlowConfig:
+    (flow,) = parse_config(parse_properties("\n".join(BASE).encode(), "mm2"), (), ()).flows
+    return flow
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ([], ["A->B offsets", "A->B heartbeats", "B->A heartbeats"]),
+        (["emit.checkpoints.enabled = false"], ["A->B offsets", "A->B heartbeats", "B->A heartbeats"]),
+        (
+            ["emit.checkpoints.enabled = false", "emit.offset-syncs.enabled = false"],
+            ["A->B heartbeats", "B->A heartbeats"],
+        ),
+        (["emit.heartbeats.enabled = false"], ["A->B offsets"]),
+    ],
+)
+def test_the_jobs_of_a_flow_are_those_that_are_switched_on(lines: list[str], wanted: list[str]) -> None:
+    config = parse_config(parse_properties("\n".join([*BASE, *lines]).encode(), "mm2"), (), ())
+    made = jobs.offset_jobs(config.flows[0], config.heartbeats, CheckpointLatency())
+    assert [job._name for job in made] == wanted
+
+
+class Desk:
+    """A flow's syncs, whose plans take CPU time by a clock of our own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cpu_seconds: dict[type, float]) -> None:
+        self.now, self.cpu, self.rounds, self.warnings = 1000.0, 0.0, list[type](), dict[type, str]()
+        self.is_away = False
+        self.syncs = [self.sync(kind, seconds) for kind, seconds in cpu_seconds.items()]
+        monkeypatch.setattr(jobs, "time", self)
+        monkeypatch.setattr(jobs, "open_admin", self.open_admin)
+        monkeypatch.setattr(jobs, "flow_syncs", lambda *_, **__: self.syncs)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def thread_time(self) -> float:
+        return self.cpu
+
+    @contextmanager
+    def open_admin(self, *_: Any) -> Iterator[None]:
+        yield
+
+    def sync(self, kind: type, cpu_seconds: float) -> Any:
+        desk = self
+
+        class Told(kind):  # type: ignore[misc]
+            def __init__(self) -> None:
+                pass
+
+            def plan(self) -> Plan:
+                if desk.is_away:
+                    raise ClusterUnreachable("B is away.")
+                desk.rounds.append(kind)
+                desk.now, desk.cpu = desk.now + cpu_seconds, desk.cpu + cpu_seconds
+                return Plan(warnings=tuple(text for about, text in desk.warnings.items() if about is kind))
+
+            def apply(self, plan: Plan) -> Sequence[str]:
+                raise AssertionError(plan)
+
+        return Told()
+
+
+def test_new_topics_do_not_wait_for_the_settings_of_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings that cost 0.6 s of CPU are compared every half a minute, topics looked for all the while."""
+    desk = Desk(monkeypatch, {TopicSync: 0.01, ConfigSync: 0.6})
+    sync = FlowSync(a_flow())
+    looks = round(60 / sync.look_seconds)
+    for _ in range(looks):
+        sync()
+        desk.now += sync.look_seconds
+    assert desk.rounds.count(TopicSync) == looks
+    assert desk.rounds.count(ConfigSync) == 2
+
+
+def test_brokers_are_asked_for_the_settings_of_a_thousand_topics_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the answers cost us counts, and what they cost the brokers: a millisecond a topic."""
+    desk = Desk(monkeypatch, {TopicSync: 0.01, ConfigSync: 0.01})
+    sync, desk.syncs[1].compared = FlowSync(a_flow()), 1000
+    for _ in range(round(120 / sync.look_seconds)):
+        sync()
+        desk.now += sync.look_seconds
+    assert desk.rounds.count(ConfigSync) == 3
+
+
+def test_what_a_sync_has_warned_of_is_not_said_again_because_it_paused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = Desk(monkeypatch, {TopicSync: 0.0, ConfigSync: 0.6})
+    desk.warnings[ConfigSync] = "The target does not know the setting x."
+    sync = FlowSync(a_flow())
+    for _ in range(24):
+        sync()
+        desk.now += sync.look_seconds
+    assert [record.message for record in caplog.records].count("A->B: The target does not know the setting x.") == 1
+
+
+def test_after_a_failure_all_syncs_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(monkeypatch, {TopicSync: 0.0, ConfigSync: 0.6})
+    sync = FlowSync(a_flow())
+    sync()
+    desk.is_away, desk.now = True, desk.now + 2.5
+    with pytest.raises(ClusterUnreachable):
+        sync()
+    desk.is_away = False
+    sync()
+    assert desk.rounds == [TopicSync, ConfigSync, TopicSync, ConfigSync]

@@ -1,0 +1,79 @@
+"""The status topic, folded: sums over tasks and epochs, and which run is the latest."""
+
+import json
+from typing import Any
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.records import encode_key, encode_value
+
+ZERO = dict.fromkeys(
+    (
+        "records", "bytes", "lag_records", "partitions", "retries", "gaps", "lost_records",
+        "throttled_ms", "source_throttled_ms", "limited_ms",
+    ),
+    0,
+)  # fmt: skip
+
+
+def report(run: str = "r1", task: int = 0, epoch: int = 1, alias: str = "A", **counts: Any) -> tuple[bytes, bytes]:
+    value = {**ZERO, "run": run, "task": task, "epoch": epoch, "failed": {}, "faults": {}, "problem": "", **counts}
+    return json.dumps(["task", alias, task]).encode(), json.dumps(value).encode()
+
+
+def test_pauses_are_summed_over_tasks_and_finished_epochs() -> None:
+    board = StatusBoard("A", "r1")
+    for record in (
+        report(source_throttled_ms=100, limited_ms=5),
+        report(task=1, source_throttled_ms=10, throttled_ms=7),
+        report(epoch=2, source_throttled_ms=1),
+        report(run="r2", source_throttled_ms=1000),
+    ):
+        board.take(*record)
+    status = board.status()
+    assert (status.source_throttled_ms, status.throttled_ms, status.limited_ms) == (111, 7, 5)
+
+
+def test_the_latest_run_is_the_one_that_reported_last() -> None:
+    strange = [(b"", None), (b"[1]", b"{}"), (json.dumps(["task", "A", 0]).encode(), None), (None, b"x")]
+    assert not any(StatusBoard("A").take(*record) for record in strange)
+    board = StatusBoard("A")
+    for record in (report("r1", records=7), report("r2", records=1), report("r3", alias="B"), *strange):
+        board.take(*record)
+    assert (board.run, board.status().records) == ("r2", 1)
+
+
+def test_what_stands_still_is_named_with_its_reason_and_its_next_try_by_all_tasks() -> None:
+    board = StatusBoard("A", "r1")
+    failed = {"orders-1": "too large"}
+    board.take(*report(failed=failed, retry_at_ms={"orders-1": 17}, paused=["orders-0"]))
+    board.take(*report(task=1, paused=["audit-0"]))
+    status = board.status()
+    assert (status.failed, status.retry_at_ms) == (failed, {"orders-1": 17})
+    assert status.paused == ("audit-0", "orders-0")
+
+
+def test_a_partition_whose_record_was_removed_is_not_shown_any_more() -> None:
+    board = StatusBoard("A", "r1")
+    key = encode_key("partition", "A", "orders", 1)
+    waits = {"run": "r1", "task": 0, "epoch": 1, "state": "WAITING", "reason": "error 3", "offset": 7}
+    board.take(key, encode_value(waits))
+    assert TopicPartition("orders", 1) in board.partitions
+    assert not board.take(encode_key("partition", "B", "orders", 1), None), "another flow's"
+    assert board.take(key, None)
+    assert not board.partitions
+    assert board.take_news() == {}
+    assert not board.take(key, None)
+
+
+def test_a_task_that_is_not_run_any_more_counts_with_what_it_has_done_and_stands_for_no_partition() -> None:
+    board = StatusBoard("A", "r1")
+    board.take(*report(records=5, partitions=3, lag_records=2))
+    board.take(*report(task=1, records=7, partitions=3, lag_records=9))
+    assert not board.take(encode_key("task", "B", 1), None), "another flow's"
+    assert board.take(encode_key("task", "A", 1), None)
+    board.take(*report(epoch=2, records=1, partitions=6))
+    status = board.status()
+    assert (status.records, status.partitions, status.lag_records, status.tasks) == (13, 6, 0, 1)
+    board.take(*report(task=1, epoch=3, records=2, partitions=2))
+    assert board.status().records == 15

@@ -1,0 +1,139 @@
+"""What `sparkmirror status` says of a flow: its state, each partition's state and lag, and one line for all."""
+
+import json
+from typing import Any
+
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.records import PartitionState
+from sparkmirror.views.flow_page import FlowPage, list_places, render_page
+from sparkmirror.views.table import page_lines
+
+NOW_MS = 1_800_000_000_000
+ORDERS = [TopicPartition("orders", number) for number in range(4)]
+FLOW = {
+    "run": "r1", "state": "RUNNING", "host": "here", "pid": 7, "version": "1", "started_at_ms": NOW_MS - 60_000,
+    "records": 5000, "bytes": 9,
+}  # fmt: skip
+
+
+def told(board: StatusBoard, key: list[Any], value: dict[str, Any], age_ms: int = 4000) -> None:
+    board.take(json.dumps(key).encode(), json.dumps({"run": "r1"} | value).encode(), NOW_MS - age_ms)
+
+
+def board_of(flow: dict[str, Any] = FLOW, **age: int) -> StatusBoard:
+    board, latency = StatusBoard("A"), Histogram()
+    latency.add(20, 100)
+    told(board, ["flow", "A", "here:7"], flow, **age)
+    told(
+        board,
+        ["task", "A", 0],
+        {
+            "epoch": 1, "records": 900, "gaps": 1, "lost_records": 50, "behind_since_ms": NOW_MS - 5000,
+            "failed": {"orders-1": "a record is too large"}, "retry_at_ms": {"orders-1": NOW_MS + 30_000},
+            "faults": {"orders-2": "the source refuses to be read"}, "paused": ["orders-3"],
+            "recent_latency": latency.as_json(),
+        },
+        **age,
+    )  # fmt: skip
+    first = {"task": 0, "epoch": 1, "offset": 100, "end": 105, "behind_since_ms": NOW_MS - 5000}
+    told(board, ["partition", "A", "orders", 0], first | {"records_per_second": 12.0}, **age)
+    told(board, ["job", "A", "topics"], {"state": "FAILED", "reason": "B does not answer", "rounds": 3, "failures": 1})
+    told(board, ["job", "A", "offsets"], {"state": "RUNNING", "rounds": 30})
+    return board
+
+
+def page(ends: dict[TopicPartition, int], board: StatusBoard | None = None, problem: str = "") -> FlowPage:
+    board = board or board_of()
+    return FlowPage(FlowName("A", "B"), NOW_MS, board, list_places(board, dict.fromkeys(ORDERS, 100), ends), problem)
+
+
+def lines_of(found: FlowPage, *, whole: bool = False) -> list[str]:
+    return page_lines(render_page(found, whole=whole))
+
+
+def test_each_partition_has_its_state_and_its_lag() -> None:
+    places = page({where: 100 + 10 * where.partition for where in ORDERS}).places
+    assert [place.state for place in places] == [
+        PartitionState.RUNNING,
+        PartitionState.FAILED,
+        PartitionState.WAITING,
+        PartitionState.PAUSED,
+    ]
+    assert [place.lag_records for place in places] == [0, 10, 20, 30]
+    assert [place.lag_seconds(NOW_MS) for place in places] == [0.0, None, None, None]
+
+
+def test_a_page_shows_what_does_not_run_with_the_reason_and_the_next_try() -> None:
+    lines = lines_of(page(dict.fromkeys(ORDERS, 105)))
+    assert lines[0] == (
+        "A->B: RUNNING, 4 partitions, lag 20 (5.0 s), 1 FAILED, 1 WAITING, 1 PAUSED, 1 gaps, 50 offsets gone"
+    )
+    assert lines[1] == (
+        "  12 records/s; latency p50 20 ms, p99 20 ms, p99.9 20 ms; last reported 4.0 s ago by process 7 on here"
+    )
+    assert [line.split()[:2] for line in lines[2:6]] == [
+        ["topic", "partition"],
+        *(["orders", str(at)] for at in (1, 2, 3)),
+    ]
+    assert lines[3].endswith("a record is too large (next try in 30 s)")
+    assert [line.split()[0] for line in lines[6:]] == ["job", "topics"]
+    assert lines[7].endswith("B does not answer")
+
+
+def test_a_whole_page_shows_those_that_run_too() -> None:
+    lines = lines_of(page(dict.fromkeys(ORDERS, 105)), whole=True)
+    assert lines[3].split() == ["orders", "0", "RUNNING", "100", "105", "5", "5.0"]
+    assert [line.split()[0] for line in lines[7:]] == ["task", "0", "job", "offsets", "topics"]
+
+
+def test_a_process_that_was_killed_is_silent_and_mirrors_nothing() -> None:
+    found = page(dict.fromkeys(ORDERS, 105), board_of(age_ms=60_000))
+    assert lines_of(found)[0].startswith("A->B: SILENT, ")
+    assert lines_of(found)[1].startswith("  0 records/s; ")
+    stopped = page(dict.fromkeys(ORDERS, 105), board_of(FLOW | {"state": "STOPPED"}, age_ms=60_000))
+    assert stopped.as_json()["state"] == "STOPPED"
+
+
+def test_a_query_that_is_started_again_is_told_with_its_reason() -> None:
+    found = page({}, board_of(FLOW | {"state": "RESTARTING", "reason": "the disk is full"}))
+    assert lines_of(found)[0].startswith("A->B: RESTARTING, ")
+    assert lines_of(found)[0].endswith(", the disk is full")
+
+
+def test_without_the_source_the_lag_is_unknown_and_it_is_said_why() -> None:
+    found = page({}, problem="the lag is not known: cluster A does not answer")
+    lines = lines_of(found, whole=True)
+    assert "lag unknown" in lines[0]
+    assert lines[2] == "  the lag is not known: cluster A does not answer"
+    shown = found.as_json()
+    assert (shown["lag"], shown["records"], shown["latency_ms"]["p99"]) == (None, 5000, 20.5)
+    assert shown["partitions"][1] == {
+        "topic": "orders",
+        "partition": 1,
+        "state": "FAILED",
+        "offset": 100,
+        "end": None,
+        "lag": None,
+        "lag_seconds": None,
+        "records_per_second": None,
+        "latency_ms": None,
+        "reason": "a record is too large",
+        "retry_at": "2027-01-15T08:00:30+00:00",
+    }
+
+
+def test_what_a_continuous_comparison_found_is_shown_with_the_flow() -> None:
+    board = board_of()
+    told(board, ["verify", "A"], {"verdict": "equal", "records": 4900, "rounds": 2})
+    found = page(dict.fromkeys(ORDERS, 105), board)
+    assert lines_of(found)[2] == "  compared 4.0 s ago: equal, 4,900 records, round 2"
+    assert found.as_json()["verify"]["verdict"] == "equal"
+    assert page({}).as_json()["verify"] is None
+
+
+def test_a_flow_that_never_ran_says_so() -> None:
+    never = FlowPage(FlowName("A", "B"), NOW_MS, StatusBoard("A"), ())
+    assert lines_of(never, whole=True) == ["A->B: no run has reported"]
+    assert never.as_json()["reported_at"] is None

@@ -1,0 +1,35 @@
+"""What the page shows while a cluster does not answer: that it does not, and what was known before."""
+
+from contextlib import AbstractContextManager
+
+import pytest
+
+from sparkmirror.config.flow.flows import FlowConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.model import Cluster
+from sparkmirror.web import watchers as watch
+from sparkmirror.web.page_state import PageState
+
+FILE = b"clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+
+
+@pytest.fixture
+def flow(monkeypatch: pytest.MonkeyPatch) -> FlowConfig:
+    def refuse(cluster: Cluster, role: str) -> AbstractContextManager[Admin]:
+        raise ClusterUnreachable(f"Cluster {cluster.alias} does not answer.", "Check that all its brokers are up.")
+
+    monkeypatch.setattr(watch, "open_admin", refuse)
+    return parse_config(parse_properties(FILE, "m.properties")).flows[0]
+
+
+def test_a_flow_whose_target_is_away_says_so_and_is_looked_at_again(flow: FlowConfig) -> None:
+    page_state = PageState()
+    watcher = watch.FlowWatcher(flow, lambda: "run", page_state)
+    watcher()
+    watcher()
+    told = page_state.since(0)
+    assert told["parts"]["flow/A->B"]["state"] == "STARTING"
+    assert told["parts"]["flow/A->B"]["unseen"] == "What is on B is not known now: Cluster B does not answer."
+    assert watcher.curves_of([0, 1]) == {}
