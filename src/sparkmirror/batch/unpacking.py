@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from sparkmirror.batch.content_size import read_claim
+from sparkmirror.batch.header import Codec
+
 SHARE_MAX: Final = 100
 """So many times its size a batch may become: applications' records become 2 to 20 times theirs."""
 UNPACKED_BYTES_MAX: Final = 128 << 20
@@ -21,6 +24,8 @@ _FREE_PART: Final = 8
 _BLOCK_BYTES: Final = 128 << 10
 """A block of zstd, which may hold so much however small it is."""
 _TURN_SECONDS: Final = 1.0
+_BROKER_BYTES_PER_SECOND: Final = 1 << 30
+"""What the thread of a broker unpacks, to check a batch that it is sent."""
 USUAL_SHARE: Final = 1.5
 """What a compressed byte becomes, where nothing is known of a partition yet."""
 
@@ -104,14 +109,16 @@ class Unpacking:
     """What is known of one partition's batches: `share` is what a compressed byte of them became last.
 
     `is_poor` once they were found to become more than SHARE_MAX times their size: from then on none is unpacked that
-    need not be.
+    need not be. `owed_seconds` is what the target's broker has been given to unpack by then: it unpacks what passes
+    as it is, to check it.
     """
 
-    __slots__ = ("budget", "is_poor", "share")
+    __slots__ = ("budget", "is_poor", "owed_seconds", "share")
 
     def __init__(self, budget: UnpackingBudget | None = None) -> None:
         self.budget = budget or UnpackingBudget()
         self.is_poor = False
+        self.owed_seconds = 0.0
         self.share = USUAL_SHARE
 
     @contextmanager
@@ -129,3 +136,11 @@ class Unpacking:
         """So many bytes of compressed batches have become so many."""
         self.share = content_bytes / max(packed_bytes, 1)
         self.is_poor |= content_bytes > self.budget.merging_bound.of(packed_bytes)
+
+    def note_passed(self, codec: Codec, content: memoryview) -> None:
+        """A batch with this compressed `content` passes as it is."""
+        claim = read_claim(codec, content)
+        content_bytes = claim.content_bytes if claim else self.share * len(content)
+        self.is_poor |= content_bytes > self.budget.merging_bound.of(len(content))
+        if self.is_poor and content_bytes > SHARE_MAX * len(content):
+            self.owed_seconds += content_bytes / _BROKER_BYTES_PER_SECOND

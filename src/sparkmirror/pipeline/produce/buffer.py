@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import Any, Final
 
-from sparkmirror.batch.header import BatchHeader, parse_header, stamp
+from sparkmirror.batch.header import HEADER_BYTES, BatchHeader, parse_header, stamp
 from sparkmirror.batch.merging import IN_FLIGHT_MAX, Traffic
 from sparkmirror.batch.span import Span
 from sparkmirror.batch.unpacking import USUAL_SHARE, Unpacking
@@ -221,6 +221,8 @@ class PartitionBuffer(AckedPosition):
             data = queued.data[queued.at : queued.at + header.total_bytes]
             spans: tuple[Span, ...] = (Span(header.base_offset, header.records_count),)
             next_offset = header.next_offset
+            if self.unpacking.is_poor or not queued.at:  # of the others, the first of each run tells what they are
+                self.unpacking.note_passed(header.codec, data[HEADER_BYTES:])
             queued.pass_by(header)
         elif (making := queued.make_anew(self.unpacking)) is not None:
             piece, next_offset = making

@@ -427,11 +427,16 @@ class Sender:
                     other.park()
 
     def _hold_back(self, buffer: PartitionBuffer, began: float) -> None:
-        """A partition whose batches become very large gets a tenth of the time: the other nine are the others'."""
+        """A partition whose batches become very large gets a tenth of the time: the other nine are the others'.
+
+        Its time is what is spent here, and what the target's broker spends on unpacking what passes as it is.
+        """
         ended = time.monotonic()
-        if ended - began > _SHORT_SECONDS and not buffer.rests:
+        spent = ended - began + buffer.unpacking.owed_seconds
+        if spent > _SHORT_SECONDS and not buffer.rests:
+            buffer.unpacking.owed_seconds = 0.0
             buffer.rests = True
-            self._isolation.back_off(buffer, ended + _OTHERS_PARTS * (ended - began))
+            self._isolation.back_off(buffer, ended + _OTHERS_PARTS * spent)
 
     def _may_begin(self, buffer: PartitionBuffer, now: float) -> bool:
         """Out of time to drain, nothing new goes out: its answer would come too late to be stored, and it twice.

@@ -393,6 +393,25 @@ def test_bombs_pass_as_they_are_however_small_they_are(codec: Codec) -> None:
     assert time.process_time() - began < 1, "12 of them take 2 s to be unpacked and packed"
 
 
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_what_a_broker_has_to_unpack_of_bombs_that_pass_is_counted(codec: Codec) -> None:
+    buffer = new_outbox(Packing(merging=False))
+    accept(buffer, 12, *[bomb(at, codec) for at in range(12)])
+    list(send_all(buffer))
+    assert buffer.unpacking.is_poor
+    assert buffer.unpacking.owed_seconds == pytest.approx(12 * 50 / 1024, rel=0.05)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_records_that_shrink_tenfold_count_as_no_bombs(codec: Codec) -> None:
+    values = [b"value %d " % (at // 9) * 20 for at in range(5000)]
+    buffer = new_outbox(Packing(merging=False))
+    accept(buffer, 5000, batch(0, values, codec))
+    list(send_all(buffer))
+    assert not buffer.unpacking.is_poor
+    assert buffer.unpacking.owed_seconds == 0
+
+
 def test_a_bomb_behind_small_batches_parts_what_is_merged_from_what_passes() -> None:
     values = [b"value %d" % at for at in range(60)]
     batches = [batch(at, [value], Codec.ZSTD) for at, value in enumerate(values)]
