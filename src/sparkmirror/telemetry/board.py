@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.history import HistoryRecord
 from sparkmirror.telemetry.records import (
+    AcknowledgedRecord,
     FlowRecord,
     JobRecord,
     PartitionRecord,
@@ -21,6 +24,7 @@ from sparkmirror.telemetry.records import (
     parse_record,
     parse_subject,
 )
+from sparkmirror.telemetry.trouble import Trouble
 
 _SUMMED = (
     "records", "bytes", "batches", "gaps", "lost_records", "retries", "duplicates", "refused_gaps", "throttled_ms",
@@ -34,7 +38,8 @@ class FlowStatus:
 
     `retry_at_ms` says when a failed one is tried again (ms since the epoch); those held for good are not in it.
     `paused` are the partitions that the operator holds. `behind_since_ms` is the produce time that the partition which
-    is furthest behind has reached, None where none is behind; `epochs` counts those of all tasks.
+    is furthest behind has reached, None where none is behind; `unknown_ends` are partitions of which the source has not
+    said where they end, so that neither counts them; `epochs` counts those of all tasks.
 
     Pauses in ms: `throttled_ms` by the target's quotas, `source_throttled_ms` by the source's, `limited_ms` by the
     flow's own rate limits. `latency` is from produce time to acknowledged by the target, `transit` from fetched to
@@ -46,6 +51,8 @@ class FlowStatus:
     batches: int = 0
     lag_records: int = 0
     behind_since_ms: int | None = None
+    unknown_ends: int = 0
+    records_per_second: float = 0.0
     partitions: int = 0
     tasks: int = 0
     epochs: int = 0
@@ -93,6 +100,10 @@ class StatusBoard:
         self.verified: VerifyRecord | None = None
         """What the last comparison found, whatever run it was of."""
         self.canary: CanaryState | None = None
+        self.trouble = Trouble()
+        self.history = HistoryRecord()
+        """What the process that leads the flow has written of its past, whatever run it was of."""
+        self._acknowledged: dict[tuple[TopicPartition, int, int, str], int] = {}
         self._left: set[str] = set()
         self._finished = TaskRecord("", -1, 0)
         self._epochs = 0
@@ -110,6 +121,14 @@ class StatusBoard:
         if isinstance(record, CanaryState):
             self.canary = record
             return True
+        if isinstance(record, HistoryRecord):
+            self.history = record
+            self.trouble.take_history(record, self.partitions)
+            return True
+        if isinstance(record, AcknowledgedRecord):
+            where = TopicPartition(record.topic, record.partition)
+            self._acknowledged[where, record.expected, record.resumed, record.topic_id] = record.found_at_ms
+            return True
         is_partition_before = isinstance(record, PartitionRecord) and not self._wanted
         if record.run != self.run and not is_partition_before and not self._turn_to(record):
             if isinstance(record, FlowRecord) and key is not None:
@@ -118,7 +137,7 @@ class StatusBoard:
         self.at_ms = max(self.at_ms, at_ms)
         match record:
             case FlowRecord():
-                self.processes[f"{record.host}:{record.pid}"] = record
+                self._take_process(record)
             case TaskRecord():
                 self._take_task(record)
             case PartitionRecord():
@@ -136,6 +155,7 @@ class StatusBoard:
                 self._finish(self.tasks.pop(task))
             case TopicPartition() as where if where in self.partitions:
                 del self.partitions[where]
+                self.trouble.forget(where)
                 self._carried.pop(where, None)
                 self._news.pop(where, None)
             case _:
@@ -157,8 +177,14 @@ class StatusBoard:
         self._epochs = 0
         return True
 
+    def _take_process(self, record: FlowRecord) -> None:
+        name = f"{record.host}:{record.pid}"
+        self.trouble.take_process(self.processes.get(name), record)
+        self.processes[name] = record
+
     def _take_task(self, record: TaskRecord) -> None:
         before = self.tasks.get(record.task)
+        self.trouble.take_task(before, record)
         if before is None or before.epoch != record.epoch:
             self._epochs += 1
         if before is not None and _attempt(before) != _attempt(record):
@@ -174,6 +200,7 @@ class StatusBoard:
         """Its counters are those of the run: `_carried` is what earlier epochs and tasks have done."""
         where = record.source
         before = self.partitions.get(where)
+        self.trouble.take_partition(before, record)
         if before is None or before.run != record.run:
             self._carried.pop(where, None)
         elif _attempt(before) != _attempt(record):
@@ -189,6 +216,11 @@ class StatusBoard:
         news = {at: one for at in self._news if (one := self.partitions[at]).run == self.run}
         self._news = {at: None for at in self._news if at not in news}
         return news
+
+    def is_acknowledged(self, gap: Gap) -> bool:
+        """Whether somebody has seen it; one that was found again since counts as new."""
+        key = (gap.partition, gap.expected, gap.resumed, str(gap.topic_id))
+        return self._acknowledged.get(key, -1) >= gap.at_ms
 
     @property
     def flow(self) -> FlowRecord | None:
@@ -214,6 +246,8 @@ class StatusBoard:
             behind_since_ms=min(
                 (one for report in reports if (one := report.behind_since_ms) is not None), default=None
             ),
+            unknown_ends=sum(report.unknown_ends for report in reports),
+            records_per_second=sum(report.records_per_second for report in reports),
             partitions=sum(report.partitions for report in reports),
             tasks=len(self.tasks),
             epochs=self._epochs,

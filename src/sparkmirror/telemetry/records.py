@@ -1,11 +1,12 @@
 """What lies on a flow's status topic: records of the flow, its tasks, partitions, jobs and comparisons; pure.
 
 Compacted JSON under the keys `["flow", source, process]`, `["task", source, task]`, `["partition", source, topic,
-partition]`, `["job", source, name]`, `["verify", source]` and `["canary", source]`. Written by
-`pipeline.produce.task_metrics` and `pipeline.produce.reports` (tasks, partitions), `runtime.reporter` (flow, jobs),
-`verify.continuous` and `sync.canary_job`; folded by `telemetry.board`. Times are ms since 1970; `at_ms` is when the
-record was written, by Kafka's timestamp. Fields that a reader does not know are skipped, those that a writer did not
-know have their defaults.
+partition]`, `["job", source, name]`, `["verify", source]`, `["canary", source]`, `["history", source]` and
+`["acknowledged", source, …the gap's place]`. Written by
+`pipeline.produce.task_metrics` and `pipeline.produce.reports` (tasks, partitions), `runtime.reporter` (flow, jobs,
+history), `verify.continuous`, `sync.canary_job` and `cli.gaps` (acknowledged); folded by `telemetry.board`. Times are
+ms since 1970; `at_ms` is when the record was written, by Kafka's timestamp. Fields that a reader does not know are
+skipped, those that a writer did not know have their defaults.
 """
 
 import json
@@ -23,17 +24,22 @@ from sparkmirror.decoding import (
     Name,
     Number,
     NumberOrNone,
+    Offset,
     Text,
     TopicName,
     convert_or_none,
     decode_or_none,
 )  # fmt: skip
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.history import HistoryRecord
 
 BEAT_SECONDS = 10.0
-"""How often a flow and its tasks write although nothing has changed."""
+"""How often tasks write although nothing has changed."""
+PROCESS_BEAT_SECONDS = 3.0
+"""How often a process that runs a flow does: its silence is what tells that it was killed."""
 SILENCE_SECONDS_MAX = 35.0
 """After so long without a beat nobody is there: the process was killed, or cut off from the target."""
 
@@ -113,6 +119,8 @@ class TaskRecord:
     `behind_since_ms` is the produce time that the partition which is furthest behind has reached; None: none is
     behind. `latency` is from produce time to acknowledged by the target, `transit` from fetched to acknowledged, of
     records, `recent_…` those of the last 30 to 60 s. Pauses: by the target's quotas, by the source's, by own limits.
+    `stalled_since_ms`: since then it has mirrored nothing, although it may read and has something to; None: it has not
+    stopped. `unknown_ends` are partitions of which the source has not said where they end.
     """
 
     run: Name
@@ -125,6 +133,9 @@ class TaskRecord:
     batches: Count = 0
     lag_records: Count = 0
     behind_since_ms: Moment | None = None
+    stalled_since_ms: Moment | None = None
+    records_per_second: float = 0.0
+    unknown_ends: Count = 0
     partitions: Number = 0
     retries: Count = 0
     duplicates: Count = 0
@@ -204,6 +215,7 @@ class JobRecord:
     cost_seconds: float = 0.0
     last_at_ms: Moment | None = None
     next_at_ms: Moment | None = None
+    failing_since_ms: Moment | None = None
     at_ms: Moment = 0
 
 
@@ -228,7 +240,24 @@ class VerifyRecord:
     at_ms: Moment = 0
 
 
-StatusRecord = FlowRecord | TaskRecord | PartitionRecord | JobRecord | VerifyRecord | CanaryState
+@dataclass(frozen=True, slots=True)
+class AcknowledgedRecord:
+    """Somebody has seen the gap of this key (`ledger.gaps`), as it was found at `found_at_ms`."""
+
+    topic: TopicName
+    partition: Number
+    expected: Offset
+    resumed: Offset
+    topic_id: Name
+    found_at_ms: Moment = 0
+    by: Name = ""
+    at_ms: Moment = 0
+
+
+StatusRecord = (
+    FlowRecord | TaskRecord | PartitionRecord | JobRecord | VerifyRecord | CanaryState | HistoryRecord
+    | AcknowledgedRecord
+)  # fmt: skip
 
 
 def encode_key(kind: str, source_alias: str, *name: str | int) -> bytes:
@@ -237,6 +266,14 @@ def encode_key(kind: str, source_alias: str, *name: str | int) -> bytes:
 
 def encode_value(told: Mapping[str, Any]) -> bytes:
     return json.dumps(told, separators=(",", ":")).encode()
+
+
+def acknowledged_key(source_alias: str, gap: Gap) -> bytes:
+    """Of the record that says that somebody has seen the gap."""
+    where = gap.partition
+    return encode_key(
+        "acknowledged", source_alias, where.topic, where.partition, gap.expected, gap.resumed, str(gap.topic_id)
+    )
 
 
 def record_as_json(record: FlowRecord | JobRecord | VerifyRecord) -> dict[str, Any]:
@@ -264,7 +301,7 @@ def parse_subject(key: bytes | None, source_alias: str) -> TopicPartition | int 
     return None
 
 
-_Key = Annotated[list[Name | Number], Meta(min_length=2, max_length=4)]
+_Key = Annotated[list[Name | Offset], Meta(min_length=2, max_length=7)]
 
 
 def _kind_of(key: Sequence[str | int]) -> tuple[type[StatusRecord] | None, dict[str, str | int]]:
@@ -282,4 +319,9 @@ def _kind_of(key: Sequence[str | int]) -> tuple[type[StatusRecord] | None, dict[
             return VerifyRecord, {}
         case ["canary", _]:
             return CanaryState, {}
+        case ["history", _]:
+            return HistoryRecord, {}
+        case ["acknowledged", _, str(topic), int(partition), int(expected), int(resumed), str(topic_id)]:
+            place: dict[str, str | int] = {"topic": topic, "partition": partition, "topic_id": topic_id}
+            return AcknowledgedRecord, place | {"expected": expected, "resumed": resumed}
     return None, {}

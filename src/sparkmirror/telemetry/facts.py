@@ -1,0 +1,118 @@
+"""What is known of a flow at one moment, as `telemetry.verdict` judges it; pure.
+
+Gathered from the status topic by `gather`; what only the asking side knows (its own clock, whether the target answers,
+the gap ledger) is given by the caller.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.canary import CanaryState
+from sparkmirror.telemetry.records import FlowRecord, JobRecord, PartitionState, TaskRecord, VerifyRecord
+
+RESTARTS_HELD_SECONDS: Final = 600.0
+"""So long a restart is worth a look, also where the flow has gone on since."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPartition:
+    """A source partition that is not mirrored now; `since_ms` is None where nobody has seen it begin."""
+
+    partition: TopicPartition
+    state: PartitionState
+    reason: str = ""
+    since_ms: int | None = None
+    retry_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """One flow at `now_ms`, all times in ms since 1970. None is "not known", never nothing.
+
+    `processes` and `tasks` are their last words. `gaps` are those that nobody has acknowledged. `target_problem` says
+    why the target tells nothing now, `source_problem` why the source's ends are not known. `restarted_at_ms` are
+    restarts of workers and of the query, the oldest first. While `is_starting` what is known is of an earlier run.
+    `file` is the mirror's file, for commands.
+    """
+
+    flow: FlowName
+    now_ms: int
+    processes: tuple[FlowRecord, ...] = ()
+    tasks: tuple[TaskRecord, ...] = ()
+    jobs: tuple[JobRecord, ...] = ()
+    held: tuple[HeldPartition, ...] = ()
+    partitions: int = 0
+    unknown_ends: int = 0
+    lag_records: int | None = None
+    behind_since_ms: int | None = None
+    gaps: tuple[Gap, ...] = ()
+    restarted_at_ms: tuple[int, ...] = ()
+    verified: VerifyRecord | None = None
+    canary: CanaryState | None = None
+    target_problem: str = ""
+    source_problem: str = ""
+    is_starting: bool = False
+    file: str = "FILE"
+
+    def seconds_since(self, at_ms: int) -> float:
+        return max(self.now_ms - at_ms, 0) / 1000
+
+
+def gather(
+    flow: FlowName,
+    board: StatusBoard,
+    now_ms: int,
+    *,
+    gaps: Iterable[Gap] = (),
+    target_problem: str = "",
+    is_starting: bool = False,
+    file: str = "FILE",
+) -> Facts:
+    """The facts that a flow's status topic has; `gaps` is the whole gap ledger."""
+    status = board.status()
+    held = list_held(board)
+    unknown_ends = status.unknown_ends + sum(one.state is PartitionState.WAITING for one in held)
+    return Facts(
+        flow=flow,
+        now_ms=now_ms,
+        processes=tuple(board.processes.values()),
+        tasks=tuple(task for _, task in sorted(board.tasks.items())),
+        jobs=tuple(job for _, job in sorted(board.jobs.items())),
+        held=held,
+        partitions=max(status.partitions, len(board.partitions)),
+        unknown_ends=unknown_ends,
+        lag_records=None if unknown_ends or not board.tasks else status.lag_records,
+        behind_since_ms=status.behind_since_ms,
+        gaps=tuple(gap for gap in gaps if not board.is_acknowledged(gap)),
+        restarted_at_ms=tuple(board.trouble.restarts),
+        verified=board.verified,
+        canary=board.canary,
+        target_problem=target_problem,
+        is_starting=is_starting,
+        file=file,
+    )
+
+
+def list_held(board: StatusBoard) -> tuple[HeldPartition, ...]:
+    """Partitions that are FAILED, WAITING or PAUSED: by their own records, and those that were FAILED when they were
+    heard of last and have not moved since, whatever run or attempt has taken them up."""
+    found: dict[TopicPartition, HeldPartition] = {}
+    for where, record in board.partitions.items():
+        failing = board.trouble.failing.get(where)
+        if failing is not None:
+            found[where] = HeldPartition(
+                where, PartitionState.FAILED, failing.reason, failing.since_ms, record.retry_at_ms
+            )
+        elif record.run == board.run and record.state is not PartitionState.RUNNING:
+            since_ms = board.trouble.held_since.get(where, record.at_ms)
+            found[where] = HeldPartition(where, record.state, record.reason, since_ms, record.retry_at_ms)
+    return tuple(found[where] for where in sorted(found))
+
+
+def sum_restarts(restarts: Sequence[int]) -> str:
+    """`1 restart`, `7 restarts`."""
+    return f"{len(restarts)} restart{'' if len(restarts) == 1 else 's'}"

@@ -1,0 +1,349 @@
+"""What is wrong with a flow, one finder for each kind of trouble; pure. Called by `telemetry.verdict`.
+
+Equal trouble of many partitions is one problem: by state, cause and broker.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from sparkmirror.clock import show_age, show_moment
+from sparkmirror.telemetry.facts import RESTARTS_HELD_SECONDS, Facts, HeldPartition, sum_restarts
+from sparkmirror.telemetry.records import SILENCE_SECONDS_MAX, FlowRecord, FlowState, JobState, PartitionState
+
+QUIET_SECONDS: Final = 12.0
+"""A process writes every three seconds: after so long nobody knows whether it is still there."""
+STALLED_SECONDS: Final = 30.0
+"""So long nothing may be mirrored while there is something to mirror."""
+WAITING_SECONDS: Final = 60.0
+"""So long a source may keep partitions to itself: brokers that restart do."""
+BEHIND_SECONDS: Final = 60.0
+_TASK_QUIET_SECONDS: Final = 25.0
+_TASK_SILENT_SECONDS: Final = 60.0
+_STARTING_SECONDS: Final = 120.0
+_STOPPING_SECONDS: Final = 60.0
+_CANARY_SECONDS: Final = 120.0
+_GONE_SECONDS: Final = 600.0
+"""A process that was killed is news so long; others have taken its tasks over."""
+_ALIVE: Final = (FlowState.STARTING, FlowState.RUNNING, FlowState.RESTARTING, FlowState.STOPPING)
+_NUMBER: Final = re.compile(r"(?<![Bb]roker )\b\d+\b")
+_TRACEBACK: Final = "Traceback (most recent call last):"
+
+
+class Level(StrEnum):
+    """From best to worst. UNKNOWN: nobody can say, shown in grey. AMBER: it mirrors, a person should look. RED: it does
+    not mirror what it should."""
+
+    GREEN = "green"
+    AMBER = "amber"
+    UNKNOWN = "unknown"
+    RED = "red"
+
+    @property
+    def rank(self) -> int:
+        return list(Level).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One kind of trouble. `cause` is a sentence without its stop, `scope` what it concerns, `count` how many of them.
+
+    `since_ms` is None where nobody has seen it begin, `retry_at_ms` where nothing is tried by itself. `command` mends
+    it or shows more, `page` is the page of docs/ about it.
+    """
+
+    level: Level
+    cause: str
+    scope: str
+    count: int = 1
+    since_ms: int | None = None
+    retry_at_ms: int | None = None
+    command: str = ""
+    page: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.scope}: {self.cause}" if self.scope else self.cause
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "level": self.level.value,
+            "cause": self.cause,
+            "scope": self.scope,
+            "count": self.count,
+            "since": None if self.since_ms is None else show_moment(self.since_ms),
+            "next_try": None if self.retry_at_ms is None else show_moment(self.retry_at_ms),
+            "command": self.command,
+            "page": self.page,
+        }
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """`1 gap`, `2 gaps`, `1,200 processes`."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def first_line(reason: str) -> str:
+    """The cause in what went wrong, without its stop: of a traceback the last line, of anything else the first."""
+    lines = [line.strip() for line in reason.replace("\\n", "\n").splitlines() if line.strip()]
+    if not lines:
+        return ""
+    return (lines[-1] if _TRACEBACK in reason else lines[0]).rstrip(".")
+
+
+def command(facts: Facts, verb: str, *options: str) -> str:
+    """As a person types it."""
+    return shlex.join(["sparkmirror", verb, facts.file, *options])
+
+
+def find_problems(facts: Facts) -> list[Problem]:
+    """All that is wrong, the worst first."""
+    found = [problem for finder in _FINDERS for problem in finder(facts)]
+    return sorted(found, key=lambda one: -one.level.rank)
+
+
+def living(facts: Facts) -> list[FlowRecord]:
+    """Processes that have not ended, and were heard of lately."""
+    limit = SILENCE_SECONDS_MAX
+    return [one for one in facts.processes if not one.is_over and facts.seconds_since(one.at_ms) <= limit]
+
+
+# Processes.
+
+
+def _of_processes(facts: Facts) -> Iterator[Problem]:
+    alive = living(facts)
+    if not facts.processes:
+        if facts.tasks and not facts.is_starting:
+            look = command(facts, "status")
+            yield Problem(Level.UNKNOWN, "no process has said how it stands", "", command=look, page=_STATUS)
+    elif not alive:
+        yield _ended(facts, max(facts.processes, key=lambda one: (not one.is_over, one.at_ms)))
+    else:
+        yield from (problem for one in alive for problem in _of_process(facts, one))
+        yield from _of_killed(facts)
+
+
+def _ended(facts: Facts, last: FlowRecord) -> Problem:
+    """No process runs the flow: how the last one ended."""
+    start = command(facts, "run")
+    if last.state is FlowState.STOPPED:
+        return Problem(Level.RED, "it was stopped", "the flow", 1, last.at_ms, None, start, _STATUS)
+    if last.state is FlowState.FAILED:
+        cause = f"it ended: {first_line(last.reason) or 'no reason is known'}"
+        return Problem(Level.RED, cause, "the flow", 1, last.at_ms, None, start, _STATUS)
+    cause = f"{_name(last)} was killed, or cannot reach {facts.flow.target}: its last word was {last.state.value}"
+    return Problem(Level.RED, cause, "the flow", 1, last.at_ms, None, start, _STATUS)
+
+
+def _of_process(facts: Facts, one: FlowRecord) -> Iterator[Problem]:
+    quiet = facts.seconds_since(one.at_ms)
+    look = command(facts, "status")
+    if quiet > QUIET_SECONDS:
+        cause = f"nothing was heard of {_name(one)} for {show_age(quiet)}; its last word was {one.state.value}"
+        yield Problem(Level.UNKNOWN, cause, "", 1, one.at_ms, None, look, _STATUS)
+    elif one.state is FlowState.RESTARTING:
+        cause = f"the query failed and is started again: {first_line(one.reason) or 'no reason is known'}"
+        yield Problem(Level.RED, cause, "the flow", 1, one.at_ms, one.retry_at_ms, look, _STATUS)
+    elif one.state is FlowState.STARTING:
+        lasts = facts.seconds_since(one.started_at_ms) if one.started_at_ms else 0.0
+        level = Level.AMBER if lasts > _STARTING_SECONDS else Level.UNKNOWN
+        yield Problem(level, "it is starting", "", 1, one.started_at_ms or None, None, look, _STATUS)
+    elif one.state is FlowState.STOPPING:
+        yield Problem(Level.UNKNOWN, "it is stopping", "", 1, one.at_ms, None, look, _STATUS)
+
+
+def _of_killed(facts: Facts) -> Iterator[Problem]:
+    """Of processes that share the flow, those that are gone without a word."""
+    for one in facts.processes:
+        quiet = facts.seconds_since(one.at_ms)
+        if not one.is_over and SILENCE_SECONDS_MAX < quiet <= _GONE_SECONDS:
+            cause = f"{_name(one)} was killed, or cannot reach {facts.flow.target}; others have its tasks"
+            yield Problem(Level.AMBER, cause, "1 process", 1, one.at_ms, None, command(facts, "status"), _PROCESSES)
+
+
+def _name(one: FlowRecord) -> str:
+    return f"process {one.pid} on {one.host}" if one.host else "the process"
+
+
+# Tasks.
+
+
+def _of_tasks(facts: Facts) -> Iterator[Problem]:
+    """Only where a process lives: else its end is the cause."""
+    if not living(facts):
+        return
+    look = command(facts, "status", "--partitions")
+    for task in facts.tasks:
+        quiet = facts.seconds_since(task.at_ms)
+        scope = f"task {task.task}"
+        if quiet > _TASK_QUIET_SECONDS:
+            level = Level.RED if quiet > _TASK_SILENT_SECONDS else Level.UNKNOWN
+            yield Problem(
+                level, f"nothing was heard of it for {show_age(quiet)}", scope, 1, task.at_ms, None, look, _STATUS
+            )
+        elif task.stalled_since_ms is not None and facts.seconds_since(task.stalled_since_ms) >= STALLED_SECONDS:
+            lasts = show_age(facts.seconds_since(task.stalled_since_ms))
+            cause = f"nothing was mirrored for {lasts}, although {plural(task.lag_records, 'record')} can be read"
+            yield Problem(Level.RED, cause, scope, 1, task.stalled_since_ms, None, look, _STATUS)
+        elif task.problem:
+            yield Problem(Level.AMBER, first_line(task.problem), scope, 1, task.at_ms, None, look, _STATUS)
+
+
+def _of_restarts(facts: Facts) -> Iterator[Problem]:
+    restarts = [at_ms for at_ms in facts.restarted_at_ms if facts.seconds_since(at_ms) <= RESTARTS_HELD_SECONDS]
+    if restarts:
+        cause = f"{sum_restarts(restarts)} of workers or of the query in the last 10 min"
+        yield Problem(
+            Level.AMBER, cause, "", len(restarts), restarts[0], None, command(facts, "status", "--partitions"), _STATUS
+        )
+
+
+# Partitions.
+
+
+def _of_partitions(facts: Facts) -> Iterator[Problem]:
+    groups: dict[tuple[PartitionState, str], list[HeldPartition]] = {}
+    for one in facts.held:
+        groups.setdefault((one.state, _likeness(one)), []).append(one)
+    for (state, _), held in groups.items():
+        yield _held_problem(facts, state, held)
+
+
+def _likeness(one: HeldPartition) -> str:
+    """Reasons that differ by a partition, an offset or a port alone are one; brokers stay apart."""
+    return _NUMBER.sub("#", first_line(one.reason).replace(str(one.partition), "").replace(one.partition.topic, ""))
+
+
+def _held_problem(facts: Facts, state: PartitionState, held: Sequence[HeldPartition]) -> Problem:
+    since_ms = min((one.since_ms for one in held if one.since_ms is not None), default=None)
+    retry_at_ms = min((one.retry_at_ms for one in held if one.retry_at_ms is not None), default=None)
+    scope = str(held[0].partition) if len(held) == 1 else plural(len(held), "partition")
+    reason, choice = first_line(held[0].reason), _choose(held)
+    if state is PartitionState.PAUSED:
+        mend = command(facts, "resume", *choice)
+        return Problem(Level.AMBER, "paused by order", scope, len(held), since_ms, None, mend, _ORDERS)
+    if state is PartitionState.FAILED:
+        mend = command(facts, "retry", *choice)
+        cause = reason or f"{facts.flow.target} refuses it"
+        return Problem(Level.RED, cause, scope, len(held), since_ms, retry_at_ms, mend, _STATUS)
+    lasts = 0.0 if since_ms is None else facts.seconds_since(since_ms)
+    level = Level.RED if lasts > WAITING_SECONDS else Level.AMBER
+    cause = f"{facts.flow.source} does not give it: {reason}" if reason else f"{facts.flow.source} does not give it"
+    return Problem(level, cause, scope, len(held), since_ms, retry_at_ms, command(facts, "doctor"), _STATUS)
+
+
+def _choose(held: Sequence[HeldPartition]) -> list[str]:
+    """Options that choose them, where they are of one topic."""
+    topics = {one.partition.topic for one in held}
+    if len(topics) > 1:
+        return []
+    options = ["--topic", re.escape(next(iter(topics)))]
+    return [*options, "--partition", str(held[0].partition.partition)] if len(held) == 1 else options
+
+
+def _of_ends(facts: Facts) -> Iterator[Problem]:
+    """What is not known of the source, so nobody knows how far the flow is behind."""
+    look = command(facts, "status", "--partitions")
+    if facts.source_problem:
+        yield Problem(Level.AMBER, first_line(facts.source_problem), facts.flow.source, 1, None, None, look, _STATUS)
+    waiting = sum(one.state is PartitionState.WAITING for one in facts.held)
+    unknown = facts.unknown_ends - waiting
+    if unknown > 0 and living(facts):
+        started_ms = min((one.started_at_ms for one in living(facts)), default=0)
+        level = Level.AMBER if facts.seconds_since(started_ms) > _STARTING_SECONDS else Level.UNKNOWN
+        cause = f"where they end on {facts.flow.source} is not known yet"
+        yield Problem(level, cause, plural(unknown, "partition"), unknown, None, None, look, _STATUS)
+
+
+def _of_lag(facts: Facts) -> Iterator[Problem]:
+    if facts.behind_since_ms is None or not living(facts):
+        return
+    seconds = facts.seconds_since(facts.behind_since_ms)
+    if seconds > BEHIND_SECONDS:
+        much = "" if not facts.lag_records else f", {plural(facts.lag_records, 'record')}"
+        look = command(facts, "status", "--partitions")
+        yield Problem(
+            Level.AMBER, f"up to {show_age(seconds)} behind{much}", "", 1, facts.behind_since_ms, None, look, _STATUS
+        )
+
+
+# The rest.
+
+
+def _of_jobs(facts: Facts) -> Iterator[Problem]:
+    if not living(facts):
+        return
+    for job in facts.jobs:
+        if job.state is JobState.FAILED:
+            what = _JOBS.get(job.name, f"the job {job.name} fails")
+            cause = f"{what}: {first_line(job.reason) or 'no reason is known'}"
+            since_ms = job.failing_since_ms or job.last_at_ms
+            yield Problem(
+                Level.AMBER,
+                cause,
+                "",
+                1,
+                since_ms,
+                job.next_at_ms,
+                command(facts, "doctor"),
+                _PAGES.get(job.name, _STATUS),
+            )
+
+
+def _of_gaps(facts: Facts) -> Iterator[Problem]:
+    if facts.gaps:
+        lost = sum(gap.lost_records for gap in facts.gaps)
+        cause = f"{plural(len(facts.gaps), 'gap')} that nobody has acknowledged, {plural(lost, 'offset')} gone"
+        since_ms = min(gap.at_ms for gap in facts.gaps)
+        mend = command(facts, "gaps", "--acknowledge")
+        yield Problem(Level.AMBER, cause, "", len(facts.gaps), since_ms, None, mend, "lost-records.md")
+
+
+def _of_comparison(facts: Facts) -> Iterator[Problem]:
+    found = facts.verified
+    if found is not None and found.verdict == "different":
+        where = f", first in {first_line(found.first_difference)}" if found.first_difference else ""
+        cause = f"{facts.flow.source} and {facts.flow.target} were found to differ{where}"
+        since_ms = found.different_at_ms or found.at_ms
+        yield Problem(Level.RED, cause, "", 1, since_ms, None, command(facts, "verify"), "verify.md")
+
+
+def _of_canary(facts: Facts) -> Iterator[Problem]:
+    if facts.canary is None or not living(facts):
+        return
+    waits = facts.canary.waiting_seconds(facts.now_ms)
+    if waits > _CANARY_SECONDS:
+        cause = f"a probe record is under way for {show_age(waits)}"
+        yield Problem(
+            Level.RED,
+            cause,
+            "",
+            1,
+            facts.canary.oldest_sent_ms,
+            None,
+            command(facts, "status", "--partitions"),
+            "metrics.md",
+        )
+
+
+_STATUS: Final = "operating.md#how-it-stands"
+_ORDERS: Final = "operating.md#how-it-stands"
+_PROCESSES: Final = "processes.md"
+_JOBS: Final = {
+    "offsets": "groups and checkpoints are not synced",
+    "topics": "topics, settings and ACLs are not kept in step",
+    "heartbeats": "no heartbeats are written",
+    "canary": "no probe records are written",
+    "group": "the group that shows the progress is not kept",
+    "permissions": "what the mirror may do is not known",
+    "fencing": "nothing keeps a second instance from writing",
+}
+_PAGES: Final = {"offsets": "offsets.md", "heartbeats": "offsets.md", "permissions": "permissions.md"}
+_FINDERS: Final = (
+    _of_processes, _of_partitions, _of_tasks, _of_comparison, _of_canary, _of_jobs, _of_restarts, _of_gaps, _of_ends,
+    _of_lag,
+)  # fmt: skip

@@ -1,0 +1,77 @@
+"""What a flow's trouble is beyond one epoch: partitions that failed and have not moved since, restarts; pure.
+
+Each attempt of a task begins with a clean slate, so its own records tell neither. Folded from them by
+`telemetry.board`; what an earlier process has seen comes by the history record (`telemetry.history`).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.telemetry.history import Failing, HistoryRecord
+from sparkmirror.telemetry.records import FlowRecord, PartitionRecord, PartitionState, TaskRecord
+
+_RESTARTS_MAX: Final = 100
+_SAME_MS: Final = 1500
+"""Two readers tell the time of one record by so much apart, at most: each by its own clock."""
+
+
+class Trouble:
+    """`failing` are partitions that stand where they failed; `held_since` says since when others do not run, in ms
+    since 1970; `restarts` are times of restarts, the oldest first."""
+
+    def __init__(self) -> None:
+        self.failing: dict[TopicPartition, Failing] = {}
+        self.held_since: dict[TopicPartition, int] = {}
+        self.restarts: list[int] = []
+
+    def take_partition(self, before: PartitionRecord | None, record: PartitionRecord) -> None:
+        where = record.source
+        failing = self.failing.get(where)
+        if record.state is PartitionState.FAILED:
+            since_ms = record.at_ms if failing is None or has_moved(failing, record) else failing.since_ms
+            self.failing[where] = Failing(where.topic, where.partition, since_ms, record.offset, record.reason)
+        elif failing is not None and has_moved(failing, record):
+            del self.failing[where]
+        if record.state is PartitionState.RUNNING:
+            self.held_since.pop(where, None)
+        elif before is None or before.state is not record.state:
+            self.held_since[where] = record.at_ms
+
+    def take_task(self, before: TaskRecord | None, record: TaskRecord) -> None:
+        """A second attempt within an epoch."""
+        if before is None or (before.run, before.epoch) != (record.run, record.epoch):
+            return
+        if before.producer_epoch != record.producer_epoch:
+            self._restarted(record.at_ms)
+
+    def take_process(self, before: FlowRecord | None, record: FlowRecord) -> None:
+        """A query that was started again."""
+        if before is not None and before.run == record.run and record.restarts > before.restarts:
+            self._restarted(record.at_ms)
+
+    def _restarted(self, at_ms: int) -> None:
+        if not self.restarts or at_ms > self.restarts[-1]:
+            self.restarts = [*self.restarts, at_ms][-_RESTARTS_MAX:]
+
+    def take_history(self, told: HistoryRecord, partitions: Mapping[TopicPartition, PartitionRecord]) -> None:
+        """What was seen before; what was seen since counts more."""
+        last_ms = max(told.restarts, default=0) + _SAME_MS
+        self.restarts = [*told.restarts, *(at_ms for at_ms in self.restarts if at_ms > last_ms)][-_RESTARTS_MAX:]
+        for failing in told.failing:
+            where, record = failing.partition_of, partitions.get(failing.partition_of)
+            if where not in self.failing and (record is None or not has_moved(failing, record)):
+                self.failing[where] = failing
+
+    def forget(self, where: TopicPartition) -> None:
+        """It is not mirrored any more."""
+        self.failing.pop(where, None)
+        self.held_since.pop(where, None)
+
+
+def has_moved(failing: Failing, record: PartitionRecord) -> bool:
+    """Whether it stands elsewhere than where it failed, or has nothing to mirror."""
+    if record.offset is None:
+        return False
+    is_at_end = record.state is PartitionState.RUNNING and record.end is not None and record.offset >= record.end
+    return record.offset != failing.offset or is_at_end
