@@ -1,4 +1,5 @@
-"""Finds and makes a class of the user's, named `module:Class` in a file. Called by `policy.own` and `kafka.own_tokens`.
+"""Finds and makes a class of the user's, named `module:Class` in a file. Called by `policy.own` and
+`kafka.security.own_tokens`.
 
 A class may have `configure(properties)`, which is called once.
 """

@@ -123,7 +123,7 @@ def test_a_commit_that_crosses_ours_is_restored(story: Story, monkeypatch: pytes
 def test_a_map_whose_topic_is_deleted_is_written_anew_by_the_running_mirror(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparkmirror.sync.map_keeper._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("sparkmirror.sync.offset_job._LOOK_SECONDS", 0.0)
     alias = story.flow.name.source
     topic, group = f"orders-{alias}", f"billing-{alias}"
     story.make_topic(topic)

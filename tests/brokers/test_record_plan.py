@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from sparkmirror.config.flow.flows import FlowConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
-from sparkmirror.pipeline.relay.record_schema import RECORD_DDL, RECORD_SCHEMA
+from sparkmirror.pipeline.relay.schema import RECORD_DDL, RECORD_SCHEMA
 from sparkmirror.spark.record_plan import transform
 from sparkmirror.spark.session import launch_context, open_record_session, open_session
 

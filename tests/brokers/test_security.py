@@ -23,7 +23,7 @@ from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire.link import dial
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.mirror_topics import ensure_compacted_topic
+from sparkmirror.ledger.setup import ensure_compacted_topic
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.sync.offset_state import OffsetState
 from sparkmirror.testing.certificates import make_certificates

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from confluent_kafka.admin import AdminClient
 from tests.faults.numbered import create_topic, wait_until
 
-from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.records import encode_batch
-from sparkmirror.batch.span import Span
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
@@ -20,8 +19,7 @@ from sparkmirror.ledger.gaps import decode
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, Connector, TopicPartition
-from sparkmirror.pipeline.produce.bundle import Bundle
-from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.sender import Sender, SenderOptions

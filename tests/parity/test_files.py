@@ -15,7 +15,7 @@ from sparkmirror.config.formats.files import read_mirror_file
 from sparkmirror.config.keys.key import Scope
 from sparkmirror.config.keys.table import keys_of
 from sparkmirror.config.precedence import FlowLayers, admin_properties, cluster_properties, flow_layers
-from sparkmirror.config.problems import Problems
+from sparkmirror.config.reading import Problems
 
 OWN = sorted((Path(__file__).parent / "files").glob("*.properties"))
 DOCUMENTED = sorted((Path(__file__).parents[1] / "unit" / "config" / "files").glob("*.properties"))

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.scenarios.browser import chromium, keep_picture, open_page
 
-from sparkmirror.config.flow.status import StatusSettings
+from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard

@@ -30,8 +30,8 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, FlowName, Position, TopicPartition
+from sparkmirror.operations.cluster_checks import judge_records
 from sparkmirror.operations.journal import decode_journal, encode_journal
-from sparkmirror.operations.record_checks import judge_records
 from sparkmirror.operations.steps import Journal, Taken
 from sparkmirror.sharing.assignment import (
     Claim,

@@ -23,8 +23,7 @@ from sparkmirror.batch.header import (
     BatchHeader,
     Codec,
 )
-from sparkmirror.batch.piece import Piece
-from sparkmirror.batch.span import Span
+from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.errors import RecordTooLarge
 
 _CONTENT_BYTES_MAX = 256 << 20

@@ -52,8 +52,8 @@ def add_parser(verbs: Any) -> None:
 def execute_check(args: argparse.Namespace) -> int:
     """Prints errors and warnings; 2 with errors. Raises ConfigError when the file cannot be read at all."""
     from sparkmirror.cli.file import read_input
+    from sparkmirror.config.explain import notes_on
     from sparkmirror.config.flow.flows import examine
-    from sparkmirror.config.older_defaults import notes_on
 
     config, problems = examine(read_input(args))
     notes = list(notes_on(config.flows))
@@ -83,7 +83,7 @@ def execute_convert(args: argparse.Namespace) -> int:
     from sparkmirror.config.flow.flows import parse_config
     from sparkmirror.config.formats.convert import to_properties, to_strimzi
     from sparkmirror.config.formats.tidy import tidy
-    from sparkmirror.config.problems import Problems
+    from sparkmirror.config.reading import Problems
 
     properties = read_input(args)
     config = parse_config(properties)
@@ -100,7 +100,7 @@ def execute_explain(args: argparse.Namespace) -> int:
     from sparkmirror.cli.file import read_input
     from sparkmirror.config.explain import explain_all
     from sparkmirror.config.flow.flows import parse_config, understand
-    from sparkmirror.config.problems import Problems
+    from sparkmirror.config.reading import Problems
 
     properties = read_input(args)
     config = parse_config(properties)

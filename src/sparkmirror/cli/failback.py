@@ -6,14 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.output import show
+from sparkmirror.cli.output import progress, show
 from sparkmirror.cli.procedure import add_endings, add_kind, end, journal_of, one_flow, tell
-from sparkmirror.cli.progress import progress
 
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
     from sparkmirror.kafka.admin import Admin
-    from sparkmirror.operations.failback_snapshot import WayBack
+    from sparkmirror.operations.failback_run import WayBack
     from sparkmirror.views.table import Page
 
 _PLAN = "Say what only the old primary has, and where groups would go on there. Changes nothing."
@@ -34,7 +33,7 @@ def add_parser(verbs: Any) -> None:
 
 def _execute_plan(args: argparse.Namespace) -> int:
     """Looks, prints and exports. Raises ConfigError and ClusterError."""
-    from sparkmirror.operations.failback_snapshot import export, look_back
+    from sparkmirror.operations.failback_run import export, look_back
 
     flow = one_flow(args)
     with _both(flow) as (source, target):
@@ -49,8 +48,7 @@ def _execute_plan(args: argparse.Namespace) -> int:
 
 def _execute_run(args: argparse.Namespace) -> int:
     """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
-    from sparkmirror.operations.failback_run import StartReverse
-    from sparkmirror.operations.failback_snapshot import look_back
+    from sparkmirror.operations.failback_run import StartReverse, look_back
     from sparkmirror.operations.failover_run import MoveGroups, Unfence
     from sparkmirror.operations.steps import Step, take_steps, undo_steps
 
@@ -86,7 +84,7 @@ def _both(flow: "FlowConfig") -> "Iterator[tuple[Admin, Admin]]":
 
 
 def _page(flow: "FlowConfig", found: "WayBack") -> "Page":
-    from sparkmirror.cli.failover_page import render_divergence, render_home
+    from sparkmirror.cli.procedure import render_divergence, render_home
 
     return [
         *render_divergence(flow.name.source, found.divergence),

@@ -120,6 +120,6 @@ def _all_steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.N
 
 
 def _print(args: argparse.Namespace, found: "Sequence[Readiness]") -> None:
-    from sparkmirror.cli.failover_page import render_readiness
+    from sparkmirror.cli.procedure import render_readiness
 
     show(args, [one.as_json() for one in found], lambda: [part for one in found for part in render_readiness(one)])

@@ -1,7 +1,12 @@
-"""What verbs share: how one is declared, the arguments of those that read a mirror's file, and reading it."""
+"""What verbs share: how a verb is declared, the arguments of verbs that read a mirror's file, and reading it.
+
+FILE may be several files: MirrorMaker 2 on Kafka Connect is up to three connectors and a worker, each in a file of its
+own (`sparkmirror run worker.properties source.json checkpoint.json`). MirrorMaker 1's two files stand in the place of
+FILE as options (`sparkmirror status --consumer.config F --producer.config F`), as for `kafka-mirror-maker`.
+"""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.output import say
@@ -9,7 +14,9 @@ from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import MirrorConfig
+    from sparkmirror.config.formats.mm1 import MirrorMaker1
     from sparkmirror.config.formats.properties import Properties
+
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -100,3 +107,100 @@ def check_cluster(config: "MirrorConfig", alias: str) -> None:
     if alias not in config.clusters:
         known = ", ".join(config.clusters)
         raise ConfigError(f"`--cluster {alias}`: the file has no such cluster", f"known are {known}", file=config.file)
+
+
+def take_more_files(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The words of a command line with one file where several of connectors stood, and the files behind it.
+
+    Other files that stand beside each other are left to the verb.
+    """
+    first = next((at for at in range(len(words) - 1) if _begins(words, at)), None)
+    if first is None:
+        return list(words), ()
+    end = first + 1
+    while end < len(words) and _is_file(words[end]):
+        end += 1
+    return [*words[: first + 1], *words[end:]], tuple(words[first + 1 : end])
+
+
+def _begins(words: Sequence[str], at: int) -> bool:
+    """Whether the files of connectors begin here: not with what may be the value of an option."""
+    if not (_is_file(words[at]) and _is_file(words[at + 1])):
+        return False
+
+    from sparkmirror.config.formats.files import is_connector_file
+
+    if at and words[at - 1].startswith("-"):
+        return is_connector_file(words[at])
+    return is_connector_file(words[at]) or is_connector_file(words[at + 1])
+
+
+def _is_file(word: str) -> bool:
+    """By its name: one that cannot be read is to be told of as a file."""
+    return word.endswith((".json", ".yaml", ".yml", ".properties")) and not word.startswith("-")
+
+
+CONSUMER_OPTION, PRODUCER_OPTION = "--consumer.config", "--producer.config"
+
+
+def add_files(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """The two files."""
+    parser.add_argument(
+        CONSUMER_OPTION,
+        dest="consumer_files",
+        metavar="FILE",
+        action="append",
+        required=required,
+        help="consumer settings of the source cluster; give it again for each further source",
+    )
+    parser.add_argument(
+        PRODUCER_OPTION,
+        dest="producer_file",
+        metavar="FILE",
+        required=required,
+        help="producer settings of the target cluster",
+    )
+
+
+def add_topic_lists(parser: argparse.ArgumentParser) -> None:
+    """Which topics are mirrored."""
+    parser.add_argument(
+        "--whitelist",
+        "--include",
+        dest="include",
+        metavar="REGEX",
+        help="topics to mirror: Java regular expressions, commas between them; `*` stands for all",
+    )
+    parser.add_argument(
+        "--blacklist",
+        "--exclude",
+        dest="exclude",
+        metavar="REGEX",
+        help="topics to leave out; all others are mirrored",
+    )
+
+
+def take_files(words: Sequence[str]) -> "tuple[list[str], MirrorMaker1 | None]":
+    """The words of a command line with the consumer's file where the two files were named, and what these say.
+
+    All topics count where neither list is given: the verbs look at what a mirror has left. Raises ConfigError where
+    one file is missing.
+    """
+    first = next(
+        (at for at, word in enumerate(words) if word.partition("=")[0] in (CONSUMER_OPTION, PRODUCER_OPTION)), None
+    )
+    if first is None:
+        return list(words), None
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add_files(parser, required=False)
+    add_topic_lists(parser)
+    named, rest = parser.parse_known_args(words[first:])
+    if not (named.consumer_files and named.producer_file):
+        missing = PRODUCER_OPTION if named.consumer_files else CONSUMER_OPTION
+        raise ConfigError(f"`{missing}` is missing", "a MirrorMaker 1 is known by both of its files")
+
+    from sparkmirror.config.formats.mm1 import MirrorMaker1
+
+    include = ".*" if named.include is None and named.exclude is None else named.include
+    files = MirrorMaker1(tuple(named.consumer_files), named.producer_file, include, named.exclude)
+    return [*words[:first], named.consumer_files[0], *rest], files

@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
-from sparkmirror.cli.order import check_pattern
+from sparkmirror.cli.orders import check_pattern
 from sparkmirror.cli.output import add_format, add_watch, show, show_again
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _print(args: argparse.Namespace, flows: "tuple[FlowConfig, ...]") -> None:
-    from sparkmirror.operations.group_snapshot import look_at_groups
+    from sparkmirror.operations.snapshots import look_at_groups
     from sparkmirror.views.groups_page import render_groups
 
     found = [(flow.name, look_at_groups(flow, args.group)) for flow in flows]

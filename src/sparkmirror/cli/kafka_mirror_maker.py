@@ -1,20 +1,24 @@
 """`kafka-mirror-maker`: MirrorMaker 1's command line. Only reads arguments; the meaning is in `config.formats.mm1`.
 
-Entry point is `cli.main.mirror_maker_1`.
+Entry point is `cli.main.mirror_maker_1`. Socket buffers larger than the operating system grants give a warning.
 """
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
+import socket
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sparkmirror import __version__
-from sparkmirror.cli.consumer_and_producer import add_files, add_topic_lists
-from sparkmirror.cli.file import add_debug
+from sparkmirror.cli.file import add_debug, add_files, add_topic_lists
 from sparkmirror.cli.output import add_format, add_log_format
 from sparkmirror.cli.plan import show_plan
 from sparkmirror.cli.run import plan_for, refuse_without_key, say_before
 from sparkmirror.config.formats.mm1_names import IDLE_OPTIONS, IDLE_OPTIONS_WITH_VALUE, REFUSED_OPTIONS
 from sparkmirror.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sparkmirror.config.flow.flows import FlowConfig
 
 DESCRIPTION = "Mirror topics under their own names, with the files and options of MirrorMaker 1, until stopped."
 
@@ -78,7 +82,6 @@ def execute(args: argparse.Namespace) -> int:
     """Reads the files, prints their warnings and hands over. Raises ConfigError and what the engine raises."""
     from sparkmirror.config.formats.mm1 import MirrorMaker1, translate_mm1
     from sparkmirror.runtime.options import RunOptions
-    from sparkmirror.runtime.socket_buffers import describe_buffers
 
     for option in args.refused or ():
         _refuse(option)
@@ -134,3 +137,30 @@ def _boolean(text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"`{text}` is neither true nor false")
     return text.strip().lower() == "true"
+
+
+_LIMITS = {socket.SO_RCVBUF: "net.core.rmem_max", socket.SO_SNDBUF: "net.core.wmem_max"}
+
+
+def granted_bytes(option: int, wanted_bytes: int) -> int:
+    """The size that a new TCP socket gets for SO_RCVBUF or SO_SNDBUF. Linux reports the double, for its own records."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, option, wanted_bytes)
+        granted = probe.getsockopt(socket.SOL_SOCKET, option)
+    return granted // 2 if sys.platform == "linux" else granted
+
+
+def describe_buffers(flows: "Iterable[FlowConfig]") -> list[str]:
+    """A sentence for each buffer that is asked for: the size that this machine grants."""
+    return list(dict.fromkeys(sentence for flow in flows for sentence in _of_flow(flow)))
+
+
+def _of_flow(flow: "FlowConfig") -> Iterator[str]:
+    for option, name, alias, wanted in (
+        (socket.SO_RCVBUF, "receive.buffer.bytes", flow.name.source, flow.consumer.receive_buffer_bytes),
+        (socket.SO_SNDBUF, "send.buffer.bytes", flow.name.target, flow.producer.send_buffer_bytes),
+    ):
+        if wanted > 0:
+            granted = granted_bytes(option, wanted)
+            less = f"; raise {_LIMITS[option]} for more" if granted < wanted else ""
+            yield f"{alias}: {name} is {wanted}, the system grants {granted} bytes{less}"

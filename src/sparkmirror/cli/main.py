@@ -22,24 +22,19 @@ from sparkmirror.cli import (
     metrics,
     migrate,
     offsets,
-    pause,
+    orders,
     plan,
     positions,
-    restart,
-    resume,
-    retry,
     run,
     status,
     submit,
     tail,
-    throttle,
     topics,
     topology,
     verify,
     version,
 )
-from sparkmirror.cli.connector_files import take_more_files
-from sparkmirror.cli.consumer_and_producer import take_files
+from sparkmirror.cli.file import take_files, take_more_files
 from sparkmirror.cli.tree import Command, read_command
 from sparkmirror.errors import ConfigError, EnvironmentProblem, SparkMirrorError
 from sparkmirror.shown import show_lines
@@ -47,33 +42,33 @@ from sparkmirror.shown import show_lines
 INTERRUPTED = 130
 
 _VERBS = (
-    run,
-    submit,
-    plan,
-    doctor,
-    status,
-    config,
-    lag,
-    topics,
-    groups,
-    tail,
-    metrics,
-    offsets,
-    positions,
-    gaps,
-    topology,
-    verify,
-    migrate,
-    failover,
-    failback,
-    pause,
-    resume,
-    retry,
-    restart,
-    throttle,
-    demo,
-    completion,
-    version,
+    run.add_parser,
+    submit.add_parser,
+    plan.add_parser,
+    doctor.add_parser,
+    status.add_parser,
+    config.add_parser,
+    lag.add_parser,
+    topics.add_parser,
+    groups.add_parser,
+    tail.add_parser,
+    metrics.add_parser,
+    offsets.add_parser,
+    positions.add_parser,
+    gaps.add_parser,
+    topology.add_parser,
+    verify.add_parser,
+    migrate.add_parser,
+    failover.add_parser,
+    failback.add_parser,
+    orders.add_pause,
+    orders.add_resume,
+    orders.add_retry,
+    orders.add_restart,
+    orders.add_throttle,
+    demo.add_parser,
+    completion.add_parser,
+    version.add_parser,
 )
 
 
@@ -118,8 +113,8 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0 done, 1 run-time error, 2 configuration or usage, 3 environment, 130 interrupted.",
     )
     verbs = parser.add_subparsers(metavar="VERB", required=True)
-    for verb in _VERBS:
-        verb.add_parser(verbs)
+    for add_parser in _VERBS:
+        add_parser(verbs)
     return parser
 
 

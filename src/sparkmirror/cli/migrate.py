@@ -101,7 +101,7 @@ def _steps(
         return run_mirror(config, RunOptions(once=True, debug=args.debug))
 
     def mirror_until(is_over: Any) -> bool:
-        from sparkmirror.runtime.run_until import run_until
+        from sparkmirror.runtime.start import run_until
 
         return run_until(config, RunOptions(debug=args.debug), is_over)
 
@@ -118,8 +118,7 @@ def _steps(
 
 
 def _verify(config: "MirrorConfig", flow: "FlowConfig", args: argparse.Namespace) -> "FlowReport":
-    from sparkmirror.verify.job import Choice, verify_flow
-    from sparkmirror.verify.session import comparing_session
+    from sparkmirror.verify.job import Choice, comparing_session, verify_flow
 
     choice = Choice(lambda _: True, args.sample)
     with (
@@ -131,7 +130,7 @@ def _verify(config: "MirrorConfig", flow: "FlowConfig", args: argparse.Namespace
 
 def _report(flow: "FlowConfig", cluster_pair: "ClusterPair", journal: "TopicJournal", args: argparse.Namespace) -> None:
     """The cut-over report: what was done, where groups stand, and what is left to a person."""
-    from sparkmirror.cli.failover_page import render_readiness
+    from sparkmirror.cli.procedure import render_readiness
     from sparkmirror.operations.failover_snapshot import look
 
     done = {name: taken.sentence for name, taken in journal.load().steps.items()}

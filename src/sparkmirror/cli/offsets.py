@@ -4,8 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, check_cluster, read_file
-from sparkmirror.cli.output import add_format, say, show, tell_unknown
-from sparkmirror.cli.progress import progress
+from sparkmirror.cli.output import add_format, progress, say, show, tell_unknown
 from sparkmirror.clock import parse_moment, show_moment
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition

@@ -1,4 +1,8 @@
-"""How verbs print: `--format` and `--watch` as arguments, pages and JSON as output. Called by the verbs."""
+"""How verbs print: `--format` and `--watch` as arguments, pages and JSON as output, and the progress of long work.
+
+Progress is bars on a terminal, which are removed at the end, and a line from time to time elsewhere, so that a pipe or
+a journal records it too. Called by the verbs.
+"""
 
 import argparse
 import json
@@ -8,11 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sparkmirror.clock import show_age
 from sparkmirror.shown import show_lines
 
 if TYPE_CHECKING:
     from sparkmirror.kafka.log_offsets import LogOffsets
     from sparkmirror.views.table import Page
+
 
 _WATCH_SECONDS = 2.0
 _CLEAR = "\x1b[2J\x1b[H"
@@ -94,3 +100,56 @@ def show_again(args: argparse.Namespace, once: Callable[[], None]) -> int:
         if not args.watch:
             return 0
         time.sleep(_WATCH_SECONDS)
+
+
+Tell = Callable[[str, int, int], None]
+"""`tell(what, done, total)`, as often as one likes."""
+_LINE_SECONDS = 10.0
+
+
+@contextmanager
+def progress(unit: str) -> Iterator[Tell]:
+    """What to tell; `unit` is what is counted, as in `offsets`. All on stderr."""
+    if sys.stderr.isatty():
+        with _bars(unit) as tell:
+            yield tell
+    else:
+        yield Lines(unit).tell
+
+
+@contextmanager
+def _bars(unit: str) -> Iterator[Tell]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    words = TextColumn("{task.description}", markup=False)
+    columns = (words, BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
+    known: dict[str, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in known:
+                known[what] = shown.add_task(what, total=total)
+            shown.update(known[what], completed=done, total=total, visible=done < total)
+
+        yield tell
+
+
+class Lines:
+    """A line every ten seconds, with an estimate by the rate since the work was first told of."""
+
+    def __init__(self, unit: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._unit = unit
+        self._clock = clock
+        self._began: dict[str, tuple[float, int]] = {}
+        self._said_at = clock()
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        now = self._clock()
+        since, first = self._began.setdefault(what, (now, done))
+        if now - self._said_at < _LINE_SECONDS or done >= total:
+            return
+        self._said_at = now
+        rate = (done - first) / max(now - since, 0.001)
+        left = f", about {show_age((total - done) / rate)} left" if rate > 0 else ""
+        say(f"{what}: {done:,} of {total:,} {self._unit}, {done / total:.0%}{left}")

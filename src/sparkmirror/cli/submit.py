@@ -10,7 +10,7 @@ from sparkmirror.cli.file import add_debug, add_file_arguments, parse_file
 from sparkmirror.cli.output import add_format, add_log_format, answer, say, working
 from sparkmirror.cli.run import add_settings, mirror, plan_for, warnings_of
 from sparkmirror.errors import EnvironmentProblem
-from sparkmirror.kafka.msk import MECHANISM as MSK
+from sparkmirror.kafka.security.msk import MECHANISM as MSK
 
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import MirrorConfig

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
-from sparkmirror.cli.order import add_topic_pattern, check_pattern
+from sparkmirror.cli.orders import add_topic_pattern, check_pattern
 from sparkmirror.cli.output import add_format, say
 from sparkmirror.errors import ConfigError
 

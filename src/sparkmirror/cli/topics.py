@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
-from sparkmirror.cli.order import add_topic_pattern, check_pattern
+from sparkmirror.cli.orders import add_topic_pattern, check_pattern
 from sparkmirror.cli.output import add_format, add_watch, show, show_again
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _print(args: argparse.Namespace, flows: "tuple[FlowConfig, ...]") -> None:
-    from sparkmirror.operations.topic_snapshot import look_at_topics
+    from sparkmirror.operations.snapshots import look_at_topics
     from sparkmirror.views.topics_page import render_topics
 
     found = [(flow.name, look_at_topics(flow, args.topic)) for flow in flows]

@@ -26,7 +26,7 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Asks one cluster and prints. Raises ConfigError and ClusterError."""
-    from sparkmirror.operations.topology_snapshot import look_topology
+    from sparkmirror.operations.snapshots import look_topology
 
     config = read_file(args)
     alias = args.cluster or config.flows[0].name.target

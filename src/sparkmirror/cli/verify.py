@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
-from sparkmirror.cli.order import add_topic_pattern, check_pattern
+from sparkmirror.cli.orders import add_topic_pattern, check_pattern
 from sparkmirror.cli.output import add_format, answer, say, show
 from sparkmirror.errors import ConfigError, SparkMirrorError
 
@@ -86,8 +86,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _verify(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argparse.Namespace) -> "list[FlowReport]":
     from sparkmirror.logs.handlers import speak_as_driver
-    from sparkmirror.verify.job import verify_flow
-    from sparkmirror.verify.session import comparing_session
+    from sparkmirror.verify.job import comparing_session, verify_flow
 
     speak_as_driver()
     with comparing_session(scratch, args.master, debug=args.debug) as spark:
@@ -98,7 +97,7 @@ def _watch(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argpar
     from sparkmirror.logs.handlers import speak_as_driver
     from sparkmirror.stop_request import stop_signals
     from sparkmirror.verify.continuous import watch_flows
-    from sparkmirror.verify.session import comparing_session
+    from sparkmirror.verify.job import comparing_session
 
     speak_as_driver()
     with stop_signals() as stop, comparing_session(scratch, args.master, debug=args.debug) as spark:
@@ -121,7 +120,7 @@ def _tell_round(report: "FlowReport", args: argparse.Namespace) -> int:
 
 def _publish(reports: "list[FlowReport]", args: argparse.Namespace) -> None:
     if args.html is not None:
-        from sparkmirror.verify.html_page import render_html
+        from sparkmirror.verify.report import render_html
 
         _write(args.html, render_html(reports))
     from sparkmirror.verify.report import render_report

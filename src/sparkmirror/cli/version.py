@@ -61,7 +61,7 @@ def _ask(config: "MirrorConfig") -> "list[Finding]":
     from sparkmirror.kafka.clients import open_admin
     from sparkmirror.kafka.health import ask_brokers
     from sparkmirror.kafka.settings import client_settings
-    from sparkmirror.operations.api_checks import judge_versions
+    from sparkmirror.operations.cluster_checks import judge_versions
     from sparkmirror.views.findings import Finding, Level
 
     found: list[Finding] = []

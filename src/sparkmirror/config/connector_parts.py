@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from sparkmirror.config.formats.properties import Entry, Properties
-from sparkmirror.config.formats.strimzi_fields import idle_fields_of_connector
+from sparkmirror.config.formats.strimzi import idle_fields_of_connector
 from sparkmirror.config.formats.strimzi_login import Secrets, login_entries, trust_entries
 from sparkmirror.config.formats.yaml_lines import Branch, read_documents
 from sparkmirror.config.spelling import did_you_mean

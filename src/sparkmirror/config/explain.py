@@ -1,28 +1,28 @@
-"""What counts for each flow, and which line says so: the effective configuration. Called by `cli/config.py`.
+"""The effective configuration: which value counts for each flow, and which line says so. Called by `cli/config.py`.
 
-The values are those of the layers that `config/flow/flows.py` reads. Secrets and what config providers fill in are
-shown as `[hidden]` and as the reference (invariant 10).
+The values are those of the layers that `config/flow/flows.py` reads. Secrets and values of config providers are shown
+as `[hidden]` and as the reference (invariant 10). `notes_on` names what an older MirrorMaker read differently.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.formats.properties import Entry, Properties
 from sparkmirror.config.keys import client_keys
 from sparkmirror.config.keys import table as keys
 from sparkmirror.config.keys.client_keys import SECURITY_NAMES
 from sparkmirror.config.keys.key import Key, Scope, Unused, is_family
 from sparkmirror.config.keys.places import place_of, places_of
+from sparkmirror.config.keys.table import TOPICS_EXCLUDE
 from sparkmirror.config.keys.unused import UNUSED
 from sparkmirror.config.precedence import admin_properties, cluster_properties, flow_layers
 from sparkmirror.config.secrets import shown
 from sparkmirror.config.types import STRING
 from sparkmirror.model import FlowName
-
-if TYPE_CHECKING:
-    from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.policy.filters import NameFilter
 
 _REFERENCE = re.compile(r"(?:\s*\$\{[^}]*\})+\s*")
 _SECURITY: tuple[Key[Any], ...] = tuple(
@@ -189,3 +189,26 @@ def default_text(key: Key[Any]) -> str:
     if isinstance(key.default, bool):
         return str(key.default).lower()
     return ", ".join(key.default) if isinstance(key.default, tuple) else str(key.default)
+
+
+TOPICS_EXCLUDE_BEFORE_4: Final = (r".*[\-\.]internal", r".*\.replica", "__.*")
+"""Up to MirrorMaker 3.9 (`DefaultTopicFilter.TOPICS_EXCLUDE_DEFAULT`)."""
+_LITERAL = re.compile(r"[\w\-]+(\\?\.[\w\-]+)*")
+
+
+def notes_on(flows: Iterable[FlowConfig]) -> Iterator[str]:
+    """A sentence for each flow that depends on a default which MirrorMaker has changed."""
+    for flow in flows:
+        if flow.topics.exclude == TOPICS_EXCLUDE.default and any(map(_may_name_internal, flow.topics.include)):
+            yield (
+                f"{flow.name} leaves `topics.exclude` out, so a topic such as orders.internal or orders-internal is "
+                "mirrored where `topics` includes it, as by MirrorMaker from 4.0 on; up to 3.9 it was left out, as "
+                f"`topics.exclude = {', '.join(TOPICS_EXCLUDE_BEFORE_4)}` says"
+            )
+
+
+def _may_name_internal(expression: str) -> bool:
+    """Whether a topic that only the older default left out may match: any pattern may, of plain names those alone."""
+    return _LITERAL.fullmatch(expression) is None or not NameFilter(exclude=TOPICS_EXCLUDE_BEFORE_4[:1]).accepts(
+        expression.replace("\\", "")
+    )

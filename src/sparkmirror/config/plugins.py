@@ -9,8 +9,7 @@ from pathlib import Path
 from sparkmirror.config.formats.properties import Entry, Properties
 from sparkmirror.config.keys import table as keys
 from sparkmirror.config.precedence import cluster_properties
-from sparkmirror.config.problems import Problems
-from sparkmirror.config.reading import Reader
+from sparkmirror.config.reading import Problems, Reader
 from sparkmirror.config.types import split_list
 from sparkmirror.plugins import ClassPath, class_path
 

@@ -2,11 +2,13 @@
 
 As Kafka's (`ConfigTransformer`, `FileConfigProvider`, `DirectoryConfigProvider`, `EnvVarConfigProvider`), with one
 difference: a reference that leads nowhere is an error, where Kafka would take the text as it stands. What is shown to
-people is the reference, never the value (invariant 10). Called by `config/flow/flows.py`.
+people is the reference, never the value (invariant 10). A file with secrets that other users of this machine may read
+gives a warning. Called by `config/flow/flows.py`.
 """
 
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,9 +17,8 @@ from pathlib import Path
 from sparkmirror.config.formats.properties import Entry, Properties, read_properties
 from sparkmirror.config.keys import table as keys
 from sparkmirror.config.plugins import find_plugins
-from sparkmirror.config.problems import Problems
-from sparkmirror.config.readable import warn_if_others_read
-from sparkmirror.config.reading import Reader
+from sparkmirror.config.reading import Problems, Reader
+from sparkmirror.config.secrets import is_secret
 from sparkmirror.errors import ConfigError, SparkMirrorError
 from sparkmirror.plugins import ClassPath
 from sparkmirror.policy.java_classes import PROVIDER, JavaInstance
@@ -156,3 +157,29 @@ _LOOKUPS: Mapping[str, Callable[[Mapping[str, str], str, str], str]] = {
     keys.DIRECTORY_PROVIDER: _from_directory,
     keys.ENVIRONMENT_PROVIDER: _from_environment,
 }
+
+
+def warn_of_readers(properties: Properties, problems: Problems) -> None:
+    """Of each file itself, where a secret stands in it."""
+    first: dict[str, Entry] = {}
+    for one in properties.entries.values():
+        if one.value and not one.written and is_secret(one.key):
+            first.setdefault(one.file or properties.file, one)
+    for file, entry in first.items():
+        warn_if_others_read(Path(file), entry, problems)
+
+
+def warn_if_others_read(file: Path, entry: Entry, problems: Problems) -> None:
+    """Of the file that holds the value of a secret `entry`."""
+    if is_secret(entry.key) and others_may_read(file):
+        problems.warn(f"`{entry.key}`: everybody on this machine may read `{file}`; use `chmod o-r`", entry)
+
+
+def others_may_read(file: Path) -> bool:
+    """False for what is no file, and for one in a directory that others may not enter."""
+    try:
+        real = file.resolve(strict=True)
+        is_open = real.is_file() and bool(real.stat().st_mode & stat.S_IROTH)
+        return is_open and all(above.stat().st_mode & stat.S_IXOTH for above in real.parents)
+    except OSError:
+        return False

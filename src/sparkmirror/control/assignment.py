@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 from zlib import crc32
 
-from sparkmirror.ledger.extent import Extent
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.model import NO_TOPIC_ID, Epochs, Position, TopicPartition
 from sparkmirror.policy.rates import RateLimit
 

@@ -28,8 +28,7 @@ from sparkmirror.control.commands import (
 )
 from sparkmirror.decoding import Count, Name, Number, Offset, TopicName, decode_or_none
 from sparkmirror.errors import ConfigError
-from sparkmirror.ledger.extent import Extent
-from sparkmirror.ledger.lineage import StoredEpochs
+from sparkmirror.ledger.lineage import Extent, StoredEpochs
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.policy.filters import EXPRESSION_LENGTH_MAX, check_expression
 

@@ -20,9 +20,8 @@ from kafka.protocol.admin import (
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
-from sparkmirror.kafka.connection import waits_within
+from sparkmirror.kafka.connection import portions, waits_within
 from sparkmirror.kafka.errors import NO_ERROR, refusal
-from sparkmirror.kafka.portions import portions
 
 _TOPIC = 2
 _ANY = 1

@@ -15,10 +15,9 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from sparkmirror import __version__
 from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.answers import EARLIEST, LATEST, ConfigEntry, Leader, NewTopic
-from sparkmirror.kafka.connection import ClusterConnection
+from sparkmirror.kafka.connection import ClusterConnection, portions
 from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, refusal
 from sparkmirror.kafka.log_offsets import LogOffsets, leaders_of, list_log_offsets
-from sparkmirror.kafka.portions import portions
 from sparkmirror.kafka.wire.raw_answer import RawAnswer, RawRequest, SettingsAnswer
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition
 

@@ -2,13 +2,15 @@
 
 Made by `kafka.clients`; used by `kafka.admin`, `kafka.fencing` and everything else that sends raw requests. Wraps
 kafka-python's `KafkaAdminClient`, whose own I/O thread lets several threads ask at once.
+
+Long lists in portions, as one request after the other may hold them. Used by `kafka`'s control-plane modules.
 """
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka import errors as client_errors
@@ -164,3 +166,12 @@ def fail_fast_client(arguments: dict[str, Any]) -> Any:
     """A network client for kafka-python's `kafka_client` option, with `FailFastManager` inside."""
     net = NetworkSelector(**arguments)
     return KafkaNetClient(net=net, manager=FailFastManager(net, **arguments))
+
+
+_Item = TypeVar("_Item")
+
+
+def portions(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    """`size` items at a time, the last time what is left."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

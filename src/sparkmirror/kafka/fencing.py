@@ -2,24 +2,65 @@
 
 Called by the planner before partitions are handed out, and by the writer for its own identity. Requests are
 FindCoordinator and InitProducerId (KIP-98, KIP-360).
+
+Brokers create `__transaction_state` at the first request for a coordinator, with
+`transaction.state.log.replication.factor` replicas. With fewer registered brokers they cannot, and answer every request
+with COORDINATOR_NOT_AVAILABLE; `why_no_coordinator` recognises this.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.connection import waits_within
-from sparkmirror.kafka.errors import NO_ERROR, refusal
+from sparkmirror.kafka.errors import INVALID_REPLICATION_FACTOR, NO_ERROR, RequestRefused, refusal
 from sparkmirror.kafka.every_broker import BROKER_SECONDS_MAX, ask_every_broker
-from sparkmirror.kafka.transaction_state import REPLICATION_SETTING, why_no_coordinator
 from sparkmirror.model import Connector, TopicPartition
+
+REPLICATION_SETTING: Final = "transaction.state.log.replication.factor"
+_TOPIC: Final = "__transaction_state"
+_BROKER: Final = 4
+"""The resource type of a broker (`ConfigResource.Type`)."""
+
+
+def why_no_coordinator(admin: Admin) -> str:
+    """Why no coordinator of transactions can exist, as a clause; empty where one can, or where nobody says.
+
+    The controller itself is asked whether it could make the topic: it knows which brokers are registered, also those
+    that are down. Raises ClusterUnreachable.
+    """
+    node_id = min(admin.brokers())
+    factor = _replication_factor(admin, node_id)
+    if factor is None:
+        return ""
+    refused = admin.rehearse_topics([NewTopic(_TOPIC, 1, factor)])[_TOPIC]
+    if not (isinstance(refused, RequestRefused) and refused.code == INVALID_REPLICATION_FACTOR):
+        return ""
+    return f"cluster {admin.alias} has fewer brokers than its {REPLICATION_SETTING} = {factor} asks for"
+
+
+def _replication_factor(admin: Admin, node_id: int) -> int | None:
+    """The broker's setting; None where it does not tell."""
+    answer = admin.connection.ask(partial(_describe_cluster, node_id), f"reading {REPLICATION_SETTING}", node_id)
+    told = [one.value for result in answer.results if result.error_code == NO_ERROR for one in result.configs]
+    return int(told[0]) if told and (told[0] or "").isdecimal() else None
+
+
+def _describe_cluster(node_id: int) -> Any:
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=_BROKER, resource_name=str(node_id), configuration_keys=[REPLICATION_SETTING]
+    )
+    return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
+
 
 COORDINATOR_HINT = f"Add brokers, or set {REPLICATION_SETTING} to at most their number."
 

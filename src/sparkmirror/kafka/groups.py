@@ -17,11 +17,10 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.connection import waits_within
+from sparkmirror.kafka.connection import portions, waits_within
 from sparkmirror.kafka.errors import NO_ERROR, refusal
 from sparkmirror.kafka.every_broker import BROKER_SECONDS_MAX, ask_every_broker
 from sparkmirror.kafka.group_answers import Committed, GroupListing, GroupOffsets
-from sparkmirror.kafka.portions import portions
 from sparkmirror.model import NO_EPOCH, TopicPartition
 
 _GROUP = 0

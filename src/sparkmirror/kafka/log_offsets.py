@@ -13,9 +13,8 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.answers import NO_LEADER, Leader
-from sparkmirror.kafka.connection import ClusterConnection
+from sparkmirror.kafka.connection import ClusterConnection, portions
 from sparkmirror.kafka.errors import NO_ERROR, UNKNOWN_TOPIC_OR_PARTITION, error_name, is_retriable
-from sparkmirror.kafka.portions import portions
 from sparkmirror.model import NO_EPOCH, TopicPartition
 
 _PARTITIONS_PER_REQUEST: Final = 5_000

@@ -1,6 +1,6 @@
 """What the principal we log in as may do on one cluster, as its brokers say (authorized operations, KIP-430).
 
-Called by `operations.right_checks` and `operations.group_checks`. Without an authorizer everything is allowed, and said
+Called by `operations.right_checks` and `operations.right_checks`. Without an authorizer everything is allowed, and said
 to be.
 """
 
@@ -13,10 +13,9 @@ from kafka.protocol.admin import ACLOperation, DescribeClusterRequest, DescribeG
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.connection import waits_within
+from sparkmirror.kafka.connection import portions, waits_within
 from sparkmirror.kafka.errors import NO_ERROR, refusal
 from sparkmirror.kafka.groups import PASSING, find_coordinator, find_coordinators
-from sparkmirror.kafka.portions import portions
 
 Rights = frozenset[str]
 """Kafka's words: READ, WRITE, CREATE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, CLUSTER_ACTION …"""

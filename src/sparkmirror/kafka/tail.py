@@ -14,8 +14,7 @@ from kafka import TopicPartition as ClientPartition
 
 from sparkmirror.batch.unpacking import INTERNAL_BYTES_MAX, UNPACKED_BYTES_MAX
 from sparkmirror.errors import ClusterUnreachable
-from sparkmirror.kafka.bounded_records import bound_batches
-from sparkmirror.kafka.checksum import use_fast_checksums
+from sparkmirror.kafka.client_records import bound_batches, use_fast_checksums
 from sparkmirror.kafka.connection import BOOTSTRAP_SECONDS_MAX, fail_fast_client
 from sparkmirror.kafka.errors import quiet_client_logging, translate
 from sparkmirror.kafka.settings import ClientSettings

@@ -8,8 +8,8 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.connection import portions
 from sparkmirror.kafka.errors import NO_ERROR, RequestRefused, refusal
-from sparkmirror.kafka.portions import portions
 
 _TOPIC = 2
 _SET = 0

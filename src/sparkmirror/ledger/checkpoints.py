@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.target_logs import TargetLogs, is_stale, settle_known
-from sparkmirror.ledger.translate import Translate, Translated
+from sparkmirror.ledger.translate import TargetLogs, Translate, Translated, is_stale, settle_known
 from sparkmirror.model import TopicPartition
 
 CheckpointKey = tuple[str, TopicPartition]

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from sparkmirror.decoding import Moment, Name, Number, Offset, TopicName, decode_or_none
-from sparkmirror.ledger.extent import TARGET_CAUSES
+from sparkmirror.ledger.lineage import TARGET_CAUSES
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 
 UNREADABLE = "unreadable record"
@@ -23,7 +23,7 @@ UNREADABLE = "unreadable record"
 class Gap:
     """Mirroring stood at `expected` and found the log to go on at `resumed`.
 
-    `cause` is one of `pipeline.fetch.loss`, or of `ledger.extent`: then the offsets are the target's. `lost_records`
+    `cause` is one of `pipeline.fetch.loss`, or of `ledger.lineage`: then the offsets are the target's. `lost_records`
     counts what lies between the two, 0 where a source's log leads back; `action` says what was done; `at_ms` is wall
     clock, `topic_id` that of the log that was found. `partition` is always the source's.
     """

@@ -1,9 +1,14 @@
-"""Which log a position lies in, so that another one of the same name is recognised: topic id and leader epochs; pure.
+"""Which log a position lies in, and how far it reaches: topic id, leader epochs and end on source and target; pure.
 
 A leader epoch begins where the log ended when its leader was elected (KIP-101). Two logs of a partition are the same up
 to where their epochs part, so the epochs that were read tell where to go on after an unclean election. Read by
 `pipeline.fetch.reader`, carried by `pipeline.produce.buffer` up to what the target has, and stored with it
 (`ledger.positions`).
+
+A topic of the target that is deleted, or cut short by an unclean leader election, loses mirrored records. The writer
+stores each partition's extent with its position; `planning.planner` compares it with the target when it assigns
+partitions, `pipeline.produce.log_check` with every acknowledgement. DeleteRecords and retention only move the beginning
+of a log, which is the target's own business.
 """
 
 from collections.abc import Iterable
@@ -12,7 +17,7 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from sparkmirror.decoding import Number, Offset
+from sparkmirror.decoding import Count, Number, Offset, TopicName
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Epochs, Position
 
 EPOCHS_MAX = 16
@@ -78,3 +83,30 @@ class Lineage(NamedTuple):
 def epochs_from_json(pairs: Iterable[Iterable[Any]]) -> Epochs:
     """JSON has lists for tuples. Raises ValueError and TypeError for what is none."""
     return tuple((int(epoch), int(start)) for epoch, start in pairs)
+
+
+TARGET_DELETED = "target deleted"
+TARGET_TRUNCATED = "target truncated"
+TARGET_CAUSES = frozenset({TARGET_DELETED, TARGET_TRUNCATED})
+
+
+class Extent(NamedTuple):
+    """A partition of the target: its topic, and the offset behind the last record that is known to be there."""
+
+    topic: TopicName
+    topic_id: UUID
+    end: Count
+
+    def as_json(self) -> list[Any]:
+        return [self.topic, str(self.topic_id), self.end]
+
+
+def judge(known: Extent, found: Extent) -> str | None:
+    """Why mirrored records are gone, one of TARGET_CAUSES; None if the log reaches as far as it must.
+
+    A topic that is not there at all is found with NO_TOPIC_ID and end 0.
+    """
+    is_other = NO_TOPIC_ID != known.topic_id != found.topic_id
+    if known.end > 0 and is_other:
+        return TARGET_DELETED
+    return TARGET_TRUNCATED if found.end < known.end else None

@@ -11,8 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from sparkmirror.decoding import Name, Number, Offset, TopicName, decode, decode_or_none
-from sparkmirror.ledger.extent import Extent
-from sparkmirror.ledger.lineage import StoredEpochs
+from sparkmirror.ledger.lineage import Extent, StoredEpochs
 from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
 
 _WHAT = "A position record of ours"

@@ -1,10 +1,15 @@
-"""Creates the internal topics that a flow lacks on its target; called at a flow's start and by the CLI."""
+"""Creates the internal topics that a flow lacks on its target, the ledger's and MirrorMaker's.
+
+Called at a flow's start, by `sync.offset_job`, `sync.heartbeat_job` and the CLI. MirrorMaker's topics are created as
+`MirrorUtils.createSinglePartitionCompactedTopic` does: one partition, `cleanup.policy=compact` and nothing else. An
+existing topic is taken as it is.
+"""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.answers import TopicExists
+from sparkmirror.kafka.answers import NewTopic, TopicExists
 from sparkmirror.ledger.topics import (
     INTERNAL_REPLICATION_FACTOR,
     OFFSETS_PARTITIONS,
@@ -12,6 +17,8 @@ from sparkmirror.ledger.topics import (
     LedgerTopics,
     plan_ledger_topics,
 )
+from sparkmirror.model import FlowName
+from sparkmirror.policy.naming import ReplicationPolicy
 
 
 def create_ledger_topics(admin: Admin, plan: LedgerPlan) -> None:
@@ -42,3 +49,41 @@ def ensure_ledger_topics(
     )
     create_ledger_topics(admin, plan)
     return plan.warnings
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorTopics:
+    """Names of a flow's topics. `syncs` is on the source if `syncs_on_source`, all else is on the target."""
+
+    syncs: str
+    syncs_on_source: bool
+    checkpoints: str
+    heartbeats: str
+
+
+def mirror_topics(flow: FlowName, policy: ReplicationPolicy, syncs_location: str) -> MirrorTopics:
+    """The syncs topic is called after the other cluster than the one it is on (KIP-716)."""
+    on_source = syncs_location == "source"
+    return MirrorTopics(
+        policy.offset_syncs_topic(flow.target if on_source else flow.source),
+        on_source,
+        policy.checkpoints_topic(flow.source),
+        policy.heartbeats_topic(),
+    )
+
+
+def ensure_compacted_topic(admin: Admin, name: str, replication_factor: int) -> bool:
+    """Creates the topic unless it is there; whether it was made. With fewer brokers than replicas wanted there are as
+    many replicas as brokers. Raises AuthorizationFailed and the like."""
+    if admin.list_topics([name]):
+        return False
+    outcome = admin.create_topics([compacted_topic(admin, name, replication_factor)])[name]
+    if outcome is not None and not isinstance(outcome, TopicExists):
+        raise outcome
+    return outcome is None
+
+
+def compacted_topic(admin: Admin, name: str, replication_factor: int) -> NewTopic:
+    """What `ensure_compacted_topic` creates where it is missing. Raises ClusterError."""
+    replicas = min(replication_factor, len(admin.brokers())) if replication_factor > 0 else replication_factor
+    return NewTopic(name, 1, replicas, {"cleanup.policy": "compact"})

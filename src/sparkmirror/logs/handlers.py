@@ -18,8 +18,7 @@ from subprocess import Popen
 from typing import Any
 from unittest.mock import patch
 
-from sparkmirror.logs.events import LogEvent
-from sparkmirror.logs.repeats import Repeats
+from sparkmirror.logs.events import LogEvent, Repeats
 from sparkmirror.shown import show_lines
 
 _MARK = "sparkmirror-says "

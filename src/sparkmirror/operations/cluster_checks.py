@@ -1,22 +1,33 @@
-"""Whether the clusters of a file are as its flows need them; changes nothing. Asked by `cli.doctor`.
+"""Checks whether the clusters of a file are as its flows need them, and changes nothing. Called by `cli.doctor`.
 
-Answers that are figures are judged by the pure functions here, permissions by `operations.right_checks`.
+Answers that are figures are judged by the pure functions here, permissions by `operations.right_checks`. Internal
+topics are searched for records that cannot be read: a mirror skips them, but its own positions and commands stop a
+partition, or the flow.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.config.flow.offsets import HeartbeatSettings
-from sparkmirror.errors import ClusterError, SparkMirrorError
+from sparkmirror.config.flow.settings import HeartbeatSettings
+from sparkmirror.control.command_decoding import decode_command
+from sparkmirror.decoding import decode_or_none
+from sparkmirror.errors import AuthorizationFailed, ClusterError, ProtocolError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.api_needs import Versions, lacking
+from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.connect_group import is_run_by_connect
 from sparkmirror.kafka.fencing import COORDINATOR_HINT, rouse_coordinator
 from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk, ask_brokers, broker_disks, clock_ahead_seconds
 from sparkmirror.kafka.settings import client_settings
-from sparkmirror.model import Cluster
-from sparkmirror.operations.record_checks import check_records
+from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.ledger import gaps, map_records
+from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
+from sparkmirror.ledger.view import LedgerView
+from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.operations.right_checks import check_heartbeat_rights, check_rights
+from sparkmirror.telemetry.records import encode_key, parse_record
 from sparkmirror.views.findings import Finding, Level, show_bytes
 
 _CLOCK_WARN_SECONDS, _CLOCK_FAIL_SECONDS = 1.0, 3600.0
@@ -147,3 +158,90 @@ def _check_coordinator(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
         level = Level.FAIL if flow.is_exactly_once else Level.WARN
         lost = "exactly-once is refused" if flow.is_exactly_once else "predecessors are not fenced"
         yield Finding(level, flow.name.target, "transactions", f"{lost}: {why}", COORDINATOR_HINT)
+
+
+_READ_SECONDS_MAX = 30.0
+_WHAT = "internal topics"
+
+
+def check_records(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
+    """Not of what may not be read, which `operations.needs` tells. Raises ClusterError."""
+    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    there = target.list_topics(list(topics))
+    where = [TopicPartition(name, number) for name, topic in there.items() for number in range(topic.partitions)]
+    if not where:
+        return
+    with open_tail(flow.target, "doctor", where) as tail:
+        try:
+            records = tail.read_to_end(_READ_SECONDS_MAX)
+        except AuthorizationFailed:
+            return
+        yield from judge_records(flow, topics, records)
+
+
+def judge_records(flow: FlowConfig, topics: LedgerTopics, records: Iterable[TailRecord]) -> Iterator[Finding]:
+    """A line for each partition whose position is unknown, one for each topic with other records that are none."""
+    view = LedgerView(flow.connector)
+    strange: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    takes: dict[str, Callable[[TailRecord], object]] = {
+        topics.offsets: lambda one: view.take_connect(one.key, one.value, one.place, one.headers) or _is_json(one.key),
+        topics.positions: lambda one: view.take_ours(one.key, one.value, one.place) or _is_json(one.key),
+        topics.commands: lambda record: decode_command(record.value),
+        topics.status: lambda record: _is_status(record, flow.name.source),
+        topics.gaps: lambda record: _is_gap(record, flow.name.source),
+        topics.offset_map: _is_chunk,
+    }
+    last = {(record.partition, record.key): record for record in records}
+    for record in last.values():
+        if record.value is not None and not takes[record.partition.topic](record):
+            strange[record.partition.topic] += 1
+            first.setdefault(record.partition.topic, record.place)
+    alias = flow.name.target
+    for where, problem in sorted(view.problems.items()):
+        yield Finding(Level.FAIL, alias, _WHAT, f"{flow.name} {where}: {problem}")
+    for topic, count in sorted(strange.items()):
+        said = f"{flow.name}: {count:,} records of {topic} cannot be read, and are passed by; the first: {first[topic]}"
+        yield Finding(Level.WARN, alias, _WHAT, said, "see who may write to that topic")
+    if not view.problems and not strange:
+        yield Finding(Level.OK, alias, _WHAT, f"{flow.name}: all records can be read")
+
+
+def _is_json(key: bytes | None) -> bool:
+    return decode_or_none(key, list[Any]) is not None
+
+
+def _is_status(record: TailRecord, source_alias: str) -> bool:
+    """Another flow's, a journal or a note of an ACL is no status record of this flow, and no strange one."""
+    kinds = ("flow", "task", "partition", "job", "verify", "canary")
+    is_ours = any((record.key or b"").startswith(encode_key(kind, source_alias)[:-1]) for kind in kinds)
+    if is_ours:
+        return parse_record(record.key, record.value, source_alias, record.timestamp_ms) is not None
+    return _is_json(record.key)
+
+
+def _is_gap(record: TailRecord, source_alias: str) -> bool:
+    found = gaps.decode(source_alias, record.key, record.value)
+    return _is_json(record.key) if found is None else found.cause != gaps.UNREADABLE
+
+
+def _is_chunk(record: TailRecord) -> bool:
+    try:
+        return map_records.decode_key(record.key) is not None and bool(map_records.decode_chunk(record.value or b""))
+    except ProtocolError:
+        return False
+
+
+def judge_versions(alias: str, where: str, release: str, versions: Versions) -> Iterator[Finding]:
+    """A finding for each request that is not spoken on both sides; one that all is well where there is none."""
+    missing = lacking(versions)
+    for need in missing:
+        low, high = versions.get(need.key, (0, -1))
+        theirs = f"in versions {low} to {high}" if high >= 0 else "not at all"
+        said = f"Kafka {release} speaks {need.name} {theirs}, we in {need.ours[0]} to {need.ours[1]}"
+        if need.without:
+            yield Finding(Level.WARN, alias, where, f"{said}: {need.without}")
+        else:
+            yield Finding(Level.FAIL, alias, where, said, "brokers from Kafka 3.0 on are supported")
+    if not missing:
+        yield Finding(Level.OK, alias, where, f"Kafka {release} speaks all that is needed")

@@ -1,6 +1,6 @@
 """What the way back to an old primary means: what only it has, where groups return to, where the reverse flow starts.
 
-Pure. Observed by `operations.failback_snapshot`, applied by `operations.failback_run`. Named after the flow that was
+Pure. Observed by `operations.failback_run`, applied by `operations.failback_run`. Named after the flow that was
 failed over: its source is the old primary.
 """
 
@@ -13,7 +13,7 @@ from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.offset_map import OffsetMap
-from sparkmirror.ledger.target_logs import TargetLogs, is_former
+from sparkmirror.ledger.translate import TargetLogs, is_former
 from sparkmirror.model import TopicPartition
 
 

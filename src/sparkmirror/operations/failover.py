@@ -1,6 +1,6 @@
 """What a failover would mean now: what would be lost, where each group would go on, and what it would read again; pure.
 
-Observed by `operations.failover_snapshot`, shown by `cli.failover_page`, applied by `operations.failover_run`. Offsets
+Observed by `operations.failover_snapshot`, shown by `cli.procedure`, applied by `operations.failover_run`. Offsets
 are always the next to read.
 """
 
@@ -12,8 +12,7 @@ from typing import Any
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.target_logs import TargetLogs, downstream_now, settle_known
-from sparkmirror.ledger.translate import Translate, Translated
+from sparkmirror.ledger.translate import TargetLogs, Translate, Translated, downstream_now, settle_known
 from sparkmirror.model import FlowName, TopicPartition
 
 

@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.config.flow.offsets import HeartbeatSettings
+from sparkmirror.config.flow.settings import HeartbeatSettings
 from sparkmirror.kafka.answers import LITERAL, PREFIXED
 from sparkmirror.kafka.commit_log import COMMITS_TOPIC
 from sparkmirror.kafka.fencing import transactional_id
-from sparkmirror.ledger.mirror_topics import mirror_topics
+from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.ledger.topics import SHARING_GROUP, ledger_topics
 from sparkmirror.policy.naming import HEARTBEATS_TOPIC, added_prefix
 from sparkmirror.sync.canary_job import CLOCK_TOPIC

@@ -1,6 +1,6 @@
 """Makes lost parts of a flow's offset map anew by reading both clusters' logs. Called by `cli.offsets`.
 
-For what no running mirror remembers (`sync.map_keeper`). What the map still has is left as it is.
+For what no running mirror remembers (`sync.offset_job`). What the map still has is left as it is.
 """
 
 import logging
@@ -17,10 +17,10 @@ from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.map_rebuild import Anchor, LogPart, choose_anchors, rebuild_map
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.mirror_records import OffsetSync
-from sparkmirror.ledger.mirror_topics import mirror_topics
 from sparkmirror.ledger.offset_map import SEGMENTS_MAX, OffsetMap
-from sparkmirror.ledger.target_logs import is_former
+from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.ledger.translate import is_former
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.operations.cluster_pair import ledger_gaps, ledger_offsets, mirrored_partitions
 from sparkmirror.sync.offset_state import OffsetState, read_target_logs

@@ -17,7 +17,6 @@ from uuid import UUID, uuid4
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.atomic import AtomicWriter, Placed
 from sparkmirror.kafka.fencing import (
     TransactionUnfinished,
     bar_from,
@@ -25,6 +24,7 @@ from sparkmirror.kafka.fencing import (
     transactional_id,
     used_tasks,
 )
+from sparkmirror.kafka.publish import AtomicWriter, Placed
 from sparkmirror.ledger import connect, gaps, positions
 from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.gaps import Gap

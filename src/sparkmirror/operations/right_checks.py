@@ -1,22 +1,48 @@
-"""Which rows of `operations.grants` a flow's principals lack, as the brokers of both clusters tell; changes nothing.
+"""Which permissions of `operations.grants` a flow lacks, on topics, groups and topics to be created; changes nothing.
 
-Asked by `operations.cluster_checks` for `doctor`, and by `operations.rights_job` for a mirror that runs.
+Both clusters' brokers say which (KIP-430); they rehearse the creation of topics. Asked by `operations.cluster_checks`
+for `doctor`, and by `RightsJob` for a running mirror, run by `runtime.leader_jobs`.
 """
 
-from collections.abc import Collection, Iterator
+import logging
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.config.flow.offsets import HeartbeatSettings
-from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.rights import cluster_rights, may_see_transactional_id, topic_rights
-from sparkmirror.operations.creation_checks import rehearse_creations, rehearse_heartbeats
-from sparkmirror.operations.grants import Kind, Part, list_grants, list_heartbeat_grants, mirrored_names, named_topics
-from sparkmirror.operations.group_checks import check_groups
-from sparkmirror.operations.needs import CLUSTER, FlowTopics, judge_need, list_needs, plain_needs, to_principal
+from sparkmirror.config.flow.settings import HeartbeatSettings
+from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable, SparkMirrorError
+from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
+from sparkmirror.kafka.answers import NewTopic, TopicExists
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.groups import list_groups
+from sparkmirror.kafka.rights import cluster_rights, group_rights, may_see_transactional_id, topic_rights
+from sparkmirror.ledger.setup import compacted_topic, mirror_topics
+from sparkmirror.ledger.topics import SHARING_GROUP, ledger_topics, plan_ledger_topics
+from sparkmirror.operations.grants import (
+    Grant,
+    Kind,
+    Part,
+    list_grants,
+    list_heartbeat_grants,
+    mirrored_names,
+    named_topics,
+)
+from sparkmirror.operations.needs import (
+    CLUSTER,
+    FlowTopics,
+    judge_need,
+    list_group_needs,
+    list_needs,
+    plain_needs,
+    to_principal,
+)
 from sparkmirror.policy.naming import HEARTBEATS_TOPIC
+from sparkmirror.sync.canary_job import canary_topics
 from sparkmirror.sync.flow import topic_rules
-from sparkmirror.sync.topic_job import observe_topics
+from sparkmirror.sync.topic_job import new_topic, observe_topics
+from sparkmirror.sync.topics import BROKER_DEFAULT, CreateTopic, TopicSnapshot, plan_topics
 from sparkmirror.views.findings import Finding, Level, name_some
 
 
@@ -89,3 +115,179 @@ def _check_transactional_id(flow: FlowConfig, target: Admin) -> Finding:
     level = Level.FAIL if row.required else Level.WARN
     hint = to_principal("grant WRITE on all transactional ids that begin so", row.alias, row.without)
     return Finding(level, row.alias, "permissions", f"fencing: transactional ids {prefix}* may not be used", hint)
+
+
+def check_groups(flow: FlowConfig, source: Admin, target: Admin, groups_max: int | None = None) -> Iterator[Finding]:
+    """Groups that are followed on both sides, the first `groups_max` of them, the group that holds progress on the
+    source, and the one that processes share flows by. Raises ClusterError.
+    """
+    followed = _followed(flow, source)[:groups_max]
+    if flow.offsets.emit_checkpoints and not followed:
+        yield from _judge_none(flow, source)
+    admins = {flow.name.source: source, flow.name.target: target}
+    for need in list_group_needs(flow, followed):
+        yield judge_need(need, group_rights(admins[need.alias], need.names))
+    yield _check_sharing(flow, target)
+
+
+def _followed(flow: FlowConfig, source: Admin) -> list[str]:
+    """Of those that we may see."""
+    if not flow.offsets.emit_checkpoints:
+        return []
+    accepts = flow.offsets.groups.accepts
+    return sorted(name for name, group in list_groups(source).items() if group.is_consumer and accepts(name))
+
+
+def _judge_none(flow: FlowConfig, source: Admin) -> Iterator[Finding]:
+    """Who may Describe the cluster sees all groups; anybody else may be kept from seeing those that matter."""
+    if "DESCRIBE" not in (cluster_rights(source) or ()):
+        said = "following consumer groups: none that `groups` includes can be seen"
+        hint = to_principal("grant DESCRIBE on these groups", flow.name.source, "they have no checkpoints")
+        yield Finding(Level.WARN, flow.name.source, "permissions", said, hint)
+
+
+def _check_sharing(flow: FlowConfig, target: Admin) -> Finding:
+    """Without it a process works alone, and a second one takes its flows over."""
+    row = next(one for one in list_grants(flow) if one.resources[0].name == SHARING_GROUP)
+    (need,) = plain_needs(row, (SHARING_GROUP,))
+    found = judge_need(need, group_rights(target, need.names))
+    may = "may" if found.level is Level.OK else "may not"
+    return replace(found, said=f"{row.feature}: group {SHARING_GROUP} {may} be joined")
+
+
+_WHAT = "creating topics"
+
+
+def rehearse_creations(flow: FlowConfig, source: Admin, target: Admin, seen: TopicSnapshot) -> Iterator[Finding]:
+    """Of all that the flow creates on either side, what is missing there. Raises ClusterError."""
+    grants = list(list_grants(flow))
+    for admin in (source, target):
+        wanted = [*_of_features(flow, admin)]
+        if admin is target:
+            wanted += [*_internal(flow, target), *_remote(flow, seen)]
+        yield from judge_creations(admin.alias, _rehearse(admin, wanted), grants)
+
+
+def rehearse_heartbeats(settings: HeartbeatSettings, admin: Admin) -> Iterator[Finding]:
+    """Of the topic that heartbeats are written to. Raises ClusterError."""
+    wanted = compacted_topic(admin, HEARTBEATS_TOPIC, settings.replication_factor)
+    yield from judge_creations(admin.alias, _rehearse(admin, [wanted]), [list_heartbeat_grants(settings)])
+
+
+def _rehearse(admin: Admin, wanted: Sequence[NewTopic]) -> Mapping[str, SparkMirrorError | None]:
+    """Topics that may not be seen are rehearsed as well: the brokers say whether they are there."""
+    there = admin.list_topics(topic.name for topic in wanted)
+    return admin.rehearse_topics([topic for topic in wanted if topic.name not in there])
+
+
+def _of_features(flow: FlowConfig, admin: Admin) -> Iterator[NewTopic]:
+    names, offsets = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location), flow.offsets
+    is_source = admin.alias == flow.name.source
+    if offsets.emit_syncs and names.syncs_on_source is is_source:
+        yield compacted_topic(admin, names.syncs, offsets.syncs_replication_factor)
+    if offsets.emit_checkpoints and not is_source:
+        yield compacted_topic(admin, names.checkpoints, offsets.checkpoints_replication_factor)
+    if flow.canary_interval_seconds:
+        yield from canary_topics(flow, admin)
+
+
+def _internal(flow: FlowConfig, target: Admin) -> Sequence[NewTopic]:
+    return plan_ledger_topics(
+        ledger_topics(flow.name.source, flow.offset_storage_topic),
+        {},
+        len(target.brokers()),
+        replication_factor=flow.offset_storage_replication_factor,
+        offsets_partitions=flow.offset_storage_partitions,
+    ).missing
+
+
+def _remote(flow: FlowConfig, seen: TopicSnapshot) -> Iterator[NewTopic]:
+    for change in plan_topics(seen, topic_rules(flow)).changes:
+        if isinstance(change, CreateTopic) and change.partitions != BROKER_DEFAULT:
+            yield new_topic(change)
+
+
+def judge_creations(
+    alias: str, outcome: Mapping[str, SparkMirrorError | None], grants: Iterable[Grant] = ()
+) -> Iterator[Finding]:
+    """What the brokers said when topics were created for show: a line for each row that was refused."""
+    refused = {name: why for name, why in outcome.items() if why is not None and not isinstance(why, TopicExists)}
+    if outcome and not refused:
+        yield Finding(Level.OK, alias, _WHAT, f"{len(outcome)} can be created")
+    for grant in grants:
+        names = [name for name, why in refused.items() if _breaks(grant, alias, name, why)]
+        if names:
+            yield _judge_refused(alias, {name: refused.pop(name) for name in names}, len(outcome), grant)
+    if refused:
+        yield _judge_refused(alias, refused, len(outcome))
+
+
+def _breaks(grant: Grant, alias: str, name: str, why: SparkMirrorError) -> bool:
+    if grant.alias != alias or "CREATE" not in grant.operations or not isinstance(why, AuthorizationFailed):
+        return False
+    return any(one.covers(name) for one in grant.resources)
+
+
+def _judge_refused(
+    alias: str, refused: Mapping[str, SparkMirrorError], asked: int, grant: Grant | None = None
+) -> Finding:
+    first = next(iter(refused.values()))
+    said = f"{len(refused)} of {asked} cannot be created ({name_some(sorted(refused))}): {first.args[0]}"
+    if grant is None:
+        return Finding(Level.FAIL, alias, _WHAT, said, first.hint)
+    which = f"topic {next(iter(refused))}" if len(refused) == 1 else "these topics"
+    hint = to_principal(f"grant CREATE on {which}, or on the cluster,", alias, grant.without)
+    level = Level.FAIL if grant.required else Level.WARN
+    return Finding(level, alias, "permissions", f"{grant.feature}: {said.rstrip('.')}", hint)
+
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 5.0
+_LACKING_SECONDS: Final = 15.0
+"""Between two looks while something is missing: who grants it waits to hear that it is."""
+_CONTENT_SECONDS: Final = 300.0
+_GROUPS_MAX: Final = 100
+"""Brokers describe a group with all its members to tell our rights on it: a few show what is granted."""
+
+
+class RightsJob:
+    """Looks soon after the start and every five minutes, or more often while something is missing."""
+
+    def __init__(self, flow: FlowConfig, heartbeats: Sequence[HeartbeatSettings] = ()) -> None:
+        self._flow = flow
+        self._heartbeats = heartbeats
+        self._lacking: set[tuple[str, str, str]] = set()
+        self._unseen: set[tuple[str, str, str]] = set()
+        self._due_at = 0.0
+
+    def __call__(self) -> None:
+        """A cluster that does not answer is told by the other jobs, and asked again soon. Raises ClusterError."""
+        if time.monotonic() < self._due_at:
+            return
+        self._due_at = time.monotonic() + _LACKING_SECONDS
+        try:
+            found = [one for one in self._look() if one.level is not Level.OK]
+        except ClusterUnreachable:
+            return
+        lacking = {(one.where, one.said, one.hint) for one in found if one.what == "permissions"}
+        unseen = {(one.where, one.said, one.hint) for one in found if one.what == "topics"}
+        for told in sorted(lacking - self._lacking):
+            log.warning("%s: %s: %s; %s.", self._flow.name, *told)
+        for told in sorted(unseen - self._unseen):
+            log.info("%s: %s: %s; %s.", self._flow.name, *told)  # there may be none, as on a new cluster
+        if self._lacking and not lacking:
+            log.info("%s: all permissions are granted now.", self._flow.name)
+        self._lacking, self._unseen = lacking, unseen
+        if not lacking:
+            self._due_at = time.monotonic() + _CONTENT_SECONDS
+
+    def _look(self) -> Iterator[Finding]:
+        flow = self._flow
+        with open_admin(flow.source, "permissions") as source, open_admin(flow.target, "permissions") as target:
+            yield from check_rights(
+                flow, source, target, new_partitions_max=NEW_PARTITIONS_PER_REQUEST, groups_max=_GROUPS_MAX
+            )
+        for settings in self._heartbeats:
+            with open_admin(settings.target, "permissions") as admin:
+                yield from check_heartbeat_rights(settings, admin)

@@ -14,8 +14,7 @@ from sparkmirror.control.commands import Assign
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import TopicPartition
-from sparkmirror.planning.balance import Balance
-from sparkmirror.planning.loads import Loads
+from sparkmirror.planning.balance import Balance, Loads
 from sparkmirror.planning.plan import Move
 
 log = logging.getLogger(__name__)

@@ -36,8 +36,7 @@ from sparkmirror.planning.ownership import TaskOwnership, is_member
 from sparkmirror.planning.plan import plan_assignment, plan_moves
 from sparkmirror.planning.renewal import follow_orders, read_orders
 from sparkmirror.planning.source_topics import SourceTopics, Withheld, by_topic, partitions_of
-from sparkmirror.planning.starts import first_offsets, hold_unknown, start_again, start_at
-from sparkmirror.planning.target_log import look_at_target
+from sparkmirror.planning.starts import first_offsets, hold_unknown, look_at_target, start_again, start_at
 from sparkmirror.telemetry.records import encode_key
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 from sparkmirror.runtime.running_flow import RunningFlow, reason_of
-from sparkmirror.spark.cluster import master_kind
+from sparkmirror.spark.cluster import SlotPlan, Steady, master_kind, plan_slots
 from sparkmirror.spark.jvm import jvm_expected
-from sparkmirror.spark.slots import SlotPlan, Steady, plan_slots
 from sparkmirror.stop_request import StopRequest
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.config.flow.offsets import HeartbeatSettings
-from sparkmirror.config.flow.syncing import LOOK_SECONDS
+from sparkmirror.config.flow.settings import LOOK_SECONDS, HeartbeatSettings
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.sync.change import Round, Sync

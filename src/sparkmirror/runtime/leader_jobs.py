@@ -7,10 +7,10 @@ Called by `runtime.run`.
 from collections.abc import Mapping, Sequence
 
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
-from sparkmirror.config.flow.offsets import HeartbeatSettings
+from sparkmirror.config.flow.settings import HeartbeatSettings
 from sparkmirror.model import FlowName
-from sparkmirror.operations.rights_job import LOOK_SECONDS as RIGHTS_LOOK_SECONDS
-from sparkmirror.operations.rights_job import RightsJob
+from sparkmirror.operations.right_checks import LOOK_SECONDS as RIGHTS_LOOK_SECONDS
+from sparkmirror.operations.right_checks import RightsJob
 from sparkmirror.runtime.jobs import FlowSync, Job, offset_jobs
 from sparkmirror.runtime.running_flow import RunningFlow
 from sparkmirror.sync.canary_job import CanaryJob

@@ -47,8 +47,7 @@ from sparkmirror.sharing.assignment import (
     plan_shares,
 )
 from sparkmirror.sharing.flow_share import FlowShare
-from sparkmirror.sharing.predecessors import Predecessors
-from sparkmirror.sharing.same_machine import is_dead_neighbour, own_mark
+from sparkmirror.sharing.same_machine import Predecessors, is_dead_neighbour, own_mark
 
 log = logging.getLogger(__name__)
 

@@ -1,13 +1,20 @@
-"""Whether another process of this machine still lives, by the mark in its client id. Called by `sharing.group`.
+"""Whether another process of this machine still lives, and whether anybody can still run tasks that a process takes.
 
-A mark names the machine's boot and the process namespace, so that a number of another container is not mistaken.
+A mark in the client id names the machine's boot and the process namespace, so that a process id of another container is
+not mistaken. A process that sleeps, or that nobody can reach, may go on for a moment with what it has under way; one
+that releases tasks, or leaves, says so; one that was killed is known to be dead on its own machine. Called by
+`sharing.group`.
 """
 
 import re
+from collections.abc import Set
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from os import getpid, kill
 from pathlib import Path
+
+from sparkmirror.control.commands import Share
 
 _MARK = re.compile(r"-share-([0-9a-f]{8})-(\d+)-(\d+)(?:-[0-9a-f-]{36})?$")
 """Ends a client id, or the member id that a broker makes of it."""
@@ -59,3 +66,34 @@ def _exists(pid: int) -> bool:
 def _machine() -> str:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return sha256(f"{boot} {Path('/proc/self/ns/pid').readlink()}".encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A share, and the command topic of its flow."""
+
+    topic: str
+    share: Share
+
+
+class Predecessors:
+    """What every process was last told to run, as command topics have it."""
+
+    def __init__(self) -> None:
+        self._told: list[_Told] = []
+
+    def note(self, topic: str, share: Share) -> None:
+        """In the order of the topic. A process that starts its query anew, or joins anew, still has one share."""
+        self._told = [one for one in self._told if not _is_same(one, topic, share)]
+        if share.tasks:
+            self._told.append(_Told(topic, share))
+
+    def have_ended(self, topic: str, share: Share, tasks: Set[int]) -> bool:
+        """All others that ran any of the `tasks`, which are to be the share's."""
+        others = [one for one in self._told if (one.topic, one.share.run) == (topic, share.run)]
+        others = [one for one in others if one.share.tasks & tasks and not _is_same(one, topic, share)]
+        return all(is_dead_neighbour(one.share.member) for one in others)
+
+
+def _is_same(one: _Told, topic: str, share: Share) -> bool:
+    return one.topic == topic and (one.share.process == share.process or one.share.member == share.member)

@@ -4,7 +4,7 @@
     rows = spark.readStream.format("kafka-records").option("config", text).option("flow", "A->B").load()
 
 Takes the options of `kafka-runs` and plans, fences and keeps progress as that does; only its rows are others, those of
-`pipeline.relay.record_schema`. `spark.record_plan` makes a flow of both ends.
+`pipeline.relay.schema`. `spark.record_plan` makes a flow of both ends.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class KafkaRecords(DataSource):
-    """Rows of `pipeline.relay.record_schema`; see the module for its options."""
+    """Rows of `pipeline.relay.schema`; see the module for its options."""
 
     @classmethod
     def name(cls) -> str:
         return "kafka-records"
 
     def schema(self) -> str:
-        from sparkmirror.pipeline.relay.record_schema import RECORD_DDL
+        from sparkmirror.pipeline.relay.schema import RECORD_DDL
 
         return RECORD_DDL
 

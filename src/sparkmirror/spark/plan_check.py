@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from sparkmirror.config.flow.transforms import Source
 from sparkmirror.errors import ConfigError
-from sparkmirror.pipeline.relay.record_schema import HEADERS_DDL
+from sparkmirror.pipeline.relay.schema import HEADERS_DDL
 
 TYPES: Final[Mapping[str, str]] = {
     "target_topic": "string",

@@ -1,6 +1,6 @@
 """A flow with transforms as a Spark query: its steps are columns and filters of the plan. Called by `runtime.run`.
 
-The stream carries rows that are no records (`pipeline.relay.record_schema`): no step of a user may drop or change them.
+The stream carries rows that are no records (`pipeline.relay.schema`): no step of a user may drop or change them.
 They are in the same DataFrame, so each condition and each new column is wrapped: it counts only where `__active` is
 true. What a person sees are the columns of VIEW; all others are hidden behind two underscores.
 """
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Keep, SetColumns, Source
-from sparkmirror.pipeline.relay.record_schema import DEAD, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
+from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
 from sparkmirror.spark.flow_plan import OBSERVATION, decided_name, is_canary, is_heartbeats
 from sparkmirror.spark.plan_check import TYPES, check_shape, check_type, column_ids, explain, refuse
 from sparkmirror.spark.user_function import apply_function
@@ -45,7 +45,7 @@ def write_records(
 
 
 def transform(rows: DataFrame, flow: FlowConfig) -> DataFrame:
-    """Apply the flow's steps to `rows` (columns of `pipeline.relay.record_schema`); gives the writer's columns.
+    """Apply the flow's steps to `rows` (columns of `pipeline.relay.schema`); gives the writer's columns.
 
     Raises ConfigError for a step that Spark cannot carry out record by record, in Spark's words, with key and line.
     """

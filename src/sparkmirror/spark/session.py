@@ -17,8 +17,7 @@ from pyspark.sql import SparkSession
 from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.java import find_java
 from sparkmirror.logs.handlers import JvmLogReader
-from sparkmirror.pipeline.relay.record_schema import ROWS_PER_BATCH
-from sparkmirror.pipeline.relay.schema import BATCH_BYTES
+from sparkmirror.pipeline.relay.schema import BATCH_BYTES, ROWS_PER_BATCH
 from sparkmirror.spark.cluster import KEY_VARIABLE, SparkCluster, local_master, needs_key
 from sparkmirror.spark.kafka_records import KafkaRecords
 from sparkmirror.spark.kafka_runs import KafkaRuns

@@ -6,12 +6,12 @@ Called by `runtime.jobs` again and again, by `runtime.run` at start, and by `cli
 from collections.abc import Callable
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.config.flow.syncing import SyncSettings
+from sparkmirror.config.flow.settings import SyncSettings
 from sparkmirror.config.keys.table import TOPICS_EXCLUDE
 from sparkmirror.errors import AuthorizationFailed
 from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.ledger.mirror_topics import mirror_topics
+from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.policy.filters import NameFilter, is_left_out
 from sparkmirror.policy.naming import added_prefix

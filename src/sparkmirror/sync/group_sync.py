@@ -31,7 +31,7 @@ from sparkmirror.ledger.checkpoints import (
     translate_groups,
 )
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.target_logs import TargetLogs, is_former
+from sparkmirror.ledger.translate import TargetLogs, is_former
 from sparkmirror.model import TopicPartition
 from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 

@@ -7,11 +7,11 @@ source arrive, mirrored like any topic. Run by `runtime.jobs`.
 import time
 from contextlib import ExitStack
 
-from sparkmirror.config.flow.offsets import HeartbeatSettings
+from sparkmirror.config.flow.settings import HeartbeatSettings
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.ledger.mirror_records import Heartbeat
-from sparkmirror.ledger.mirror_topics import ensure_compacted_topic
+from sparkmirror.ledger.setup import ensure_compacted_topic
 from sparkmirror.policy.naming import HEARTBEATS_TOPIC
 
 

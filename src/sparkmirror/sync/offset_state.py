@@ -10,18 +10,16 @@ from typing import Self
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.clients import open_tail
-from sparkmirror.kafka.follower import TopicFollower
+from sparkmirror.kafka.clients import TopicFollower, open_tail
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.checkpoints import Checkpoints
-from sparkmirror.ledger.extent import Extent
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
-from sparkmirror.ledger.mirror_topics import mirror_topics
-from sparkmirror.ledger.sync_store import OffsetSyncStore
-from sparkmirror.ledger.target_logs import TargetLogs, downstream_now, settle_known
+from sparkmirror.ledger.setup import mirror_topics
+from sparkmirror.ledger.syncs import OffsetSyncStore
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.ledger.translate import Translated, Translator
+from sparkmirror.ledger.translate import TargetLogs, Translated, Translator, downstream_now, settle_known
 from sparkmirror.model import Cluster, TopicPartition
 
 

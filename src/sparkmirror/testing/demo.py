@@ -16,13 +16,12 @@ from pathlib import Path
 from types import FrameType
 
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.testing.demo_board import SENT_AT, Arrivals, Board, TopicLine
+from sparkmirror.testing.demo_board import SENT_AT, Arrivals, Board, Screen, TopicLine
 from sparkmirror.testing.demo_clients import Client, Producer, open_client
 from sparkmirror.testing.demo_compare import find_difference, read_to_ends
 from sparkmirror.testing.demo_data import fetch_data
 from sparkmirror.testing.demo_events import NEW_TOPIC, TOPICS, Event, TopicSpec, read_year
 from sparkmirror.testing.demo_mirror import MirrorProcess, render_config
-from sparkmirror.testing.demo_screen import Screen
 from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.kafka import KafkaCluster
 

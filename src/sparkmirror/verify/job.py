@@ -1,21 +1,27 @@
 """Compares flows: observe both clusters, plan spans, have Spark compare them, fold the answers.
 
-Called by `cli.verify` and `cli.migrate`.
+Called by `cli.verify` and `cli.migrate`, which open the Spark session by `comparing_session`.
 """
 
 import json
+import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.runtime.running_flow import reason_of
+from sparkmirror.spark.cluster import plan_cluster
+from sparkmirror.spark.jvm import end_session
+from sparkmirror.spark.session import FIXED_SETTINGS, launch_context, open_session
 from sparkmirror.verify.data_source import COUNTS, KafkaComparison
 from sparkmirror.verify.difference import Difference
 from sparkmirror.verify.observe import Observed, observe
@@ -25,6 +31,7 @@ from sparkmirror.verify.span import Span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 _POLL_SECONDS = 0.1
 Progress = Callable[[int, int], None]
@@ -141,3 +148,14 @@ def _compared(standing: Standing, row: Any, left_out: Sequence[Uncompared]) -> C
     difference = None if first is None else Difference.from_json(json.loads(first))
     problems = tuple(row["problems"]) if row is not None else ()
     return Compared(standing.source, standing.target, counts, difference, tuple(left_out), problems)
+
+
+@contextmanager
+def comparing_session(scratch: Path, master: str | None = None, *, debug: bool = False) -> "Iterator[SparkSession]":
+    """As many spans at a time as there are processors, or as the cluster has slots. Raises SparkMirrorError."""
+    cluster = plan_cluster(master, {}, FIXED_SETTINGS, None) if master else None
+    spark = open_session(launch_context(max(os.cpu_count() or 1, 2), scratch, cluster, debug=debug))
+    try:
+        yield spark
+    finally:
+        end_session(spark)

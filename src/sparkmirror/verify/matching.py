@@ -1,7 +1,7 @@
 """Compares one span: what was fetched of both sides, side by side, in the order of source offsets. Pure.
 
 Batches that the target has byte for byte are not decoded; all others are, and compared record by record. What lies
-outside the stretches of the offset map is counted here and compared by `verify.following`. Called by
+outside the stretches of the offset map is counted here and compared by `verify.regions`. Called by
 `verify.data_source`.
 """
 

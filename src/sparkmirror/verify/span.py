@@ -1,7 +1,7 @@
 """What one Spark task compares: a range of one source partition, and where its records lie on the target. Pure.
 
 Made by `verify.plan`, carried to the tasks by `verify.data_source`, worked off by `verify.matching` and
-`verify.following`.
+`verify.regions`.
 """
 
 from bisect import bisect_left, bisect_right

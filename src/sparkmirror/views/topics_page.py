@@ -1,4 +1,4 @@
-"""Which topics of a flow are mirrored to what, and why others are not; pure. Observed by `operations.topic_snapshot`,
+"""Which topics of a flow are mirrored to what, and why others are not; pure. Observed by `operations.snapshots`,
 printed by `cli.topics`."""
 
 from collections import Counter

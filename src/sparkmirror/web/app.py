@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from sparkmirror.config.flow.status import StatusSettings
+from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.web.guard import Guard, refuse
 from sparkmirror.web.health import Health

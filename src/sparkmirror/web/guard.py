@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sparkmirror.config.flow.status import StatusSettings, is_loopback
+from sparkmirror.config.flow.settings import StatusSettings, is_loopback
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Self
 import uvicorn
 from starlette.applications import Starlette
 
-from sparkmirror.config.flow.status import StatusSettings
+from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.keys.status_keys import PROBES_LISTEN, STATUS_LISTEN
 from sparkmirror.config.types import Address
 from sparkmirror.errors import EnvironmentProblem

@@ -8,14 +8,13 @@ from contextlib import ExitStack, suppress
 
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
 from sparkmirror.errors import ProtocolError, SparkMirrorError
-from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.follower import TopicFollower
+from sparkmirror.kafka.clients import TopicFollower, open_admin
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.gaps import decode
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.operations.topology_snapshot import look_topology
+from sparkmirror.operations.snapshots import look_topology
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.bus import BusReader
 from sparkmirror.web import flow_snapshot as sight

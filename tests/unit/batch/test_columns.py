@@ -20,8 +20,8 @@ from tests.unit.batch.witnesses import (
 from sparkmirror.batch.columns import decode
 from sparkmirror.batch.encoding import encode
 from sparkmirror.batch.header import APPEND_TIME, DELETE_HORIZON, HEADER_BYTES, Codec, parse_header, refusal
+from sparkmirror.batch.piece import Span
 from sparkmirror.batch.records import Record, decode_records, encode_batch
-from sparkmirror.batch.span import Span
 from sparkmirror.errors import ProtocolError, RecordTooLarge
 
 CODECS = pytest.mark.parametrize("codec", list(Codec))

@@ -17,10 +17,9 @@ from tests.unit.batch.witnesses import (
 )
 
 from sparkmirror.batch.header import APPEND_TIME, CONTROL, DELETE_HORIZON, HEADER_BYTES, Codec, parse_header, refusal
-from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.batch.rewrite import Limits, rewrite
-from sparkmirror.batch.span import Span
 from sparkmirror.errors import ProtocolError, RecordTooLarge
 
 LIMITS = Limits(ONE_MEBIBYTE)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.cli.connector_files import take_more_files
+from sparkmirror.cli.file import take_more_files
 from sparkmirror.cli.main import main
 
 SIDES = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.cli.consumer_and_producer import take_files
+from sparkmirror.cli.file import take_files
 from sparkmirror.cli.main import main
 from sparkmirror.config.formats.mm1 import MirrorMaker1
 from sparkmirror.errors import ConfigError

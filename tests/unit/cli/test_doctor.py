@@ -15,7 +15,7 @@ from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable
 from sparkmirror.kafka.answers import TopicExists
 from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk
 from sparkmirror.model import Cluster
-from sparkmirror.operations import cluster_checks, creation_checks, machine_checks
+from sparkmirror.operations import cluster_checks, machine_checks, right_checks
 from sparkmirror.operations.needs import CLUSTER, Need, judge_need, list_group_needs
 from sparkmirror.views.findings import Finding, Level, has_failed, name_some, render_findings
 from sparkmirror.views.table import page_lines
@@ -134,10 +134,10 @@ def test_a_missing_right_on_groups_is_granted_on_groups() -> None:
 
 def test_topics_that_cannot_be_created_say_why() -> None:
     refused = AuthorizationFailed("Cluster backup: creating topic x failed with CLUSTER_AUTHORIZATION_FAILED.")
-    (found,) = creation_checks.judge_creations("backup", {"x": refused, "y": None, "z": TopicExists("there")})
+    (found,) = right_checks.judge_creations("backup", {"x": refused, "y": None, "z": TopicExists("there")})
     assert found.level is Level.FAIL
     assert found.said.startswith("1 of 3 cannot be created (x): Cluster backup: creating topic x failed")
-    assert list(creation_checks.judge_creations("backup", {})) == []
+    assert list(right_checks.judge_creations("backup", {})) == []
 
 
 @pytest.mark.parametrize(("free", "level"), [(5 * GB, Level.OK), (2 * GB, Level.WARN), (1 * GB, Level.FAIL)])

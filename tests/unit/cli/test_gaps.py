@@ -3,8 +3,8 @@
 from tests import examples
 
 from sparkmirror.cli.gaps import render
-from sparkmirror.ledger.extent import TARGET_DELETED
 from sparkmirror.ledger.gaps import Gap
+from sparkmirror.ledger.lineage import TARGET_DELETED
 from sparkmirror.model import TopicPartition
 from sparkmirror.views.table import page_lines
 

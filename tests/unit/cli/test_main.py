@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparkmirror import __version__
-from sparkmirror.cli import throttle
+from sparkmirror.cli import orders
 from sparkmirror.cli.main import connect_mirror_maker, main
 from sparkmirror.config.flow.flows import MirrorConfig
 from sparkmirror.errors import ClusterUnreachable, ConfigError, EnvironmentProblem, FencedError
@@ -230,7 +230,9 @@ def test_throttle_orders_a_rate_for_all_or_for_a_pattern(
     file: str, monkeypatch: pytest.MonkeyPatch, arguments: list[str], pattern: str, rate: int | None
 ) -> None:
     ordered: list[tuple[str, str, int | None]] = []
-    monkeypatch.setattr(throttle, "order", lambda flow, pattern, rate: ordered.append((str(flow.name), pattern, rate)))
+    monkeypatch.setattr(
+        orders, "order_rate", lambda flow, pattern, rate: ordered.append((str(flow.name), pattern, rate))
+    )
     assert main(["throttle", file, "A->B", *arguments]) == 0
     assert ordered == [("A->B", pattern, rate)]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.cli import order
+from sparkmirror.cli import orders
 from sparkmirror.cli.main import main
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.commands import Command, Pause, Restart, Resume, Retry, Selection
@@ -33,11 +33,11 @@ def ordered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Command]]:
     """What is published, by flow. A->B runs, with a failed partition; B->A never did."""
     given: list[tuple[str, Command]] = []
 
-    def latest_report(flow: FlowConfig) -> order.Report | None:
-        return order.Report("run-1", FAILED, 0) if str(flow.name) == "A->B" else None
+    def latest_report(flow: FlowConfig) -> orders.Report | None:
+        return orders.Report("run-1", FAILED, 0) if str(flow.name) == "A->B" else None
 
-    monkeypatch.setattr(order, "latest_report", latest_report)
-    monkeypatch.setattr(order, "publish_order", lambda flow, command: given.append((str(flow.name), command)))
+    monkeypatch.setattr(orders, "latest_report", latest_report)
+    monkeypatch.setattr(orders, "publish_order", lambda flow, command: given.append((str(flow.name), command)))
     return given
 
 

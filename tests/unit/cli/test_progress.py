@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparkmirror.cli.progress import Lines, progress
+from sparkmirror.cli.output import Lines, progress
 
 
 def test_a_line_every_ten_seconds_says_how_long_the_rest_takes(capsys: pytest.CaptureFixture[str]) -> None:

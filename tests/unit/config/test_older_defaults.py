@@ -2,9 +2,9 @@
 
 import pytest
 
+from sparkmirror.config.explain import notes_on
 from sparkmirror.config.flow.flows import parse_config
 from sparkmirror.config.formats.properties import parse_properties
-from sparkmirror.config.older_defaults import notes_on
 
 FILE = """\
 clusters = A, B

@@ -11,7 +11,7 @@ from kafka.record.memory_records import MemoryRecords
 from sparkmirror.batch.header import Codec
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
-from sparkmirror.kafka.bounded_records import bound_batches
+from sparkmirror.kafka.client_records import bound_batches
 
 MEBIBYTE = 1 << 20
 

@@ -20,7 +20,7 @@ def test_ids_are_those_a_live_mirrormaker_lists() -> None:
 def test_a_cluster_is_asked_once_for_its_coordinator_and_not_waited_for(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where none is there yet, whether one can be is asked too (`kafka.transaction_state`)."""
+    """Where none is there yet, whether one can be is asked too (`kafka.fencing`)."""
     monkeypatch.setattr("sparkmirror.kafka.fencing.why_no_coordinator", lambda _admin: why)
     asked: list[tuple[str, int]] = []
 

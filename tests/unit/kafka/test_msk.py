@@ -19,9 +19,9 @@ from botocore.credentials import Credentials
 from tests.unit.kafka.login_server import login_server
 
 from sparkmirror.errors import AuthenticationFailed, ConfigError, EnvironmentProblem
-from sparkmirror.kafka import msk
 from sparkmirror.kafka.connection import ClusterConnection
-from sparkmirror.kafka.msk import MskCredentials, MskSettings, msk_credentials
+from sparkmirror.kafka.security import msk
+from sparkmirror.kafka.security.msk import MskCredentials, MskSettings, msk_credentials
 from sparkmirror.kafka.settings import ClientSettings, client_settings
 from sparkmirror.kafka.wire.link import dial
 from sparkmirror.model import Cluster

@@ -16,7 +16,7 @@ from sparkmirror.ledger.checkpoints import (
     plan_take_back,
     translate_groups,
 )
-from sparkmirror.ledger.extent import Extent
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.ledger.translate import Translated, Translator

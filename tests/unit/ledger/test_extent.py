@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from sparkmirror.ledger.extent import TARGET_DELETED, TARGET_TRUNCATED, Extent, judge
+from sparkmirror.ledger.lineage import TARGET_DELETED, TARGET_TRUNCATED, Extent, judge
 from sparkmirror.model import NO_TOPIC_ID
 
 ONE, OTHER = UUID(int=1), UUID(int=2)

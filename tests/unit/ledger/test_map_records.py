@@ -40,7 +40,7 @@ def folded(*records: MapRecord) -> OffsetMap:
     return found
 
 
-@given(st.lists(segments, min_size=1, max_size=20), st.integers(0, 1 << 62), int64, st.uuids() | st.just(NO_TOPIC_ID))
+@given(st.lists(segments, min_size=1, max_size=20), st.integers(0, 2**62 - 1), int64, st.uuids() | st.just(NO_TOPIC_ID))
 def test_every_chunk_survives_its_encoding(found: list[Segment], more: int, end_target: int, topic_id: UUID) -> None:
     ordered = sorted(found, key=lambda segment: segment.first)
     chunk = Chunk(tuple(ordered), ordered[-1].first + more, end_target, topic_id)

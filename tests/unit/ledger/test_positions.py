@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from sparkmirror.errors import ProtocolError
-from sparkmirror.ledger.extent import Extent
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import (
     LOG_HEADER,
     PositionRecord,

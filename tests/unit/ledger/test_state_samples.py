@@ -26,8 +26,8 @@ from sparkmirror.control.commands import (
     command_record,
 )
 from sparkmirror.ledger import connect, gaps, map_records, positions
-from sparkmirror.ledger.extent import Extent
 from sparkmirror.ledger.gaps import Gap
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import ChunkName
 from sparkmirror.ledger.offset_map import Chunk, Segment
 from sparkmirror.ledger.positions import PositionRecord

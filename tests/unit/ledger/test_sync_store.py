@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from sparkmirror.ledger.mirror_records import OffsetSync
-from sparkmirror.ledger.sync_store import NOT_COVERED, OffsetSyncStore
+from sparkmirror.ledger.syncs import NOT_COVERED, OffsetSyncStore
 from sparkmirror.model import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

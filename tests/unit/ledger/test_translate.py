@@ -3,7 +3,7 @@
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.mirror_records import OffsetSync
 from sparkmirror.ledger.offset_map import OffsetMap
-from sparkmirror.ledger.sync_store import OffsetSyncStore
+from sparkmirror.ledger.syncs import OffsetSyncStore
 from sparkmirror.ledger.translate import Translated, Translator
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.policy.naming import DefaultReplicationPolicy

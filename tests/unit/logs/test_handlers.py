@@ -8,11 +8,10 @@ import pytest
 
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.logs import handlers as speech
-from sparkmirror.logs.events import LogEvent
-from sparkmirror.logs.repeats import Repeats
+from sparkmirror.logs.events import LogEvent, Repeats
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.runtime.jobs import Job
-from sparkmirror.runtime.state_changes import StateChanges
+from sparkmirror.runtime.progress import StateChanges
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.records import FlowRecord, FlowState, PartitionState, encode_key, encode_value
 

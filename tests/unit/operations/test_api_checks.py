@@ -3,7 +3,7 @@
 from kafka.protocol.broker_version_data import BrokerVersionData
 
 from sparkmirror.kafka.api_needs import API_NEEDS, lacking
-from sparkmirror.operations.api_checks import judge_versions
+from sparkmirror.operations.cluster_checks import judge_versions
 from sparkmirror.views.findings import Level
 
 

@@ -2,9 +2,9 @@
 
 from uuid import UUID
 
-from sparkmirror.cli.failover_page import render_divergence, render_home
+from sparkmirror.cli.procedure import render_divergence, render_home
 from sparkmirror.kafka.group_answers import Committed
-from sparkmirror.ledger.extent import Extent
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.model import TopicPartition

@@ -9,7 +9,7 @@ from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.operations.record_checks import judge_records
+from sparkmirror.operations.cluster_checks import judge_records
 from sparkmirror.telemetry.records import encode_key
 from sparkmirror.views.findings import Level
 

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from sparkmirror.planning.balance import Load
-from sparkmirror.planning.loads import load_between
+from sparkmirror.planning.balance import Load, load_between
 from sparkmirror.telemetry.records import PartitionRecord, PartitionState
 
 BEFORE = PartitionRecord("orders", 1, "run", 0, 3, bytes=1_000_000, offset=100, end=100, at_ms=10_000)

@@ -5,10 +5,10 @@ from uuid import UUID
 
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.log_offsets import LogOffsets
-from sparkmirror.ledger.extent import Extent
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
-from sparkmirror.planning.target_log import look_at_target
+from sparkmirror.planning.starts import look_at_target
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
 PARTITIONS = {

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import pytest
 
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
-from sparkmirror.runtime import run_until as module
+from sparkmirror.runtime import start as module
 from sparkmirror.runtime.options import RunOptions
-from sparkmirror.runtime.run_until import run_until
+from sparkmirror.runtime.start import run_until
 from sparkmirror.stop_request import StopRequest
 
 

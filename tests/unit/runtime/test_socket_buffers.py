@@ -2,7 +2,7 @@
 
 import socket
 
-from sparkmirror.runtime.socket_buffers import granted_bytes
+from sparkmirror.cli.kafka_mirror_maker import granted_bytes
 
 
 def test_a_small_buffer_is_granted_as_asked_and_an_absurd_one_is_cut() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from sparkmirror.control.commands import Share
-from sparkmirror.sharing import predecessors
-from sparkmirror.sharing.predecessors import Predecessors
+from sparkmirror.sharing import same_machine
+from sparkmirror.sharing.same_machine import Predecessors
 
 TOPIC = "commands of A"
 DEAD = "member of a dead process"
@@ -12,7 +12,7 @@ DEAD = "member of a dead process"
 
 @pytest.fixture(autouse=True)
 def _dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predecessors, "is_dead_neighbour", lambda member: member == DEAD)
+    monkeypatch.setattr(same_machine, "is_dead_neighbour", lambda member: member == DEAD)
 
 
 def share(process: str, number: int, *tasks: int, member: str = "", run: str = "run") -> Share:

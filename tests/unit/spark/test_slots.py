@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.spark.slots import STEADY_SECONDS, TURN_SECONDS, SlotPlan, Steady, plan_slots
+from sparkmirror.spark.cluster import STEADY_SECONDS, TURN_SECONDS, SlotPlan, Steady, plan_slots
 
 wishes = st.lists(st.integers(1, 20), min_size=1, max_size=6)
 

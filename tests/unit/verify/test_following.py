@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparkmirror.verify.following import Followed, follow
+from sparkmirror.verify.regions import Followed, follow
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from typing import Any
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.verify import plan
 from sparkmirror.verify.difference import Difference, Seen, describe, render_bytes
-from sparkmirror.verify.html_page import render_html
 from sparkmirror.verify.plan import Uncompared
-from sparkmirror.verify.report import Compared, FlowReport, exit_status, render_report
+from sparkmirror.verify.report import Compared, FlowReport, exit_status, render_html, render_report
 from sparkmirror.views.table import page_lines
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)

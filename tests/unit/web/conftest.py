@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparkmirror.config.flow.status import StatusSettings
+from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.web.app import Document
 from sparkmirror.web.health import Health

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any
 
-from sparkmirror.config.flow.status import StatusSettings
+from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.kafka.security.tls import Store, TlsSettings
 from sparkmirror.web.api import PageRequests

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from tests.unit.web.conftest import TOKEN, Served
 
-from sparkmirror.config.flow.status import StatusSettings
+from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.web import listener as door

@@ -7,7 +7,7 @@ import time
 import pytest
 from tests.unit.web.conftest import READ_ONLY_TOKEN, TOKEN, Served
 
-from sparkmirror.config.flow.status import StatusSettings
+from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.errors import ClusterUnreachable, EnvironmentProblem
 from sparkmirror.web.app import Document

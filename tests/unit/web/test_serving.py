@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from sparkmirror.config.flow.status import StatusSettings
+from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.web.health import Health

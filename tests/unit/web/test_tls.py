@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.config.flow.status import StatusSettings
+from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.errors import ConfigError
 from sparkmirror.kafka.security.tls import Store, TlsSettings

@@ -1,13 +1,19 @@
-"""What a file or a command line may not ask for, once its flows are read. Called by `config/flow/flows.py`."""
+"""Which pairs of clusters a file mirrors or gives heartbeats, and which choices of flows are refused.
 
-from collections.abc import Sequence
+Called by `config/flow/flows.py`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations
 from typing import TYPE_CHECKING
 
-from sparkmirror.config.flow.offsets import HeartbeatSettings
+from sparkmirror.config.flow.settings import HeartbeatSettings
+from sparkmirror.config.flow.transforms import Transforms
 from sparkmirror.config.formats.properties import Properties
+from sparkmirror.config.keys import client_keys, sync_keys
 from sparkmirror.config.keys import table as keys
-from sparkmirror.config.precedence import connector_properties
-from sparkmirror.config.problems import Problems
+from sparkmirror.config.precedence import FlowLayers, connector_properties
+from sparkmirror.config.reading import Problems, Reader
 from sparkmirror.model import FlowName
 from sparkmirror.policy.loops import Route, find_loops
 from sparkmirror.policy.naming import DefaultReplicationPolicy
@@ -112,3 +118,80 @@ def note_no_flow(
     elif not enabled:
         hint = f"add the line `{aliases[0]}->{aliases[1]}.enabled = true`"
         problems.error(f"{what}, so there is nothing to mirror", hint, entry)
+
+
+def enabled_pairs(properties: Properties, aliases: Sequence[str], problems: Problems) -> list[FlowName]:
+    """The flows of the file; notes a file with a single cluster."""
+    pairs = [_pair(two) for two in permutations(aliases, 2)]
+    if len(aliases) == 1:
+        problems.error("`clusters` lists one cluster; a mirror needs two", entry=properties.get("clusters"))
+    return [pair for pair in pairs if _is_enabled(properties, pair, problems)]
+
+
+def beating_pairs(properties: Properties, aliases: Sequence[str]) -> Iterator[FlowName]:
+    """Every ordered pair of clusters, mirrored or not, as in MirrorMaker; but for those that are told not to."""
+    pairs = map(_pair, permutations(aliases, 2))
+    return (pair for pair in pairs if _emits_heartbeats(properties, pair))
+
+
+def checkpoint_pairs(properties: Properties, aliases: Sequence[str], problems: Problems) -> list[FlowName]:
+    """Pairs with checkpoints of their own where something else mirrors the topics."""
+    layers = ((pair, properties.below(f"{pair}.")) for pair in map(_pair, permutations(aliases, 2)))
+    return [pair for pair, layer in layers if Reader(layer, problems).read(sync_keys.CHECKPOINTS_ALONE)]
+
+
+def need_address(properties: Properties, aliases: Sequence[str], flows: Iterable[FlowName]) -> set[str]:
+    """The clusters that are asked or written to: all but those that do nothing but stand in heartbeats of others."""
+    beating = list(beating_pairs(properties, aliases))
+    asked = {alias for flow in flows for alias in (flow.source, flow.target)} | {pair.target for pair in beating}
+    return set(aliases) - ({pair.source for pair in beating} - asked)
+
+
+def _pair(aliases: tuple[str, str]) -> FlowName:
+    return FlowName(*aliases)
+
+
+def _is_enabled(properties: Properties, pair: FlowName, problems: Problems) -> bool:
+    """The pair's own switch; without it the top level's, where the pair runs for its heartbeats as in MirrorMaker."""
+    own, top = properties.get(f"{pair}.enabled"), properties.get("enabled")
+    entry = own or (top if _emits_heartbeats(properties, pair) else None)
+    if entry is None:
+        return False
+    enabled = Reader({"enabled": entry}, problems).read(keys.ENABLED)
+    if not enabled and entry.value.lower() != "false":
+        problems.warn(f"`{entry.key}` is `{entry.value}`, which counts as false: only `true` turns a flow on", entry)
+    if enabled and own is None:
+        problems.warn(f"`enabled` at the top level turns on {pair}", entry)
+    return enabled
+
+
+def _emits_heartbeats(properties: Properties, pair: FlowName) -> bool:
+    entry = properties.get(f"{pair}.emit.heartbeats.enabled") or properties.get("emit.heartbeats.enabled")
+    return entry is None or entry.value.lower() == "true"
+
+
+def warn_of_uncommitted_source(name: FlowName, layers: FlowLayers, problems: Problems) -> None:
+    """As MirrorMaker, exactly-once does not turn read_committed on; unlike MirrorMaker, it is said."""
+    entry = layers.worker.get(keys.EXACTLY_ONCE.name)
+    if entry is None or entry.value.strip().lower() != "enabled":
+        return
+    if Reader(layers.consumer, problems).read(client_keys.ISOLATION_LEVEL) != "read_committed":
+        problems.warn(
+            f"{name} copies records of aborted transactions of {name.source} too; "
+            f"add `{name.source}.consumer.isolation.level = read_committed` unless it has none",
+            entry,
+        )
+
+
+def refuse_unsafe_transactions(name: FlowName, layers: FlowLayers, transforms: Transforms, problems: Problems) -> None:
+    """Where the records of a partition go to several, a transaction could commit a position before all its data."""
+    if Reader(layers.worker, problems).read(keys.EXACTLY_ONCE) != "enabled":
+        return
+    entry, spreading = layers.worker.get(keys.EXACTLY_ONCE.name), []
+    if transforms.steps:
+        spreading.append("transforms")
+    if Reader(layers.connector, problems).read(keys.PARTITIONING) == "key":
+        spreading.append(f"`{keys.PARTITIONING.name} = key`")
+    for what in spreading:
+        message = f"{name}: {what} and `{keys.EXACTLY_ONCE.name} = enabled` do not go together yet"
+        problems.error(message, "turn one of them off for this flow", entry)

@@ -8,25 +8,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sparkmirror.config.flow.clients import (
+from sparkmirror.config.flow import flow_choice
+from sparkmirror.config.flow.security import check_security
+from sparkmirror.config.flow.settings import (
+    TOPICS_LOOK_SECONDS,
     ConsumerSettings,
+    HeartbeatSettings,
+    OffsetSettings,
     ProducerSettings,
+    StatusSettings,
+    SyncSettings,
     read_consumer,
+    read_heartbeats,
+    read_offsets,
     read_producer,
     read_ring_bytes,
+    read_status,
+    read_sync,
 )
-from sparkmirror.config.flow.flow_choice import choose_flows, is_asked_for, name_others, note_no_flow, refuse_unsafe
-from sparkmirror.config.flow.offsets import HeartbeatSettings, OffsetSettings, read_heartbeats, read_offsets
-from sparkmirror.config.flow.pairs import beating_pairs, checkpoint_pairs, enabled_pairs, need_address
-from sparkmirror.config.flow.security import check_security
-from sparkmirror.config.flow.status import StatusSettings, read_status
-from sparkmirror.config.flow.syncing import TOPICS_LOOK_SECONDS, SyncSettings, read_sync
 from sparkmirror.config.flow.transforms import NO_TRANSFORMS, Transforms, read_transforms
 from sparkmirror.config.formats.files import read_mirror_file
 from sparkmirror.config.formats.properties import Properties, write_properties
 from sparkmirror.config.formats.tidy import tidy
-from sparkmirror.config.idle import note_idle
-from sparkmirror.config.keys import client_keys, status_keys
+from sparkmirror.config.keys import status_keys
 from sparkmirror.config.keys import table as keys
 from sparkmirror.config.keys.key import Scope
 from sparkmirror.config.plugins import find_plugins
@@ -38,11 +42,9 @@ from sparkmirror.config.precedence import (
     connector_properties,
     flow_layers,
 )
-from sparkmirror.config.problems import Problems
-from sparkmirror.config.providers import resolve
-from sparkmirror.config.readable import warn_of_readers
-from sparkmirror.config.reading import Reader
-from sparkmirror.config.recognise import aliases_alike, recognise
+from sparkmirror.config.providers import resolve, warn_of_readers
+from sparkmirror.config.reading import Problems, Reader
+from sparkmirror.config.recognise import aliases_alike, note_idle, recognise
 from sparkmirror.model import Cluster, Connector, FlowName
 from sparkmirror.policy.filters import TopicFilter
 from sparkmirror.policy.loss import LossPolicy
@@ -159,7 +161,7 @@ class MirrorConfig:
         """What a process of the file does, as the end of a sentence about it."""
         if self.flows:
             return f"it mirrors {', '.join(str(flow.name) for flow in self.flows)}"
-        return f"it writes only {name_others(self.heartbeats, self.checkpoints)}"
+        return f"it writes only {flow_choice.name_others(self.heartbeats, self.checkpoints)}"
 
 
 def load_config(path: str | Path, targets: Sequence[str] = (), flows: Sequence[str] = ()) -> MirrorConfig:
@@ -201,19 +203,21 @@ def examine(
     warn_of_readers(properties, problems)
     aliases = _read_aliases(properties, problems)
     recognise(properties, aliases, problems)
-    names = enabled_pairs(properties, aliases, problems)
-    alone = [name for name in checkpoint_pairs(properties, aliases, problems) if name not in names]
-    asked = need_address(properties, aliases, (*names, *alone))
+    names = flow_choice.enabled_pairs(properties, aliases, problems)
+    alone = [name for name in flow_choice.checkpoint_pairs(properties, aliases, problems) if name not in names]
+    asked = flow_choice.need_address(properties, aliases, (*names, *alone))
     clusters = {alias: _read_cluster(properties, alias, problems, is_asked=alias in asked) for alias in aliases}
     note_idle(properties, aliases, (*names, *alone), problems)
     enabled = tuple(_read_flow(properties, name, problems) for name in names)
-    refuse_unsafe(properties, enabled, problems)
-    chosen = choose_flows(enabled, aliases, targets, flows, problems)
+    flow_choice.refuse_unsafe(properties, enabled, problems)
+    chosen = flow_choice.choose_flows(enabled, aliases, targets, flows, problems)
     heartbeats = _read_heartbeats(properties, clusters, targets, flows, problems)
-    checkpoints = tuple(_read_flow(properties, name, problems) for name in alone if is_asked_for(name, targets, flows))
+    checkpoints = tuple(
+        _read_flow(properties, name, problems) for name in alone if flow_choice.is_asked_for(name, targets, flows)
+    )
     if not chosen and len(aliases) > 1:
-        others = name_others(heartbeats, checkpoints) if heartbeats_suffice else ""
-        note_no_flow(properties, aliases, enabled, others, problems)
+        others = flow_choice.name_others(heartbeats, checkpoints) if heartbeats_suffice else ""
+        flow_choice.note_no_flow(properties, aliases, enabled, others, problems)
     text = write_properties(properties)
     status = read_status(properties, problems)
     warnings = problems.warnings() if translated is None else translated
@@ -281,17 +285,17 @@ def _read_heartbeats(
     """Of the pairs that beat, what was asked for."""
     return tuple(
         read_heartbeats(pair, clusters[pair.target], Reader(connector_properties(properties, pair), problems))
-        for pair in beating_pairs(properties, tuple(clusters))
-        if is_asked_for(pair, targets, flows)
+        for pair in flow_choice.beating_pairs(properties, tuple(clusters))
+        if flow_choice.is_asked_for(pair, targets, flows)
     )
 
 
 def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> FlowConfig:
     layers = flow_layers(properties, name)
     _check(layers, problems)
-    _warn_of_uncommitted_source(name, layers, problems)
+    flow_choice.warn_of_uncommitted_source(name, layers, problems)
     transforms = read_transforms(layers.connector, problems)
-    _refuse_unsafe_transactions(name, layers, transforms, problems)
+    flow_choice.refuse_unsafe_transactions(name, layers, transforms, problems)
     flow, storage = Reader(layers.connector, problems), Reader(layers.worker, problems)
     own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or storage.read(keys.OFFSET_STORAGE_TOPIC)
     connector = flow.values() | {"source.cluster.alias": name.source, "target.cluster.alias": name.target}
@@ -350,33 +354,6 @@ def _read_connector(flow: Reader, worker: Reader, name: FlowName) -> Connector:
 def _read_rates(flow: Reader) -> tuple[RateLimit, ...]:
     whole = flow.read(keys.RATE_LIMIT)
     return (*((RateLimit(WHOLE_FLOW, whole),) if whole else ()), *flow.read(keys.RATE_LIMIT_TOPICS))
-
-
-def _warn_of_uncommitted_source(name: FlowName, layers: FlowLayers, problems: Problems) -> None:
-    """As MirrorMaker, exactly-once does not turn read_committed on; unlike MirrorMaker, it is said."""
-    entry = layers.worker.get(keys.EXACTLY_ONCE.name)
-    if entry is None or entry.value.strip().lower() != "enabled":
-        return
-    if Reader(layers.consumer, problems).read(client_keys.ISOLATION_LEVEL) != "read_committed":
-        problems.warn(
-            f"{name} copies records of aborted transactions of {name.source} too; "
-            f"add `{name.source}.consumer.isolation.level = read_committed` unless it has none",
-            entry,
-        )
-
-
-def _refuse_unsafe_transactions(name: FlowName, layers: FlowLayers, transforms: Transforms, problems: Problems) -> None:
-    """Where the records of a partition go to several, a transaction could commit a position before all its data."""
-    if Reader(layers.worker, problems).read(keys.EXACTLY_ONCE) != "enabled":
-        return
-    entry, spreading = layers.worker.get(keys.EXACTLY_ONCE.name), []
-    if transforms.steps:
-        spreading.append("transforms")
-    if Reader(layers.connector, problems).read(keys.PARTITIONING) == "key":
-        spreading.append(f"`{keys.PARTITIONING.name} = key`")
-    for what in spreading:
-        message = f"{name}: {what} and `{keys.EXACTLY_ONCE.name} = enabled` do not go together yet"
-        problems.error(message, "turn one of them off for this flow", entry)
 
 
 def _read_policy(flow: Reader, name: FlowName, own: OwnClasses) -> ReplicationPolicy:

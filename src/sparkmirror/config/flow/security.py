@@ -7,7 +7,7 @@ No cluster is asked and no store is opened: `config check` may run far from wher
 from collections.abc import Mapping
 
 from sparkmirror.config.formats.properties import Entry
-from sparkmirror.config.problems import Problems
+from sparkmirror.config.reading import Problems
 from sparkmirror.errors import ConfigError
 from sparkmirror.kafka.security.ciphers import KEY as CIPHERS
 from sparkmirror.kafka.security.ciphers import cipher_suites

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from sparkmirror.config.flow.connect_transforms import PREDICATES, TRANSFORMS, Given, Unusable
 from sparkmirror.config.formats.properties import Entry
-from sparkmirror.config.problems import Problems
+from sparkmirror.config.reading import Problems
 from sparkmirror.config.types import split_list
 
 WHERE, DEAD_WHEN, DEAD_TOPIC, FUNCTION = (

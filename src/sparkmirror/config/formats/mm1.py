@@ -36,8 +36,7 @@ from sparkmirror.config.keys.client_keys import CLIENT_COMMON, SECURITY_NAMES
 from sparkmirror.config.keys.key import Scope
 from sparkmirror.config.keys.status_keys import STATUS_KEYS
 from sparkmirror.config.keys.unused import UNUSED
-from sparkmirror.config.problems import Problems
-from sparkmirror.config.reading import Reader
+from sparkmirror.config.reading import Problems, Reader
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import Cluster
 from sparkmirror.policy.filters import compile_names

@@ -12,7 +12,7 @@ from dataclasses import replace
 from sparkmirror.config.formats.properties import Entry, Properties
 from sparkmirror.config.keys.key import is_family, name_matcher
 from sparkmirror.config.keys.table import KEYS
-from sparkmirror.config.problems import Problems
+from sparkmirror.config.reading import Problems
 from sparkmirror.config.secrets import is_secret, shown
 from sparkmirror.config.spelling import MISPRINTS
 from sparkmirror.config.types import split_list

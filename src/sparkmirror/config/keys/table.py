@@ -1,16 +1,16 @@
 """THE table of configuration keys: names, places, types, defaults and what they mean. The keys of flows stand here.
 
-Its other parts are `config/keys/sync_keys.py`, `config/keys/offset_keys.py`, `config/keys/client_keys.py`,
-`config/keys/status_keys.py` and, for what has no effect, `config/keys/unused.py`. `config/flow/flows.py` reads values
-through the table, `config/recognise.py` judges every line of a file by it, and `python -m sparkmirror.config.keys.table
-> docs/configuration.md` writes the manual from it. A new key is a new entry here.
+Its other parts are `config/keys/sync_keys.py`, `config/keys/client_keys.py`, `config/keys/status_keys.py` and, for what
+has no effect, `config/keys/unused.py`. `config/flow/flows.py` reads values through the table, `config/recognise.py`
+judges every line of a file by it, and `python -m sparkmirror.config.keys.table > docs/configuration.md` writes the
+manual from it. A new key is a new entry here.
 """
 
 from typing import Any
 
 from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX as UNPACKED_BYTES
 from sparkmirror.config import types
-from sparkmirror.config.keys import client_keys, offset_keys, status_keys, sync_keys
+from sparkmirror.config.keys import client_keys, status_keys, sync_keys
 from sparkmirror.config.keys.key import Key, Scope
 from sparkmirror.policy.filters import MIRRORS_INTERNAL
 from sparkmirror.policy.loss import CONTINUE, LOSS_ACTIONS
@@ -412,7 +412,6 @@ PROGRESS_GROUP_COMMIT_INTERVAL = Key(
 KEYS: tuple[Key[Any], ...] = (
     *(value for value in list(globals().values()) if isinstance(value, Key)),
     *sync_keys.SYNC_KEYS,
-    *offset_keys.OFFSET_KEYS,
     *client_keys.CLIENT_KEYS,
     *status_keys.STATUS_KEYS,
 )

@@ -1,23 +1,30 @@
-"""kafka-python's SASL mechanisms with bounds: what is at the other end may be no broker, or no longer ours.
+"""kafka-python's SASL mechanisms with bounds, and its token provider: the peer may be no broker, or no longer ours.
 
-Taken by both kinds of connections: `kafka.security.sasl` registers them in kafka-python's own table.
+Taken by both kinds of connections: `kafka.security.sasl` registers them in kafka-python's own table. A token of
+OAUTHBEARER is shared by all connections of a process, and renewed when 80 % of its life are over
+(`sasl.login.refresh.window.factor`).
 """
 
 import re
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 from kafka.net.sasl import register_sasl_mechanism
 from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
 from kafka.net.sasl.msk import AwsMskIamClient, SaslMechanismAwsMskIam
-from kafka.net.sasl.oauth import SaslMechanismOAuth
+from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
 from kafka.net.sasl.plain import SaslMechanismPlain
 from kafka.net.sasl.scram import SaslMechanismScram
 
 from sparkmirror.errors import AuthenticationFailed
-from sparkmirror.kafka.msk import MECHANISM as MSK
-from sparkmirror.kafka.msk import MskCredentials
+from sparkmirror.kafka.security.msk import MECHANISM as MSK
+from sparkmirror.kafka.security.msk import MskCredentials
+from sparkmirror.kafka.security.oauth import OAuthSettings, obtain_token
+from sparkmirror.kafka.security.own_tokens import own_extensions
 
 ITERATIONS_MIN: Final = 4096
 """As Kafka's own client asks for (RFC 7677)."""
@@ -126,3 +133,36 @@ def register_mechanisms() -> None:
     """Puts them in place of kafka-python's own. Called before each connection; the same each time."""
     for name, mechanism in _MECHANISMS.items():
         register_sasl_mechanism(name, mechanism, overwrite=True)
+
+
+_RENEW_SHARE = 0.8
+
+
+@cache
+def token_provider(settings: OAuthSettings) -> "TokenProvider":
+    """The one provider of a process for these settings, so that its connections share a token."""
+    return TokenProvider(settings)
+
+
+class TokenProvider(AbstractTokenProvider):
+    """Gives kafka-python a token that is still valid."""
+
+    def __init__(self, settings: OAuthSettings) -> None:
+        super().__init__()
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._token = ""
+        self._renew_at = 0.0
+
+    def token(self) -> str:
+        """Raises AuthenticationFailed when the endpoint gives none."""
+        with self._lock:
+            if time.time() >= self._renew_at:
+                self._token, life_seconds = obtain_token(self._settings)
+                self._renew_at = time.time() + life_seconds * _RENEW_SHARE
+            return self._token
+
+    def extensions(self) -> dict[str, str]:
+        if self._settings.own:
+            return own_extensions(self._settings.own, self._settings.properties)
+        return dict(self._settings.extensions)

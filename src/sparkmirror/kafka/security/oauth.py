@@ -1,7 +1,8 @@
 """Tokens for SASL/OAUTHBEARER: by client credentials (KIP-768) or a signed assertion (KIP-1139, KIP-1258), from a file,
 from a class of the user's, or unsecured ones for tests.
 
-Settings are made from a cluster's properties by `kafka.security.sasl`, tokens are asked for by `kafka.security.token`.
+Settings are made from a cluster's properties by `kafka.security.sasl`, tokens are asked for by
+`kafka.security.mechanisms`.
 """
 
 import base64
@@ -19,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkmirror.errors import AuthenticationFailed, ConfigError
-from sparkmirror.kafka.assertion import Assertion, assertion_settings, make_assertion
-from sparkmirror.kafka.own_tokens import NAMES_OWN_CLASS, ask_own, check_own_tokens
+from sparkmirror.kafka.security.assertion import Assertion, assertion_settings, make_assertion
+from sparkmirror.kafka.security.own_tokens import NAMES_OWN_CLASS, ask_own, check_own_tokens
 from sparkmirror.kafka.security.token_request import ANSWER_BYTES_MAX, fetch
 
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"

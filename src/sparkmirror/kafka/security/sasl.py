@@ -10,11 +10,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from sparkmirror.errors import ConfigError, EnvironmentProblem
-from sparkmirror.kafka.msk import MECHANISM as MSK
-from sparkmirror.kafka.msk import MskSettings, msk_credentials, msk_settings
-from sparkmirror.kafka.own_tokens import NAMES_OWN_CLASS
 from sparkmirror.kafka.security.jaas import LoginModule, parse_jaas
+from sparkmirror.kafka.security.msk import MECHANISM as MSK
+from sparkmirror.kafka.security.msk import MskSettings, msk_credentials, msk_settings
 from sparkmirror.kafka.security.oauth import OAuthSettings, oauth_settings
+from sparkmirror.kafka.security.own_tokens import NAMES_OWN_CLASS
 
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI", MSK)
@@ -41,7 +41,7 @@ class SaslSettings:
         register_mechanisms()
         arguments: dict[str, Any] = {"sasl_mechanism": self.mechanism}
         if self.oauth:
-            from sparkmirror.kafka.security.token import token_provider
+            from sparkmirror.kafka.security.mechanisms import token_provider
 
             arguments["sasl_oauth_token_provider"] = token_provider(self.oauth)
         elif self.msk:

@@ -1,11 +1,15 @@
-"""What the operator has ordered of a task's partitions: not to be read, to be read again, to be tried at once. No I/O.
+"""What planner and operator ordered of a task: when its epoch ends, and partitions held, resumed or retried. No I/O.
 
-An order goes on to the writing end as a row, which answers for the partition's state. Owned by `pipeline.fetch.reader`.
+An operator's order goes on to the writing end as a row, which answers for the partition's state. An epoch ends by the
+clock, by an order, or soon after its process was given more tasks. Owned by `pipeline.fetch.reader`.
 """
 
 from collections.abc import Iterable
+from math import inf
+from typing import Final
 
-from sparkmirror.control.commands import Pause, Resume, Retry
+from sparkmirror.control.assignment import TaskPlan
+from sparkmirror.control.commands import Command, Pause, Resume, Retry, Share, ends_epoch, is_growth
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
 from sparkmirror.pipeline.relay.schema import ORDER, ORDERED_PAUSE, ORDERED_RESUME, ORDERED_RETRY, Row
 
@@ -43,3 +47,27 @@ class Orders:
 
 def _row(fetch_state: PartitionFetchState, word: bytes) -> Row:
     return Row(ORDER, fetch_state.partition.topic, fetch_state.partition.partition, payload=word)
+
+
+GROWN_SECONDS: Final = 5.0
+"""What another process has left is mirrored by the tasks that run, at once; then an epoch begins with all of them."""
+
+
+class EpochEnd:
+    """Of one task. Times are monotonic."""
+
+    def __init__(self, plan: TaskPlan, now: float) -> None:
+        """`seconds` of a bounded run's plan are 0: only an order ends it before its partitions do."""
+        self._share = plan.share
+        self._at = now + plan.seconds if plan.seconds else inf
+
+    def hear(self, command: Command, now: float) -> None:
+        """A command of the task's run."""
+        if isinstance(command, Share) and is_growth(command, self._share):
+            self._share = command
+            self._at = min(self._at, now + GROWN_SECONDS)
+        elif ends_epoch(command, self._share):
+            self._at = now
+
+    def has_come(self, now: float) -> bool:
+        return now >= self._at

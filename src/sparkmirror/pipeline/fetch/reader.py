@@ -30,9 +30,8 @@ from sparkmirror.kafka.wire.lookup import ClusterView, Span, look_up, look_up_sp
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.command_tail import DIAL_KEY, CommandTail
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
-from sparkmirror.pipeline.fetch.epoch_end import EpochEnd
 from sparkmirror.pipeline.fetch.loss import Loss, judge_out_of_range, judge_recreated, judge_unknown_epoch
-from sparkmirror.pipeline.fetch.orders import Orders
+from sparkmirror.pipeline.fetch.orders import EpochEnd, Orders
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions, plan_row
 from sparkmirror.pipeline.fetch.read_ahead_connections import ReadAheadConnection, ReadAheadConnections
 from sparkmirror.pipeline.fetch.responses import BACKOFF_SECONDS, FetchResponseReader

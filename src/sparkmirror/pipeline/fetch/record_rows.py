@@ -16,8 +16,19 @@ from sparkmirror.batch.headers import NEXT_OFFSET, RECORDS, TOTAL_BYTES, Headers
 from sparkmirror.batch.record_headers import decode_headers
 from sparkmirror.batch.unpacking import CONTENT_HINT, USUAL_BOUND, Bound
 from sparkmirror.errors import ContentTooLarge, ProtocolError
-from sparkmirror.pipeline.relay.record_schema import PADDING, RECORD, RECORD_SCHEMA, REFUSED, widen
-from sparkmirror.pipeline.relay.schema import FLUSH, ROW_SCHEMA, RUN, TRAIL, Row, to_arrow
+from sparkmirror.pipeline.relay.schema import (
+    FLUSH,
+    PADDING,
+    RECORD,
+    RECORD_SCHEMA,
+    REFUSED,
+    ROW_SCHEMA,
+    RUN,
+    TRAIL,
+    Row,
+    to_arrow,
+    widen,
+)
 
 _CHUNK_BYTES = 1 << 20
 _PADDING_SECONDS = 0.1
@@ -26,7 +37,7 @@ _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
 
 
 def decode_rows(batches: Iterator[pa.RecordBatch], bound: Bound = USUAL_BOUND) -> Iterator[pa.RecordBatch]:
-    """Rows of `pipeline.relay.schema`, payload inline, as rows of `pipeline.relay.record_schema`. `bound` is for each
+    """Rows of `pipeline.relay.schema`, payload inline, as rows of its `RECORD_SCHEMA`. `bound` is for each
     batch."""
     pushed_at = 0.0
     for batch in batches:

@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from sparkmirror.batch.header import HEADER_BYTES, BatchHeader, parse_header, stamp
 from sparkmirror.batch.merging import IN_FLIGHT_MAX, Traffic
-from sparkmirror.batch.span import Span
+from sparkmirror.batch.piece import Span
 from sparkmirror.batch.unpacking import USUAL_SHARE, Unpacking
 from sparkmirror.errors import ProtocolError
-from sparkmirror.ledger.extent import Extent
-from sparkmirror.ledger.lineage import Lineage
+from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import AckedPosition, Place, State
 from sparkmirror.pipeline.produce.found_gap import FoundGap

@@ -1,9 +1,15 @@
-"""What the row thread hands to the sender thread. Made by `pipeline.produce.writer`, for `pipeline.produce.sender` and
-`pipeline.produce.gate`."""
+"""What the row thread hands to the sender thread: a run, or a range whose records go to several partitions.
 
-from typing import NamedTuple
+Made by `pipeline.produce.writer`, `pipeline.produce.record_writer` and `pipeline.produce.repartition`, for
+`pipeline.produce.sender`, `pipeline.produce.gate` and `pipeline.produce.routing`.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
 
 from sparkmirror.model import NO_EPOCH, TopicPartition
+
+if TYPE_CHECKING:
+    from sparkmirror.batch.piece import Piece
 
 
 class Delivery(NamedTuple):
@@ -22,3 +28,16 @@ class Delivery(NamedTuple):
     fetched_at_ms: int = 0
     leader_epoch: int = NO_EPOCH
     turns: int = 0
+
+
+class Bundle(NamedTuple):
+    """One range of a source partition (`delivery`, without payload) and the batches that its records became.
+
+    Without any it was dropped as a whole. `size_bytes` is what the reader counts as outstanding until it is done;
+    `problem` says why the range cannot be passed on.
+    """
+
+    delivery: "Delivery"
+    size_bytes: int
+    pieces: "tuple[tuple[TopicPartition, Piece], ...]" = ()
+    problem: str = ""

@@ -1,7 +1,7 @@
 """Whether mirrored records are still on the target: what a topic that was deleted or truncated there has taken along.
 
-Each partition's extent (`ledger.extent`) grows with acknowledgements and is stored with its position. The planner finds
-before a start that a log does not reach so far, acknowledgements show it in mid-run: they come back. Owned by
+Each partition's extent (`ledger.lineage`) grows with acknowledgements and is stored with its position. The planner
+finds before a start that a log does not reach so far, acknowledgements show it in mid-run: they come back. Owned by
 `pipeline.produce.sender`.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from sparkmirror.control.assignment import Assigned
-from sparkmirror.ledger.extent import TARGET_DELETED, Extent, judge
+from sparkmirror.ledger.lineage import TARGET_DELETED, Extent, judge
 from sparkmirror.model import NO_TOPIC_ID
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.found_gap import ANYWHERE

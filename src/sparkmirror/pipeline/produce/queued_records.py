@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sparkmirror.batch.header import BatchHeader, parse_header
-from sparkmirror.batch.piece import Piece
-from sparkmirror.batch.span import Span
+from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.unpacking import Unpacking, UnpackingBusy
 from sparkmirror.errors import ContentTooLarge, ProtocolError, RecordTooLarge
 from sparkmirror.ledger.lineage import Lineage

@@ -1,17 +1,18 @@
-"""From rows of records to batches for target partitions. Used by `pipeline.produce.record_writer`; no I/O but that of
-`sizes`."""
+"""From records, as rows or columns, to batches for target partitions. No I/O but that of `sizes`.
+
+Called by `pipeline.produce.record_writer` and `pipeline.produce.repartition`.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from sparkmirror.batch.record_headers import encode_headers
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import RecordTooLarge, SparkMirrorError
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.key_lanes import encode_batches, partitions_by_key, pick
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sparkmirror.batch.columns import Columns
     from sparkmirror.batch.header import Codec
     from sparkmirror.batch.piece import Piece
+
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _INTERNAL = re.compile(r"__.*|mm2-.*")
@@ -42,7 +44,7 @@ class Origin:
 
 
 def make_pieces(rows: Sequence[pa.RecordBatch], origin: Origin, sizes: Sizes) -> list[tuple[TopicPartition, "Piece"]]:
-    """The records of `rows` (columns of `pipeline.relay.record_schema`, written form) as batches, in their order per
+    """The records of `rows` (columns of `pipeline.relay.schema`, written form) as batches, in their order per
     partition.
 
     Raises Unroutable for a topic that cannot be, and what `sizes` raises.
@@ -134,3 +136,55 @@ def _partitions(
     if len(leaderless):
         wanted[leaderless] = partitions_by_key(pick(columns, picked[leaderless]), origin.source.partition, count)
     return wanted
+
+
+BATCH_BYTES_MAX: Final = 512 << 10
+_ALONE_BYTES_MAX: Final = 1 << 30
+"""A record that is larger than a batch should be goes alone: the target judges it."""
+
+
+def partitions_by_key(columns: "Columns", keyless: int, count: int) -> "NDArray[np.int64]":
+    """Where Java's producer puts each record in a topic of `count` partitions; one without a key goes to `keyless`."""
+    import numpy as np
+
+    from sparkmirror.policy.partitioner import murmur2_partitions
+
+    starts, lengths = (column.astype(np.int64) for column in (columns.key_starts, columns.key_lengths))
+    found = murmur2_partitions(columns.content, starts, np.maximum(lengths, 0), count)
+    return np.where(lengths < 0, keyless % count, found)
+
+
+def encode_lanes(
+    columns: "Columns", partitions: "NDArray[np.int64]", topic: str, codec: "Codec"
+) -> "Iterator[tuple[TopicPartition, Piece]]":
+    """The records as batches of the partition that `partitions` gives each, in their order there."""
+    import numpy as np
+
+    for partition in np.unique(partitions).tolist():
+        picked = np.flatnonzero(partitions == partition)
+        for piece in encode_batches(pick(columns, picked), codec):
+            yield TopicPartition(topic, partition), piece
+
+
+def pick(columns: "Columns", rows: "NDArray[np.int64]") -> "Columns":
+    """The records at `rows`, over the same bytes."""
+    if len(rows) == len(columns):
+        return columns
+    return replace(
+        columns, offsets=columns.offsets[rows], timestamps=columns.timestamps[rows], places=columns.places[rows]
+    )
+
+
+def encode_batches(columns: "Columns", codec: "Codec") -> "Iterator[Piece]":
+    """The records as batches of BATCH_BYTES_MAX; a larger one stands alone."""
+    from sparkmirror.batch.encoding import encode
+
+    first = 0
+    while first < len(columns):
+        try:
+            for piece in encode(columns.rows(first, len(columns)), codec, BATCH_BYTES_MAX):
+                first += piece.records
+                yield piece
+        except RecordTooLarge:
+            yield from encode(columns.rows(first, first + 1), codec, _ALONE_BYTES_MAX)
+            first += 1

@@ -16,9 +16,8 @@ from sparkmirror.errors import ContentTooLarge, ProtocolError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.pipeline.produce.bundle import Bundle
-from sparkmirror.pipeline.produce.delivery import Delivery
-from sparkmirror.pipeline.produce.key_lanes import encode_lanes, partitions_by_key
+from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.record_pieces import encode_lanes, partitions_by_key
 
 NO_TOPIC: Final = "the target has no topic"
 """How the reason of a partition begins that waits for its topic; nothing was refused."""

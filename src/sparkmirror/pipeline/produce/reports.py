@@ -11,9 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.partition_metrics import PartitionMetrics
 from sparkmirror.pipeline.produce.plan_row import PlanRow
-from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.produce.task_metrics import PartitionMetrics, TaskMetrics
 from sparkmirror.telemetry.records import PartitionState, encode_key, encode_value
 
 _SECONDS: Final = 2.0

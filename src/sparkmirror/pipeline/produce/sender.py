@@ -36,10 +36,9 @@ from sparkmirror.pipeline.produce.answers import (
 )
 from sparkmirror.pipeline.produce.brokers import Brokers
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.bundle import Bundle
 from sparkmirror.pipeline.produce.connection import Dialect, ProduceConnection
 from sparkmirror.pipeline.produce.coordinator import Coordinator
-from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.dispatch import Dispatch
 from sparkmirror.pipeline.produce.gate import CONTINUE_ALWAYS, SequenceGate
 from sparkmirror.pipeline.produce.guarantee import AtLeastOnce, Guarantee

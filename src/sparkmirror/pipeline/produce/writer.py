@@ -17,8 +17,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.bundle import Bundle
-from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.progress import ProgressOptions

@@ -1,6 +1,6 @@
 """What the bulk clients are told of a cluster."""
 
-from sparkmirror.config.flow.clients import ConsumerSettings, ProducerSettings
+from sparkmirror.config.flow.settings import ConsumerSettings, ProducerSettings
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import Cluster
 

@@ -6,7 +6,7 @@ from secrets import token_hex
 import pytest
 
 from sparkmirror.config.flow.flows import parse_config
-from sparkmirror.config.flow.status import StatusSettings, is_loopback
+from sparkmirror.config.flow.settings import StatusSettings, is_loopback
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.config.types import NOWHERE, Address
 from sparkmirror.config.types import TOKEN as TOKEN_TYPE

@@ -8,7 +8,7 @@ import pytest
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.java import find_java
-from sparkmirror.kafka.security.keystore import StoreProblem, private_key, trusted_certificates
+from sparkmirror.kafka.security.tls import StoreProblem, private_key, trusted_certificates
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import Cluster
 

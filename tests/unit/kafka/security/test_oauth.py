@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.token_endpoint import ID, SECRET, TokenEndpoint
 
 from sparkmirror.errors import AuthenticationFailed, ConfigError
+from sparkmirror.kafka.security.mechanisms import TokenProvider
 from sparkmirror.kafka.security.oauth import OAuthSettings, oauth_settings, obtain_token
-from sparkmirror.kafka.security.token import TokenProvider
 from sparkmirror.testing.ports import PortReservation
 
 URL = "sasl.oauthbearer.token.endpoint.url"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sparkmirror.control.assignment import TaskPlan
 from sparkmirror.control.commands import Restart, Share, Stop
-from sparkmirror.pipeline.fetch.epoch_end import GROWN_SECONDS, EpochEnd
+from sparkmirror.pipeline.fetch.orders import GROWN_SECONDS, EpochEnd
 
 SHARE = Share("run", "p", 3, frozenset({0, 1}), "m")
 MORE = replace(SHARE, number=4, tasks=frozenset({0, 1, 2, 3}), at_once=True)

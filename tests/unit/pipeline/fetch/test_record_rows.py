@@ -9,8 +9,7 @@ from sparkmirror.batch.header import Codec, parse_header
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.pipeline.fetch import record_rows
 from sparkmirror.pipeline.fetch.record_rows import decode_rows, decode_run
-from sparkmirror.pipeline.relay.record_schema import PADDING, RECORD, RECORD_SCHEMA, REFUSED
-from sparkmirror.pipeline.relay.schema import GAP, RUN, Row, close
+from sparkmirror.pipeline.relay.schema import GAP, PADDING, RECORD, RECORD_SCHEMA, REFUSED, RUN, Row, close
 
 ODD = [
     Record(0, 1_000, b"k", b"v", ((b"a", b"1"), (b"a", None), (b"\xff", b""))),

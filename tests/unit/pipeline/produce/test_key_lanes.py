@@ -7,7 +7,7 @@ import pytest
 from sparkmirror.batch.columns import Columns, decode
 from sparkmirror.batch.header import Codec
 from sparkmirror.batch.records import Record, decode_records, encode_batch
-from sparkmirror.pipeline.produce.key_lanes import BATCH_BYTES_MAX, encode_lanes, partitions_by_key
+from sparkmirror.pipeline.produce.record_pieces import BATCH_BYTES_MAX, encode_lanes, partitions_by_key
 from sparkmirror.policy.partitioner import murmur2_partition
 
 KEYLESS = 5

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.pipeline.produce.test_progress import acknowledge, hand_out, records_of
 
 from sparkmirror.control.assignment import Assigned
-from sparkmirror.ledger.extent import TARGET_DELETED, TARGET_TRUNCATED, Extent
 from sparkmirror.ledger.gaps import decode
+from sparkmirror.ledger.lineage import TARGET_DELETED, TARGET_TRUNCATED, Extent
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import NO_TOPIC_ID, Connector, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from sparkmirror.batch.span import Span
+from sparkmirror.batch.piece import Span
 from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
 from sparkmirror.ledger.offset_map import Chunk, Segment
 from sparkmirror.model import TopicPartition

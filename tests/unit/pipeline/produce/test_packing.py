@@ -9,8 +9,8 @@ import pytest
 from sparkmirror.batch import crc
 from sparkmirror.batch.header import ATTRIBUTES_AT, HEADER, HEADER_BYTES, Codec, parse_header
 from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.batch.piece import Span
 from sparkmirror.batch.records import Record, decode_records, encode_batch
-from sparkmirror.batch.span import Span
 from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget, UnpackingBusy
 from sparkmirror.errors import ContentTooLarge, ProtocolError, RecordTooLarge
 from sparkmirror.model import TopicPartition

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from sparkmirror.batch.header import Codec
+from sparkmirror.batch.piece import Span
 from sparkmirror.batch.record_headers import HEADER_TYPE
 from sparkmirror.batch.records import Record, decode_records
-from sparkmirror.batch.span import Span
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce import key_lanes
+from sparkmirror.pipeline.produce import record_pieces
 from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces
 from sparkmirror.policy.partitioner import murmur2_partition
 
@@ -99,7 +99,7 @@ def test_order_within_a_target_partition_is_the_source_s() -> None:
 
 
 def test_a_record_larger_than_a_batch_goes_alone_and_the_others_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_lanes, "BATCH_BYTES_MAX", 400)
+    monkeypatch.setattr(record_pieces, "BATCH_BYTES_MAX", 400)
     sizes = [10, 10, 1000, 10, 10, 300, 10]
     pieces = make_pieces([rows(*({"value": bytes(size)} for size in sizes))], ORIGIN, no_sizes)
     assert [len(record.value or b"") for _, piece in pieces for record in decode_records(piece.data)] == sizes

@@ -2,15 +2,13 @@
 
 from typing import Any
 
-from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.records import Record, encode_batch
-from sparkmirror.batch.span import Span
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import State
 from sparkmirror.pipeline.produce.buffer import Batch, PartitionBuffer
-from sparkmirror.pipeline.produce.bundle import Bundle
-from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE

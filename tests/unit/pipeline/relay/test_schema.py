@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from sparkmirror.control.assignment import Assigned, TaskPlan
-from sparkmirror.ledger.extent import Extent
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.pipeline.fetch.partitions import plan_row
 from sparkmirror.pipeline.produce.plan_row import PlanRow
