@@ -58,7 +58,7 @@ def test_verbs_print_by_the_functions_that_show() -> None:
                 said.append(f"{file.name}: {ast.unparse(node.args[0])}")
     safe = ("json.dumps(", "show_lines(", "_CLEAR")  # JSON in ASCII has no control characters
     made_by_us = {
-        "completion.py: {'bash': bash_script, 'zsh': zsh_script}[args.shell](all_commands())",
+        "completion.py: completion_script(all_parsers(), args.shell)",
         "reference.py: reference(all_commands())",
         "output.py: '\\n'.join(page_lines(page))",
         "tail.py: '\\n'.join(sample_lines(sample, args.bytes))",

@@ -35,7 +35,6 @@ from sparkmirror.cli import (
     version,
 )
 from sparkmirror.cli.file import take_files, take_more_files
-from sparkmirror.cli.tree import Command, read_command
 from sparkmirror.errors import ConfigError, EnvironmentProblem, SparkMirrorError
 from sparkmirror.shown import show_lines
 
@@ -130,9 +129,9 @@ def _mirror_maker_1_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def all_commands() -> list[Command]:
-    """Every command that is installed, with its arguments, for `cli.completion` and `cli.reference`."""
-    return [read_command(parser) for parser in (build_parser(), _connect_parser(), _mirror_maker_1_parser())]
+def all_parsers() -> list[argparse.ArgumentParser]:
+    """Of every command that is installed, for `cli.completion` and `cli.reference`."""
+    return [build_parser(), _connect_parser(), _mirror_maker_1_parser()]
 
 
 def _guarded(args: argparse.Namespace, prog: str) -> int:

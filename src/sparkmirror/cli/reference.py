@@ -1,8 +1,70 @@
-"""Writes the reference of all commands from their parsers: `python -m sparkmirror.cli.reference > docs/cli.md`."""
+"""Writes the reference of all commands from their parsers: `python -m sparkmirror.cli.reference > docs/cli.md`.
 
+`read_command` reads a parser's verbs and arguments into `Command`, a value.
+"""
+
+import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from sparkmirror.cli.tree import Argument, Command
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An option, whose `names` begin with `-`, or a positional argument; `values` follow it, "" for a flag."""
+
+    names: tuple[str, ...]
+    values: str
+    about: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_option(self) -> bool:
+        return self.names[0].startswith("-")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`path` are the words to type: `sparkmirror`, `config`, `check`."""
+
+    path: tuple[str, ...]
+    about: str
+    description: str
+    epilog: str
+    arguments: tuple[Argument, ...]
+    commands: tuple["Command", ...] = ()
+
+    @property
+    def options(self) -> tuple[Argument, ...]:
+        return tuple(one for one in self.arguments if one.is_option)
+
+    def walk(self) -> Iterator["Command"]:
+        """This one, and all below it."""
+        yield self
+        for command in self.commands:
+            yield from command.walk()
+
+
+def read_command(parser: argparse.ArgumentParser, path: tuple[str, ...] = (), about: str = "") -> Command:
+    """The command that a parser parses; its name is the parser's where `path` is empty."""
+    own = path or (parser.prog,)
+    arguments: list[Argument] = []
+    commands: list[Command] = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            words = {one.dest: one.help or "" for one in action._choices_actions}
+            commands += [read_command(below, (*own, name), words[name]) for name, below in action.choices.items()]
+        elif action.help != argparse.SUPPRESS:
+            arguments.append(_argument(action))
+    return Command(own, about, parser.description or "", parser.epilog or "", tuple(arguments), tuple(commands))
+
+
+def _argument(action: argparse.Action) -> Argument:
+    choices = tuple(map(str, action.choices or ()))
+    word = str(action.metavar or ("|".join(choices) if choices else action.dest.upper()))
+    names = tuple(action.option_strings) or (word,)
+    values = "" if action.nargs == 0 else {"+": f"{word} …", "?": f"[{word}]"}.get(str(action.nargs), word)
+    return Argument(names, values, " ".join((action.help or "").split()), choices)
+
 
 _TITLE = """\
 # Commands
@@ -68,7 +130,12 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-if __name__ == "__main__":
-    from sparkmirror.cli.main import all_commands
+def all_commands() -> list[Command]:
+    """Every command that is installed, with its arguments."""
+    from sparkmirror.cli.main import all_parsers
 
+    return [read_command(parser) for parser in all_parsers()]
+
+
+if __name__ == "__main__":
     print(reference(all_commands()), end="")

@@ -67,9 +67,9 @@ class LogEvent:
         message = "\n  ".join(line.lstrip() for line in show_lines(self.message).split("\n"))
         return f"{moment} {logging.getLevelName(self.level)} {show_text(about)}{message}"
 
-    def as_json(self) -> str:
-        """One line; fields that are not known are null."""
-        told = {
+    def fields(self) -> dict[str, Any]:
+        """Of its JSON object: `time`, `level`, `flow`, `topic`, `partition`, `event`, `message`, and the figures."""
+        return {
             "time": show_moment(self.at_ms),
             "level": logging.getLevelName(self.level),
             "flow": self.flow or None,
@@ -77,8 +77,8 @@ class LogEvent:
             "partition": self.partition,
             "event": self.event,
             "message": self.message,
+            **self.figures,
         }
-        return json.dumps(told | dict(self.figures))
 
     def packed(self) -> str:
         """For another process, in one line whatever the message holds."""

@@ -11,12 +11,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
-from subprocess import Popen
 from typing import Any
-from unittest.mock import patch
 
 from sparkmirror.logs.events import LogEvent, Repeats
 from sparkmirror.shown import show_lines
@@ -33,6 +30,7 @@ class StderrHandler(logging.Handler):
     def __init__(self, how: str) -> None:
         super().__init__()
         self.how = how
+        self._line: Callable[[LogEvent], str] = json_lines() if how == "json" else LogEvent.as_text
         self._repeats = Repeats()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -58,7 +56,15 @@ class StderrHandler(logging.Handler):
     def _write(self, sentences: list[LogEvent]) -> None:
         with suppress(OSError):
             for one in sentences:
-                print(one.as_json() if self.how == "json" else one.as_text(), file=sys.stderr, flush=True)
+                print(self._line(one), file=sys.stderr, flush=True)
+
+
+def json_lines() -> Callable[[LogEvent], str]:
+    """What makes a JSON object of an event, in one line; fields that are not known are null."""
+    from pythonjsonlogger.json import JsonFormatter
+
+    formatter = JsonFormatter()
+    return lambda event: formatter.format(logging.makeLogRecord({"msg": event.fields()}))
 
 
 class _WorkerHandler(logging.Handler):
@@ -106,12 +112,12 @@ def _now(level: int, event: str, message: str, flow: str, figures: Mapping[str, 
 def say_end(message: str, hint: str) -> None:
     """In JSON: why the command ends, as its last line."""
     figures = {"hint": hint} if hint else {}
-    print(_now(logging.ERROR, "ended", message, "", figures).as_json(), file=sys.stderr, flush=True)
+    print(json_lines()(_now(logging.ERROR, "ended", message, "", figures)), file=sys.stderr, flush=True)
 
 
 def say_warning(message: str) -> None:
     """In JSON: what is odd about a file."""
-    print(_now(logging.WARNING, "configuration", message, "", {}).as_json(), file=sys.stderr, flush=True)
+    print(json_lines()(_now(logging.WARNING, "configuration", message, "", {})), file=sys.stderr, flush=True)
 
 
 def look() -> None:
@@ -144,11 +150,10 @@ class JvmLogReader:
         threading.Thread(target=self._listen, name="sparkmirror-jvm-ear", daemon=True).start()
 
     @contextmanager
-    def at_launch(self) -> Iterator[None]:
-        """While this is open, PySpark launches its JVM with the pipe as stderr (it offers no parameter for that)."""
+    def at_launch(self) -> Iterator[int]:
+        """The descriptor for the JVM's stderr, open while the JVM is launched."""
         try:
-            with patch("pyspark.java_gateway.Popen", partial(Popen, stderr=self._write)):
-                yield
+            yield self._write
         finally:
             os.close(self._write)
 

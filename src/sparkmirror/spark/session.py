@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from sparkmirror.errors import EnvironmentProblem
@@ -112,7 +113,9 @@ def launch_context(
         conf.setAll(list(cluster.settings.items()))
     ear = JvmLogReader(debug=debug)
     try:
-        with ear.at_launch(), private_files():
+        with ear.at_launch() as stderr, private_files():
+            if SparkContext._gateway is None:
+                SparkContext._ensure_initialized(conf=conf, gateway=launch_gateway(conf, {"stderr": stderr}))
             _give_key(cluster, conf)
             return SparkContext.getOrCreate(conf)
     except PySparkRuntimeError as problem:
@@ -134,7 +137,6 @@ def _give_key(cluster: SparkCluster | None, conf: SparkConf) -> None:
     """
     key = os.environ.get(KEY_VARIABLE, "")
     if cluster is not None and needs_key(cluster) and key:
-        SparkContext._ensure_initialized(conf=conf)
         conf.set("spark.authenticate.secret", key)
 
 

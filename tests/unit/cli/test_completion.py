@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.cli.completion import bash_script, zsh_script
-from sparkmirror.cli.main import all_commands
-from sparkmirror.cli.reference import reference
+from sparkmirror.cli.completion import SHELLS, completion_script
+from sparkmirror.cli.main import all_parsers
+from sparkmirror.cli.reference import all_commands, reference
 
 DOCS = Path(__file__).parents[3] / "docs"
 COMPLETE = """
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); compopt() { :; }
-_sparkmirror "$1"
+command=${1##*/}
+"_shtab_${command//-/_}" "$1"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
@@ -32,7 +33,7 @@ def complete(script: Path, *words: str, directory: Path) -> set[str]:
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bash") / "completion.bash"
-    path.write_text(bash_script(all_commands()))
+    path.write_text(completion_script(all_parsers(), "bash"))
     return path
 
 
@@ -49,7 +50,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {"--to-time", "--to-checkpoint", "--to-earliest", "--to-latest"},
         ),
         (("sparkmirror", "run", "--debug", "--on"), {"--once"}),
-        (("sparkmirror", "completion", ""), {"bash", "zsh"}),
+        (("sparkmirror", "completion", ""), set(SHELLS)),
         (("connect-mirror-maker", "--cl"), {"--clusters"}),
         (("kafka-mirror-maker", "--consumer.r"), {"--consumer.rebalance.listener"}),
     ],
@@ -58,14 +59,12 @@ def test_bash_offers_what_may_follow(script: Path, tmp_path: Path, words: tuple[
     assert complete(script, *words, directory=tmp_path) == offered
 
 
-def test_files_are_left_to_the_shell_and_directories_are_offered_where_one_is_wanted(
-    script: Path, tmp_path: Path
-) -> None:
+def test_files_and_directories_are_offered_where_one_is_wanted(script: Path, tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secure.properties").touch()
-    assert complete(script, "sparkmirror", "status", "sec", directory=tmp_path) == set()
+    both = {"secrets", "secure.properties"}
+    assert complete(script, "sparkmirror", "status", "sec", directory=tmp_path) == both
     assert complete(script, "sparkmirror", "status", "--secrets-dir", "sec", directory=tmp_path) == {"secrets"}
-    assert "-o default" in script.read_text().splitlines()[-1]
 
 
 def test_every_verb_and_option_is_offered(script: Path, tmp_path: Path) -> None:
@@ -74,19 +73,20 @@ def test_every_verb_and_option_is_offered(script: Path, tmp_path: Path) -> None:
         assert complete(script, *command.path, "--", directory=tmp_path) == options, command.path
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
-def test_zsh_reads_its_script(tmp_path: Path) -> None:
-    path = tmp_path / "_sparkmirror"
-    path.write_text(zsh_script(all_commands()))
-    subprocess.run(["zsh", "-n", path], check=True, timeout=30)
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell != "bash"])
+def test_other_shells_read_their_script(tmp_path: Path, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    path = tmp_path / "script"
+    path.write_text(completion_script(all_parsers(), shell))
+    subprocess.run([shell, "-n", path], check=True, timeout=30)
 
 
-def test_zsh_has_a_function_for_each_command() -> None:
-    text = zsh_script(all_commands())
-    assert text.startswith("#compdef sparkmirror connect-mirror-maker kafka-mirror-maker\n")
-    for command in (found for top in all_commands() for found in top.walk()):
-        assert f"\n_{'_'.join(command.path).replace('-', '_')}() {{" in text
-    assert "'*--format[how to print (default\\: table)]:table|json:(table json)'" in text
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_script_names_all_commands_and_verbs(shell: str) -> None:
+    text = completion_script(all_parsers(), shell)
+    names = {word for command in all_commands() for found in command.walk() for word in found.path}
+    assert {name for name in names if name not in text} == set()
 
 
 def test_the_reference_of_all_commands_is_what_the_parsers_say() -> None:
