@@ -20,6 +20,7 @@ def test_killed_workers_are_replaced_and_a_killed_driver_or_jvm_by_a_new_run(sto
                 story.wait_until_close(first, writer)
             _kill_the_driver(first)
         with story.run() as second:
+            story.wait_for_flow(second)
             story.wait_until_close(second, writer)
             _kill_the_jvm(second)
         with story.run() as third:

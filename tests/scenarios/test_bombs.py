@@ -1,7 +1,9 @@
 """Batches that nobody may unpack, and those that nobody can, fail alone where they cannot pass as they are."""
 
+import random
 from collections.abc import Callable
 
+from tests.faults.numbered import end_offsets
 from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import Note, make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror, flow_file
@@ -12,6 +14,7 @@ from sparkmirror.batch.records import encode_batch
 from sparkmirror.testing.kafka import KafkaCluster
 
 MEBIBYTE = 1 << 20
+BOMBS, CALM = 150, 60_000
 NO_SYNC = "sync.topic.configs.enabled = false"
 LARGE = {"message_max_bytes": 100 * MEBIBYTE, "compression_type": "zstd"}
 """Kafka limits what a batch takes on the wire, librdkafka what a record takes before."""
@@ -32,6 +35,21 @@ def test_bombs_that_cannot_pass_fail_their_partition_alone_and_say_so(
     assert "raise unpacked.bytes.max" in mirror.errors
     mirror.wait_until(lambda: count_records(target, f"{alias}.{topic}") == 1050, "all else arrives")
     mirror.stop()
+
+
+def test_another_topic_does_not_wait_for_bombs_that_pass(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
+) -> None:
+    bombs, calm, alias = unique("bombs"), unique("calm"), unique("west")
+    make_topics(source, {bombs: 1, calm: 1})
+    write(source, bombs, [Note(bytes(50 * MEBIBYTE))] * BOMBS, **LARGE, batch_num_messages=1)
+    values = random.Random(1)
+    write(source, calm, (Note(values.randbytes(1000)) for _ in range(CALM)), compression_type="lz4")
+    mirror = start_mirror(flow_file(source, target, alias=alias, topics=f"{bombs},{calm}", lines=["tasks.max = 1"]))
+    mirror.wait_until(lambda: count_records(target, f"{alias}.{calm}") == CALM, "the other topic arrives")
+    assert end_offsets(target["bootstrap.servers"], f"{alias}.{bombs}", 1)[0] < BOMBS, "it came before them"
+    mirror.stop()
+    assert_same(read_topic(source, calm), read_topic(target, f"{alias}.{calm}"), calm)
 
 
 def test_an_unknown_codec_fails_its_partition_alone(

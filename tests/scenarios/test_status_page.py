@@ -58,6 +58,10 @@ class Story:
         finally:
             connection.close()
 
+    def readiness(self) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self.ask(f"/api/readiness?flow={self.flow.replace('>', '%3E')}")[1])
+        return answer
+
     def states(self) -> dict[int, str]:
         """Of the topic's partitions that stand at their ends."""
         return {row[2]: row[3] for row in self.rows("partitions") if row[1] == self.topic and row[4] == row[5]}
@@ -118,8 +122,8 @@ def test_the_page_tells_programs_how_the_mirror_stands_and_takes_their_orders(ev
     assert story.ask("/healthz") == (200, "ok\n")
     story.mirror.wait_until(lambda: story.ask("/readyz")[0] == 200, "the flow runs")
     story.mirror.wait_until(lambda: story.states().get(0) == "RUNNING", "the partition runs again", 30)
-    readiness = json.loads(story.ask(f"/api/readiness?flow={story.flow.replace('>', '%3E')}")[1])
-    assert readiness["source_answers"] and readiness["records_behind"] == 0
+    story.mirror.wait_until(lambda: story.readiness()["records_behind"] == 0, "its records have arrived", 30)
+    assert story.readiness()["source_answers"]
 
 
 def test_the_page_tells_of_groups_of_what_was_lost_and_of_comparisons(eventful: Story) -> None:

@@ -136,12 +136,13 @@ class Isolation:
     def evict_stuck(self, buffers: Iterable[PartitionBuffer], now: float) -> None:
         """Give the reader its memory back where a target partition does not move, so that the others can.
 
-        Only while the reader waits for memory, and only if not all are stuck: on a slow link it would help nobody.
+        One that rests because its batches become very large moves too slowly to keep any. Only while the reader waits
+        for memory, and only if not all are stuck: on a slow link it would help nobody.
         """
         if self._peer is None or not self._peer.reader_waits:
             return
         flowing = [buffer for buffer in buffers if buffer.state is State.FLOWING]
-        stuck = [buffer for buffer in flowing if buffer.slot >= 0 and buffer.is_stuck(now, _STUCK_SECONDS)]
+        stuck = [buffer for buffer in flowing if buffer.slot >= 0 and _keeps_memory(buffer, now)]
         if len(stuck) < len(flowing):
             for buffer in stuck:
                 self._before_evict(buffer)
@@ -159,3 +160,8 @@ class Isolation:
             buffer.slot, paused=paused, offset=_PAST_ALL if buffer.is_held else offset, turns=lineage.turns
         )
         return True
+
+
+def _keeps_memory(buffer: PartitionBuffer, now: float) -> bool:
+    is_slowed = buffer.rests and buffer.unpacking.is_poor and not buffer.idle
+    return is_slowed or buffer.is_stuck(now, _STUCK_SECONDS)

@@ -149,6 +149,14 @@ def test_a_stuck_partition_gives_its_memory_back_only_where_that_helps_another()
     assert ward.flushed == [stuck]
 
 
+def test_a_partition_that_rests_because_of_its_bombs_gives_its_memory_back_at_once() -> None:
+    ward = Ward()
+    bombed, resting, idle = ward.buffer(0), ward.buffer(1), ward.buffer(2, busy=False)
+    bombed.unpacking.is_poor = bombed.rests = resting.rests = True
+    ward.isolation.evict_stuck([bombed, resting, idle], bombed.progressed_at)
+    assert ward.flushed == [bombed]
+
+
 def test_a_partition_that_is_held_is_not_tried_again_and_a_bounded_read_of_it_is_over() -> None:
     ward = Ward()
     buffer = ward.buffer(3, busy=False)
