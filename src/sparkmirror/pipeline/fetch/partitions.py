@@ -36,7 +36,8 @@ NO_SLOT: Final = -1
 @dataclass(slots=True, eq=False)
 class PartitionFetchState:
     """One partition being read. `offset` is the next to fetch, of the log that `lineage` tells; `slot` its place on the
-    control page, or NO_SLOT; `losses` are all that have turned the log since the task took the partition on.
+    control page, or NO_SLOT; `losses` are all that have turned the log since the task took the partition on;
+    `is_end_told` says that the writer has heard where the log ends.
 
     `node` is the broker to fetch from, None while it is unknown; `is_nearer` says that it is not the leader, which
     alone knows where the log ends; `doubts` counts how often it did not know our epoch; `not_before` is a monotonic
@@ -56,6 +57,7 @@ class PartitionFetchState:
     is_nearer: bool = False
     doubts: int = 0
     losses: tuple[Loss, ...] = ()
+    is_end_told: bool = False
     held_by_writer: bool = False
     held_by_order: bool = False
     not_before: float = 0.0

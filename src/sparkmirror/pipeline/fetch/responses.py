@@ -105,10 +105,11 @@ class FetchResponseReader:
         fetch_state.readable = fetched.high_watermark if fetched.last_stable_offset < 0 else fetched.last_stable_offset
         if not runs and self._is_hollow(fetch_state, fetched):
             self._suspect(fetch_state)
-        elif fetch_state.fault:
-            if not runs:
-                self._recover(fetch_state)
-            fetch_state.fault = ""
+        elif runs:
+            fetch_state.fault, fetch_state.is_end_told = "", True
+        elif fetch_state.fault or not (fetch_state.is_end_told or fetch_state.offset < fetch_state.readable):
+            self._tell_end(fetch_state, fetched.high_watermark)
+            fetch_state.fault, fetch_state.is_end_told = "", True
         self._note_small_batches(runs)
         for run in runs:
             self._add_run(fetch_state, run, fetched.high_watermark, buffer, region, leases, fetched_at)
@@ -240,10 +241,11 @@ class FetchResponseReader:
         fetch_state.not_before = time.monotonic() + 4 * BACKOFF_SECONDS
         self.report([fetch_state], reason)
 
-    def _recover(self, fetch_state: PartitionFetchState) -> None:
-        """Its broker answers again, and has nothing new of it: no run says so, and none may come for hours."""
+    def _tell_end(self, fetch_state: PartitionFetchState, high_watermark: int) -> None:
+        """Its broker answers, for the first time or again, and has nothing new of it: no run says so, and none may come
+        for hours."""
         where = fetch_state.partition
-        self.rows.append(Row(FAULT, where.topic, where.partition, payload=b""))
+        self.rows.append(Row(FAULT, where.topic, where.partition, high_watermark=high_watermark, payload=b""))
 
     def report(self, fetch_states: Iterable[PartitionFetchState], reason: str) -> None:
         """Tell why partitions do not move, once for each reason."""

@@ -78,6 +78,8 @@ class SequenceGate:
                 raise SparkMirrorError(f"{where} is read again by a new attempt of the task: its log was rewritten")
             self._releasing.discard(where)
             self._task_metrics.assigned(where)
+            if assigned.end is not None:
+                self._task_metrics.answered(where, assigned.end)
             self._progress.adopt(where)
 
     def take_run(self, delivery: Delivery) -> PartitionBuffer | None:
@@ -212,11 +214,13 @@ class SequenceGate:
         return self.buffers.get(where) if word == ORDERED_RETRY else None
 
     def take_fault(self, delivery: Delivery) -> None:
-        """Why the partition does not move; an empty sentence says that nothing keeps it any more."""
+        """Why the partition does not move; an empty sentence says that nothing keeps it, and where it ends."""
         if delivery.partition is None:
             return
         self._task_metrics.faults.pop(delivery.partition, None)
-        if delivery.payload:
+        if not delivery.payload:
+            self._task_metrics.answered(delivery.partition, delivery.high_watermark)
+        else:
             self._task_metrics.faults[delivery.partition] = bytes(delivery.payload).decode(errors="replace")
 
     def _free(self, delivery: Delivery) -> Callable[[], None]:

@@ -23,6 +23,7 @@ from sparkmirror.telemetry.window import Window
 
 _NAMED_MAX: Final = 100
 _RECENT_MS: Final = 30_000
+_RATE_SECONDS: Final = 2.0
 _times = struct.Struct(">qq").unpack_from
 _TIMES_AT: Final = 27
 """Where a batch's header has baseTimestamp and maxTimestamp (Kafka protocol, record batch)."""
@@ -57,6 +58,11 @@ class TaskMetrics:
         self.meters: dict[TopicPartition, PartitionMetrics] = {}
         self.touched: dict[TopicPartition, None] = {}
         self._behind: dict[TopicPartition, PartitionBuffer] = {}
+        self._unanswered: set[TopicPartition] = set()
+        self._stalled_since_ms: int | None = None
+        self._progress = (0, 0, 0, 0)
+        self._rate = 0.0
+        self._rate_mark = (time.monotonic(), 0)
         self._latency = Histogram()
         self._transit = Histogram()
         self._marks = [(0, self._latency.copy(), self._transit.copy())] * 2
@@ -65,7 +71,8 @@ class TaskMetrics:
 
     def assigned(self, where: TopicPartition) -> None:
         """The task has the partition now."""
-        self.meters.setdefault(where, PartitionMetrics())
+        if self.meters.setdefault(where, PartitionMetrics()).end is None:
+            self._unanswered.add(where)
         self.touched[where] = None
 
     def released(self, where: TopicPartition) -> None:
@@ -73,11 +80,20 @@ class TaskMetrics:
         for known in (self.meters, self.touched, self.faults, self.failed, self.retry_at_ms, self._behind):
             known.pop(where, None)
         self.paused.discard(where)
+        self._unanswered.discard(where)
+
+    def answered(self, where: TopicPartition, end: int) -> None:
+        """The source says where the partition ends, and has nothing to read of it."""
+        self._unanswered.discard(where)
+        if (meter := self.meters.get(where)) is not None and end >= 0:
+            meter.end = end
+            self.touched[where] = None
 
     def arrived(self, buffer: PartitionBuffer, delivery: Delivery) -> None:
         """A run of the partition that continues it."""
         where = buffer.source
         self.faults.pop(where, None)
+        self._unanswered.discard(where)
         meter = self.meters.get(where)
         if meter is None:
             meter = self.meters[where] = PartitionMetrics()
@@ -119,8 +135,9 @@ class TaskMetrics:
     def status(self, problem: str) -> dict[str, Any]:
         """The JSON record of the status topic, as `telemetry.records.TaskRecord` has it. An idle one changes with the
         beat."""
-        lag, behind_since_ms = self._lag()
-        recent_latency, recent_transit = self._recent(time.time_ns() // 1_000_000)
+        lag, behind_since_ms, is_movable = self._lag()
+        now_ms = time.time_ns() // 1_000_000
+        recent_latency, recent_transit = self._recent(now_ms)
         return {
             "run": self._plan.run,
             "task": self._plan.task,
@@ -132,6 +149,9 @@ class TaskMetrics:
             "batches": self.batches,
             "lag_records": lag,
             "behind_since_ms": behind_since_ms,
+            "stalled_since_ms": self._stall(now_ms, is_movable=is_movable),
+            "records_per_second": self._pace(time.monotonic()),
+            "unknown_ends": sum(not (at in self.failed or at in self.faults) for at in self._unanswered),
             "partitions": len(self.meters),
             "retries": self.retries,
             "duplicates": self.duplicates,
@@ -153,18 +173,37 @@ class TaskMetrics:
             "recent_transit": recent_transit.as_json(),
         }
 
-    def _lag(self) -> tuple[int, int | None]:
-        """Records that are not mirrored yet, and since when the partition that is furthest behind is."""
-        records, since_ms = 0, None
+    def _stall(self, now_ms: int, *, is_movable: bool) -> int | None:
+        """Since when nothing was mirrored although something can be, and nobody asked for a pause."""
+        progress = (self.records, self.throttled_ms, self.source_throttled_ms, self.limited_ms)
+        if not is_movable or progress != self._progress:
+            self._progress, self._stalled_since_ms = progress, None
+        elif self._stalled_since_ms is None:
+            self._stalled_since_ms = now_ms
+        return self._stalled_since_ms
+
+    def _pace(self, now: float) -> float:
+        """Records a second, over two seconds at least."""
+        at, records = self._rate_mark
+        if now - at >= _RATE_SECONDS:
+            self._rate = round((self.records - records) / (now - at), 1)
+            self._rate_mark = (now, self.records)
+        return self._rate
+
+    def _lag(self) -> tuple[int, int | None, bool]:
+        """Records that are not mirrored yet, since when the partition that is furthest behind is, and whether there is
+        one that neither a failure, a fault nor an order holds."""
+        records, since_ms, is_movable = 0, None, False
         for where, box in list(self._behind.items()):
             meter = self.meters.get(where)
             if meter is None or meter.end is None or meter.end <= box.acknowledged:
                 del self._behind[where]
                 continue
             records += meter.end - box.acknowledged
+            is_movable = is_movable or not (where in self.failed or where in self.faults or where in self.paused)
             if meter.behind_since_ms is not None and (since_ms is None or meter.behind_since_ms < since_ms):
                 since_ms = meter.behind_since_ms
-        return records, since_ms
+        return records, since_ms, is_movable
 
     def _recent(self, now_ms: int) -> tuple[Histogram, Histogram]:
         """What was added since the mark before the last one: marks are set every 30 s."""

@@ -15,8 +15,9 @@ One row per *run*: the contiguous record batches of one topic-partition in one f
     fetched_at      wall clock of the fetch, ms since the epoch
     leader_epoch    of all batches in the run; -1 where none tells
     turns           how often the source's log was found rewritten before this was read, see `ledger.lineage`
-    payload         the run itself when inline; JSON on plan and gap rows; a sentence on fault rows, empty when the
-                    fault is over; on order rows one word: pause, resume or retry
+    payload         the run itself when inline; JSON on plan and gap rows; a sentence on fault rows, empty when
+                    nothing keeps the partition, and its high watermark counts; on order rows one word: pause, resume
+                    or retry
     lease           position of the run in the reader's ring when leased, else null; see `pipeline.relay.ring`
     proposed_topic  the target topic as classes of the user's say, null when they leave the topic out or there are none
     target_topic    added by the flow's plan; null on all rows but runs

@@ -80,6 +80,14 @@ def test_a_partition_that_found_no_room_in_a_full_response_is_read_later(field: 
     assert [fetch_state.done for fetch_state in field.fetch_states] == [True, False]
 
 
+def test_the_first_answer_says_where_an_idle_partition_ends_and_no_later_one_does(field: Field) -> None:
+    for fetch_state in field.fetch_states:
+        fetch_state.end, fetch_state.offset = None, 5
+    assert field.take(fetched(0, 0), asked_offset=5) == ["fault 0 None-None"]
+    assert field.take(fetched(0, 0), fetched(1, 0), asked_offset=5) == ["fault 1 None-None"]
+    assert field.take(fetched(0, 0), fetched(1, 0), asked_offset=5) == []
+
+
 def test_an_empty_answer_is_no_end_and_believed_only_when_it_lasts(
     field: Field, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -321,6 +321,40 @@ def test_a_fault_is_remembered_until_the_partition_moves() -> None:
     assert (status["faults"], status["lag_records"]) == ({}, 1)
 
 
+def test_where_a_partition_ends_is_unknown_until_the_source_has_answered() -> None:
+    desk = Desk()
+    where = next(iter(desk.gate.buffers))
+    desk.task_metrics.assigned(where)
+    assert desk.task_metrics.status("")["unknown_ends"] == 1
+    desk.gate.take_fault(delivery("fault", 0, 0, b"no leader", None))
+    assert desk.task_metrics.status("")["unknown_ends"] == 0, "it is among the faults"
+    desk.gate.take_fault(delivery("fault", 0, 0, b"", None)._replace(high_watermark=100))
+    assert (desk.task_metrics.status("")["unknown_ends"], desk.task_metrics.meters[where].end) == (0, 100)
+
+
+def test_a_task_stands_still_while_it_could_read_and_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, now = Desk(), [5_000_000_000_000]
+    monkeypatch.setattr("time.time_ns", lambda: now[0])
+    where = next(iter(desk.gate.buffers))
+
+    def stalled_since(seconds: int) -> int | None:
+        now[0] = (5_000 + seconds) * 1_000_000_000
+        found: int | None = desk.task_metrics.status("")["stalled_since_ms"]
+        return found
+
+    assert stalled_since(0) is None, "nothing is behind"
+    desk.run(100, 101)
+    assert [stalled_since(second) for second in (1, 2, 9)] == [5_001_000] * 3
+    desk.task_metrics.throttled_ms += 5
+    assert [stalled_since(second) for second in (10, 11)] == [None, 5_011_000], "a quota held it back"
+    desk.task_metrics.paused.add(where)
+    assert stalled_since(12) is None, "a person holds it"
+    desk.task_metrics.paused.clear()
+    assert stalled_since(13) == 5_013_000
+    desk.task_metrics.records += 1
+    assert stalled_since(14) is None
+
+
 def test_a_fault_is_over_when_its_reader_says_so() -> None:
     desk = Desk()
     desk.gate.take_fault(delivery("fault", 0, 0, b"no leader", None))
