@@ -102,7 +102,7 @@ class Mirror:
         self._mark = uuid4().hex
         stem = directory / f"mirror-{self._mark[:6]}"
         self._output, self._errors = stem.with_suffix(".out"), stem.with_suffix(".err")
-        file = stem.with_suffix(".properties")
+        self.file = file = stem.with_suffix(".properties")
         file.write_text(text)
         self._started = time.monotonic()
         with self._output.open("wb") as output, self._errors.open("wb") as errors:

@@ -18,6 +18,7 @@ from tests.scenarios.browser import chromium, keep_picture, open_page
 from tests.scenarios.data import Note, make_topics, numbered, write
 from tests.scenarios.mirror import Mirror, flow_file
 
+from sparkmirror.cli.main import main
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster
@@ -66,6 +67,11 @@ class Story:
         """Of the topic's partitions that stand at their ends."""
         return {row[2]: row[3] for row in self.rows("partitions") if row[1] == self.topic and row[4] == row[5]}
 
+    def verdict(self) -> dict[str, Any]:
+        """On the flow: level, sentence, problems."""
+        found: dict[str, Any] = json.loads(self.ask("/api/state")[1])["parts"][f"flow/{self.flow}"]["verdict"]
+        return found
+
     def rows(self, kind: str) -> list[list[Any]]:
         """Of a kind, of this flow, each behind its number."""
         found: list[list[Any]] = json.loads(self.ask("/api/state")[1])["rows"].get(f"{kind}/{self.flow}", [])
@@ -101,6 +107,8 @@ def eventful(story: Story) -> Story:
     """The same after a night: a partition was held until its records were deleted, a comparison found a difference."""
     wait, lost = story.mirror.wait_until, TopicPartition(story.topic, 0, 130)
     wait(lambda: story.states() == dict.fromkeys(range(3), "RUNNING"), "all is shown as mirrored")
+    wait(lambda: story.ask("/readyz") == (200, "ok\n"), "the flow runs")
+    assert story.verdict()["level"] == "green", story.verdict()
     order = {"action": "pause", "flow": story.flow, "topic": story.topic, "partition": 0}
     assert story.ask("/api/orders", order)[0] == 401
     assert story.ask("/api/orders", order, TOKEN)[0] == 202
@@ -120,7 +128,10 @@ def eventful(story: Story) -> Story:
 def test_the_page_tells_programs_how_the_mirror_stands_and_takes_their_orders(eventful: Story) -> None:
     story = eventful
     assert story.ask("/healthz") == (200, "ok\n")
-    story.mirror.wait_until(lambda: story.ask("/readyz")[0] == 200, "the flow runs")
+    wait = story.mirror.wait_until
+    wait(lambda: story.ask("/readyz")[0] == 503, "the copy differs: that is red, and readiness is the verdict's")
+    assert "were found to differ" in story.ask("/readyz")[1]
+    assert story.ask("/healthz") == (200, "ok\n")
     story.mirror.wait_until(lambda: story.states().get(0) == "RUNNING", "the partition runs again", 30)
     story.mirror.wait_until(lambda: story.readiness()["records_behind"] == 0, "its records have arrived", 30)
     assert story.readiness()["source_answers"]
@@ -131,6 +142,13 @@ def test_the_page_tells_of_groups_of_what_was_lost_and_of_comparisons(eventful: 
     eventful.mirror.wait_until(
         lambda: [row[1:8] for row in eventful.rows("gaps")] == [list(ends)], "the gap is shown", 30
     )
+    lost = "1 gap that nobody has acknowledged, 30 offsets gone"
+    assert lost in [one["sentence"] for one in eventful.verdict()["problems"]]
+    assert main(["gaps", str(eventful.mirror.file), "--acknowledge"]) == 0
+    eventful.mirror.wait_until(
+        lambda: [one["cause"][:9] for one in eventful.verdict()["problems"]] == [f"{eventful.alias} and "[:9]],
+        "somebody has seen the gap", 30,
+    )  # fmt: skip
     place = [f"{eventful.alias}.{eventful.topic}", 2, 60, 60]
     eventful.mirror.wait_until(
         lambda: [row[2:6] for row in eventful.rows("groups")] == [place], "the group is shown", 30
@@ -152,7 +170,7 @@ def test_a_person_looks_at_everything_and_pauses_and_resumes_a_partition(eventfu
     complaints: list[str] = []
     with chromium() as browser:
         page = open_page(browser, f"http://localhost:{story.port}/", "light", complaints)
-        expect(page.locator(".verdict")).to_contain_text("was found to differ", timeout=60_000)
+        expect(page.locator(".verdict")).to_contain_text("were found to differ", timeout=60_000)
         for number, view in enumerate(VIEWS, 1):
             page.keyboard.press(str(number))
             expect(page.locator("nav a[aria-current]")).to_have_attribute("href", f"#{view}")
@@ -171,8 +189,13 @@ def test_a_person_looks_at_everything_and_pauses_and_resumes_a_partition(eventfu
         row = page.get_by_role("row", name=re.compile(f"{story.topic} 2 "))  # the one that is searched for
         expect(row).to_contain_text("200", timeout=60_000)
         assert not complaints, complaints
+        page.keyboard.press("Escape")
+        page.keyboard.press("1")
         story.mirror.stop()  # though three pages are open
+        expect(page.locator(".verdict")).to_have_class("verdict idle", timeout=60_000)
+        expect(page.locator(".verdict")).to_contain_text("This page has heard nothing of the mirror since")
         expect(page.locator("#link")).to_contain_text(re.compile("again|answer|heard"), timeout=60_000)
+        keep_picture(page, "status-stale-light")
 
 
 def commit(client: Client, group: str, place: TopicPartition) -> None:
@@ -185,7 +208,7 @@ def _wait_for(page: Page, view: str, story: Story) -> None:
     """Until the view shows what it has to."""
     expect(page.locator("main")).to_have_attribute("data-view", view)
     wanted = {
-        "overview": page.get_by_text(DIFFERENCE),
+        "overview": page.locator(".problems").get_by_text(DIFFERENCE),
         "partitions": page.get_by_role("gridcell", name=story.topic).first,
         "groups": page.get_by_role("gridcell", name="billing").first,
         "gaps": page.get_by_role("gridcell", name="retention").first,

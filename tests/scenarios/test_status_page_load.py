@@ -11,6 +11,8 @@ from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.facts import gather
+from sparkmirror.telemetry.verdict import judge
 from sparkmirror.web.api import PageRequests
 from sparkmirror.web.flow_snapshot import Pace, flow_part
 from sparkmirror.web.health import Health
@@ -18,6 +20,7 @@ from sparkmirror.web.page_state import PageState, Row
 from sparkmirror.web.server import PageServer
 
 FLOW = FlowName("west", "backup")
+BOARD = StatusBoard("west")
 PARTITIONS = 10_000
 LOADS = 3
 MARK = "name => Math.round(performance.getEntriesByName(name)[0].startTime)"
@@ -34,7 +37,8 @@ def row_of(number: int) -> Row:
 def page_server() -> Iterator[PageServer]:
     page_state = PageState()
     page_state.put("about", {"version": "1", "file": "m.properties", "may_order": False})
-    page_state.put(f"flow/{FLOW}", flow_part(FLOW, StatusBoard("west"), 0, Pace(), [1] * 60, [2] * 60))
+    facts = gather(FLOW, BOARD, 0)
+    page_state.put(f"flow/{FLOW}", flow_part(facts, judge(facts), BOARD, Pace(), [1] * 60, [2] * 60))
     rows = {TopicPartition(f"topic-{number // 20:03}", number % 20): row_of(number) for number in range(PARTITIONS)}
     page_state.replace_rows(f"partitions/{FLOW}", rows)
     desk = PageRequests(

@@ -52,10 +52,12 @@ def _print(args: argparse.Namespace, flows: "Sequence[FlowConfig]") -> None:
 
 
 def _see(flow: "FlowConfig") -> "FlowSnapshot":
+    from sparkmirror.operations.cluster_pair import ledger_gaps
     from sparkmirror.telemetry.bus import read_board
     from sparkmirror.telemetry.metrics import FlowSnapshot
 
-    return FlowSnapshot(flow.name, read_board(flow, "metrics"), time.time_ns() // 1_000_000, flow.remote_topic)
+    board, gaps = read_board(flow, "metrics"), tuple(ledger_gaps(flow))
+    return FlowSnapshot(flow.name, board, time.time_ns() // 1_000_000, flow.remote_topic, gaps=gaps)
 
 
 def _chosen(pattern: str) -> "list[Metric]":

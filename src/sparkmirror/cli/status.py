@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from sparkmirror.views.flow_page import FlowPage
 
 _DESCRIPTION = (
-    "Show how each flow stands: its state, lag in records and seconds, rate and latency of the last minute, jobs that "
-    "fail, and the partitions that are FAILED, WAITING for the source, or PAUSED by order. It is read from the "
-    "target's internal topics and the source's ends, so it also tells what a mirror left that was stopped, or is "
-    "SILENT because it was killed: a living one writes every ten seconds."
+    "Show how each flow stands: a verdict (GREEN, AMBER, RED, or UNKNOWN where nobody can say), what is wrong, since "
+    "when, and which command mends it; its state, lag in records and seconds, rate and latency of the last minute, "
+    "jobs that fail, and the partitions that are FAILED, WAITING for the source, or PAUSED by order. It is read from "
+    "the target's internal topics and the source's ends, so it also tells what a mirror left that was stopped, or is "
+    "SILENT because it was killed: a living one writes every three seconds."
 )
 
 
@@ -40,8 +41,8 @@ def execute(args: argparse.Namespace) -> int:
     from sparkmirror.control.commands import Selection
 
     check_pattern(args.topic)
-    flows, chosen = read_file(args).flows, Selection(args.topic)
-    return show_again(args, lambda: _print([_look(flow, chosen) for flow in flows], args))
+    config, chosen = read_file(args), Selection(args.topic)
+    return show_again(args, lambda: _print([_look(flow, chosen, config.file) for flow in config.flows], args))
 
 
 def _print(pages: "list[FlowPage]", args: argparse.Namespace) -> None:
@@ -51,8 +52,8 @@ def _print(pages: "list[FlowPage]", args: argparse.Namespace) -> None:
     show(args, found, lambda: [part for page in pages for part in render_page(page, whole=args.partitions)])
 
 
-def _look(flow: "FlowConfig", chosen: "Selection") -> "FlowPage":
-    from sparkmirror.operations.cluster_pair import ledger_offsets
+def _look(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPage":
+    from sparkmirror.operations.cluster_pair import ledger_gaps, ledger_offsets
     from sparkmirror.sharing.processes import list_processes
     from sparkmirror.telemetry.bus import read_board
     from sparkmirror.views.flow_page import FlowPage, list_places
@@ -60,11 +61,12 @@ def _look(flow: "FlowConfig", chosen: "Selection") -> "FlowPage":
     board = read_board(flow)
     at_ms = time.time_ns() // 1_000_000
     if not board.run:
-        return FlowPage(flow.name, at_ms, board, ())
+        return FlowPage(flow.name, at_ms, board, (), file=file)
     offsets = {where: offset for where, offset in ledger_offsets(flow).items() if chosen.covers(where)}
     unknown = {where for where, told in board.partitions.items() if told.offset is None and chosen.covers(where)}
     ends, problem = _ends(flow, offsets.keys() | unknown)
-    return FlowPage(flow.name, at_ms, board, list_places(board, offsets, ends), problem, list_processes(flow))
+    places, gaps = list_places(board, offsets, ends), tuple(ledger_gaps(flow))
+    return FlowPage(flow.name, at_ms, board, places, problem, list_processes(flow), gaps, file)
 
 
 def _ends(flow: "FlowConfig", partitions: "Collection[TopicPartition]") -> "tuple[dict[TopicPartition, int], str]":

@@ -44,7 +44,10 @@ class _Keeper:
 
     def __init__(self, context: "SparkContext", flows: Sequence[RunningFlow]) -> None:
         self._context = context
-        self._flows = [(running, FlowScrape(running.flow, running.checkpoints.spreads)) for running in flows]
+        self._flows = [
+            (running, FlowScrape(running.flow, running.checkpoints.spreads, running.reporter.why_unwritten))
+            for running in flows
+        ]
         self._rates = {str(running.flow.name): TaskRates() for running in flows}
         self._told: dict[str, str] = {}
         self._java: Any = None

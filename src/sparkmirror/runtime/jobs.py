@@ -125,6 +125,7 @@ class Job:
             cost_seconds=round(cost_seconds, 3),
             last_at_ms=now_ms,
             next_at_ms=now_ms + round(pause * 1000),
+            failing_since_ms=(self._record.failing_since_ms or now_ms) if reason else None,
         )
         self.report(self._record)
 

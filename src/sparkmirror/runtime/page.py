@@ -112,13 +112,21 @@ class _OpenPage:
         self._scrapes.close()
 
     def watch(self, flows: Sequence[RunningFlow]) -> None:
-        from sparkmirror.web.watchers import FailuresWatcher, FeedsWatcher, FlowWatcher
+        from sparkmirror.web.watchers import FailuresWatcher, FeedsWatcher, FlowWatcher, Headline
 
+        headline = Headline(self._page_state)
         self._running = {str(running.flow.name): running for running in flows}
         for running in flows:
-            self._scrapes.add(running.flow, running.checkpoints.spreads)
+            self._scrapes.add(running.flow, running.checkpoints.spreads, running.reporter.why_unwritten)
         self._watchers = {
-            name: FlowWatcher(running.flow, partial(_run_of, running), self._page_state)
+            name: FlowWatcher(
+                running.flow,
+                partial(_run_of, running),
+                self._page_state,
+                headline,
+                self._config.file,
+                running.reporter.why_unwritten,
+            )
             for name, running in self._running.items()
         }
         targets = dict.fromkeys(running.flow.name.target for running in flows)

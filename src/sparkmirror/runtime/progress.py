@@ -7,31 +7,55 @@ named and the others counted. Called by `runtime.run`.
 import logging
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from sparkmirror.clock import show_moment
 from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import ClusterError
+from sparkmirror.kafka.clients import open_admin
 from sparkmirror.logs import handlers as speech
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.bus import BusReader
+from sparkmirror.telemetry.facts import gather
+from sparkmirror.telemetry.gap_follower import GapFollower
+from sparkmirror.telemetry.problems import Level
 from sparkmirror.telemetry.records import FlowState, PartitionRecord, PartitionState
+from sparkmirror.telemetry.verdict import Verdict, judge
+from sparkmirror.views.verdict_lines import headline
 
 _PLAIN_SECONDS = 10.0
 _BAR_WIDTH = 24
+_JUDGE_SECONDS = 1.0
+_GAPS_SECONDS = 3.0
+_COLOURS = {Level.GREEN: "green", Level.AMBER: "yellow", Level.RED: "red", Level.UNKNOWN: "dim"}
 
 
 class FlowWatch:
-    """One flow's status as it goes: rate over the last seconds, and how much of a bounded copy is done."""
+    """One flow's status as it goes: rate over the last seconds, how much of a bounded copy is done, and the verdict."""
 
-    def __init__(self, flow: FlowConfig, run: str, total: int | None) -> None:
+    def __init__(
+        self, flow: FlowConfig, run: str, total: int | None, file: str = "FILE", unwritten: Callable[[], str] = str
+    ) -> None:
+        """`unwritten` says why the target does not take what the flow tells, if so. Raises ClusterError."""
         self.flow = flow
         self.total = total
-        self._bus = BusReader(flow, run)
+        self._file = file
+        self._unwritten = unwritten
+        self._open = ExitStack()
+        admin = self._open.enter_context(open_admin(flow.target, "progress"))
+        self._bus = self._open.enter_context(BusReader(flow, run, "progress", admin))
+        self._gaps = GapFollower(flow, admin, "progress")
+        self._open.callback(self._gaps.close)
+        self._gaps_at = self._judged_at = 0.0
+        self._gaps_problem = ""
+        self._verdict: Verdict | None = None
         self._changes = StateChanges(flow.name)
         self.status = FlowStatus()
         self._before: tuple[float, int, int] = (time.monotonic(), 0, 0)
@@ -62,8 +86,31 @@ class FlowWatch:
             self._before = (now, status.records, status.bytes)
         return status
 
+    @property
+    def verdict(self) -> Verdict:
+        """How the flow stands, looked at once a second."""
+        now = time.monotonic()
+        if self._verdict is None or now - self._judged_at >= _JUDGE_SECONDS:
+            self._judged_at = now
+            self._read_gaps(now)
+            problem = self._unwritten() or self._gaps_problem
+            facts = gather(
+                self.flow.name, self.board, time.time_ns() // 1_000_000, gaps=self._gaps.gaps.values(),
+                target_problem=problem, file=self._file,
+            )  # fmt: skip
+            self._verdict = judge(facts)
+        return self._verdict
+
+    def _read_gaps(self, now: float) -> None:
+        if now - self._gaps_at >= _GAPS_SECONDS:
+            self._gaps_at, self._gaps_problem = now, ""
+            try:
+                self._gaps.read()
+            except ClusterError as problem:
+                self._gaps_problem = str(problem)
+
     def close(self) -> None:
-        self._bus.close()
+        self._open.close()
 
 
 class ProgressDisplay:
@@ -129,23 +176,18 @@ def describe(watch: FlowWatch, status: FlowStatus) -> str:
     parts = [
         f"{watch.flow.name}: {status.records:,} records ({_size(status.bytes)})",
         f"{watch.records_per_second:,.0f}/s",
-        f"lag {status.lag_records:,}",
+        f"lag {_lag(watch)}",
         f"{status.partitions} partitions",
     ]
     if watch.total:
         parts.append(_done(watch, status, watch.total))
-    if status.failed:
-        parts.append(f"{len(status.failed)} FAILED ({_first_failed(status)})")
-    if status.faults:
-        parts.append(f"{len(status.faults)} waiting ({_first(status.faults)})")
-    if status.paused:
-        parts.append(f"{len(status.paused)} paused ({status.paused[0]})")
-    if status.gaps:
-        parts.append(f"{status.gaps} gaps, {status.lost_records:,} offsets gone")
     parts += _pauses(status)
-    if status.problem:
-        parts.append(status.problem.splitlines()[0])
-    return ", ".join(parts)
+    return "; ".join([", ".join(parts), *_trouble(watch)])
+
+
+def _trouble(watch: FlowWatch) -> list[str]:
+    """What the verdict says, unless all is well."""
+    return [] if watch.verdict.level is Level.GREEN else [headline(watch.verdict)]
 
 
 def _done(watch: FlowWatch, status: FlowStatus, total: int) -> str:
@@ -175,7 +217,7 @@ def _table(statuses: Sequence[tuple[FlowWatch, FlowStatus]]) -> Table:
             f"{status.records:,}",
             f"{watch.records_per_second:,.0f}/s",
             f"{_size(int(watch.bytes_per_second))}/s",
-            f"{status.lag_records:,}",
+            _lag(watch),
             str(status.partitions),
             _remark(watch, status),
         )
@@ -183,31 +225,18 @@ def _table(statuses: Sequence[tuple[FlowWatch, FlowStatus]]) -> Table:
 
 
 def _remark(watch: FlowWatch, status: FlowStatus) -> str:
-    if status.failed:
-        return f"[red]{len(status.failed)} FAILED: {_first_failed(status)}[/red]"
-    if status.faults:
-        return f"[yellow]{_first(status.faults)}[/yellow]"
-    if status.paused:
-        return f"[yellow]{len(status.paused)} paused: {status.paused[0]}[/yellow]"
+    verdict = watch.verdict
+    if verdict.level is not Level.GREEN and not (watch.total and verdict.level is Level.UNKNOWN):
+        return f"[{_COLOURS[verdict.level]}]{escape(headline(verdict))}[/]"
     if watch.total:
         done = min(status.records / watch.total, 1.0)
         return f"[green]{'━' * int(done * _BAR_WIDTH)}[/green]{'╌' * (_BAR_WIDTH - int(done * _BAR_WIDTH))} {done:.0%}"
-    return status.problem.splitlines()[0] if status.problem else ", ".join(_pauses(status))
+    return ", ".join(_pauses(status))
 
 
-def _first_failed(status: FlowStatus) -> str:
-    """One of them: where, why, and when it is tried again."""
-    told = _first(status.failed)
-    at_ms = status.retry_at_ms.get(next(iter(status.failed)))
-    return (
-        told if at_ms is None else f"{told}; tried again at {time.strftime('%H:%M:%S', time.localtime(at_ms / 1000))}"
-    )
-
-
-def _first(reasons: object) -> str:
-    assert isinstance(reasons, dict)
-    name, reason = next(iter(reasons.items()))
-    return f"{name}: {reason.splitlines()[0]}"
+def _lag(watch: FlowWatch) -> str:
+    lag = watch.verdict.lag_records
+    return "unknown" if lag is None else f"{lag:,}"
 
 
 def _size(count: float) -> str:

@@ -1,4 +1,4 @@
-"""The driver's own status records: the flow it runs, alive every ten seconds, and its control-plane jobs.
+"""The driver's own status records: the flow it runs, alive every three seconds, and its control-plane jobs.
 
 One thread a flow, so that a target that is away holds nothing up. Made and told by `runtime.run`, told by
 `runtime.jobs`.
@@ -19,7 +19,7 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.publish import Publisher, Record
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.telemetry.records import (
-    BEAT_SECONDS,
+    PROCESS_BEAT_SECONDS,
     FlowRecord,
     FlowState,
     JobRecord,
@@ -57,6 +57,10 @@ class FlowReporter:
         self._publisher: Publisher | None = None
         self._stored: dict[bytes, bytes | None] = {}
         self._thread = threading.Thread(target=self._run, name=f"{flow.name} status", daemon=True)
+
+    def why_unwritten(self) -> str:
+        """Why the target does not take what the flow tells; empty while it does."""
+        return self._told
 
     def start(self) -> None:
         """The flow's internal topics must exist."""
@@ -110,7 +114,7 @@ class FlowReporter:
         while not over:
             with self._news:
                 if not self._is_due and not self._is_over:
-                    self._news.wait(BEAT_SECONDS)
+                    self._news.wait(PROCESS_BEAT_SECONDS)
                 self._is_due = False
                 over, records = self._is_over, self._records()
             self._write([one for one in records if self._is_news(one)], over=over)

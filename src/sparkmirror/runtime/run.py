@@ -101,7 +101,8 @@ class MirrorRun:
             for running, session in zip(self._flows, sessions, strict=True):
                 running.start(session)
             watches = [
-                FlowWatch(running.flow, running.run, total) for running, total in zip(self._flows, totals, strict=True)
+                FlowWatch(running.flow, running.run, total, self._config.file, running.reporter.why_unwritten)
+                for running, total in zip(self._flows, totals, strict=True)
             ]
             page.watch(self._flows)
             cleanup.enter_context(serving_beans(context, self._flows, os.environ))
@@ -226,7 +227,8 @@ class MirrorRun:
             for watch, running in zip(watches, self._flows, strict=True):
                 watch.follow(running.run)
                 running.reporter.count(watch.status.records, watch.status.bytes, watch.board.outdated)
-            self._health.beat(tuple(str(running.flow.name) for running in self._flows if running.query is None))
+            verdicts = [watch.verdict for watch in watches]
+            self._health.beat(tuple(verdict.sentence for verdict in verdicts if not verdict.is_ready))
             if all(over):
                 return
 

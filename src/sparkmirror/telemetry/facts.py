@@ -4,13 +4,13 @@ Gathered from the status topic by `gather`; what only the asking side knows (its
 the gap ledger) is given by the caller.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.records import FlowRecord, JobRecord, PartitionState, TaskRecord, VerifyRecord
 
@@ -101,16 +101,37 @@ def list_held(board: StatusBoard) -> tuple[HeldPartition, ...]:
     """Partitions that are FAILED, WAITING or PAUSED: by their own records, and those that were FAILED when they were
     heard of last and have not moved since, whatever run or attempt has taken them up."""
     found: dict[TopicPartition, HeldPartition] = {}
-    for where, record in board.partitions.items():
-        failing = board.trouble.failing.get(where)
+    trouble = board.trouble
+    for where in trouble.failing.keys() | trouble.held_since.keys():
+        record, failing = board.partitions.get(where), trouble.failing.get(where)
+        if record is None:
+            continue
         if failing is not None:
             found[where] = HeldPartition(
                 where, PartitionState.FAILED, failing.reason, failing.since_ms, record.retry_at_ms
             )
-        elif record.run == board.run and record.state is not PartitionState.RUNNING:
-            since_ms = board.trouble.held_since.get(where, record.at_ms)
-            found[where] = HeldPartition(where, record.state, record.reason, since_ms, record.retry_at_ms)
+        elif record.run == board.run:
+            found[where] = HeldPartition(
+                where, record.state, record.reason, trouble.held_since[where], record.retry_at_ms
+            )
+    for one in _named(board.status()):
+        found.setdefault(one.partition, one)
     return tuple(found[where] for where in sorted(found))
+
+
+def _named(status: FlowStatus) -> Iterator[HeldPartition]:
+    """Those that tasks name, a hundred each: their own records may still be under way."""
+    for name, reason in status.failed.items():
+        yield HeldPartition(_partition(name), PartitionState.FAILED, reason, None, status.retry_at_ms.get(name))
+    for name, reason in status.faults.items():
+        yield HeldPartition(_partition(name), PartitionState.WAITING, reason)
+    for name in status.paused:
+        yield HeldPartition(_partition(name), PartitionState.PAUSED)
+
+
+def _partition(name: str) -> TopicPartition:
+    topic, _, number = name.rpartition("-")
+    return TopicPartition(topic, int(number) if number.isdecimal() else 0)
 
 
 def sum_restarts(restarts: Sequence[int]) -> str:

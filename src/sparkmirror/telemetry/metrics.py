@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.canary import CanaryState
+from sparkmirror.telemetry.facts import gather
 from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.problems import Level
 from sparkmirror.telemetry.records import FlowState, JobState, PartitionRecord, PartitionState, Spread
+from sparkmirror.telemetry.verdict import Verdict, judge
 
 Kind = Literal["counter", "gauge", "histogram", "untyped"]
 """Untyped is what the JMX exporter calls MirrorMaker's counts, which do not end as Prometheus' counters do."""
@@ -29,7 +33,8 @@ _QUANTILES: Final = (("0.5", 0.5), ("0.99", 0.99), ("0.999", 0.999))
 class FlowSnapshot:
     """One flow as it is seen at `now_ms`. `is_read` is False while its target does not answer.
 
-    `remote_topic` names a source topic on the target; `checkpoints` are those of this process alone.
+    `remote_topic` names a source topic on the target; `checkpoints` are those of this process alone; `gaps` is the
+    whole gap ledger.
     """
 
     flow: FlowName
@@ -38,10 +43,15 @@ class FlowSnapshot:
     remote_topic: Callable[[str], str]
     is_read: bool = True
     checkpoints: Mapping[tuple[str, TopicPartition], Spread] = field(default_factory=dict)
+    gaps: tuple[Gap, ...] = ()
     status: FlowStatus = field(init=False)
+    verdict: Verdict = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", self.board.status())
+        problem = "" if self.is_read else "its topics cannot be read"
+        facts = gather(self.flow, self.board, self.now_ms, gaps=self.gaps, target_problem=problem)
+        object.__setattr__(self, "verdict", judge(facts))
 
     @property
     def state(self) -> FlowState | None:
@@ -174,6 +184,16 @@ def _quantiles(name: str, meaning: str, value: Callable[[FlowSnapshot], Histogra
     return Metric(f"sparkmirror_{name}", "gauge", ("quantile",), meaning, read)
 
 
+def _verdict(snapshot: FlowSnapshot) -> Iterator[Sample]:
+    for level in Level:
+        yield (level.value,), float(snapshot.verdict.level is level)
+
+
+def _lag(snapshot: FlowSnapshot) -> float:
+    """NaN where it is not known: 0 would say that all is mirrored."""
+    return _or_nan(snapshot.verdict.lag_records)
+
+
 def _states(snapshot: FlowSnapshot) -> Iterator[Sample]:
     for state in FlowState:
         yield (state.value,), float(snapshot.state is state)
@@ -227,12 +247,15 @@ def _since(snapshot: FlowSnapshot) -> float | None:
 _OURS: Final = (
     Metric("sparkmirror_info", "gauge", ("version", "host", "pid", "digest"), "Processes that run the flow; `digest` "
            "differs where their files do", _info),
+    Metric("sparkmirror_verdict", "gauge", ("level",), "1 for the level that the flow is judged to be at: green, amber "
+           "(it mirrors, a person should look), unknown (nobody can say), red (it does not mirror what it should)",
+           _verdict),
     Metric("sparkmirror_flow_state", "gauge", ("state",), "1 for the state that the flow is in; SILENT where its "
            "process was killed or cut off", _states),
     _flow("flow_up", "gauge", "1 while the flow runs", lambda snapshot: snapshot.state is FlowState.RUNNING),
     _flow("flow_readable", "gauge", "0 while the target does not answer: then all other values are old",
           lambda snapshot: snapshot.is_read),
-    _flow("flow_beat_age_seconds", "gauge", "Time since the flow's process last wrote its status; it does every 10 s",
+    _flow("flow_beat_age_seconds", "gauge", "Time since the flow's process last wrote its status; it does every 3 s",
           _since),
     _flow("flow_restarts_total", "counter", "How often the flow's query was started again",
           lambda snapshot: None if snapshot.board.flow is None else snapshot.board.flow.restarts),
@@ -241,8 +264,8 @@ _OURS: Final = (
     _flow("bytes_total", "counter", "Bytes of record batches as they were sent",
           lambda snapshot: snapshot.status.bytes),
     _flow("batches_total", "counter", "Record batches that were sent", lambda snapshot: snapshot.status.batches),
-    _flow("lag_records", "gauge", "Records that are not mirrored yet, by the last fetches",
-          lambda snapshot: snapshot.status.lag_records),
+    _flow("lag_records", "gauge", "Records that are not mirrored yet, by the last fetches; NaN where that is not known",
+          _lag),
     _flow("lag_seconds", "gauge", "How long ago the oldest record that is not mirrored was produced, at most",
           lambda snapshot: snapshot.status.lag_seconds(snapshot.now_ms)),
     Metric("sparkmirror_partition_lag_records", "gauge", ("topic", "partition"), "The same of a source partition",
@@ -258,10 +281,10 @@ _OURS: Final = (
                lambda snapshot: snapshot.status.recent_latency),
     _quantiles("transit_latency_recent_seconds", "Percentiles of the last 30 to 60 s, from fetched",
                lambda snapshot: snapshot.status.recent_transit),
-    _flow("gaps_total", "counter", "Places where the source's log was not as it was left",
-          lambda snapshot: snapshot.status.gaps),
+    _flow("gaps_total", "counter", "Places where the source's log was not as it was left, by the gap ledger",
+          lambda snapshot: len(snapshot.gaps)),
     _flow("lost_records_total", "counter", "Offsets that are gone in these gaps",
-          lambda snapshot: snapshot.status.lost_records),
+          lambda snapshot: sum(gap.lost_records for gap in snapshot.gaps)),
     _flow("retries_total", "counter", "Batches that were sent again", lambda snapshot: snapshot.status.retries),
     _flow("duplicates_total", "counter", "Records that came again from the source and were dropped",
           lambda snapshot: snapshot.status.duplicates),

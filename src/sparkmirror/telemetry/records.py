@@ -204,7 +204,8 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A control-plane job of the driver: its last round, what that took, and when the next is due."""
+    """A control-plane job of the driver: its last round, what that took, and when the next is due; since when its
+    rounds fail."""
 
     name: Name
     run: Name

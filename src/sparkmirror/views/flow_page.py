@@ -1,15 +1,20 @@
 """A flow's state as the bus tells it, with its tasks, jobs and partitions; pure. Fed and printed by `cli.status`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sparkmirror.clock import show_age, show_moment
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
+from sparkmirror.telemetry.facts import HeldPartition, gather, list_held
 from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.problems import Level, first_line, plural
 from sparkmirror.telemetry.records import FlowState, JobRecord, JobState, PartitionRecord, PartitionState, TaskRecord
+from sparkmirror.telemetry.verdict import Verdict, judge
 from sparkmirror.views.table import Page, make_table
+from sparkmirror.views.verdict_lines import headline, tell_problems
 from sparkmirror.views.verified import tell_verified, verified_json
 
 _QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
@@ -74,7 +79,8 @@ class ProcessShown(Protocol):
 class FlowPage:
     """One flow at `at_ms`. A `board` without a run says that none has ever reported.
 
-    `source_problem` says why the ends of the source are not known. `processes` are those that run the flow now.
+    `source_problem` says why the ends of the source are not known. `processes` are those that run the flow now, `gaps`
+    is the whole gap ledger, `file` the mirror's, for commands.
     """
 
     flow: FlowName
@@ -83,10 +89,17 @@ class FlowPage:
     places: tuple[PartitionPlace, ...]
     source_problem: str = ""
     processes: tuple[ProcessShown, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    file: str = "FILE"
     status: FlowStatus = field(init=False)
+    verdict: Verdict = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", self.board.status())
+        facts = gather(self.flow, self.board, self.at_ms, gaps=self.gaps, file=self.file)
+        unknown = 0 if self.source_problem else sum(place.end is None for place in self.places)
+        asked = replace(facts, lag_records=self.lag_records, source_problem=self.source_problem, unknown_ends=unknown)
+        object.__setattr__(self, "verdict", judge(asked))
 
     @property
     def lag_records(self) -> int | None:
@@ -98,30 +111,34 @@ class FlowPage:
         return None if self.board.flow is None else self.board.flow.state_at(self.at_ms)
 
     @property
-    def records_per_second(self) -> float:
-        return sum(one.records_per_second for one in self.board.partitions.values()) if self._is_alive else 0.0
+    def records_per_second(self) -> float | None:
+        """None where nobody can say."""
+        if self.state in (FlowState.STOPPED, FlowState.FAILED, FlowState.SILENT):
+            return 0.0
+        return None if self.verdict.level is Level.UNKNOWN else self.status.records_per_second
 
     @property
-    def _is_alive(self) -> bool:
-        return self.state not in (FlowState.STOPPED, FlowState.FAILED, FlowState.SILENT)
+    def lost_records(self) -> int:
+        return sum(gap.lost_records for gap in self.gaps)
 
     def as_json(self) -> dict[str, Any]:
         status, flow, has_run = self.status, self.board.flow, bool(self.board.run)
         return {
             "flow": str(self.flow),
+            "verdict": self.verdict.as_json(),
             "state": None if self.state is None else self.state.value,
             "reason": "" if flow is None else flow.reason,
             "process": None if flow is None else {"host": flow.host, "pid": flow.pid, "version": flow.version},
             "started_at": None if flow is None else show_moment(flow.started_at_ms),
             "reported_at": show_moment(self.board.at_ms) if has_run else None,
             "lag": self.lag_records if has_run else None,
-            "lag_seconds": status.lag_seconds(self.at_ms) if has_run else None,
-            "records_per_second": round(self.records_per_second, 1) if has_run else None,
+            "lag_seconds": status.lag_seconds(self.at_ms) if has_run and self.lag_records is not None else None,
+            "records_per_second": self.records_per_second if has_run else None,
             "latency_ms": _quantiles(status.recent_latency),
             "records": _most(status.records, None if flow is None else flow.records) if has_run else None,
             "bytes": _most(status.bytes, None if flow is None else flow.bytes) if has_run else None,
-            "gaps": status.gaps if has_run else None,
-            "lost_records": status.lost_records if has_run else None,
+            "gaps": len(self.gaps) if has_run else None,
+            "lost_records": self.lost_records if has_run else None,
             "problem": self.source_problem or status.problem,
             "verify": None if self.board.verified is None else verified_json(self.board.verified),
             "processes": [process.as_json() for process in self.processes],
@@ -135,41 +152,36 @@ def list_places(
     board: StatusBoard, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> tuple[PartitionPlace, ...]:
     """All partitions that have a position or an end, with what the run says of each."""
-    status = board.status()
-    return tuple(_place(where, board, status, offsets, ends) for where in sorted(offsets.keys() | ends.keys()))
+    held = {one.partition: one for one in list_held(board)}
+    return tuple(
+        _place(where, board.partitions.get(where), held.get(where), offsets, ends)
+        for where in sorted(offsets.keys() | ends.keys())
+    )
 
 
 def _place(
     where: TopicPartition,
-    board: StatusBoard,
-    status: FlowStatus,
+    told: PartitionRecord | None,
+    held: HeldPartition | None,
     offsets: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> PartitionPlace:
-    """Its task names it first; of very many it names a hundred, then its own record counts."""
-    name, told = str(where), board.partitions.get(where)
-    retry_at_ms = status.retry_at_ms.get(name)
-    state, reason = PartitionState.RUNNING, ""
-    if name in status.failed:
-        state, reason = PartitionState.FAILED, status.failed[name]
-    elif name in status.faults:
-        state, reason = PartitionState.WAITING, status.faults[name]
-    elif name in status.paused:
-        state = PartitionState.PAUSED
-    elif told is not None and told.run == board.run:
-        state, reason, retry_at_ms = told.state, told.reason, told.retry_at_ms
-    return PartitionPlace(where, state, offsets.get(where), ends.get(where), reason, retry_at_ms, told)
+    offset, end = offsets.get(where), ends.get(where)
+    if held is None:
+        return PartitionPlace(where, PartitionState.RUNNING, offset, end, told=told)
+    return PartitionPlace(where, held.state, offset, end, held.reason, held.retry_at_ms, told)
 
 
 def render_page(page: FlowPage, *, whole: bool) -> Page:
     """Lines for the flow, and tables: its partitions, tasks and jobs with `whole`, else those that do not run."""
     if not page.board.run:
-        return [f"{page.flow}: no run has reported"]
-    parts: Page = [_headline(page), f"  {_pace(page)}", *(f"  {process.sentence}" for process in page.processes)]
+        return [headline(page.verdict)]
+    parts: Page = [
+        headline(page.verdict), f"  {_figures(page)}", f"  {_pace(page)}",
+        *(f"  {process.sentence}" for process in page.processes), *tell_problems(page.verdict, page.at_ms),
+    ]  # fmt: skip
     if page.board.verified is not None:
         parts.append(f"  {tell_verified(page.board.verified, page.at_ms)}")
-    if page.source_problem:
-        parts.append(f"  {page.source_problem}")
     shown = [place for place in page.places if whole or place.state is not PartitionState.RUNNING]
     if shown:
         titles = ("topic", "partition", "state", "offset", "end", "lag", "seconds", "reason")
@@ -183,28 +195,26 @@ def render_page(page: FlowPage, *, whole: bool) -> Page:
     return parts
 
 
-def _headline(page: FlowPage) -> str:
-    status, flow = page.status, page.board.flow
+def _figures(page: FlowPage) -> str:
+    status = page.status
     lag = "unknown" if page.lag_records is None else f"{page.lag_records:,}"
-    state = "" if page.state is None else f"{page.state.value}, "
-    parts = [f"{page.flow}: {state}{len(page.places)} partitions", f"lag {lag}"]
+    parts = [page.state.value] if page.state is not None else []
+    parts += [plural(len(page.places), "partition"), f"lag {lag}"]
     if page.lag_records and status.behind_since_ms is not None:
         parts[-1] += f" ({show_age(status.lag_seconds(page.at_ms))})"
     for held in (PartitionState.FAILED, PartitionState.WAITING, PartitionState.PAUSED):
         count = sum(place.state is held for place in page.places)
         if count:
             parts.append(f"{count} {held.value}")
-    if status.gaps:
-        parts.append(f"{status.gaps} gaps, {status.lost_records:,} offsets gone")
-    if flow is not None and flow.reason:
-        parts.append(flow.reason.splitlines()[0])
+    if page.gaps:
+        parts.append(f"{plural(len(page.gaps), 'gap')}, {plural(page.lost_records, 'offset')} gone")
     return ", ".join(parts)
 
 
 def _pace(page: FlowPage) -> str:
     """How fast, how late, and who says so."""
-    flow = page.board.flow
-    parts = [f"{page.records_per_second:,.0f} records/s"]
+    flow, rate = page.board.flow, page.records_per_second
+    parts = ["rate unknown" if rate is None else f"{rate:,.0f} records/s"]
     if page.status.recent_latency.count:
         found = ", ".join(f"{name} {ms:,.0f} ms" for name, ms in _quantiles(page.status.recent_latency).items() if ms)
         parts.append(f"latency {found}")
@@ -218,7 +228,7 @@ def _tasks_table(page: FlowPage) -> Any:
     rows = [
         (
             task.task, task.epoch, task.partitions, task.lag_records, task.records, task.retries,
-            f"{show_age(max(page.at_ms - task.at_ms, 0) / 1000)} ago", task.problem.partition("\n")[0],
+            f"{show_age(max(page.at_ms - task.at_ms, 0) / 1000)} ago", first_line(task.problem),
         )
         for _, task in sorted(page.board.tasks.items())
     ]  # fmt: skip
@@ -237,7 +247,7 @@ def _row(place: PartitionPlace, at_ms: int) -> tuple[object, ...]:
 
 def _job_row(job: JobRecord, at_ms: int) -> tuple[object, ...]:
     last = "-" if job.last_at_ms is None else f"{show_age(max(at_ms - job.last_at_ms, 0) / 1000)} ago"
-    reason = job.reason.partition("\n")[0]
+    reason = first_line(job.reason)
     return (job.name, job.state.value, last, f"{job.cost_seconds:.1f} s", job.rounds, job.failures, reason)
 
 

@@ -10,17 +10,20 @@ from typing import Any
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
+from sparkmirror.telemetry.facts import Facts, HeldPartition
 from sparkmirror.telemetry.histogram import Histogram
-from sparkmirror.telemetry.records import FlowRecord, FlowState, JobRecord, PartitionRecord, PartitionState, TaskRecord
+from sparkmirror.telemetry.problems import Level, living
+from sparkmirror.telemetry.records import FlowState, JobRecord, PartitionRecord, PartitionState, TaskRecord
+from sparkmirror.telemetry.verdict import Verdict
 from sparkmirror.views.topology import Topology
 from sparkmirror.web.page_state import Row
 
 _RATE_SECONDS = 3.0
-_WORST_FIRST = (
-    FlowState.FAILED, FlowState.SILENT, FlowState.RESTARTING, FlowState.STARTING, FlowState.STOPPING, FlowState.STOPPED,
-    FlowState.RUNNING,
+_BEST_FIRST = (
+    FlowState.RUNNING, FlowState.STOPPED, FlowState.STOPPING, FlowState.STARTING, FlowState.RESTARTING,
+    FlowState.SILENT, FlowState.FAILED,
 )  # fmt: skip
 
 
@@ -46,70 +49,58 @@ class Pace:
 
 
 def flow_part(
-    name: FlowName,
-    board: StatusBoard,
-    now_ms: int,
-    pace: Pace,
-    rates: Sequence[int],
-    lags: Sequence[int],
-    unseen: str = "",
-    *,
-    is_starting: bool = False,
+    facts: Facts, verdict: Verdict, board: StatusBoard, pace: Pace, rates: Sequence[int], lags: Sequence[int]
 ) -> dict[str, Any]:
-    """All of a flow but its partitions. `unseen` says why nothing new is known; curves are the oldest first.
-
-    While `is_starting` what the board shows is an earlier run's.
-    """
-    status, told = board.status(), _process(board, now_ms)
-    alive = _alive(board, now_ms)
-    counts = Counter(record.state for record in board.partitions.values())
+    """All of a flow but its partitions; curves are the oldest first. What is not known is None."""
+    status = board.status()
+    alive = living(facts)
+    told = max(alive, key=lambda one: _rank(one.state), default=board.flow)
+    is_known = verdict.level is not Level.UNKNOWN and not facts.target_problem and not facts.is_starting
+    counts = Counter(one.state for one in facts.held)
     return {
-        "name": str(name),
-        "source": name.source,
-        "target": name.target,
-        "state": FlowState.STARTING.value if is_starting else _state(board, told, now_ms),
-        "reason": told.reason if told else "",
-        "retry_at_ms": told.retry_at_ms if told else None,
-        "unseen": unseen,
+        "name": str(facts.flow),
+        "source": facts.flow.source,
+        "target": facts.flow.target,
+        "verdict": _verdict(verdict),
+        "state": FlowState.STARTING.value if facts.is_starting or told is None else told.state_at(facts.now_ms).value,
         "run": board.run,
         "host": told.host if told else "",
         "processes": len(alive),
         "started_at_ms": min((one.started_at_ms for one in alive), default=0),
         **_sums(status),
-        "records_per_second": pace.records_per_second,
-        "bytes_per_second": pace.bytes_per_second,
-        "partitions": max(status.partitions, len(board.partitions)),
-        "counts": {state.value: counts[state] for state in PartitionState},
-        "problem": status.problem,
+        "lag_records": verdict.lag_records,
+        "gaps": len(facts.gaps),
+        "lost_records": sum(gap.lost_records for gap in facts.gaps),
+        "records_per_second": pace.records_per_second if is_known and alive else None,
+        "bytes_per_second": pace.bytes_per_second if is_known and alive else None,
+        "partitions": facts.partitions,
+        "counts": {state.value: counts[state] for state in PartitionState if state is not PartitionState.RUNNING},
         "latency": _quantiles(status.recent_latency),
         "transit": _quantiles(status.recent_transit),
         "rates": list(rates),
         "lags": list(lags),
         "tasks": [_task(task) for _, task in sorted(board.tasks.items())],
         "jobs": [_job(job) for _, job in sorted(board.jobs.items())],
+        "events": [asdict(event) for event in reversed(board.history.events)],
         "verify": None if board.verified is None else asdict(board.verified),
     }
 
 
-def _alive(board: StatusBoard, now_ms: int) -> list[FlowRecord]:
-    return [one for one in board.processes.values() if not one.is_over and one.state_at(now_ms) != FlowState.SILENT]
+def _rank(state: FlowState) -> int:
+    """Of processes that share the flow the one that is worst off is told."""
+    return _BEST_FIRST.index(state)
 
 
-def _process(board: StatusBoard, now_ms: int) -> FlowRecord | None:
-    """Of the processes that share the flow the one that is worst off, else the one that was heard of last."""
-    return min(_alive(board, now_ms), key=lambda one: _WORST_FIRST.index(one.state), default=board.flow)
-
-
-def _state(board: StatusBoard, told: FlowRecord | None, now_ms: int) -> str:
-    if told is not None:
-        return told.state_at(now_ms).value
-    return (FlowState.RUNNING if board.tasks else FlowState.STARTING).value
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    problems = [{**asdict(one), "level": one.level.value, "sentence": one.sentence} for one in verdict.problems]
+    level = verdict.level.value
+    return {"level": level, "sentence": verdict.sentence, "since_ms": verdict.since_ms, "problems": problems}
 
 
 def _sums(status: FlowStatus) -> dict[str, Any]:
     names = (
-        "records", "bytes", "lag_records", "behind_since_ms", "gaps", "lost_records", "retries", "throttled_ms",
-        "source_throttled_ms", "limited_ms", "lease_bytes", "epochs",
+        "records", "bytes", "behind_since_ms", "retries", "throttled_ms", "source_throttled_ms", "limited_ms",
+        "lease_bytes", "epochs",
     )  # fmt: skip
     return {name: getattr(status, name) for name in names}
 
@@ -126,14 +117,17 @@ def _job(job: JobRecord) -> dict[str, Any]:
     return {"name": job.name, "state": job.state.value, "reason": job.reason, "next_at_ms": job.next_at_ms}
 
 
-def partition_rows(records: Iterable[PartitionRecord]) -> dict[TopicPartition, Row]:
-    return {record.source: _partition_row(record) for record in records}
+def partition_rows(records: Iterable[PartitionRecord], held: Iterable[HeldPartition] = ()) -> dict[TopicPartition, Row]:
+    """`held` says which of them do not run, and why."""
+    known = {one.partition: one for one in held}
+    return {record.source: _partition_row(record, known.get(record.source)) for record in records}
 
 
-def _partition_row(record: PartitionRecord) -> Row:
+def _partition_row(record: PartitionRecord, held: HeldPartition | None) -> Row:
+    state, reason = (PartitionState.RUNNING, "") if held is None else (held.state, held.reason)
     return (
-        record.topic, record.partition, record.state.value, record.offset, record.end, record.records_per_second,
-        record.bytes_per_second, record.behind_since_ms, record.latency.avg_ms, record.target_topic, record.reason,
+        record.topic, record.partition, state.value, record.offset, record.end, record.records_per_second,
+        record.bytes_per_second, record.behind_since_ms, record.latency.avg_ms, record.target_topic, reason,
         record.retry_at_ms,
     )  # fmt: skip
 

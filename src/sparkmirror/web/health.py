@@ -15,11 +15,11 @@ class Health:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._beat_at: float | None = None
-        self._down: tuple[str, ...] = ()
+        self._not_ready: tuple[str, ...] = ()
 
-    def beat(self, down: tuple[str, ...] = ()) -> None:
-        """The loop goes round; `down` are the flows whose query does not run now."""
-        self._down = down
+    def beat(self, not_ready: tuple[str, ...] = ()) -> None:
+        """The loop goes round; `not_ready` says of flows that do not do their work how they stand."""
+        self._not_ready = not_ready
         self._beat_at = self._now()
 
     def problem(self) -> str:
@@ -29,7 +29,7 @@ class Health:
         return f"the run's loop has stood still for {silent:.0f} s"
 
     def waiting(self) -> str:
-        """Why not all flows run; empty when they do."""
+        """Why not all flows do their work; empty when they do. What merely has to be looked at is no reason."""
         if self._beat_at is None:
             return "the mirror is starting"
-        return f"not running: {', '.join(self._down)}" if self._down else ""
+        return "\n".join(self._not_ready)

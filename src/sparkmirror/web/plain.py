@@ -7,10 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sparkmirror.clock import show_age
 from sparkmirror.shown import show_text
+from sparkmirror.telemetry.problems import Level, Problem
 from sparkmirror.telemetry.records import PartitionState, VerifyRecord
+from sparkmirror.telemetry.verdict import Verdict
 from sparkmirror.views.table import make_table, page_lines
+from sparkmirror.views.verdict_lines import headline, tell_problems
 from sparkmirror.views.verified import tell_verified
 from sparkmirror.web.page_state import PageState
 
@@ -35,11 +37,11 @@ def render_state(told: Mapping[str, Any], now_ms: int) -> list[str]:
 
 
 def _flow(flow: Mapping[str, Any], rows: Sequence[Sequence[Any]], now_ms: int) -> list[str]:
-    since_ms = flow["behind_since_ms"]
-    behind = "nothing behind" if since_ms is None else f"{show_age(max(now_ms - since_ms, 0) / 1000)} behind"
-    rate = f"{flow['records_per_second']:,.0f} records/s"
-    lines = [f"{flow['name']}: {flow['state']}, {rate}, lag {flow['lag_records']:,}, {behind}"]
-    lines += [f"  {show_text(sentence)}" for sentence in (flow["reason"], flow["unseen"], flow["problem"]) if sentence]
+    told = flow["verdict"]
+    problems = tuple(Problem(**_arguments(one)) for one in told["problems"])
+    verdict = Verdict(flow["name"], Level(told["level"]), told["sentence"], problems)
+    rate, lag = (_known(flow[name]) for name in ("records_per_second", "lag_records"))
+    lines = [headline(verdict), f"  {flow['state']}, {rate} records/s, lag {lag}", *tell_problems(verdict, now_ms)]
     if flow["verify"] is not None:
         lines.append(f"  {tell_verified(VerifyRecord(**flow['verify']), now_ms)}")
     halted = [row for row in rows if row[3] != PartitionState.RUNNING]
@@ -49,3 +51,11 @@ def _flow(flow: Mapping[str, Any], rows: Sequence[Sequence[Any]], now_ms: int) -
     if (more := len(halted) - _SHOWN_MAX) > 0:
         lines.append(f"  and {more} more")
     return lines
+
+
+def _arguments(problem: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: told for name, told in problem.items() if name != "sentence"} | {"level": Level(problem["level"])}
+
+
+def _known(number: float | None) -> str:
+    return "unknown" if number is None else f"{number:,.0f}"

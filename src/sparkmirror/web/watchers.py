@@ -2,6 +2,7 @@
 heartbeats. Run again and again by jobs of `runtime.page`; reads what is on the targets, as any other process could.
 """
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -10,13 +11,15 @@ from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
 from sparkmirror.errors import ProtocolError, SparkMirrorError
 from sparkmirror.kafka.clients import TopicFollower, open_admin
 from sparkmirror.kafka.tail import TailRecord
-from sparkmirror.ledger.gaps import decode
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.snapshots import look_topology
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.bus import BusReader
+from sparkmirror.telemetry.facts import gather
+from sparkmirror.telemetry.gap_follower import GapFollower
+from sparkmirror.telemetry.verdict import Verdict, judge, sum_up
 from sparkmirror.web import flow_snapshot as sight
 from sparkmirror.web.failures import FailureLog
 from sparkmirror.web.history import SAMPLE_SECONDS, History
@@ -28,20 +31,48 @@ RATE, LAG = "rate", "lag"
 """What a flow's own curves are called; those of partitions are called by them."""
 
 
+class Headline:
+    """The verdict on all flows together, a part of the picture; told by the watchers, each on its thread."""
+
+    def __init__(self, page_state: PageState) -> None:
+        self._page_state = page_state
+        self._lock = threading.Lock()
+        self._verdicts: dict[str, Verdict] = {}
+
+    def tell(self, verdict: Verdict) -> None:
+        with self._lock:
+            self._verdicts[verdict.flow] = verdict
+            level, sentence = sum_up(self._verdicts.values())
+            self._page_state.put("verdict", {"level": level.value, "sentence": sentence})
+
+
 class FlowWatcher:
     """One flow. A round opens what is not open, and lets go of all after a failure.
 
     The latest run is shown, whose ever it is. `run` tells this process's: until that reports, the flow is starting.
     """
 
-    def __init__(self, flow: FlowConfig, run: Callable[[], str], page_state: PageState) -> None:
+    def __init__(
+        self,
+        flow: FlowConfig,
+        run: Callable[[], str],
+        page_state: PageState,
+        headline: Headline,
+        file: str = "FILE",
+        unwritten: Callable[[], str] = str,
+    ) -> None:
+        """`file` is the mirror's, for commands; `unwritten` says why the target does not take what the flow tells."""
+        self._file = file
+        self._unwritten = unwritten
         self.curves = History()
         self._flow = flow
         self._run = run
         self._page_state = page_state
+        self._headline = headline
         self._open = ExitStack()
         self._bus: BusReader | None = None
-        self._gaps: TopicFollower | None = None
+        self._gaps: GapFollower | None = None
+        self._known_gaps: tuple[Gap, ...] = ()
         self._checkpoints: TopicFollower | None = None
         self._board = StatusBoard(flow.name.source)
         self._pace = sight.Pace()
@@ -53,9 +84,9 @@ class FlowWatcher:
             is_new = self._follow()
         except SparkMirrorError as problem:
             self.close()
-            self._show(f"What is on {self._flow.name.target} is not known now: {problem.args[0]}", is_new=False)
+            self._show(str(problem.args[0]), is_new=False)
             return
-        self._show("", is_new=is_new)
+        self._show(self._unwritten(), is_new=is_new)
 
     def _follow(self) -> bool:
         """Take in what has come; whether the board has changed. Raises ClusterError."""
@@ -75,11 +106,9 @@ class FlowWatcher:
     def _connect(self) -> BusReader:
         flow = self._flow
         admin = self._open.enter_context(open_admin(flow.target, "page"))
-        names = (
-            ledger_topics(flow.name.source, flow.offset_storage_topic).gaps,
-            flow.policy.checkpoints_topic(flow.name.source),
-        )
-        self._gaps, self._checkpoints = (TopicFollower(flow.target, admin, name, "page") for name in names)
+        self._gaps = GapFollower(flow, admin, "page")
+        checkpoints = flow.policy.checkpoints_topic(flow.name.source)
+        self._checkpoints = TopicFollower(flow.target, admin, checkpoints, "page")
         for follower in (self._gaps, self._checkpoints):
             self._open.callback(follower.close)
         self._bus = self._open.enter_context(BusReader(flow, "", "page", admin))
@@ -89,12 +118,9 @@ class FlowWatcher:
     def _read_lists(self) -> None:
         name = self._flow.name
         assert self._gaps is not None and self._checkpoints is not None
-        self._page_state.update_rows(f"gaps/{name}", self._gap_rows(self._gaps.read()))
+        self._known_gaps = tuple(self._gaps.read())
+        self._page_state.update_rows(f"gaps/{name}", {key: sight.gap_row(gap) for key, gap in self._gaps.gaps.items()})
         self._page_state.update_rows(f"groups/{name}", self._group_rows(self._checkpoints.read()))
-
-    def _gap_rows(self, records: Sequence[TailRecord]) -> dict[object, Row]:
-        found = ((record.key, decode(self._flow.name.source, record.key, record.value)) for record in records)
-        return {key: sight.gap_row(gap) for key, gap in found if gap is not None}
 
     def _group_rows(self, records: Sequence[TailRecord]) -> dict[object, Row]:
         rows: dict[object, Row] = {}
@@ -105,7 +131,7 @@ class FlowWatcher:
                 rows[one.group, one.partition] = sight.group_row(one, record.timestamp_ms, upstream)
         return rows
 
-    def _show(self, unseen: str, *, is_new: bool) -> None:
+    def _show(self, target_problem: str, *, is_new: bool) -> None:
         name, board, status = self._flow.name, self._board, self._board.status()
         now = time.monotonic()
         self._pace.measure(now, status.records, status.bytes)
@@ -115,11 +141,17 @@ class FlowWatcher:
             self.curves.sample(figures | dict(sight.lags_of(board.partitions.values())))
         rates, lags = self.curves.curve(RATE), self.curves.curve(LAG)
         now_ms = time.time_ns() // 1_000_000
-        is_starting = board.run != self._run()
-        part = sight.flow_part(name, board, now_ms, self._pace, rates, lags, unseen, is_starting=is_starting)
+        facts = gather(
+            name, board, now_ms, gaps=self._known_gaps, target_problem=target_problem,
+            is_starting=board.run != self._run(), file=self._file,
+        )  # fmt: skip
+        verdict = judge(facts)
+        self._headline.tell(verdict)
+        part = sight.flow_part(facts, verdict, board, self._pace, rates, lags)
         self._page_state.put(f"flow/{name}", part)
         if is_new:
-            self._page_state.replace_rows(f"partitions/{name}", sight.partition_rows(board.partitions.values()))
+            rows = sight.partition_rows(board.partitions.values(), facts.held)
+            self._page_state.replace_rows(f"partitions/{name}", rows)
 
     def curves_of(self, numbers: list[int]) -> dict[int, list[int]]:
         """The lag of partitions in the last minutes, by their rows' numbers."""

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.exposition import expose
@@ -126,10 +127,10 @@ def test_lag_states_latencies_and_pauses() -> None:
 
 
 def test_gaps_and_what_is_gone_in_them_are_counted() -> None:
-    board = flow_board()
-    told_of = {"run": "r", "epoch": 1, "records": 100, "gaps": 2, "lost_records": 70}
-    assert board.take(b'["task", "A", 0]', json.dumps(told_of).encode(), NOW_MS)
-    found = told(expose([snapshot(board)]))
+    """Of the gap ledger: a task's own counters end with its attempt."""
+    lost = tuple(Gap(TopicPartition("orders", 0), "retention", at, at + 35, "went on", NOW_MS) for at in (0, 100))
+    seen = FlowSnapshot(FlowName("A", "B"), flow_board(), NOW_MS, str, gaps=lost)
+    found = told(expose([seen]))
     assert value_of(found, "sparkmirror_gaps_total") == 2
     assert value_of(found, "sparkmirror_lost_records_total") == 70
 

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.histogram import Histogram
@@ -30,7 +31,7 @@ def board_of(flow: dict[str, Any] = FLOW, **age: int) -> StatusBoard:
         board,
         ["task", "A", 0],
         {
-            "epoch": 1, "records": 900, "gaps": 1, "lost_records": 50, "behind_since_ms": NOW_MS - 5000,
+            "epoch": 1, "records_per_second": 12.0, "records": 900, "behind_since_ms": NOW_MS - 5000,
             "failed": {"orders-1": "a record is too large"}, "retry_at_ms": {"orders-1": NOW_MS + 30_000},
             "faults": {"orders-2": "the source refuses to be read"}, "paused": ["orders-3"],
             "recent_latency": latency.as_json(),
@@ -46,7 +47,9 @@ def board_of(flow: dict[str, Any] = FLOW, **age: int) -> StatusBoard:
 
 def page(ends: dict[TopicPartition, int], board: StatusBoard | None = None, problem: str = "") -> FlowPage:
     board = board or board_of()
-    return FlowPage(FlowName("A", "B"), NOW_MS, board, list_places(board, dict.fromkeys(ORDERS, 100), ends), problem)
+    places = list_places(board, dict.fromkeys(ORDERS, 100), ends)
+    gaps = (Gap(ORDERS[0], "retention", 10, 60, "went on", NOW_MS - 60_000),)
+    return FlowPage(FlowName("A", "B"), NOW_MS, board, places, problem, (), gaps)
 
 
 def lines_of(found: FlowPage, *, whole: bool = False) -> list[str]:
@@ -67,46 +70,75 @@ def test_each_partition_has_its_state_and_its_lag() -> None:
 
 def test_a_page_shows_what_does_not_run_with_the_reason_and_the_next_try() -> None:
     lines = lines_of(page(dict.fromkeys(ORDERS, 105)))
-    assert lines[0] == (
-        "A->B: RUNNING, 4 partitions, lag 20 (5.0 s), 1 FAILED, 1 WAITING, 1 PAUSED, 1 gaps, 50 offsets gone"
-    )
+    assert lines[0] == "RED A->B: orders-1: a record is too large; and 4 more problems"
     assert lines[1] == (
+        "  RUNNING, 4 partitions, lag 20 (5.0 s), 1 FAILED, 1 WAITING, 1 PAUSED, 1 gap, 50 offsets gone"
+    )
+    assert lines[2] == (
         "  12 records/s; latency p50 20 ms, p99 20 ms, p99.9 20 ms; last reported 4.0 s ago by process 7 on here"
     )
-    assert [line.split()[:2] for line in lines[2:6]] == [
+    assert lines[3:6] == [
+        "  RED orders-1: a record is too large, next try in 30 s",
+        "    sparkmirror retry FILE --topic orders --partition 1", "    see docs/operating.md#how-it-stands",
+    ]  # fmt: skip
+    gap = "  AMBER 1 gap that nobody has acknowledged, 50 offsets gone, since 2027-01-15T07:59:00+00:00"
+    at = lines.index(gap)
+    assert lines[at + 1] == "    sparkmirror gaps FILE --acknowledge"
+    table = lines[18:]
+    assert [line.split()[:2] for line in table[:4]] == [
         ["topic", "partition"],
         *(["orders", str(at)] for at in (1, 2, 3)),
     ]
-    assert lines[3].endswith("a record is too large (next try in 30 s)")
-    assert [line.split()[0] for line in lines[6:]] == ["job", "topics"]
-    assert lines[7].endswith("B does not answer")
+    assert table[1].endswith("a record is too large (next try in 30 s)")
+    assert [line.split()[0] for line in table[4:]] == ["job", "topics"]
+    assert table[5].endswith("B does not answer")
 
 
 def test_a_whole_page_shows_those_that_run_too() -> None:
     lines = lines_of(page(dict.fromkeys(ORDERS, 105)), whole=True)
-    assert lines[3].split() == ["orders", "0", "RUNNING", "100", "105", "5", "5.0"]
-    assert [line.split()[0] for line in lines[7:]] == ["task", "0", "job", "offsets", "topics"]
+    assert lines[19].split() == ["orders", "0", "RUNNING", "100", "105", "5", "5.0"]
+    assert [line.split()[0] for line in lines[23:]] == ["task", "0", "job", "offsets", "topics"]
 
 
 def test_a_process_that_was_killed_is_silent_and_mirrors_nothing() -> None:
     found = page(dict.fromkeys(ORDERS, 105), board_of(age_ms=60_000))
-    assert lines_of(found)[0].startswith("A->B: SILENT, ")
-    assert lines_of(found)[1].startswith("  0 records/s; ")
+    assert lines_of(found)[0].startswith("RED A->B: the flow: process 7 on here was killed, or cannot reach B: ")
+    assert lines_of(found)[1].startswith("  SILENT, 4 partitions, ")
+    assert lines_of(found)[2].startswith("  0 records/s; ")
     stopped = page(dict.fromkeys(ORDERS, 105), board_of(FLOW | {"state": "STOPPED"}, age_ms=60_000))
     assert stopped.as_json()["state"] == "STOPPED"
 
 
 def test_a_query_that_is_started_again_is_told_with_its_reason() -> None:
     found = page({}, board_of(FLOW | {"state": "RESTARTING", "reason": "the disk is full"}))
-    assert lines_of(found)[0].startswith("A->B: RESTARTING, ")
-    assert lines_of(found)[0].endswith(", the disk is full")
+    assert lines_of(found)[0].startswith(
+        "RED A->B: the flow: the query failed and is started again: the disk is full; "
+    )
+    assert lines_of(found)[1].startswith("  RESTARTING, ")
+
+
+def test_a_process_that_was_not_heard_of_for_long_enough_is_not_known_to_run() -> None:
+    """It writes every three seconds: a rate of 20 s ago is no rate."""
+    told_of = board_of(age_ms=20_000)
+    told_of.trouble.failing.clear()
+    found = FlowPage(FlowName("A", "B"), NOW_MS, told_of, ())
+    assert any("nothing was heard of process 7 on here for 20 s" in line for line in lines_of(found))
+
+
+def test_the_rate_is_that_of_the_run_that_is_shown() -> None:
+    """What partitions did in a run before is none."""
+    board = board_of()
+    told(board, ["flow", "A", "here:8"], FLOW | {"run": "r2", "pid": 8}, 1000)
+    told(board, ["task", "A", 0], {"run": "r2", "epoch": 1, "partitions": 4}, 1000)
+    assert board.partitions[ORDERS[0]].records_per_second == 12.0
+    assert page(dict.fromkeys(ORDERS, 105), board).records_per_second == 0.0
 
 
 def test_without_the_source_the_lag_is_unknown_and_it_is_said_why() -> None:
     found = page({}, problem="the lag is not known: cluster A does not answer")
     lines = lines_of(found, whole=True)
-    assert "lag unknown" in lines[0]
-    assert lines[2] == "  the lag is not known: cluster A does not answer"
+    assert "lag unknown" in lines[1]
+    assert "  AMBER A: the lag is not known: cluster A does not answer" in lines
     shown = found.as_json()
     assert (shown["lag"], shown["records"], shown["latency_ms"]["p99"]) == (None, 5000, 20.5)
     assert shown["partitions"][1] == {
@@ -128,12 +160,12 @@ def test_what_a_continuous_comparison_found_is_shown_with_the_flow() -> None:
     board = board_of()
     told(board, ["verify", "A"], {"verdict": "equal", "records": 4900, "rounds": 2})
     found = page(dict.fromkeys(ORDERS, 105), board)
-    assert lines_of(found)[2] == "  compared 4.0 s ago: equal, 4,900 records, round 2"
+    assert "  compared 4.0 s ago: equal, 4,900 records, round 2" in lines_of(found)
     assert found.as_json()["verify"]["verdict"] == "equal"
     assert page({}).as_json()["verify"] is None
 
 
 def test_a_flow_that_never_ran_says_so() -> None:
     never = FlowPage(FlowName("A", "B"), NOW_MS, StatusBoard("A"), ())
-    assert lines_of(never, whole=True) == ["A->B: no run has reported"]
+    assert lines_of(never, whole=True) == ["UNKNOWN A->B: no run has reported"]
     assert never.as_json()["reported_at"] is None

@@ -1,12 +1,15 @@
 """What the page shows of a flow, by what its status topic says."""
 
 import json
+from typing import Any
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.facts import gather, list_held
 from sparkmirror.telemetry.records import encode_key, encode_value
+from sparkmirror.telemetry.verdict import judge
 from sparkmirror.web.flow_snapshot import Pace, flow_part, gap_row, group_row, lags_of, partition_rows
 
 FLOW = FlowName("A", "B")
@@ -31,36 +34,57 @@ def board_of(*partitions: dict[str, object], run: str = "r") -> StatusBoard:
     return board
 
 
+def part_of(board: StatusBoard, now_ms: int = NOW, **more: Any) -> dict[str, Any]:
+    facts = gather(FLOW, board, now_ms, **more)
+    return flow_part(facts, judge(facts), board, Pace(12.0), [1, 2], [3])
+
+
+def tell_process(board: StatusBoard, pid: int = 1, state: str = "RUNNING", reason: str = "") -> None:
+    told = {"run": "r", "state": state, "reason": reason, "host": "h", "pid": pid, "started_at_ms": NOW - 500_000 - pid}
+    board.take(encode_key("flow", "A", f"h:{pid}"), encode_value(told), NOW)
+
+
 def test_a_flow_shows_its_sums_and_how_many_partitions_are_in_which_state() -> None:
     failed = {"state": "FAILED", "reason": "too large", "retry_at_ms": NOW + 5000}
     board = board_of({}, failed, {"state": "PAUSED"})
-    part = flow_part(FLOW, board, NOW, Pace(), [1, 2], [3], "")
-    assert part["counts"] == {"RUNNING": 1, "PAUSED": 1, "WAITING": 0, "FAILED": 1}
+    tell_process(board)
+    part = part_of(board)
+    assert part["counts"] == {"PAUSED": 1, "WAITING": 0, "FAILED": 1}
     assert (part["records"], part["lag_records"], part["behind_since_ms"]) == (70, 5, NOW)
     assert (part["name"], part["state"], part["rates"], part["lags"]) == ("A->B", "RUNNING", [1, 2], [3])
+    assert part["verdict"]["level"] == "red" and part["records_per_second"] == 12.0
     assert json.loads(json.dumps(part)) == part
 
 
-def test_a_flow_that_nobody_has_told_of_is_starting_and_so_is_one_of_an_earlier_run() -> None:
-    assert flow_part(FLOW, StatusBoard("A"), NOW, Pace(), [], [])["state"] == "STARTING"
-    assert flow_part(FLOW, board_of({}), NOW, Pace(), [], [], is_starting=True)["state"] == "STARTING"
+def test_what_nobody_has_told_of_is_not_known_and_so_is_what_an_earlier_run_has() -> None:
+    never, earlier = part_of(StatusBoard("A")), part_of(board_of({}), is_starting=True)
+    for part in (never, earlier):
+        assert (part["state"], part["verdict"]["level"]) == ("STARTING", "unknown")
+        assert part["lag_records"] is part["records_per_second"] is None
+
+
+def test_a_target_that_does_not_answer_leaves_nothing_known_but_that() -> None:
+    board = board_of({})
+    tell_process(board)
+    part = part_of(board, target_problem="no broker of B answers")
+    assert (part["verdict"]["level"], part["lag_records"], part["records_per_second"]) == ("red", None, None)
+    assert part["verdict"]["sentence"] == "A->B: cluster B: does not answer: no broker of B answers"
 
 
 def test_of_processes_that_share_a_flow_the_one_that_is_worst_off_is_told() -> None:
     board = board_of({})
     for pid, state, reason in ((1, "RUNNING", ""), (2, "RESTARTING", "it failed"), (3, "STOPPED", "")):
-        told = {"run": "r", "state": state, "reason": reason, "host": "h", "pid": pid, "started_at_ms": NOW - pid}
-        board.take(encode_key("flow", "A", f"h:{pid}"), encode_value(told), NOW)
-    part = flow_part(FLOW, board, NOW, Pace(), [], [])
-    assert (part["state"], part["reason"], part["processes"]) == ("RESTARTING", "it failed", 2)
-    assert part["started_at_ms"] == NOW - 2
-    later = flow_part(FLOW, board, NOW + 60_000, Pace(), [], [])
-    assert (later["state"], later["processes"]) == ("SILENT", 0)
+        tell_process(board, pid, state, reason)
+    part = part_of(board)
+    assert (part["state"], part["processes"], part["started_at_ms"]) == ("RESTARTING", 2, NOW - 500_002)
+    assert "it failed" in part["verdict"]["sentence"]
+    later = part_of(board, NOW + 60_000)
+    assert (later["state"], later["processes"], later["verdict"]["level"]) == ("SILENT", 0, "red")
 
 
 def test_a_partition_is_a_row_with_its_reason_and_its_lag_where_the_end_is_known() -> None:
     board = board_of({"state": "FAILED", "reason": "too large", "retry_at_ms": 7}, {"end": None})
-    rows = partition_rows(board.partitions.values())
+    rows = partition_rows(board.partitions.values(), list_held(board))
     row = rows[TopicPartition("orders", 0)]
     assert row[:5] == ("orders", 0, "FAILED", 10, 15) and row[-2:] == ("too large", 7)
     assert lags_of(board.partitions.values()) == {TopicPartition("orders", 0): 5}

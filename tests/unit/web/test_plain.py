@@ -4,7 +4,9 @@ import re
 
 from sparkmirror.model import FlowName
 from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.facts import gather
 from sparkmirror.telemetry.records import encode_key, encode_value
+from sparkmirror.telemetry.verdict import judge
 from sparkmirror.web.flow_snapshot import Pace, flow_part
 from sparkmirror.web.page_state import PageState
 from sparkmirror.web.plain import plain_page
@@ -25,7 +27,11 @@ def test_each_flow_has_a_line_and_below_it_what_does_not_run() -> None:
     board = StatusBoard("A")
     compared = {"verdict": "different", "records": 9, "differences": 1, "rounds": 1, "rounds_different": 1}
     board.take(encode_key("verify", "A"), encode_value(compared), 5)
-    page_state.put("flow/A->B", flow_part(FlowName("A", "B"), board, 0, Pace(1200.0), [], []))
+    told = {"run": "r", "state": "RUNNING", "host": "h", "pid": 1, "started_at_ms": 1}
+    board.take(encode_key("flow", "A", "h:1"), encode_value(told), 5)
+    board.take(encode_key("task", "A", 0), encode_value({"run": "r", "epoch": 1, "lag_records": 3}), 5)
+    facts = gather(FlowName("A", "B"), board, 5000)
+    page_state.put("flow/A->B", flow_part(facts, judge(facts), board, Pace(1200.0), [], []))
     rows = {
         number: (
             "orders",
@@ -47,8 +53,14 @@ def test_each_flow_has_a_line_and_below_it_what_does_not_run() -> None:
     failure = {"level": "WARNING", "text": "A->B: it failed\x1b[2J", "times": 1}
     page_state.put("failures", [failure])
     lines = text_of(page_state).splitlines()
-    assert lines[0] == "A->B: STARTING, 1,200 records/s, lag 0, nothing behind"
-    assert re.match(r"  compared .* ago: DIFFERENT in 1 of 9 records, round 1; ", lines.pop(1))
+    assert lines[0] == "RED A->B: A and B were found to differ"
+    assert lines[1] == "  RUNNING, 1,200 records/s, lag 3"
+    assert lines[2:5] == [
+        "  RED A and B were found to differ, since 1970-01-01T00:00:00+00:00", "    sparkmirror verify FILE",
+        "    see docs/verify.md",
+    ]  # fmt: skip
+    assert re.match(r"  compared .* ago: DIFFERENT in 1 of 9 records, round 1; ", lines[5])
+    del lines[1:6]
     assert lines[1].split() == ["topic", "partition", "state", "reason"]
     assert lines[2].split(maxsplit=3) == ["orders", "1", "FAILED", "too large"]
     assert lines[102] == "  and 49 more"

@@ -144,8 +144,8 @@ def test_health_is_the_run_loops_and_readiness_the_flows() -> None:
     now = 100.0
     health = Health(lambda: now)
     assert (health.problem(), health.waiting()) == ("", "the mirror is starting")
-    health.beat(("A->B",))
-    assert (health.problem(), health.waiting()) == ("", "not running: A->B")
+    health.beat(("A->B: it is starting",))
+    assert (health.problem(), health.waiting()) == ("", "A->B: it is starting")
     health.beat()
     assert (health.problem(), health.waiting()) == ("", "")
     now = 161.0

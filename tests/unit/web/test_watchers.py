@@ -26,10 +26,13 @@ def flow(monkeypatch: pytest.MonkeyPatch) -> FlowConfig:
 
 def test_a_flow_whose_target_is_away_says_so_and_is_looked_at_again(flow: FlowConfig) -> None:
     page_state = PageState()
-    watcher = watch.FlowWatcher(flow, lambda: "run", page_state)
+    watcher = watch.FlowWatcher(flow, lambda: "run", page_state, watch.Headline(page_state))
     watcher()
     watcher()
     told = page_state.since(0)
     assert told["parts"]["flow/A->B"]["state"] == "STARTING"
-    assert told["parts"]["flow/A->B"]["unseen"] == "What is on B is not known now: Cluster B does not answer."
+    verdict = told["parts"]["flow/A->B"]["verdict"]
+    assert verdict["sentence"] == "A->B: cluster B: does not answer: Cluster B does not answer"
+    assert (verdict["level"], told["parts"]["flow/A->B"]["lag_records"]) == ("red", None)
+    assert told["parts"]["verdict"] == {"level": "red", "sentence": verdict["sentence"]}
     assert watcher.curves_of([0, 1]) == {}

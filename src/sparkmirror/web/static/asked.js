@@ -4,10 +4,13 @@ import { badge, fill, h } from "./dom.js";
 import { age, count, moment, plural } from "./format.js";
 
 const SHOWN = 10;
+const AGAIN_MS = 15000;
+const OLD_SECONDS = 30;
 
 export class Failover {
   title = "Failover";
   #found = new Map();
+  #lookedAt = 0;
 
   constructor(live) {
     this.live = live;
@@ -22,11 +25,13 @@ export class Failover {
 
   show() {
     if (!this.#found.size) return;
+    if (this.element.isConnected && !this.again.disabled && Date.now() - this.#lookedAt > AGAIN_MS) this.#look();
     fill(this.cards, [...this.#found].map(([name, found]) => this.#card(name, found)));
   }
 
   async #look() {
     this.again.disabled = true;
+    this.#lookedAt = Date.now();
     for (const flow of this.live.flows()) {
       if (!this.#found.has(flow.name)) this.#found.set(flow.name, { looking: true });
       this.show();
@@ -34,10 +39,11 @@ export class Failover {
         const answer = await this.live.ask(`/api/readiness?flow=${encodeURIComponent(flow.name)}`);
         this.#found.set(flow.name, await answer.json());
       } catch (problem) {
-        this.#found.set(flow.name, { problem: problem.message });
+        this.#found.set(flow.name, { problem: `Nobody can say now what a failover would lose: ${problem.message}` });
       }
       this.show();
     }
+    this.#lookedAt = Date.now();
     this.again.disabled = false;
   }
 
@@ -48,7 +54,10 @@ export class Failover {
 
   #judge(found) {
     const behind = found.records_behind;
-    const lost = !found.source_answers ? ["WAITING", "The source does not answer: what it has beyond the mirror is not known."] : behind ? ["FAILED", `${plural(behind, "record")} would be lost, the oldest ${age(found.seconds_behind)} old.`] : ["RUNNING", "Nothing would be lost: all is mirrored."];
+    const seconds = Math.max(this.live.now - found.at_ms, 0) / 1000;
+    if (seconds > OLD_SECONDS || this.live.isStale) return [h("ul", { class: "needs" }, h("li", {}, badge("not known"), h("span", {}, `What a failover would lose is not known now: this was looked at ${age(seconds)} ago.`)))];
+    const unknown = found.unknown.length;
+    const lost = !found.source_answers ? ["WAITING", "The source does not answer: what it has beyond the mirror is not known."] : unknown ? ["WAITING", `Of ${plural(unknown, "partition")} nobody knows what would be lost${behind ? `; of the others ${plural(behind, "record")}` : ""}.`] : behind ? ["FAILED", `${plural(behind, "record")} would be lost, the oldest ${age(found.seconds_behind)} old.`] : ["RUNNING", "Nothing would be lost: all is mirrored."];
     const groups = Object.entries(found.groups);
     const stuck = groups.filter(([, group]) => group.repeats_planned === null).length;
     const moves = !groups.length ? ["RUNNING", "No group has committed offsets of mirrored topics."] : stuck ? ["WAITING", `${stuck} of ${plural(groups.length, "group")} cannot be translated everywhere.`] : ["RUNNING", `${plural(groups.length, "group")} can move.`];

@@ -17,12 +17,12 @@ export function short(n, units = ["", "\u00a0k", "\u00a0M", "\u00a0G", "\u00a0T"
 }
 
 export const size = (n) => short(n, ["\u00a0B", "\u00a0kB", "\u00a0MB", "\u00a0GB", "\u00a0TB"]);
-export const perSecond = (n) => `${short(n)}/s`;
+export const perSecond = (n) => (n === null || n === undefined ? "not known" : `${short(n)}/s`);
 
 export function age(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   if (seconds < 0.05) return "0\u00a0s";
-  if (seconds < 10) return `${seconds.toFixed(1)}\u00a0s`;
+  if (seconds < 9.95) return `${seconds.toFixed(1)}\u00a0s`;
   if (seconds < 120) return `${Math.round(seconds)}\u00a0s`;
   if (seconds < 7200) return `${Math.round(seconds / 60)}\u00a0min`;
   if (seconds < 172800) return `${Math.round(seconds / 3600)}\u00a0h`;

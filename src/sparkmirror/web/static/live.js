@@ -3,6 +3,7 @@
 
 const TOKEN = "sparkmirror-token";
 const SILENCE_MS = 6000;
+const STALE_MS = 4000;
 const PARTITION = ["topic", "partition", "state", "offset", "end", "rate", "bytes", "behindSince", "latency", "target", "reason", "retryAt"];
 const GROUP = ["group", "topic", "partition", "source", "target", "at", "sourceTopic"];
 const GAP = ["topic", "partition", "cause", "expected", "resumed", "lost", "action", "at", "onTarget"];
@@ -12,6 +13,7 @@ export class Live extends EventTarget {
   parts = new Map();
   tables = new Map();
   heardAt = 0;
+  toldAt = Date.now();
   #skew = 0;
   #life = "";
   #version = 0;
@@ -20,6 +22,16 @@ export class Live extends EventTarget {
   /** The server's clock, in ms since 1970. */
   get now() {
     return Date.now() + this.#skew;
+  }
+
+  /** For how long nothing was told, in ms. */
+  get silentMs() {
+    return Date.now() - this.toldAt;
+  }
+
+  /** Whether what is shown may be old: the server tells something every second. */
+  get isStale() {
+    return this.silentMs > STALE_MS;
   }
 
   get token() {
@@ -103,6 +115,7 @@ export class Live extends EventTarget {
     if (at < 0) return;
     const told = JSON.parse(event.slice(at + 6));
     this.#skew = told.now_ms - Date.now();
+    this.toldAt = Date.now();
     if (told.whole) {
       this.parts.clear();
       this.tables.clear();

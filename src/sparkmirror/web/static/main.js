@@ -15,6 +15,8 @@ const byHash = new Map(views.map((view) => [view.title.toLowerCase(), view]));
 const [nav, main, link, unlock, theme] = ["nav", "view", "link", "unlock", "theme"].map((id) => document.getElementById(id));
 let current = null;
 let drawing = false;
+let linkState = "";
+let wasStale = false;
 
 nav.append(...views.map((view, at) => h("a", { href: `#${view.title.toLowerCase()}`, title: `Key ${at + 1}` }, view.title, h("span", { class: "tally", hidden: true }))));
 
@@ -53,11 +55,21 @@ function tally(at, number) {
   shown.textContent = number > 999 ? "999+" : number;
 }
 
+/** Nobody tells of silence: it is looked for. */
+function lookForSilence() {
+  if (live.isStale) tellLink(linkState);
+  if (live.isStale === wasStale) return;
+  wasStale = live.isStale;
+  document.documentElement.classList.toggle("stale", wasStale);
+  views[0].show();
+  draw();
+}
+
 function tellLink(state) {
-  const texts = { live: `live · ${clock(live.now)} UTC`, locked: "locked: the token is needed", lost: "no answer; trying again", reconnecting: "connecting again" };
-  const stale = (Date.now() - live.heardAt) / 1000;
-  link.className = `link ${state === "live" && stale < 4 ? "live" : "lost"}`;
-  link.replaceChildren(h("span", {}, state === "live" && stale >= 4 ? `last heard ${age(stale)} ago` : texts[state]));
+  linkState = state;
+  const texts = { live: `live · ${clock(live.now)} UTC`, locked: "locked: the token is needed", lost: "no answer; trying again", reconnecting: "connecting again", "": "connecting" };
+  link.className = `link ${state === "live" && !live.isStale ? "live" : "lost"}`;
+  link.replaceChildren(h("span", {}, state === "live" && live.isStale ? `last heard ${age(live.silentMs / 1000)} ago` : texts[state]));
   if (state === "locked" && !document.querySelector("dialog")) {
     live.token = "";
     orders.unlock(() => live.restart());
@@ -104,6 +116,7 @@ live.addEventListener("token", () => (live.restart(), draw()));
 unlock.addEventListener("click", () => orders.unlock());
 theme.addEventListener("click", () => paint({ "": "light", light: "dark", dark: "" }[document.documentElement.dataset.theme ?? ""]));
 document.getElementById("keys").addEventListener("click", showKeys);
+setInterval(lookForSilence, 500);
 paint(THEMES[localStorage.getItem("sparkmirror-theme")] ? localStorage.getItem("sparkmirror-theme") : "");
 turn();
 live.follow();

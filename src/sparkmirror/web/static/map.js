@@ -9,7 +9,7 @@ const LANE = 96;
 const MARGIN = 20;
 const TALL = { step: 118, lane: 190, side: 96 };
 
-/** `edges`: {source, target, state, rate, bytes, behind, heartbeatAge?}. A `tall` one leads downwards, for a phone. */
+/** `edges`: {source, target, state, rate, bytes, behind, isOwn} of this file's flows, {…, heartbeatAge} of others. A `tall` one leads downwards, for a phone. */
 export function drawMap(edges, tall) {
   const places = arrange(edges, tall);
   const xs = [...places.values()].map((place) => place.x);
@@ -26,8 +26,9 @@ export function drawMap(edges, tall) {
 }
 
 function describe(edge) {
-  if (edge.rate === null) return [`heartbeat ${age(edge.heartbeatAge)} ago`];
-  return [perSecond(edge.rate), `${size(edge.bytes)}/s`, edge.behind > 0 ? `${age(edge.behind)} behind` : "nothing behind"];
+  if (!edge.isOwn) return [`heartbeat ${age(edge.heartbeatAge)} ago`];
+  const lag = edge.behind === "not known" ? "lag not known" : `${edge.behind} behind`;
+  return edge.rate === null ? ["rate not known", lag] : [perSecond(edge.rate), `${size(edge.bytes)}/s`, lag];
 }
 
 function tips() {
@@ -84,7 +85,7 @@ function arrow(edge, places, both, tall) {
   const [a, b] = [places.get(edge.source), places.get(edge.target)];
   const kind = kindOf(edge);
   const { d, x, y, anchor, lower } = tall ? upright(a, b, both) : lying(a, b, both);
-  const moving = edge.rate > 0 && kind === "ok" ? h("path", { d, class: `pulse ${pace(edge.rate)}` }) : null;
+  const moving = edge.rate > 0 && (kind === "ok" || kind === "warn") ? h("path", { d, class: `pulse ${pace(edge.rate)}` }) : null;
   const [rate, ...rest] = describe(edge);
   const label = (text, line, style) => h("text", { x, y: y + line, class: `${style} ${anchor}` }, text);
   const quiet = rest.length ? rest.join(" · ") : "";
@@ -96,8 +97,7 @@ function arrow(edge, places, both, tall) {
 }
 
 function kindOf(edge) {
-  if (edge.rate === null) return "idle";
-  return { RUNNING: "ok", BEHIND: "warn", PAUSED: "idle", STARTING: "idle", STOPPED: "idle", STOPPING: "idle" }[edge.state] ?? "bad";
+  return edge.isOwn ? { RUNNING: "ok", BEHIND: "warn", UNKNOWN: "idle" }[edge.state] ?? "bad" : "idle";
 }
 
 /** From left to right; two that lead both ways run side by side, and within a column an arrow goes around. */

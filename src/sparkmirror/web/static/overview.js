@@ -1,67 +1,58 @@
-// The first view: the verdict in a sentence, the map, the flows, and what needs a person.
+// The first view: the verdict as the server gives it, the problems, the map, the flows and what happened to them. What is
+// judged here is one thing alone: whether anything was heard of the server lately.
 
 import { curve } from "./curve.js";
 import { badge, fill, h } from "./dom.js";
-import { age, clock, count, ms, perSecond, plural, short, size } from "./format.js";
-import { lagOf } from "./live.js";
+import { age, clock, count, moment, ms, perSecond, plural, short, size } from "./format.js";
 import { drawMap } from "./map.js";
 
-const SHOWN = 8;
-const SLOW_SECONDS = 60;
+const EVENTS_SHOWN = 12;
 const narrow = matchMedia("(max-width: 760px)");
 const VERDICTS = { equal: "equal", different: "DIFFERENT", unproven: "not proven equal" };
 const NEEDY = ["FAILED", "WAITING", "PAUSED"];
+const KINDS = { green: "ok", amber: "warn", unknown: "idle", red: "bad" };
+const WORDS = { green: "well", amber: "look", unknown: "not known", red: "problem" };
+const EDGES = { green: "RUNNING", amber: "BEHIND", unknown: "UNKNOWN", red: "FAILED" };
 
 export class Overview {
   title = "Overview";
 
   constructor(live, orders, go) {
     Object.assign(this, { live, orders, go });
-    this.verdict = h("p", { class: "verdict" });
+    this.verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
     this.map = h("div", { class: "map-box", tabindex: "0", role: "group", "aria-label": "Topology" });
     this.flows = h("div", { class: "flows" });
     this.needs = h("section", { class: "panel", "aria-label": "What needs you" });
-    this.element = h("div", { class: "overview" }, this.verdict, h("section", { class: "panel", "aria-label": "Topology" }, this.map), this.flows, this.needs);
+    this.element = h("div", { class: "overview" }, this.verdict, this.needs, h("section", { class: "panel", "aria-label": "Topology" }, this.map), this.flows);
   }
 
   show() {
     const flows = this.live.flows();
-    this.#judge(flows);
+    this.#judge();
     fill(this.map, flows.length ? drawMap([...flows.map((flow) => this.#edge(flow)), ...this.#others(flows)], narrow.matches) : h("p", { class: "none" }, "No flow has reported yet."));
     this.#flows(flows);
     this.#needs(flows);
   }
 
+  /** How far behind, in words; what is not known is said so. */
   behind(flow) {
-    return flow.behind_since_ms === null ? 0 : Math.max(this.live.now - flow.behind_since_ms, 0) / 1000;
+    if (flow.lag_records === null || this.live.isStale) return "not known";
+    return flow.behind_since_ms === null ? "nothing" : age(Math.max(this.live.now - flow.behind_since_ms, 0) / 1000);
   }
 
-  #judge(flows) {
-    const failed = flows.reduce((sum, flow) => sum + flow.counts.FAILED, 0);
-    const down = flows.filter((flow) => !["RUNNING", "STARTING"].includes(flow.state));
-    const paused = flows.reduce((sum, flow) => sum + flow.counts.PAUSED, 0);
-    const waiting = flows.reduce((sum, flow) => sum + flow.counts.WAITING, 0);
-    const rate = flows.reduce((sum, flow) => sum + flow.records_per_second, 0);
-    const worst = Math.max(0, ...flows.map((flow) => this.behind(flow)));
-    const trouble = [];
-    if (down.length) trouble.push(`${down.map((flow) => `${flow.name} is ${flow.state.toLowerCase()}`).join(", ")}`);
-    if (failed) trouble.push(`${plural(failed, "partition")} failed`);
-    if (waiting) trouble.push(`${plural(waiting, "partition")} ${waiting === 1 ? "waits" : "wait"} for the source`);
-    const differing = flows.filter((flow) => flow.verify?.verdict === "different");
-    if (differing.length) trouble.push(`${differing.map((flow) => flow.name).join(", ")} ${differing.length === 1 ? "was" : "were"} found to differ`);
-    const figures = `${perSecond(rate)}${worst ? `, at most ${age(worst)} behind` : ", nothing behind"}${paused ? `, ${count(paused)} paused by order` : ""}`;
-    const starting = flows.some((flow) => flow.state === "STARTING");
-    const kind = !flows.length || (starting && !trouble.length) ? "idle" : failed || down.length || differing.length ? "bad" : waiting || worst > SLOW_SECONDS ? "warn" : "ok";
-    const sentence = trouble.length ? trouble.join("; ") : !flows.length || starting ? "The mirror is starting" : flows.length === 1 ? `${flows[0].name} is mirroring` : `All ${flows.length} flows are mirroring`;
-    this.verdict.className = `verdict ${kind}`;
-    fill(this.verdict, h("span", { class: "dot", "aria-hidden": "true" }), " ", h("strong", {}, `${sentence}.`), " ", h("span", { class: "figures" }, figures));
-    document.title = `${kind === "bad" ? "⚠ " : ""}${sentence} – SparkMirror`;
+  #judge() {
+    const told = this.live.part("verdict") ?? { level: "unknown", sentence: "The mirror is starting" };
+    const heard = `This page has heard nothing of the mirror since ${clock(this.live.now - this.live.silentMs)} UTC: what it shows is old`;
+    const [level, sentence] = this.live.isStale ? ["unknown", heard] : [told.level, told.sentence];
+    this.verdict.className = `verdict ${KINDS[level]}`;
+    fill(this.verdict, h("span", { class: "dot", "aria-hidden": "true" }), " ", h("strong", {}, `${sentence}.`));
+    document.title = `${level === "red" ? "⚠ " : level === "unknown" ? "? " : ""}${sentence} – SparkMirror`;
   }
 
   #edge(flow) {
-    const halted = flow.counts.PAUSED && flow.counts.PAUSED === flow.partitions;
-    const state = flow.state !== "RUNNING" ? flow.state : halted ? "PAUSED" : flow.counts.FAILED || flow.counts.WAITING || this.behind(flow) > SLOW_SECONDS ? "BEHIND" : "RUNNING";
-    return { source: flow.source, target: flow.target, state, rate: flow.records_per_second, bytes: flow.bytes_per_second, behind: this.behind(flow) };
+    const state = this.live.isStale ? "UNKNOWN" : EDGES[flow.verdict.level];
+    const rate = this.live.isStale ? null : flow.records_per_second;
+    return { source: flow.source, target: flow.target, state, rate, bytes: flow.bytes_per_second, behind: this.behind(flow), isOwn: true };
   }
 
   /** Mirrors that are not this file's, by the heartbeats that arrive. */
@@ -82,32 +73,32 @@ export class Overview {
     const held = flow.counts.PAUSED > 0;
     const fact = (name, value, kind = "") => h("div", { class: `fact ${kind}` }, h("dt", {}, name), h("dd", {}, value));
     const behind = this.behind(flow);
+    const rest = held && flow.counts.PAUSED < flow.partitions ? h("button", { type: "button", class: "button", "data-focus": `rest ${flow.name}`, onclick: () => this.orders.give("pause", { flow: flow.name }) }, "Pause the rest", h("span", { class: "only-read" }, ` of ${flow.name}`)) : null;
     const button = h("button", { type: "button", class: "button", "data-focus": flow.name, onclick: () => this.orders.give(held ? "resume" : "pause", { flow: flow.name }) }, held ? "Resume" : "Pause", h("span", { class: "only-read" }, ` ${flow.name}`));
     return h(
       "article",
       { class: "panel flow", "aria-label": flow.name },
-      h("header", {}, h("h2", {}, flow.name), badge(flow.state), h("span", { class: "grow" }), button),
-      flow.reason ? h("p", { class: "reason" }, flow.reason, flow.retry_at_ms ? ` Next try at ${clock(flow.retry_at_ms)}.` : "") : null,
-      [flow.unseen, flow.problem].filter(Boolean).map((sentence) => h("p", { class: "reason" }, sentence)),
+      h("header", {}, h("h2", {}, flow.name), badge(this.live.isStale ? "not known" : flow.state), h("span", { class: "grow" }), rest, button),
       h(
         "div",
         { class: "curves" },
         h("figure", {}, h("figcaption", {}, "records/s ", h("b", {}, perSecond(flow.records_per_second))), curve(flow.rates, { width: 240, height: 44, label: `Rate of the last five minutes, now ${perSecond(flow.records_per_second)}` })),
-        h("figure", {}, h("figcaption", {}, "lag ", h("b", {}, count(flow.lag_records))), curve(flow.lags, { width: 240, height: 44, kind: "lag", label: `Lag of the last five minutes, now ${count(flow.lag_records)} records` })),
+        h("figure", {}, h("figcaption", {}, "lag ", h("b", {}, lagText(flow))), curve(flow.lags, { width: 240, height: 44, kind: "lag", label: `Lag of the last five minutes, now ${lagText(flow)}` })),
       ),
       h(
         "dl",
         { class: "facts" },
-        fact("behind", behind ? age(behind) : "nothing", behind > SLOW_SECONDS ? "warn" : ""),
+        fact("behind", behind),
         fact("latency p50 / p99", `${ms(flow.latency.p50)} / ${ms(flow.latency.p99)}`),
         fact("throughput", `${size(flow.bytes_per_second)}/s`),
         fact("mirrored", `${short(flow.records)} · ${size(flow.bytes)}`),
         fact("partitions", h("span", {}, count(flow.partitions), NEEDY.filter((state) => flow.counts[state]).map((state) => [" ", badge(state, `${count(flow.counts[state])} ${state.toLowerCase()}`)])), NEEDY.some((state) => flow.counts[state]) ? "two" : ""),
-        fact("gaps", flow.gaps ? `${count(flow.gaps)}, ${count(flow.lost_records)} offsets` : "none", flow.gaps ? "warn" : ""),
+        fact("gaps not acknowledged", flow.gaps ? `${count(flow.gaps)}, ${plural(flow.lost_records, "offset")}` : "none", flow.gaps ? "warn" : ""),
         fact("held back", this.#pauses(flow)),
         flow.verify ? fact("compared", this.#compared(flow.verify), flow.verify.verdict === "equal" ? "two" : "two warn") : null,
-        fact("running for", flow.started_at_ms ? `${age((this.live.now - flow.started_at_ms) / 1000)} · ${flow.processes > 1 ? plural(flow.processes, "process", "processes") : flow.host}` : "–"),
+        fact("running for", flow.started_at_ms ? `${age((this.live.now - flow.started_at_ms) / 1000)} · ${flow.processes !== 1 ? plural(flow.processes, "process", "processes") : flow.host}` : "–"),
       ),
+      this.#events(flow),
     );
   }
 
@@ -126,24 +117,49 @@ export class Overview {
     return Math.max(this.live.now - at, 0) / 1000;
   }
 
-  #differences(flows) {
-    return flows.filter((flow) => flow.verify?.first_difference).map(({ name, verify: found }) => {
-      const when = found.different_at_ms ? `, found ${age(this.#since(found.different_at_ms))} ago by sparkmirror verify` : "";
-      return h("li", {}, badge("FAILED", "DIFFERENT"), h("b", {}, name), h("span", { class: "why" }, `${found.first_difference}${when}`));
-    });
+  /** What happened, the latest first. */
+  #events(flow) {
+    if (!flow.events.length) return null;
+    const line = (event) => h("li", {}, h("time", { datetime: new Date(event.at_ms).toISOString() }, moment(event.at_ms)), h("b", {}, event.kind), h("span", { class: "text" }, event.text, event.times > 1 ? h("em", {}, ` ${event.times} times`) : ""));
+    const [shown, more] = [flow.events.slice(0, EVENTS_SHOWN), flow.events.slice(EVENTS_SHOWN)];
+    return [h("h3", {}, "What happened (UTC)"), h("ol", { class: "events" }, shown.map(line)), more.length ? h("details", {}, h("summary", {}, `${plural(more.length, "earlier event")}`), h("ol", { class: "events" }, more.map(line))) : null];
   }
 
   #needs(flows) {
-    const rows = this.live.rows("partitions").filter((row) => NEEDY.includes(row.state));
-    rows.sort((a, b) => NEEDY.indexOf(a.state) - NEEDY.indexOf(b.state) || (lagOf(b) ?? 0) - (lagOf(a) ?? 0));
-    const jobs = flows.flatMap((flow) => flow.jobs.filter((job) => job.state === "FAILED").map((job) => ({ ...job, flow: flow.name })));
-    const items = [
-      ...this.#differences(flows),
-      ...jobs.map((job) => h("li", {}, badge("FAILED"), h("b", {}, `${job.flow} ${job.name}`), h("span", { class: "why" }, job.reason))),
-      ...rows.slice(0, SHOWN).map((row) => h("li", {}, badge(row.state), h("b", {}, `${row.topic}-${row.partition}`), h("span", { class: "why" }, row.reason || "held by order", row.retryAt ? ` · next try at ${clock(row.retryAt)}` : ""))),
-    ];
-    const more = rows.length > SHOWN ? h("p", { class: "more" }, h("a", { href: "#partitions" }, `all ${count(rows.length)} in Partitions`)) : null;
-    this.needs.hidden = !items.length;
-    fill(this.needs, h("h2", {}, "What needs you"), h("ul", { class: "needs" }, items), more);
+    const found = flows.flatMap((flow) => flow.verdict.problems.map((problem) => ({ ...problem, flow: flow.name })));
+    this.needs.hidden = !found.length || this.live.isStale;
+    fill(this.needs, h("h2", {}, "What needs you"), h("ul", { class: "problems" }, found.map((problem) => this.#problem(problem, flows.length > 1))));
   }
+
+  #problem(problem, several) {
+    const times = [problem.since_ms ? `since ${moment(problem.since_ms)} UTC` : "", problem.retry_at_ms ? `next try at ${clock(problem.retry_at_ms)} UTC` : ""].filter(Boolean);
+    return h(
+      "li",
+      {},
+      badge(problem.level, WORDS[problem.level]),
+      h("div", {}, h("p", {}, several ? h("b", {}, `${problem.flow} `) : null, problem.sentence, times.length ? h("span", { class: "hint" }, ` ${times.join(", ")}`) : null), problem.command ? h("p", { class: "mend" }, h("code", {}, problem.command), copyButton(problem.command)) : null, problem.page ? h("p", { class: "hint" }, `see docs/${problem.page}`) : null),
+    );
+  }
+}
+
+const lagText = (flow) => (flow.lag_records === null ? "not known" : count(flow.lag_records));
+
+function copyButton(text) {
+  const button = h("button", { type: "button", class: "button small", "aria-label": `Copy ${text}`, "data-focus": `copy ${text}` }, "Copy");
+  button.addEventListener("click", async () => {
+    await copyText(text);
+    button.textContent = "Copied";
+  });
+  return button;
+}
+
+/** In plain HTTP off loopback browsers have no clipboard for scripts: the old way is left. */
+async function copyText(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = h("textarea", {}, text);
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+  return undefined;
 }
