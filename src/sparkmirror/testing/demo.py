@@ -1,6 +1,6 @@
 """`sparkmirror demo`: a year of flights, two Kafka clusters on this machine, and a mirror between them.
 
-Called by `cli.demo`. Its parts: `demo_data` and `demo_events` (what is sent), `demo_clients` (who sends and reads),
+Called by `cli.demo`. Its parts: `demo_data` and `demo_events` (what is sent), `demo_client` (which sends and reads),
 `demo_mirror` (the process that is shown), `demo_board` and `demo_screen` (what is seen), `demo_compare` (the proof).
 """
 
@@ -10,20 +10,22 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 from sparkmirror.testing.demo_board import SENT_AT, Arrivals, Board, Screen, TopicLine
-from sparkmirror.testing.demo_clients import Client, Producer, open_client
 from sparkmirror.testing.demo_compare import find_difference, read_to_ends
 from sparkmirror.testing.demo_data import fetch_data
-from sparkmirror.testing.demo_events import NEW_TOPIC, TOPICS, Event, TopicSpec, read_year
+from sparkmirror.testing.demo_events import NEW_TOPIC, TOPICS, Event, read_year
 from sparkmirror.testing.demo_mirror import MirrorProcess, render_config
 from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.kafka import KafkaCluster
+
+if TYPE_CHECKING:
+    from sparkmirror.testing.demo_client import Client, Producer
 
 RECORDS = 200_000
 RECORDS_MAX = 500_000
@@ -41,12 +43,14 @@ def main(argv: Sequence[str]) -> int:
     Raises SparkMirrorError when they are not or a part of it fails; nothing is left behind in any case.
     """
     args = _parser().parse_args(argv)
+    client = find_client()
     with _terminated_as_interrupted(), Screen() as screen, ExitStack() as cleanup:
         screen.say("Fetching the data and starting two Kafka brokers; the first time their jars are downloaded.")
         events = read_year(fetch_data())
         source, target = (cleanup.enter_context(KafkaCluster(name=name)) for name in ("A", "B"))
         screen.say(f"Cluster A listens on {source.bootstrap_servers}, cluster B on {target.bootstrap_servers}.")
-        demonstration = Demonstration(source.bootstrap_servers, target.bootstrap_servers, events, screen, cleanup)
+        clients = client(source.bootstrap_servers), client(target.bootstrap_servers)
+        demonstration = Demonstration(*clients, events, screen, cleanup)
         demonstration.load(args.records)
         demonstration.start_mirror()
         demonstration.catch_up()
@@ -57,21 +61,30 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def find_client() -> "type[Client]":
+    """The demo's client. Raises EnvironmentProblem where its package is missing."""
+    try:
+        from sparkmirror.testing.demo_client import Client
+    except ModuleNotFoundError:
+        hint = "Install it with `pip install 'sparkmirror[demo]'`."
+        raise EnvironmentProblem("The demo sends and reads by confluent-kafka, which is not installed.", hint) from None
+    return Client
+
+
 class Demonstration:
     """The story, act by act. What must end in any case is left to `cleanup`."""
 
     def __init__(
-        self, source_servers: str, target_servers: str, events: Iterator[Event], screen: Screen, cleanup: ExitStack
+        self, source: "Client", target: "Client", events: Iterator[Event], screen: Screen, cleanup: ExitStack
     ) -> None:
-        self._source: Client = cleanup.enter_context(open_client(source_servers))
-        self._target: Client = cleanup.enter_context(open_client(target_servers))
-        self._config = render_config(source_servers, target_servers)
+        self._source, self._target = source, target
+        self._config = render_config(source.bootstrap_servers, target.bootstrap_servers)
         self._guard = cleanup.enter_context(Guard(Path(tempfile.mkdtemp(prefix="sparkmirror-demo-"))))
         self._cleanup = cleanup
         self._events = events
         self._screen = screen
-        self._board = Board(self._source, self._target, [self._usable(spec) for spec in TOPICS])
-        self._new = TopicLine(self._usable(NEW_TOPIC))
+        self._board = Board(self._source, self._target, TOPICS)
+        self._new = TopicLine(NEW_TOPIC)
         self._waiting: list[Event] = []
         self._mirror: MirrorProcess | None = None
 
@@ -156,7 +169,7 @@ class Demonstration:
         line.verdict = "equal"
         return sum(map(len, source.values()))
 
-    def _live_until(self, end_at: float, producers: dict[str, Producer], arrivals: Arrivals) -> None:
+    def _live_until(self, end_at: float, producers: "dict[str, Producer]", arrivals: Arrivals) -> None:
         started_at, sent, look_at = time.monotonic(), 0, 0.0
         while (now := time.monotonic()) < end_at:
             due = int((now - started_at) * LIVE_RECORDS_PER_SECOND) - sent
@@ -169,7 +182,7 @@ class Demonstration:
                 arrivals.add(dict.fromkeys(self._board.target_ends, 0))
             time.sleep(PACE_SECONDS)
 
-    def _create_new_topic(self, producers: dict[str, Producer]) -> None:
+    def _create_new_topic(self, producers: "dict[str, Producer]") -> None:
         """The topic appears with all that has happened so far."""
         spec = self._new.spec
         self._source.create_topics([spec])
@@ -180,14 +193,14 @@ class Demonstration:
             self._send(event, producers)
         self._screen.say(f"A new topic on A: {spec.name}, with {len(waiting):,} records so far.")
 
-    def _send(self, event: Event, producers: dict[str, Producer]) -> None:
+    def _send(self, event: Event, producers: "dict[str, Producer]") -> None:
         producer = producers.get(event.topic)
         if producer is None:
             self._waiting.append(event)
         else:
             producer.send(event)
 
-    def _producers(self, linger_ms: int) -> dict[str, Producer]:
+    def _producers(self, linger_ms: int) -> "dict[str, Producer]":
         """A producer for each topic, one per codec; none for topics that do not exist yet."""
         codecs = {line.spec.compression for line in self._board.lines}
         by_codec = {codec: self._source.producer(codec, linger_ms) for codec in codecs}
@@ -211,9 +224,6 @@ class Demonstration:
             self._mirror.check()
         self._board.look()
         self._screen.show(self._board)
-
-    def _usable(self, spec: TopicSpec) -> TopicSpec:
-        return replace(spec, compression=self._source.usable(spec.compression))
 
 
 def _stamped(event: Event) -> Event:

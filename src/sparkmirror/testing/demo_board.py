@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import quantiles
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
@@ -14,8 +15,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.testing.demo_clients import Client, Reader, Received
 from sparkmirror.testing.demo_events import TopicSpec
+
+if TYPE_CHECKING:
+    from sparkmirror.testing.demo_client import Client, Reader, Received
 
 REMOTE_PREFIX = "A."
 SENT_AT = "sent-at-ns"
@@ -52,7 +55,7 @@ class TopicLine:
 class Board:
     """The topics' lines, brought up to date by asking both clusters for their end offsets."""
 
-    def __init__(self, source: Client, target: Client, specs: Sequence[TopicSpec]) -> None:
+    def __init__(self, source: "Client", target: "Client", specs: Sequence[TopicSpec]) -> None:
         self._source = source
         self._target = target
         self.lines = [TopicLine(spec) for spec in specs]
@@ -98,7 +101,7 @@ class Arrivals:
     topic's first live record was seen are left out: they waited for the consumer, or for the topic to be found.
     """
 
-    def __init__(self, reader: Reader, lines: Sequence[TopicLine]) -> None:
+    def __init__(self, reader: "Reader", lines: Sequence[TopicLine]) -> None:
         self._reader = reader
         self._latencies_ms = {line.remote_name: line.latencies_ms for line in lines}
         self._since_ns: dict[str, int] = {}
@@ -148,7 +151,7 @@ class Arrivals:
         if starts:
             self._reader.add(starts)
 
-    def _note(self, record: Received, now_ns: int) -> None:
+    def _note(self, record: "Received", now_ns: int) -> None:
         sent_at = dict(record.headers).get(SENT_AT)
         if sent_at is None:
             return

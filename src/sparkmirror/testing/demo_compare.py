@@ -2,17 +2,20 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
-from sparkmirror.testing.demo_clients import Client, Received
+
+if TYPE_CHECKING:
+    from sparkmirror.testing.demo_client import Client, Received
 
 READ_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.5
 _SHOWN_BYTES = 60
 
 
-def read_to_ends(client: Client, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, list[Received]]:
+def read_to_ends(client: "Client", ends: Mapping[TopicPartition, int]) -> "dict[TopicPartition, list[Received]]":
     """All records of these partitions, in order, up to their end offsets. Raises SparkMirrorError after 60 s."""
     records: dict[TopicPartition, list[Received]] = {partition: [] for partition in ends}
     missing = {partition for partition, end in ends.items() if end > 0}
@@ -31,7 +34,7 @@ def read_to_ends(client: Client, ends: Mapping[TopicPartition, int]) -> dict[Top
     return records
 
 
-def find_difference(source: Sequence[Received], target: Sequence[Received]) -> str | None:
+def find_difference(source: "Sequence[Received]", target: "Sequence[Received]") -> str | None:
     """The first difference of a partition and its copy in words; None when key, value, headers, time and order agree.
 
     Offsets are not compared: a copy may have others.
@@ -44,7 +47,7 @@ def find_difference(source: Sequence[Received], target: Sequence[Received]) -> s
     return None
 
 
-def _describe(ours: Received, theirs: Received) -> str:
+def _describe(ours: "Received", theirs: "Received") -> str:
     for name in ("key", "value", "headers", "timestamp_ms"):
         there, here = getattr(ours, name), getattr(theirs, name)
         if there != here:
@@ -60,5 +63,5 @@ def _short(value: object) -> str:
     return text if len(text) <= _SHOWN_BYTES else f"{text[:_SHOWN_BYTES]}…"
 
 
-def _is_whole(records: Sequence[Received], end: int) -> bool:
+def _is_whole(records: "Sequence[Received]", end: int) -> bool:
     return bool(records) and records[-1].offset >= end - 1

@@ -3,7 +3,7 @@
 import pytest
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.testing.demo_clients import Received
+from sparkmirror.testing.demo_client import Received
 from sparkmirror.testing.demo_compare import find_difference
 
 HERE = TopicPartition("flights", 0)

@@ -1,38 +1,44 @@
-"""`demo_clients.Client` by librdkafka (confluent-kafka)."""
+"""The demo's own Kafka client, which shares no code with a mirror: librdkafka (confluent-kafka, the extra `demo`).
+
+Called by `demo` and its parts.
+"""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import confluent_kafka
 from confluent_kafka import admin
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
-from sparkmirror.testing.demo_clients import WAIT_SECONDS_MAX, Received
-from sparkmirror.testing.demo_events import Event, TopicSpec
+from sparkmirror.testing.demo_events import Event, Headers, TopicSpec
 
+WAIT_SECONDS_MAX = 30.0
 _POLL_RECORDS = 2_000
 _RETRY_SECONDS = 0.05
 
 
-class LibrdkafkaClient:
-    """One cluster."""
+class Received(NamedTuple):
+    """A record as a consumer sees it."""
+
+    at: TopicPartition
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp_ms: int
+
+
+class Client:
+    """One cluster without security."""
 
     def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
         self.name = f"librdkafka {confluent_kafka.libversion()[0]}"
         # Brokers are started and stopped around it: its complaints about that are nobody's concern.
         self._settings = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
         self._admin = admin.AdminClient(self._settings)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def usable(self, compression: str) -> str:
-        return compression
 
     def create_topics(self, specs: Iterable[TopicSpec]) -> None:
         topics = [admin.NewTopic(spec.name, spec.partitions, 1, config=dict(spec.configs)) for spec in specs]
@@ -40,6 +46,7 @@ class LibrdkafkaClient:
             created.result(WAIT_SECONDS_MAX)
 
     def ends(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """End offsets of the partitions of those topics that exist."""
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while True:
             try:
@@ -50,11 +57,11 @@ class LibrdkafkaClient:
                     raise SparkMirrorError(f"Asking for end offsets failed: {problem.args[0].str()}.") from problem
             time.sleep(_RETRY_SECONDS)
 
-    def producer(self, compression: str, linger_ms: int) -> "LibrdkafkaProducer":
-        return LibrdkafkaProducer({**self._settings, "compression.type": compression, "linger.ms": linger_ms})
+    def producer(self, compression: str, linger_ms: int) -> "Producer":
+        return Producer({**self._settings, "compression.type": compression, "linger.ms": linger_ms})
 
-    def reader(self) -> "LibrdkafkaReader":
-        return LibrdkafkaReader(self._settings)
+    def reader(self) -> "Reader":
+        return Reader(self._settings)
 
     def _ask_ends(self, topics: set[str]) -> dict[TopicPartition, int]:
         known = self._admin.list_topics(timeout=WAIT_SECONDS_MAX).topics
@@ -70,8 +77,8 @@ class LibrdkafkaClient:
         }
 
 
-class LibrdkafkaProducer:
-    """A producer that waits when its queue is full."""
+class Producer:
+    """Waits when its queue is full."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._producer = confluent_kafka.Producer({**settings, "acks": "all", "enable.idempotence": True})
@@ -91,6 +98,7 @@ class LibrdkafkaProducer:
                 return
 
     def flush(self) -> None:
+        """Raises SparkMirrorError when a record was not taken."""
         missing = self._producer.flush(WAIT_SECONDS_MAX) or len(self._refused)
         if missing:
             reason = self._refused[0] if self._refused else f"no answer within {WAIT_SECONDS_MAX:.0f} s"
@@ -101,8 +109,8 @@ class LibrdkafkaProducer:
             self._refused.append(error)
 
 
-class LibrdkafkaReader:
-    """A consumer of assigned partitions."""
+class Reader:
+    """Reads partitions from given offsets on; no group, no commits."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._consumer = confluent_kafka.Consumer(
@@ -117,6 +125,7 @@ class LibrdkafkaReader:
         )
 
     def poll(self, wait_seconds: float) -> Sequence[Received]:
+        """What has arrived; at once when something has."""
         first = self._consumer.poll(wait_seconds)
         if first is None:
             return ()
