@@ -137,7 +137,7 @@ def strict_scene(*lines: str) -> Iterator[Scene]:
         }
         admins = {alias: {"bootstrap.servers": one.bootstrap_servers} for alias, one in clusters.items()}
         make_topics(admins["A"], {"orders": 1, "orders-eu": 1, "secret": 1}, {"retention.ms": "123456789"})
-        text, config = strict_config(*(_login(clusters[alias]) for alias in ("A", "backup")), lines)
+        text, config = strict_config(_login(clusters["A"]), _login(clusters["backup"]), lines)
         scene = Scene(admins, text, config, list(list_all(config)))
         scene.allow(*scene.grants)
         yield scene

@@ -255,7 +255,7 @@ def _step_clock(hours: int) -> Callable[[Scene], None]:
 
 def _both_sides(what: str, strike: Callable[[Scene, bool], None]) -> list[Breakage]:
     return [
-        Breakage(f"{what}, {side}", lambda scene, is_target=is_target: strike(scene, is_target))  # type: ignore[misc]
+        Breakage(f"{what}, {side}", lambda scene, is_target=is_target: strike(scene, is_target))
         for is_target, side in enumerate(("source", "target"))
     ]
 

@@ -64,7 +64,7 @@ def test_a_query_that_is_stopped_and_started_anew_in_one_process_loses_nothing(
     file = story.directory / "mirror.properties"
     file.write_text(story.text(*lines))
     prefix, scratch = f"{story.alias}.", story.directory / "checkpoints"
-    command = [sys.executable, PROGRAM, file, f"{story.alias}->backup", prefix, scratch, str(RESTARTS)]
+    command = [sys.executable, *map(str, (PROGRAM, file, f"{story.alias}->backup", prefix, scratch, RESTARTS))]
     with story.writer() as writer, (story.directory / "program.err").open("w+") as errors:
         program = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors, cwd=story.directory)
         try:

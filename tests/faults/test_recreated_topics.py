@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -107,8 +108,10 @@ def test_a_log_that_is_made_anew_while_its_partition_is_failed_is_mirrored_whole
 ) -> None:
     """The first partition is refused for one large record, so that nothing that the reader finds meanwhile is taken."""
     story = _variant(story, "failed")
-    create_topic(story.source, story.topic, PARTITIONS, **{"max.message.bytes": str(10 * LIMIT_BYTES)})
-    create_topic(story.target, story.remote_topic, PARTITIONS, **{"max.message.bytes": str(LIMIT_BYTES)})
+    larger: dict[str, Any] = {"max.message.bytes": str(10 * LIMIT_BYTES)}
+    smaller: dict[str, Any] = {"max.message.bytes": str(LIMIT_BYTES)}
+    create_topic(story.source, story.topic, PARTITIONS, **larger)
+    create_topic(story.target, story.remote_topic, PARTITIONS, **smaller)
     _write(story, RECORDS)
     with story.run(lines=[*UNSEEN, *lines]) as run:
         run.wait_until(lambda: _readable(story) == [RECORDS] * PARTITIONS, "the old log is mirrored", 90)

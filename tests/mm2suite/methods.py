@@ -73,7 +73,8 @@ def _read_class(file: BytesIO) -> TestClass:
     for _ in _members(file, texts):  # fields
         pass
     methods = [name for name, annotations in _members(file, texts) if annotations & _RUN_BY_JUNIT]
-    return TestClass(*(texts[classes[one]].rpartition("/")[2] for one in (this, parent)), tuple(methods))
+    own, above = (texts[classes[one]].rpartition("/")[2] for one in (this, parent))
+    return TestClass(own, above, tuple(methods))
 
 
 def _read_constants(file: BytesIO) -> tuple[dict[int, str], dict[int, int]]:

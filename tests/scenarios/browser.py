@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -14,7 +15,7 @@ PICTURES = Path(__file__).parents[2] / "build" / "pictures"
 SECONDS_MAX = 60.0
 """For what is to show; a deadline ends what hangs."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-LOOKS = {
+LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "has_touch": True},

@@ -57,7 +57,7 @@ def test_connectors_are_taken_over_and_go_on_themselves_afterwards(
     def arrived() -> int:
         return count_records(target, f"{alias}.{topic}")
 
-    with connect_worker(tmp_path, worker_settings(target, unique("connect")) | guarantee) as connect:
+    with connect_worker(tmp_path, {**worker_settings(target, unique("connect")), **guarantee}) as connect:
 
         def mirror(*options: str) -> Mirror:
             return start_mirror("", program=(str(COMMAND), "run", str(connect.file), file, *options))

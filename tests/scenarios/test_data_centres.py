@@ -52,7 +52,7 @@ def documented_file(clusters: Mapping[str, Client]) -> str:
 
 def paths_from(home: str) -> Iterator[tuple[str, ...]]:
     """All ways along the arrows that come to no cluster twice, `(home, next, …)`, each at least one arrow long."""
-    waiting = [(home,)]
+    waiting: list[tuple[str, ...]] = [(home,)]
     while waiting:
         path = waiting.pop()
         for target in ARROWS[path[-1]]:

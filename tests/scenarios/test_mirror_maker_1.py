@@ -127,7 +127,7 @@ def assert_verbs_work(mirror: MirrorMaker1, topic: str, capsys: pytest.CaptureFi
     run("retry", *files)
     run("throttle", *files, flow["flow"], "none")
     assert "it mirrors" in run("doctor", *files)
-    verify = [COMMAND, "verify", *files, "--whitelist", topic, "--format", "json"]
+    verify = [str(COMMAND), "verify", *files, "--whitelist", topic, "--format", "json"]
     verified = subprocess.run(verify, capture_output=True, text=True, check=False)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 

@@ -27,7 +27,7 @@ def test_the_documented_program_copies_a_topic(
     script = tmp_path / "program.py"
     script.write_text(program[1].replace('"A->B"', f'"{alias}->backup"').replace('"A."', f'"{alias}."'))
 
-    command = [sys.executable, script, config, tmp_path / "checkpoint"]
+    command = [sys.executable, str(script), str(config), str(tmp_path / "checkpoint")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
     assert done.returncode == 0, done.stderr[-3000:]

@@ -45,15 +45,15 @@ def test_the_wheel_holds_every_file_of_the_package_and_its_version(wheel: Path) 
 def test_what_the_wheel_installs_works_without_the_repository(wheel: Path, tmp_path: Path) -> None:
     """Dependencies are those of this environment: that they can be had is pip's matter."""
     venv.create(tmp_path / "env", with_pip=True)
-    python = tmp_path / "env/bin/python"
-    install = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", wheel]
+    python = str(tmp_path / "env/bin/python")
+    install = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", str(wheel)]
     subprocess.run(install, check=True)
     (home,) = (tmp_path / "env/lib").glob("python*/site-packages")
     (home / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
 
     def run(*arguments: str) -> str:
-        command = [tmp_path / "env/bin/sparkmirror", *arguments]
+        command = [str(tmp_path / "env/bin/sparkmirror"), *arguments]
         return subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout
 
     assert json.loads(run("version", "--format", "json"))["sparkmirror"] == __version__

@@ -42,7 +42,7 @@ def page_server() -> Iterator[PageServer]:
     rows = {TopicPartition(f"topic-{number // 20:03}", number % 20): row_of(number) for number in range(PARTITIONS)}
     page_state.replace_rows(f"partitions/{FLOW}", rows)
     desk = PageRequests(
-        page_state, (str(FLOW),), lambda _, numbers: {at: [at] * 60 for at in numbers}, dict, dict, print
+        page_state, (str(FLOW),), lambda _, numbers: {at: [at] * 60 for at in numbers}, dict, lambda _: {}, print
     )
     with PageServer(StatusSettings(Address("127.0.0.1", 0)), Health(), {}, desk).start() as server:
         yield server

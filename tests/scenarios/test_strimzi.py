@@ -30,7 +30,7 @@ def resource(source: Client, target: Client, topics: str) -> str:
 def pair() -> Iterator[tuple[Client, Client]]:
     """Clusters of its own: the names of Strimzi's group and topics are the same for everybody."""
     with KafkaCluster(name="a") as source, KafkaCluster(name="b") as target:
-        yield tuple({"bootstrap.servers": one.bootstrap_servers} for one in (source, target))
+        yield {"bootstrap.servers": source.bootstrap_servers}, {"bootstrap.servers": target.bootstrap_servers}
 
 
 @pytest.mark.long

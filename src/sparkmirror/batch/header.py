@@ -122,7 +122,7 @@ def unknown_codec(base_offset: int, number: int) -> ProtocolError:
     return ProtocolError(f"record batch at offset {base_offset} names an unknown codec, number {number}")
 
 
-def parse_header(buffer: memoryview | bytes, position: int) -> BatchHeader:
+def parse_header(buffer: memoryview | bytes | bytearray, position: int) -> BatchHeader:
     """The header of the batch that begins at `position`.
 
     A message of magic 0 or 1 yields a header with its offset, length, magic, crc and codec, a count of one and absent
@@ -140,7 +140,7 @@ def parse_header(buffer: memoryview | bytes, position: int) -> BatchHeader:
     return _parse_old_header(buffer, position)
 
 
-def _parse_old_header(buffer: memoryview | bytes, position: int) -> BatchHeader:
+def _parse_old_header(buffer: memoryview | bytes | bytearray, position: int) -> BatchHeader:
     if position < 0 or len(buffer) - position < _OLD_HEADER.size:
         raise ProtocolError(f"the answer ends inside the header of the record batch at byte {position}")
     base_offset, length, crc, magic, attributes = _OLD_HEADER.unpack_from(buffer, position)
@@ -153,7 +153,7 @@ def _parse_old_header(buffer: memoryview | bytes, position: int) -> BatchHeader:
     return BatchHeader(base_offset, length, -1, magic, crc, attributes & CODEC_MASK, 0, -1, -1, -1, -1, -1, 1)
 
 
-def _describe_bad_header(buffer: memoryview | bytes, position: int, base_offset: int, length: int) -> str:
+def _describe_bad_header(buffer: memoryview | bytes | bytearray, position: int, base_offset: int, length: int) -> str:
     where = f"record batch at offset {base_offset} (byte {position})"
     if length < _LENGTH_BYTES_MIN:
         return f"{where} claims an absurd length, {length}"

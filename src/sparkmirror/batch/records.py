@@ -47,7 +47,7 @@ class Record:
     headers: tuple[RecordHeader, ...] = ()
 
 
-def decode_records(batch: bytes | memoryview, max_bytes: int = UNPACKED_BYTES_MAX) -> list[Record]:
+def decode_records(batch: bytes | bytearray | memoryview, max_bytes: int = UNPACKED_BYTES_MAX) -> list[Record]:
     """The records of one whole v2 batch, control records too, in their order.
 
     Where the broker stamped append time, each record has the batch's time, as a consumer sees it.
@@ -114,7 +114,7 @@ def _as_record(record: Record | Pair, timestamp: int) -> Record:
     return Record(0, timestamp, key, value)
 
 
-def _checked_header(batch: bytes | memoryview) -> BatchHeader:
+def _checked_header(batch: bytes | bytearray | memoryview) -> BatchHeader:
     header = parse_header(batch, 0)
     if header.magic != MAGIC:
         raise ProtocolError(

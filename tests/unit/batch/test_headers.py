@@ -23,7 +23,7 @@ KINDS = [
 
 def one_by_one(data: bytes, stop: int) -> list[tuple[int, ...]]:
     """The rows of the table, by the plain reader."""
-    rows = []
+    rows: list[tuple[int, ...]] = []
     for at, h in iterate_headers(data, 7, stop):
         before = (at, h.total_bytes, h.base_offset, h.next_offset, h.partition_leader_epoch, h.magic)
         behind = (h.crc, h.attributes, h.base_timestamp, h.max_timestamp, h.producer_id, h.records_count)

@@ -1,6 +1,8 @@
-"""The deep path: whatever a source broker holds, in new batches within the target's limits, record for record."""
+"""The rewrite path: any batch of a source broker becomes new batches within the target's limits, record for record
+(invariant 5)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -166,7 +168,7 @@ def test_a_record_too_large_is_named_after_the_pieces_before_it_are_given(codec:
     noise = b"".join(number.to_bytes(2, "big") for number in range(900))
     batches = [encode_batch([plain(7)], codec, 7), encode_batch([plain(8), plain(9, noise)], codec, 8)]
     stream = rewrite(memoryview(b"".join(batches)), 0, Limits(700))
-    given_first = []
+    given_first: list[Any] = []
     with pytest.raises(RecordTooLarge, match=r"source offset 9 is .* max\.message\.bytes is 700") as caught:
         given_first.extend(stream)
     assert caught.value.offset == 9

@@ -110,8 +110,8 @@ def test_one_key_is_explained_with_the_lines_that_do_not_count(shell: Shell) -> 
 
 
 def test_what_is_used_is_told_where_the_file_says_something_else(shell: Shell) -> None:
-    lines = "B.producer.buffer.memory = 32768\nB.exactly.once.source.support = preparing\n"
-    shell.write(f"{FILE}{lines}A.consumer.fetch.max.bytes = 4000000\n")
+    added = "B.producer.buffer.memory = 32768\nB.exactly.once.source.support = preparing\n"
+    shell.write(f"{FILE}{added}A.consumer.fetch.max.bytes = 4000000\n")
     _, out, _ = shell.run("explain")
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "buffer.memory = 32768 (B.producer.buffer.memory, mm2:13; 1048576 is used)" in lines

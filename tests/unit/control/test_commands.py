@@ -140,7 +140,7 @@ def test_an_expression_that_backtracks_without_end_selects_nothing_and_holds_nob
 
 
 def test_no_order_displaces_another_of_its_run_in_the_compacted_topic() -> None:
-    some = [
+    some: list[Command] = [
         Pause("run", Selection(), 1),
         Pause("run", Selection("a"), 1),
         Pause("run", Selection("a", 1), 1),
@@ -155,9 +155,20 @@ def test_no_order_displaces_another_of_its_run_in_the_compacted_topic() -> None:
 
 def test_an_epoch_ends_for_what_is_new_to_its_process_and_for_nothing_of_another() -> None:
     share = Share("run", "p1", 3, frozenset({0}), "member")
-    ended_by = [Stop("run"), Stop("run", "p1"), Restart("run", 1), Share("run", "p1", 4, frozenset(), "member")]
+    ended_by: list[Command] = [
+        Stop("run"),
+        Stop("run", "p1"),
+        Restart("run", 1),
+        Share("run", "p1", 4, frozenset(), "member"),
+    ]
     assert all(ends_epoch(command, share) for command in ended_by)
-    others = [Stop("run", "p2"), Share("run", "p2", 9, frozenset(), "m"), share, Began("run", "p1", 3), ASSIGN]
+    others: list[Command] = [
+        Stop("run", "p2"),
+        Share("run", "p2", 9, frozenset(), "m"),
+        share,
+        Began("run", "p1", 3),
+        ASSIGN,
+    ]
     assert not any(ends_epoch(command, share) for command in others)
     assert ends_epoch(Slots("run", "p1", 2), share)
     assert not ends_epoch(Slots("run", "p2", 2), share)

@@ -56,11 +56,11 @@ class Brokers:
     def ends(self, *partitions: TopicPartition, seconds_max: float = 0.0) -> LogOffsets:
         wanted = dict.fromkeys(partitions, LATEST)
         return list_log_offsets(
-            self,
+            self,  # type: ignore[arg-type]
             self.describe,
             wanted,
             read_committed=False,
-            seconds_max=seconds_max,  # type: ignore[arg-type]
+            seconds_max=seconds_max,
         )
 
 

@@ -131,7 +131,9 @@ def test_a_change_of_acls_is_waited_for_on_every_broker() -> None:
 class Coordinator(Brokers):
     """One that coordinates group `billing`; `early` are its first answers about it."""
 
-    def ask(self, make: Callable[[], Any], _doing: str, _node_id: int | None = None) -> Any:
+    def ask(  # type: ignore[override]
+        self, make: Callable[[], Any], _doing: str, _node_id: int | None = None
+    ) -> Any:
         if make().API_KEY == FIND_COORDINATOR:
             home = SimpleNamespace(key="billing", error_code=0, error_message="", node_id=2)
             return SimpleNamespace(coordinators=[home])

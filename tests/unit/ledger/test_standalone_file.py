@@ -85,7 +85,7 @@ def test_nothing_but_a_protocol_error_comes_of_anything(noise: bytes, at: int) -
             continue
 
 
-def position(connector: Connector, topic: str, value: bytes | None) -> tuple[bytes, bytes | None]:
+def position(connector: Connector, topic: str, value: bytes | None) -> tuple[bytes | None, bytes | None]:
     return connect.encode_key(connector, TopicPartition(topic, 0)), value
 
 

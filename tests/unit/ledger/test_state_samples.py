@@ -15,6 +15,7 @@ from sparkmirror import __version__
 from sparkmirror.control.command_decoding import decode_command
 from sparkmirror.control.commands import (
     Began,
+    Command,
     Pause,
     Restart,
     Resume,
@@ -54,7 +55,7 @@ GAP = Gap(WHERE, "truncated", 10, 8, "continue", 1_700_000_000_000, ID, "run")
 NAME = ChunkName(12, 1_700_000_000_000, 0)
 CHUNK = Chunk((Segment(5, 0, 5, True), Segment(90, -3, 88, False)), 120, 117)
 JOURNAL = Journal({"fence": Taken({"denied": ["orders"]}, "Nobody writes to orders.")}, True)
-COMMANDS = (
+COMMANDS: tuple[Command, ...] = (
     Stop("run"),
     Stop("run", "p1"),
     Share("run", "p1", 2, frozenset({0, 2}), "member"),

@@ -154,4 +154,4 @@ def test_a_target_that_differs_ends_the_migration_with_the_first_difference() ->
     assert Prove(Flow(), lambda: Proved("equal", "all equal")).apply({}) == "all equal"  # type: ignore[arg-type]
     for verdict in ("different", "unproven"):
         with pytest.raises(SparkMirrorError, match=re.escape("orders-0 at upstream offset 7")):
-            Prove(Flow(), lambda verdict=verdict: Proved(verdict)).apply({})  # type: ignore[arg-type, misc]
+            Prove(Flow(), lambda verdict=verdict: Proved(verdict)).apply({})  # type: ignore[arg-type]

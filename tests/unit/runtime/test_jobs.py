@@ -49,7 +49,8 @@ def test_jobs_look_often_while_that_is_cheap(
 
 
 def test_a_round_that_mostly_waits_is_soon_followed_by_the_next() -> None:
-    often, rounds = threading.Event(), []
+    often = threading.Event()
+    rounds: list[None] = []
 
     def wait() -> None:
         rounds.append(time.sleep(0.05))
@@ -122,7 +123,7 @@ class Desk:
     def sync(self, kind: type, cpu_seconds: float) -> Any:
         desk = self
 
-        class Told(kind):  # type: ignore[misc]
+        class Told(kind):
             def __init__(self) -> None:
                 pass
 

@@ -73,7 +73,7 @@ def clusters(flow: FlowConfig, monkeypatch: pytest.MonkeyPatch) -> Clusters:
         now[0] += 0.3
         return now[0]
 
-    monkeypatch.setattr(canary_job.time, "monotonic", monotonic)
+    monkeypatch.setattr("sparkmirror.sync.canary_job.time.monotonic", monotonic)
     return both
 
 

@@ -37,7 +37,7 @@ def ago(seconds: float) -> int:
 
 
 def process(state: FlowState = FlowState.RUNNING, heard: float = 1, **more: Any) -> FlowRecord:
-    known = {"host": "m1", "pid": 7, "started_at_ms": ago(3600)} | more
+    known: dict[str, Any] = {"host": "m1", "pid": 7, "started_at_ms": ago(3600)} | more
     return FlowRecord("r", state, at_ms=ago(heard), **known)
 
 
@@ -383,6 +383,6 @@ def test_a_gap_holds_amber_until_it_is_acknowledged_and_again_where_it_is_found_
 def test_the_lag_is_not_known_until_every_partition_was_answered() -> None:
     board = board_of(flow_told(started_at_ms=ago(5)), task_told(unknown_ends=2, lag_records=0))
     assert (judged(board).level, judged(board).lag_records) == (GREY, None)
-    waits = {"state": "WAITING", "reason": REFUSED}
+    waits: dict[str, Any] = {"state": "WAITING", "reason": REFUSED}
     board = board_of(flow_told(), task_told(lag_records=0), part_told(**waits))
     assert (judged(board).level, judged(board).lag_records) == (AMBER, None)

@@ -1,5 +1,7 @@
 """The demo's proof: what counts as a difference, and in which words."""
 
+from typing import Any
+
 import pytest
 
 from sparkmirror.model import TopicPartition
@@ -35,7 +37,7 @@ def test_a_faithful_copy_has_no_difference_whatever_its_offsets() -> None:
         ("timestamp_ms", 1_357_034_100_000),
     ],
 )
-def test_any_changed_part_is_named_with_both_offsets(field: str, value: object) -> None:
+def test_any_changed_part_is_named_with_both_offsets(field: str, value: Any) -> None:
     target = copy(source(), first_offset=40)
     target[2] = target[2]._replace(**{field: value})
 

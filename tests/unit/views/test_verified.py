@@ -1,5 +1,7 @@
 """What is said of the last comparison."""
 
+from typing import Any
+
 from sparkmirror.telemetry.records import VerifyRecord
 from sparkmirror.views.verified import tell_verified, verified_json
 
@@ -18,7 +20,7 @@ def test_an_equal_round_says_when_and_how_much_was_compared() -> None:
 
 
 def test_a_difference_is_named_also_by_rounds_that_did_not_see_it_again() -> None:
-    before = {"rounds_different": 1, "first_difference": FIRST, "different_at_ms": NOW_MS - 300_000}
+    before: dict[str, Any] = {"rounds_different": 1, "first_difference": FIRST, "different_at_ms": NOW_MS - 300_000}
     assert tell_verified(found("different", differences=3, **before), NOW_MS).startswith(
         "compared 30 s ago: DIFFERENT in 3 of 4,900 records, round 12; "
     )

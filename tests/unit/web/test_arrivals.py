@@ -1,6 +1,7 @@
 """Who must go when a port is full, and when."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,9 @@ def test_a_wait_is_over_after_five_seconds_and_begins_again_when_answered() -> N
 
 def test_whatever_happens_nobody_is_counted_twice_or_put_out_while_answered() -> None:
     chance = random.Random(15)
-    arrivals, inside, asking = Arrivals(16, waiting_max=24), [], set()
+    arrivals = Arrivals(16, waiting_max=24)
+    inside: list[Any] = []
+    asking: set[Any] = set()
     for step in range(20_000):
         one = chance.choice(inside) if inside else None
         match chance.randrange(5):

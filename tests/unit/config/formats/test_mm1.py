@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.config.flow.flows import MirrorConfig, parse_config
-from sparkmirror.config.formats import mm1
+from sparkmirror.config.formats import mm1, mm1_names
 from sparkmirror.config.formats.mm1 import MirrorMaker1, source_alias, split_patterns, translate_mm1
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.config.keys.key import Scope
@@ -382,8 +382,8 @@ def test_every_documented_key_is_known(files: Files) -> None:
     producer = PRODUCER + _lines(DOCUMENTED_PRODUCER)
     said: list[str] = []
     for client, dialect, scope in (
-        (consumer, mm1.CONSUMER, Scope.CONSUMER),
-        (producer, mm1.PRODUCER, Scope.PRODUCER),
+        (consumer, mm1_names.CONSUMER, Scope.CONSUMER),
+        (producer, mm1_names.PRODUCER, Scope.PRODUCER),
     ):
         file = files.directory / "any.config"
         file.write_text(client)

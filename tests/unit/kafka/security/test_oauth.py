@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -235,7 +235,7 @@ def test_what_cannot_work_is_told_with_its_key(client: dict[str, str], options: 
 
 ASSERTION = "sasl.oauthbearer.assertion."
 KAFKAS = "org.apache.kafka.common.security.oauthbearer."
-KEYS = {
+KEYS: dict[str, Callable[[], rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey]] = {
     "RS256": lambda: rsa.generate_private_key(65537, 2048),
     "ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
 }

@@ -134,7 +134,7 @@ def test_on_an_even_log_nothing_is_asked_twice_and_little_comes_twice() -> None:
         asked.append(one)
         answer(one, *rest)  # type: ignore[arg-type]
 
-    read_ahead.answer = count  # type: ignore[method-assign]
+    read_ahead.answer = count  # type: ignore[method-assign, assignment]
     follow(read_ahead, log, 4, lambda _: 0)
     assert len(asked) * 32 * size < 1.15 * 400 * size + 32 * size
 

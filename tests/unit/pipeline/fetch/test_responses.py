@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -153,9 +154,8 @@ def test_a_partition_that_has_nothing_new_is_told_to_be_well_again(field: Field)
     field.response_reader.report(field.fetch_states[:1], "no connection")
     (row,) = field.response_reader.take_rows()
     assert row.payload == b"no connection"
-    field.response_reader.take_frame(
-        1, Answered([fetched(0, 0, readable=3)]), Frame(memoryview(b""), None), field.partitions
-    )  # type: ignore[arg-type]
+    answered: Any = Answered([fetched(0, 0, readable=3)])
+    field.response_reader.take_frame(1, answered, Frame(memoryview(b""), None), field.partitions)
     (row,) = field.response_reader.take_rows()
     assert (row.kind, row.partition, row.payload) == ("fault", 0, b"")
     assert field.take(fetched(0, 0, readable=3)) == []
@@ -230,9 +230,8 @@ def test_runs_tell_their_epoch_and_how_often_the_log_was_turned(field: Field) ->
     first, second = (bytearray(encode_batch([(None, b"v")], base_offset=at)) for at in (0, 1))
     first[12:16], second[12:16] = (4).to_bytes(4, "big"), (6).to_bytes(4, "big")
     data = bytes(first + second)
-    field.response_reader.take_frame(
-        1, Answered([fetched(2, len(data))]), Frame(memoryview(data), None), field.partitions
-    )  # type: ignore[arg-type]
+    answered: Any = Answered([fetched(2, len(data))])
+    field.response_reader.take_frame(1, answered, Frame(memoryview(data), None), field.partitions)
     rows = field.response_reader.take_rows()
     assert [(row.first_offset, row.next_offset, row.leader_epoch, row.turns) for row in rows] == [
         (0, 1, 4, 3), (1, 2, 6, 3)

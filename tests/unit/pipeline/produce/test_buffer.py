@@ -3,12 +3,13 @@
 import pytest
 
 from sparkmirror.batch.header import ATTRIBUTES_AT, parse_header
+from sparkmirror.batch.merging import IN_FLIGHT_MAX
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place, State
-from sparkmirror.pipeline.produce.buffer import IN_FLIGHT_MAX, PartitionBuffer
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
 
 WHERE = TopicPartition("orders", 0)

@@ -18,7 +18,6 @@ from sparkmirror.control.assignment import Assigned
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import State
 from sparkmirror.pipeline.produce.answers import Verdict, judge
-from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
@@ -151,7 +150,7 @@ class Copying(RuleBasedStateMachine):
         plan = PlanRow(0, "run", 1, 1, *PRODUCER, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, start), 5),))
         self.gate = SequenceGate(self.ring, NoProgress(), TaskMetrics(plan), TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
         self.gate.take_plan(plan)
-        self.buffer: PartitionBuffer = self.gate.buffers[WHERE]
+        self.buffer = self.gate.buffers[WHERE]
         self.buffer._identity, self.buffer._sequence = PRODUCER, first_sequence
         self.target = Target(first_sequence)
         self.reads_at = self.has_read_to = start

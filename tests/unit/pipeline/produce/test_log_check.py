@@ -7,7 +7,7 @@ from tests.unit.pipeline.produce.test_progress import acknowledge, hand_out, rec
 
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.ledger.gaps import decode
-from sparkmirror.ledger.lineage import TARGET_DELETED, TARGET_TRUNCATED, Extent
+from sparkmirror.ledger.lineage import TARGET_DELETED, TARGET_TRUNCATED, Extent, Lineage
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import NO_TOPIC_ID, Connector, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
@@ -40,12 +40,12 @@ class Desk:
     def land(self, base_offset: int, records: int = 10) -> str:
         data = memoryview(b"")
         queued = QueuedRecords(data, 0, 0, lambda: None)
-        batch = Batch(data, 0, (), records, 0, 0, queued, 0.0)
+        batch = Batch(data, 0, (), records, 0, Lineage(), queued, 0.0)
         batch.base_offset = base_offset
         return self.log_check.add(self.buffer, [batch], REMOTE)
 
     def gaps(self) -> list[tuple[str, int, int, int, str]]:
-        sent = hand_out(self.progress.compose([], 1, {}))
+        sent = hand_out(self.progress.compose([], 1, []))
         acknowledge(sent)
         found = [decode("A", record.key, record.value) for records in records_of(sent).values() for record in records]
         return [(gap.cause, gap.expected, gap.resumed, gap.lost_records, gap.action) for gap in found if gap]

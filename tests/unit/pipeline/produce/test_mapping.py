@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from sparkmirror.batch.piece import Span
+from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
 from sparkmirror.ledger.offset_map import Chunk, Segment
 from sparkmirror.model import TopicPartition
@@ -17,7 +18,7 @@ def batch(base_offset: int, *spans: tuple[int, int]) -> Batch:
     found = tuple(Span(*span) for span in spans)
     queued = QueuedRecords(memoryview(b""), 0, 0, lambda: None)
     count = sum(span.records for span in found)
-    return Batch(memoryview(b""), 0, found, count, 0, -1, queued, base_offset=base_offset)
+    return Batch(memoryview(b""), 0, found, count, 0, Lineage(), queued, base_offset=base_offset)
 
 
 def stored(mapping: OffsetMapping, position: int, generation: int = 4) -> list[tuple[ChunkName, Chunk]]:

@@ -3,18 +3,20 @@
 import random
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from sparkmirror.batch import crc
 from sparkmirror.batch.header import ATTRIBUTES_AT, HEADER, HEADER_BYTES, Codec, parse_header
 from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.batch.merging import IN_FLIGHT_MAX
 from sparkmirror.batch.piece import Span
 from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget, UnpackingBusy
 from sparkmirror.errors import ContentTooLarge, ProtocolError, RecordTooLarge
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.buffer import IN_FLIGHT_MAX, PartitionBuffer
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, slice_spans
@@ -277,7 +279,7 @@ def test_a_refused_batch_is_split_where_it_stands_and_what_follows_keeps_its_seq
     assert not buffer.sendable, "nobody knows yet how large it may be"
     limits.max_message_bytes = 1000
     buffer.awaits_limits = False
-    sent = []
+    sent: list[Any] = []
     while buffer.sendable and (again := buffer.next_batch(1000, 7)) is not None:
         sent.append(again)
     assert len(sent) == IN_FLIGHT_MAX, "no more than may be on their way"
@@ -331,7 +333,7 @@ def test_a_damaged_header_behind_runs_that_are_merged_loses_none_of_them() -> No
             buffer.position = run * 20 if run == 1 else buffer.position
             buffer.acknowledged = buffer.acknowledged or 20
             accept(buffer, run * 20 + 20, *batches)
-        sent = []
+        sent: list[Any] = []
         with pytest.raises(ProtocolError):
             for one in send_all(buffer):
                 sent.append(one)
@@ -461,7 +463,7 @@ def test_where_the_budget_is_used_up_an_outbox_waits_and_goes_on_where_it_was() 
     accept(buffer, 300, *(batch(at * 100, values[at * 100 : at * 100 + 100], Codec.ZSTD) for at in range(3)))
     with busy.holding(8 << 20), pytest.raises(UnpackingBusy):
         buffer.next_batch(1000, 7)
-    sent = []
+    sent: list[Any] = []
     for one in send_all(buffer):
         sent.append(one)
         if len(sent) % 7 == 0:

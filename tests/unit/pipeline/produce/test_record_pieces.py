@@ -22,7 +22,14 @@ ORIGIN = Origin(SOURCE, "A.orders", Codec.NONE)
 
 def rows(*records: dict[str, Any]) -> pa.RecordBatch:
     """Rows as the plan gives them; what is not said is that of a record that nobody touched."""
-    usual = {"timestamp": 5, "key": None, "value": b"v", "headers": [], "topic": "A.orders", "partition": 1}
+    usual: dict[str, Any] = {
+        "timestamp": 5,
+        "key": None,
+        "value": b"v",
+        "headers": [],
+        "topic": "A.orders",
+        "partition": 1,
+    }
     columns = [usual | {"offset": at} | record for at, record in enumerate(records)]
     return pa.RecordBatch.from_arrays(
         [

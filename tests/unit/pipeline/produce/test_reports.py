@@ -6,8 +6,6 @@ import pytest
 
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce import reports as reports_module
-from sparkmirror.pipeline.produce import task_metrics as tally_module
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.plan_row import PlanRow
@@ -27,8 +25,8 @@ class Task:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, partitions: int = 1) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(reports_module.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(tally_module.time, "time_ns", lambda: self.now_ms * 1_000_000)
+        monkeypatch.setattr("sparkmirror.pipeline.produce.reports.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("sparkmirror.pipeline.produce.task_metrics.time.time_ns", lambda: self.now_ms * 1_000_000)
         self.plan = PlanRow(0, "run", 1, 5, 7, 3, RingAddress(0, 0, 0, 0), 25, ())
         self.task_metrics = TaskMetrics(self.plan)
         self.buffers = {where: PartitionBuffer(where, where, 0, 0) for where in ORDERS[:partitions]}

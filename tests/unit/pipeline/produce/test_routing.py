@@ -7,13 +7,14 @@ from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import State
-from sparkmirror.pipeline.produce.buffer import Batch, PartitionBuffer
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
 from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
+from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.routing import Routing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.ring import RingAddress

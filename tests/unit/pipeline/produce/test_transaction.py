@@ -89,7 +89,7 @@ class Desk:
         self.spoken.append(second)
 
     def _store(self, with_status: bool) -> bool:
-        return bool(self.progress.compose(self.buffers.values(), 1, {}))
+        return bool(self.progress.compose(self.buffers.values(), 1, []))
 
     def _commit(self) -> None:
         self.progress.commit()
