@@ -69,7 +69,12 @@ class Story:
 
     def verdict(self) -> dict[str, Any]:
         """On the flow: level, sentence, problems."""
-        found: dict[str, Any] = json.loads(self.ask("/api/state")[1])["parts"][f"flow/{self.flow}"]["verdict"]
+        found: dict[str, Any] = self.flow_part()["verdict"]
+        return found
+
+    def flow_part(self) -> dict[str, Any]:
+        """What the page shows of the flow."""
+        found: dict[str, Any] = json.loads(self.ask("/api/state")[1])["parts"][f"flow/{self.flow}"]
         return found
 
     def rows(self, kind: str) -> list[list[Any]]:
@@ -149,6 +154,10 @@ def test_the_page_tells_of_groups_of_what_was_lost_and_of_comparisons(eventful: 
         lambda: [one["cause"][:9] for one in eventful.verdict()["problems"]] == [f"{eventful.alias} and "[:9]],
         "somebody has seen the gap", 30,
     )  # fmt: skip
+    happened = {"started", "paused", "runs again", "gap"}
+    eventful.mirror.wait_until(
+        lambda: happened <= {one["kind"] for one in eventful.flow_part()["events"]}, "a time line"
+    )
     place = [f"{eventful.alias}.{eventful.topic}", 2, 60, 60]
     eventful.mirror.wait_until(
         lambda: [row[2:6] for row in eventful.rows("groups")] == [place], "the group is shown", 30

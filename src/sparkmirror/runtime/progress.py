@@ -8,7 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from rich.console import Console
 from rich.live import Live
@@ -23,8 +23,10 @@ from sparkmirror.logs import handlers as speech
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.bus import BusReader
-from sparkmirror.telemetry.facts import gather
+from sparkmirror.telemetry.event_log import EventLog
+from sparkmirror.telemetry.facts import Facts, gather
 from sparkmirror.telemetry.gap_follower import GapFollower
+from sparkmirror.telemetry.history import HistoryRecord
 from sparkmirror.telemetry.problems import Level
 from sparkmirror.telemetry.records import FlowState, PartitionRecord, PartitionState
 from sparkmirror.telemetry.verdict import Verdict, judge
@@ -55,6 +57,7 @@ class FlowWatch:
         self._open.callback(self._gaps.close)
         self._gaps_at = self._judged_at = 0.0
         self._gaps_problem = ""
+        self._event_log: EventLog | None = None
         self._verdict: Verdict | None = None
         self._changes = StateChanges(flow.name)
         self.status = FlowStatus()
@@ -70,7 +73,8 @@ class FlowWatch:
     def follow(self, run: str) -> None:
         """Watch another run, where the flow has begun one."""
         if run != self.board.run:
-            self._bus.board = StatusBoard(self.flow.name.source, run)
+            before, self._bus.board = self._bus.board, StatusBoard(self.flow.name.source, run)
+            self._bus.board.inherit(before)
             self.status = FlowStatus()
 
     def poll(self) -> FlowStatus:
@@ -99,7 +103,23 @@ class FlowWatch:
                 target_problem=problem, file=self._file,
             )  # fmt: skip
             self._verdict = judge(facts)
+            self._note_events(facts)
         return self._verdict
+
+    @property
+    def history(self) -> HistoryRecord | None:
+        """What is to be remembered of the flow; None until what was remembered before has been read."""
+        return None if self._event_log is None else self._event_log.record(self.board)
+
+    def _note_events(self, facts: Facts) -> None:
+        """From where an earlier process ended; that is read first, or it would be written over."""
+        if self._event_log is None and not facts.target_problem:
+            with suppress(ClusterError):
+                self._bus.read_to_end()
+                self._event_log = EventLog()
+                self._event_log.adopt(self.board.history)
+        if self._event_log is not None:
+            self._event_log.look(self.board, self._gaps.gaps.values(), facts.target_problem, facts.now_ms)
 
     def _read_gaps(self, now: float) -> None:
         if now - self._gaps_at >= _GAPS_SECONDS:

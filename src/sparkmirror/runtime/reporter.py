@@ -18,6 +18,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.publish import Publisher, Record
 from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.telemetry.history import HistoryRecord
 from sparkmirror.telemetry.records import (
     PROCESS_BEAT_SECONDS,
     FlowRecord,
@@ -50,6 +51,7 @@ class FlowReporter:
         self._key = encode_key("flow", flow.name.source, f"{self._record.host}:{self._record.pid}")
         self._outdated: set[bytes] = set()
         self._jobs: dict[str, JobRecord] = {}
+        self._history: HistoryRecord | None = None
         self._news = threading.Condition()
         self._is_due = True
         self._is_over = False
@@ -93,6 +95,11 @@ class FlowReporter:
             self._jobs[job.name] = replace(job, run=self._record.run)
             if before is None or before.state is not job.state:
                 self._wake()
+
+    def tell_history(self, history: HistoryRecord) -> None:
+        """What is to be remembered of the flow; written with the next word, if it has changed."""
+        with self._news:
+            self._history = history
 
     def finish(self, state: FlowState, reason: str = "") -> None:
         """The last state; `join` waits for it to be written."""
@@ -152,7 +159,8 @@ class FlowReporter:
         source = self._flow.name.source
         jobs = [(encode_key("job", source, job.name), encode_value(record_as_json(job))) for job in self._jobs.values()]
         gone: list[Record] = [(key, None) for key in self._outdated if key != self._key]
-        return [(self._key, encode_value(record_as_json(self._record))), *jobs, *gone]
+        kept = [] if self._history is None else [(encode_key("history", source), encode_value(self._history.as_json()))]
+        return [(self._key, encode_value(record_as_json(self._record))), *jobs, *kept, *gone]
 
 
 @contextmanager

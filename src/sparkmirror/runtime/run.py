@@ -227,6 +227,8 @@ class MirrorRun:
             for watch, running in zip(watches, self._flows, strict=True):
                 watch.follow(running.run)
                 running.reporter.count(watch.status.records, watch.status.bytes, watch.board.outdated)
+                if running.is_led and (history := watch.history) is not None:
+                    running.reporter.tell_history(history)
             verdicts = [watch.verdict for watch in watches]
             self._health.beat(tuple(verdict.sentence for verdict in verdicts if not verdict.is_ready))
             if all(over):

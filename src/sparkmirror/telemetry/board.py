@@ -110,6 +110,12 @@ class StatusBoard:
         self._carried: dict[TopicPartition, tuple[int, int]] = {}
         self._news: dict[TopicPartition, None] = {}
 
+    def inherit(self, before: "StatusBoard") -> None:
+        """What outlives a run, of a board that has shown the one before."""
+        self.verified, self.canary = before.verified, before.canary
+        self.trouble, self.history = before.trouble, before.history
+        self._acknowledged = before._acknowledged
+
     def take(self, key: bytes | None, value: bytes | None, at_ms: int = 0) -> bool:
         """Fold in one record of the status topic; False when it is not about the run that is shown."""
         record = parse_record(key, value, self._source_alias, at_ms)

@@ -1,17 +1,19 @@
 """What a flow remembers beyond the life of a process, a record on its status topic under `["history", source]`; pure.
 
-Written by the process that leads the flow (`runtime.history_keeper`), bounded; read by whoever asks how it stands.
+Written by the process that leads the flow (`runtime.progress` makes it, `runtime.reporter` stores it), bounded; read by
+whoever asks how it stands. `telemetry.event_log` finds the events.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 from sparkmirror.decoding import Count, Moment, Name, Number, Offset, Text, TopicName
 from sparkmirror.model import TopicPartition
 
 EVENTS_MAX: Final = 200
+EVENTS_HOURS: Final = 24
 FAILING_MAX: Final = 200
-REASON_MAX: Final = 300
+TEXT_MAX: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to the flow; `times` where it did so again and again."""
+    """Something that happened to the flow; `times` where it did so again and again, last at `at_ms`."""
 
     at_ms: Moment
     kind: Name
@@ -47,3 +49,11 @@ class HistoryRecord:
     failing: tuple[Failing, ...] = ()
     restarts: tuple[Moment, ...] = ()
     at_ms: Moment = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Without `at_ms`, which is the Kafka record's own timestamp."""
+        return {
+            "events": [asdict(event) for event in self.events],
+            "failing": [asdict(one) | {"reason": one.reason[:TEXT_MAX]} for one in self.failing[:FAILING_MAX]],
+            "restarts": list(self.restarts),
+        }

@@ -1,0 +1,118 @@
+"""What happens to a flow, seen by comparing what is known of it with what was known before: its time line; pure.
+
+Kept in the history record (`telemetry.history`), by the process that leads the flow.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.model import TopicPartition
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.facts import HeldPartition, list_held
+from sparkmirror.telemetry.history import EVENTS_HOURS, EVENTS_MAX, TEXT_MAX, Event, HistoryRecord
+from sparkmirror.telemetry.problems import first_line, plural
+from sparkmirror.telemetry.records import FlowRecord, FlowState, JobState, PartitionState
+
+_NAMED_MAX: Final = 3
+_KINDS: Final[Mapping[FlowState, str]] = {
+    FlowState.RUNNING: "started",
+    FlowState.RESTARTING: "query failed",
+    FlowState.STOPPED: "stopped",
+    FlowState.FAILED: "ended",
+}
+_HELD_KINDS: Final = {
+    PartitionState.FAILED: "failed",
+    PartitionState.WAITING: "waiting",
+    PartitionState.PAUSED: "paused",
+}
+
+
+class EventLog:
+    """The events of the last day, the oldest first. The first look at a flow is compared with nothing having been."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._states: dict[str, FlowState] = {}
+        self._restarts = 0
+        self._held: dict[TopicPartition, PartitionState] = {}
+        self._gaps: set[tuple[TopicPartition, int, int, int]] | None = None
+        self._jobs: dict[str, JobState] = {}
+        self._target_problem = ""
+
+    def adopt(self, before: HistoryRecord) -> None:
+        """Go on from what an earlier process, or this one, has written: what is in it is no news."""
+        self._events = list(before.events)
+        self._restarts = max(before.restarts, default=0)
+        self._held = {one.partition_of: PartitionState.FAILED for one in before.failing}
+
+    def record(self, board: StatusBoard) -> HistoryRecord:
+        """What is to be kept of it now."""
+        trouble = board.trouble
+        failing = tuple(trouble.failing[where] for where in sorted(trouble.failing))
+        return HistoryRecord(tuple(self._events), failing, tuple(trouble.restarts))
+
+    def look(self, board: StatusBoard, gaps: Collection[Gap], target_problem: str, now_ms: int) -> None:
+        """Add what has happened since the last look. `gaps` is the whole gap ledger."""
+        for process in board.processes.values():
+            self._see_process(process)
+        for at_ms in board.trouble.restarts:
+            if at_ms > self._restarts:
+                self._restarts = at_ms
+                self._add(at_ms, "restarted", "a worker or the query was started again")
+        self._see_partitions(list_held(board), now_ms)
+        self._see_gaps(gaps)
+        for job in board.jobs.values():
+            if job.state is not self._jobs.get(job.name, JobState.RUNNING):
+                works = job.state is JobState.RUNNING
+                self._add(now_ms, "job works" if works else "job fails", f"{job.name}: {first_line(job.reason)}")
+            self._jobs[job.name] = job.state
+        if bool(target_problem) != bool(self._target_problem):
+            self._add(now_ms, "target away" if target_problem else "target answers", first_line(target_problem))
+        self._target_problem = target_problem
+        oldest_ms = now_ms - EVENTS_HOURS * 3_600_000
+        self._events = [event for event in self._events if event.at_ms >= oldest_ms][-EVENTS_MAX:]
+
+    def _see_process(self, process: FlowRecord) -> None:
+        name = f"process {process.pid} on {process.host}"
+        if self._states.get(name) is process.state:
+            return
+        self._states[name] = process.state
+        if kind := _KINDS.get(process.state):
+            why = first_line(process.reason)
+            self._add(process.at_ms, kind, f"{name}: {why}" if why else name)
+
+    def _see_partitions(self, held: Iterable[HeldPartition], now_ms: int) -> None:
+        now = {one.partition: one for one in held}
+        fresh = [one for where, one in now.items() if self._held.get(where) is not one.state]
+        for state, kind in _HELD_KINDS.items():
+            those = [one for one in fresh if one.state is state]
+            if those:
+                reason = first_line(those[0].reason)
+                named = _name([one.partition for one in those])
+                self._add(now_ms, kind, f"{named}: {reason}" if reason else named)
+        if over := [where for where in self._held if where not in now]:
+            self._add(now_ms, "runs again", _name(over))
+        self._held = {where: one.state for where, one in now.items()}
+
+    def _see_gaps(self, gaps: Collection[Gap]) -> None:
+        """Those that were there at the first look are in the ledger, with their time."""
+        known = {(gap.partition, gap.expected, gap.resumed, gap.at_ms): gap for gap in gaps}
+        for key in known.keys() - (self._gaps if self._gaps is not None else known.keys()):
+            gap = known[key]
+            self._add(gap.at_ms, "gap", f"{gap.partition}: {gap.cause}, {plural(gap.lost_records, 'offset')} gone")
+        self._gaps = set(known)
+
+    def _add(self, at_ms: int, kind: str, text: str) -> None:
+        last = self._events[-1] if self._events else None
+        if last is not None and (last.kind, last.text) == (kind, text[:TEXT_MAX]):
+            self._events[-1] = Event(max(at_ms, last.at_ms), kind, last.text, last.times + 1)
+        else:
+            self._events.append(Event(max(at_ms, 0), kind, text[:TEXT_MAX]))
+
+
+def _name(partitions: Collection[TopicPartition]) -> str:
+    named = ", ".join(map(str, sorted(partitions)[:_NAMED_MAX]))
+    if len(partitions) <= _NAMED_MAX:
+        return named
+    return f"{plural(len(partitions), 'partition')} ({named}, …)"
