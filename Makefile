@@ -17,7 +17,7 @@ help: ## list the targets
 
 setup: $(READY) ## make .venv from the lock file and fetch Kafka's jars; does nothing the second time
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml tests/programs.py
 	@$(check_java)
 	@$(make_venv)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r requirements.lock
@@ -26,9 +26,10 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m sparkmirror.testing.demo_data
 	$(BIN)/python -m sparkmirror.testing.warm_start
 	$(BIN)/python -m sparkmirror.spark.warm_start
+	$(BIN)/python -m tests.programs
 	@touch $@
 
-test: $(READY) ## ruff, mypy and all tests; two workers, each with its own brokers
+test: $(READY) ## ruff, mypy and all tests; two workers, each with its own brokers; ALLOW_SKIPS=1 where programs are missing
 	@status=0; \
 	$(MAKE) --no-print-directory lint || { status=1; echo "make lint failed, see above; the tests follow." >&2; }; \
 	$(BIN)/python -m pytest -n 2 -m "not long" $(ARGS) || status=1; \

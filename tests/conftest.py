@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from hypothesis import settings
+from tests import programs
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
@@ -14,6 +15,7 @@ from sparkmirror.testing.proxy import LongLink
 
 FAR = LongLink(round_trip_seconds=0.06, window_bytes=1 << 20)
 
+programs.use()
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("mirror", deadline=None)
 settings.load_profile("mirror")
@@ -40,6 +42,14 @@ class TwoLanesForClusters(LoadScopeScheduling):
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TwoLanesForClusters:
     return TwoLanesForClusters(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The line before the last names the programs that tests were skipped for."""
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
+    names = {reason.split(f" {programs.MISSING}")[0].split()[-1] for reason in reasons if programs.MISSING in reason}
+    if names:
+        terminalreporter.write_line(f"not tested, for want of programs: {', '.join(sorted(names))}", yellow=True)
 
 
 @pytest.fixture(scope="session")

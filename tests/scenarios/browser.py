@@ -1,14 +1,13 @@
-"""The machine's own Chromium, driven by playwright; tests that need it skip where there is none."""
+"""Chromium, driven by playwright: the machine's own, or the one that the set-up has brought."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.programs import program
 
 PICTURES = Path(__file__).parents[2] / "build" / "pictures"
 """Where screenshots are kept, for people to look at."""
@@ -24,15 +23,12 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Skips the test where the machine has no Chromium."""
-    programs = [found for name in _NAMES if (found := shutil.which(name))]
-    if not programs:
-        pytest.skip("no Chromium on this machine: `apt-get install chromium`")
+    executable = program(*_NAMES)
     expect.set_options(timeout=SECONDS_MAX * 1000)
     with sync_playwright() as player:
         # As root, in a container, Chromium has no sandbox of its own.
         plain = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = player.chromium.launch(executable_path=programs[0], args=plain)
+        browser = player.chromium.launch(executable_path=executable, args=plain)
         try:
             yield browser
         finally:

@@ -3,7 +3,6 @@
 import http.client
 import json
 import re
-import shutil
 import subprocess
 import time
 import urllib.parse
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from tests.faults.numbered import wait_until
 from tests.oracle import Client
+from tests.programs import program
 from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror, flow_file
 from tests.scenarios.status import board_of
@@ -60,7 +60,7 @@ def prometheus(directory: Path, mirror_port: int) -> Iterator[int]:
         log = (directory / "prometheus.log").open("wb")
         child = subprocess.Popen(
             [
-                "prometheus", f"--config.file={file}", f"--storage.tsdb.path={directory / 'tsdb'}",
+                program("prometheus"), f"--config.file={file}", f"--storage.tsdb.path={directory / 'tsdb'}",
                 f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
             ],
             stdout=log, stderr=subprocess.STDOUT,
@@ -73,7 +73,6 @@ def prometheus(directory: Path, mirror_port: int) -> Iterator[int]:
             log.close()
 
 
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
     source: Client,
     target: Client,
@@ -82,6 +81,7 @@ def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    program("prometheus")
     story, alias = unique("metered"), unique("east")
     topic = f"{story}.orders"
     make_topics(source, {topic: 2})

@@ -1,7 +1,6 @@
 """What deploy/ says agrees with the product: version, probes, files that can be used, commands that are understood."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.programs import program
 
 from sparkmirror import __version__
 from sparkmirror.cli import submit
@@ -196,8 +196,8 @@ def test_a_bad_file_is_not_started_again_for_ever(tmp_path: Path) -> None:
     assert str(ended.returncode) in directive("RestartPreventExitStatus")[0].split(), ended.stderr
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_understands_the_unit_and_finds_little_exposed(tmp_path: Path) -> None:
+    program("systemd-analyze")
     unit = tmp_path / "sparkmirror@.service"  # verify looks for the program and the user, which are not here
     unit.write_text(
         UNIT.replace("/opt/sparkmirror/bin/sparkmirror", "/bin/true").replace("User=sparkmirror", "User=root")

@@ -1,11 +1,11 @@
 """Completion in a real bash, and the reference of all commands in docs/."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.programs import program
 
 from sparkmirror.cli.completion import SHELLS, completion_script
 from sparkmirror.cli.main import all_parsers
@@ -75,11 +75,10 @@ def test_every_verb_and_option_is_offered(script: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell != "bash"])
 def test_other_shells_read_their_script(tmp_path: Path, shell: str) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+    executable = program(shell)
     path = tmp_path / "script"
     path.write_text(completion_script(all_parsers(), shell))
-    subprocess.run([shell, "-n", path], check=True, timeout=30)
+    subprocess.run([executable, "-n", path], check=True, timeout=30)
 
 
 @pytest.mark.parametrize("shell", SHELLS)

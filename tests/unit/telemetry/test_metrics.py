@@ -2,15 +2,14 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from tests.programs import program
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
@@ -196,8 +195,8 @@ def test_every_rate_is_of_a_counter_or_a_histogram() -> None:
             assert metric_of(name).kind in ("counter", "histogram"), expression
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_accepts_the_rules_and_each_expression_of_the_dashboard(tmp_path: Path) -> None:
+    promtool = program("promtool")
     rules = [
         {"record": f"panel:{number}", "expr": re.sub(r"\$__rate_interval", "5m", one).replace("$source", ".*")}
         for number, one in enumerate(expressions())
@@ -206,5 +205,5 @@ def test_promtool_accepts_the_rules_and_each_expression_of_the_dashboard(tmp_pat
     panels = tmp_path / "panels.yml"
     panels.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
     for file in (ROOT / "deploy/prometheus/alerts.yml", panels):
-        checked = subprocess.run(["promtool", "check", "rules", str(file)], capture_output=True, text=True, timeout=30)
+        checked = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True, timeout=30)
         assert checked.returncode == 0, checked.stdout + checked.stderr
