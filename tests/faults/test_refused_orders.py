@@ -1,26 +1,24 @@
 """The target refuses an order of the planner for a while: the partitions in it are mirrored once it takes orders
 again."""
 
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.faults.numbered import NumberedWriter, end_offsets
 from tests.faults.story import PARTITIONS, Story
-from tests.scenarios.data import ORDER_SECONDS_MAX, grow_topic
-
-from sparkmirror.ledger.topics import ledger_topics
+from tests.scenarios.data import grow_topic, set_order_bytes_max
 
 RECORDS = 100
 ADDED = 2
-TOO_SMALL, AS_CREATED = "120", "1048588"
+TOO_SMALL = 120
 
 
 def test_new_partitions_whose_first_order_was_refused_are_mirrored_by_the_next(story: Story) -> None:
+    target = {"bootstrap.servers": story.target}
     NumberedWriter(story.source, story.topic, PARTITIONS).write(RECORDS)
     with story.run(lines=("refresh.topics.interval.seconds = 1",)) as run:
         run.wait_until(lambda: ends_of(story, PARTITIONS) == [RECORDS] * PARTITIONS, "all is mirrored")
-        set_order_bytes_max(story, TOO_SMALL)
+        set_order_bytes_max(target, story.alias, TOO_SMALL)
         grow_topic({"bootstrap.servers": story.source}, story.topic, PARTITIONS + ADDED)
         run.wait_until(lambda: "looking for new topics and loads failed" in run.errors, "the order is refused")
-        set_order_bytes_max(story, AS_CREATED)
+        set_order_bytes_max(target, story.alias, None)
         writer = NumberedWriter(story.source, story.topic, PARTITIONS + ADDED)
         writer.write(RECORDS)
         whole = [2 * RECORDS] * PARTITIONS + [RECORDS] * ADDED
@@ -30,11 +28,3 @@ def test_new_partitions_whose_first_order_was_refused_are_mirrored_by_the_next(s
 
 def ends_of(story: Story, partitions: int) -> list[int]:
     return end_offsets(story.target, story.remote_topic, partitions)
-
-
-def set_order_bytes_max(story: Story, size: str) -> None:
-    setting = ConfigEntry("max.message.bytes", size, incremental_operation=AlterConfigOpType.SET)
-    topic = ledger_topics(story.alias).commands
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[setting])
-    client = AdminClient({"bootstrap.servers": story.target})
-    client.incremental_alter_configs([resource])[resource].result(ORDER_SECONDS_MAX)

@@ -5,10 +5,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 from tests.oracle import Client
 
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, TopicPartition
 
 FLUSH_SECONDS_MAX = 120.0
@@ -54,6 +63,16 @@ def grow_topic(client: Client, topic: str, partitions: int) -> None:
     for done in admin.create_partitions([NewPartitions(topic, partitions)]).values():
         done.result(ORDER_SECONDS_MAX)
     await_leaders(client, {topic: partitions})
+
+
+def set_order_bytes_max(client: Client, alias: str, size_bytes: int | None) -> None:
+    """What the target takes in a record of the command topic of `alias`; None is what brokers take by themselves."""
+    how = AlterConfigOpType.DELETE if size_bytes is None else AlterConfigOpType.SET
+    setting = ConfigEntry("max.message.bytes", str(size_bytes or 0), incremental_operation=how)
+    topic = ledger_topics(alias).commands
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[setting])
+    admin = AdminClient(dict(client))
+    admin.incremental_alter_configs([resource])[resource].result(ORDER_SECONDS_MAX)
 
 
 def write(client: Client, topic: str, notes: Iterable[Note], **settings: object) -> None:

@@ -6,7 +6,7 @@ from itertools import count
 
 from confluent_kafka.admin import AdminClient
 from tests.oracle import Client, assert_same, count_records, read_messages, read_topic
-from tests.scenarios.data import make_topics, numbered, write
+from tests.scenarios.data import make_topics, numbered, set_order_bytes_max, write
 from tests.scenarios.mirror import StartMirror, flow_file
 
 
@@ -22,8 +22,8 @@ def owners(target: Client, alias: str) -> dict[str, int]:
 def test_two_busy_partitions_part_and_idle_ones_are_evened_out_while_all_go_on(
     source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
 ) -> None:
-    """Of four topics the two on the first task get busy: one of them moves to the second. Then that task's own are
-    deleted."""
+    """Of four topics the two on the first task get busy: one of them moves to the second, although the target refuses
+    the planner's orders for a while. Then that task's own are deleted."""
     story, alias = unique("hand"), unique("west")
     topics = [f"{story}.{letter}" for letter in "abcd"]
     make_topics(source, dict.fromkeys(topics, 1))
@@ -49,6 +49,10 @@ def test_two_busy_partitions_part_and_idle_ones_are_evened_out_while_all_go_on(
         now = owners(target, alias)
         return {now[topic] for topic in busy} == {0, 1}
 
+    set_order_bytes_max(target, alias, 120)
+    refused = "looking for new topics and loads failed"
+    mirror.wait_until(lambda: busy_ones_part() or refused in mirror.errors, "the orders of a move are refused")
+    set_order_bytes_max(target, alias, None)
     mirror.wait_until(busy_ones_part, "one of the busy topics moves to the other task")
     moved = "partitions move to tasks that have less to do: 1 from task 0 to task 1"
     mirror.wait_until(lambda: moved in mirror.errors, "the move is told")

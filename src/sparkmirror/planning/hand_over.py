@@ -4,7 +4,7 @@ ledger, and only then given to the other. Owned by `planning.planner`, which sen
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,11 +24,16 @@ _OVERDUE_SECONDS: Final = 10.0
 
 @dataclass(slots=True)
 class _Leaving:
-    """`generation` is that of the release; `since` is monotonic; a late one has been told of."""
+    """`generation` is that of the first order to release it; `since` is monotonic; a late one has been told of.
+
+    An order whose writing failed may have been written: it is repeated, and a task ignores the second.
+    """
 
     move: Move
     generation: int
     since: float
+    is_ordered: bool = False
+    is_released: bool = False
     is_late: bool = False
 
 
@@ -57,10 +62,14 @@ class HandOvers:
             return ()
         return tuple(one for one in self._balance.look(assignment, carried) if one.partition not in self._leaving)
 
-    def begin(self, moves: Sequence[Move], generation: int, now: float) -> list[Assign]:
-        """The orders by which their tasks let go. `now` is monotonic."""
+    def begin(self, moves: Sequence[Move], generation: int, now: float) -> None:
+        """Their tasks are to let go, by orders of that generation. `now` is monotonic."""
         log.info("%s: partitions move to tasks that have less to do: %s.", self._flow.name, _describe(moves))
         self._leaving |= {move.partition: _Leaving(move, generation, now) for move in moves}
+
+    def releases(self, generation: int) -> list[Assign]:
+        """The orders by which tasks let go, of those that were not written yet."""
+        moves = [leaving.move for leaving in self._leaving.values() if not leaving.is_ordered]
         return [
             Assign(
                 self._run, generation, task, release=tuple(move.partition for move in moves if move.from_task == task)
@@ -68,7 +77,12 @@ class HandOvers:
             for task in sorted({move.from_task for move in moves})
         ]
 
-    def take_released(
+    def note_ordered(self) -> None:
+        """The orders of `releases` are written."""
+        for leaving in self._leaving.values():
+            leaving.is_ordered = True
+
+    def find_released(
         self,
         ledger: Mapping[TopicPartition, PositionRecord],
         is_whole: Callable[[TopicPartition], bool],
@@ -76,16 +90,20 @@ class HandOvers:
     ) -> list[Move]:
         """Those that the ledger shows as released, both records of them: else their new task would begin too early.
 
-        Says once which take long.
+        They are found until they are `given`: their new task's record follows that of the release. Says once which take
+        long.
         """
-        found = []
-        for where, leaving in list(self._leaving.items()):
-            if _is_released(ledger.get(where), leaving.generation) and is_whole(where):
-                found.append(self._leaving.pop(where).move)
-            elif not leaving.is_late and now - leaving.since > _OVERDUE_SECONDS:
+        for where, leaving in self._leaving.items():
+            leaving.is_released |= _is_released(ledger.get(where), leaving.generation) and is_whole(where)
+            if not (leaving.is_released or leaving.is_late) and now - leaving.since > _OVERDUE_SECONDS:
                 leaving.is_late = True
                 log.warning("%s: %s", self._flow.name, _complain(leaving.move))
-        return found
+        return [leaving.move for leaving in self._leaving.values() if leaving.is_released]
+
+    def given(self, moves: Iterable[Move]) -> None:
+        """The orders that give them to their new tasks are written."""
+        for move in moves:
+            del self._leaving[move.partition]
 
     def drop(self, where: TopicPartition) -> int:
         """Nobody is to be given it any more; the generation of its release, 0 where it is not under way."""
@@ -118,8 +136,8 @@ class Partings:
         return where in self._since
 
     def begin(self, where: TopicPartition, generation: int) -> None:
-        """It is released by an order of that generation."""
-        self._since[where] = generation
+        """It is released by an order of that generation, or an earlier one that may have been written."""
+        self._since.setdefault(where, generation)
 
     def end(self, ledger: Mapping[TopicPartition, PositionRecord], is_whole: Callable[[TopicPartition], bool]) -> None:
         """Those that the ledger shows as released are free."""

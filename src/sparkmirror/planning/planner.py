@@ -339,6 +339,7 @@ class Planner:
     def refresh(self) -> None:
         """One round: hand out partitions that are new, take back those that are gone."""
         source, target, ledger = self._clients()
+        self._order_releases()  # of a partition whose topic has gone meanwhile too
         if self._partings:
             ledger.poll(_LEDGER_POLL_SECONDS)
             self._partings.end(ledger.view.records, ledger.view.is_whole)
@@ -374,26 +375,37 @@ class Planner:
         _, target, _ = self._clients()
         moves = self._hand_overs.look(target, self._assignment)
         if moves:
-            self._publish(self._hand_overs.begin(moves, self._generation + 1, time.monotonic()))
+            self._hand_overs.begin(moves, self._generation + 1, time.monotonic())
             self._assignment = after_moves(self._assignment, moves)
             self._complete_moves(_RELEASE_SECONDS_MAX)
 
     def _complete_moves(self, seconds_max: float) -> None:
-        """Give partitions that were released to their new tasks; what is not by then is looked at again later."""
+        """Give partitions that were released to their new tasks; what is not by then is looked at again later.
+
+        What could not be written is written at the next look: else nobody would mirror a partition that was released.
+        """
         give_up_at = time.monotonic() + seconds_max
+        self._order_releases()
         while self._hand_overs.open and not self._stopping.is_set():
             source, target, ledger = self._clients()
             ledger.poll(_LEDGER_POLL_SECONDS)
             view = ledger.view
-            if released := self._hand_overs.take_released(view.records, view.is_whole, time.monotonic()):
+            if released := self._hand_overs.find_released(view.records, view.is_whole, time.monotonic()):
                 positions, wanted = ledger.read_through(target), self._source_topics.read(source)
                 given = {
                     task: tuple(self._assigned(source, tps, wanted, positions))
                     for task, tps in by_new_task(released, wanted).items()
                 }
-                self._publish([Assign(self._run, self._generation + 1, task, add) for task, add in given.items()])
+                if given:
+                    self._publish([Assign(self._run, self._generation + 1, task, add) for task, add in given.items()])
+                self._hand_overs.given(released)
             if time.monotonic() >= give_up_at:
                 return
+
+    def _order_releases(self) -> None:
+        if releases := self._hand_overs.releases(self._generation + 1):
+            self._publish(releases)
+            self._hand_overs.note_ordered()
 
     def _forget_gone(self, partitions: list[TopicPartition], gone: Iterable[list[TopicPartition]]) -> None:
         """Of partitions that are not mirrored any more, a round after their release: their task may tell until then."""
