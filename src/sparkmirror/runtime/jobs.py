@@ -52,14 +52,15 @@ def pause_seconds(
 class Job:
     """Runs `work` until stopped, at least every `seconds_max`; a failure is told once and tried again.
 
-    `name` is the flow and what the job is about; `report` is called after each round.
+    `name` is the flow and what the job is about; `report` is called after each round. Work that was
+    done in part says what was not, and has told it.
     """
 
     def __init__(
         self,
         name: str,
         seconds_max: float,
-        work: Callable[[], None],
+        work: Callable[[], str | None],
         *,
         look_seconds: float = LOOK_SECONDS,
         cost_share: float = _COST_SHARE,
@@ -97,7 +98,7 @@ class Job:
         while not self._stopping.wait(pause):
             began, began_cpu, reason = time.monotonic(), time.thread_time(), ""
             try:
-                self._work()
+                reason = self._work() or ""
                 self._recover()
             except SparkMirrorError as problem:
                 reason = str(problem)

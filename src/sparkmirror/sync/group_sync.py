@@ -88,8 +88,18 @@ class GroupRound:
         self._settled: dict[str, float] = {}
         self._looks_at = 0.0
         self._told: set[str] = set()
+        self._failed: dict[str, SparkMirrorError] = {}
         self.groups: list[str] = []
         self.counts = GroupCounts()
+
+    @property
+    def problem(self) -> str:
+        """Which groups the last round could not read or move, and why the first of them; empty where there is none."""
+        if not self._failed:
+            return ""
+        name, problem = next(iter(self._failed.items()))
+        more = f" and {len(self._failed) - 1} more" if len(self._failed) > 1 else ""
+        return f"{name}{more}: {problem.args[0]}"
 
     def find_groups(self) -> None:
         """Which groups take part: by the filter, in any state. Raises ClusterError."""
@@ -98,7 +108,8 @@ class GroupRound:
         self.groups = sorted(group.name for group in found if group.is_consumer and accepts(group.name))
 
     def plan(self, state: OffsetState) -> RoundPlan:
-        """What to write to the checkpoints topic now. Raises ClusterError."""
+        """What to write to the checkpoints topic now. A round begins. Raises ClusterError."""
+        self._failed = {}
         committed, failed = self._source_groups.committed(self.groups)
         self._tell(failed)
         wanted = {group: followed_offsets(self._flow, offsets) for group, offsets in committed.items()}
@@ -211,7 +222,7 @@ class GroupRound:
                 f"log was made again and ends at {one.end}. It is left: the group has members, or somebody else "
                 "committed that. `sparkmirror offsets reset` sets it"
             )
-            self._tell({words: SparkMirrorError(words + ".")})
+            self._say_once(SparkMirrorError(words + "."))
 
     def _due(self) -> dict[str, dict[TopicPartition, Checkpoint]]:
         before = time.monotonic() - _LOOK_AGAIN_SECONDS
@@ -246,8 +257,12 @@ class GroupRound:
                 )  # fmt: skip
 
     def _tell(self, failed: Mapping[str, SparkMirrorError]) -> None:
-        """Each failure once."""
+        """Each failure once; all of this round are `problem`."""
+        self._failed.update(failed)
         for problem in failed.values():
-            if str(problem) not in self._told:
-                self._told.add(str(problem))
-                log.warning("%s: %s", self._flow.name, problem)
+            self._say_once(problem)
+
+    def _say_once(self, problem: SparkMirrorError) -> None:
+        if str(problem) not in self._told:
+            self._told.add(str(problem))
+            log.warning("%s: %s", self._flow.name, problem)

@@ -55,8 +55,8 @@ class OffsetJob:
             seconds.append(settings.sync_groups_interval_seconds)
         return float(min(seconds))
 
-    def __call__(self) -> None:
-        """Raises ClusterError if a cluster does not answer."""
+    def __call__(self) -> str:
+        """Why some groups were not kept in step; "" where all were. Raises ClusterError where a cluster is away."""
         try:
             if self._open is None:
                 self._open = _Opened(self._flow, self._connections)
@@ -66,6 +66,7 @@ class OffsetJob:
         except Exception:
             self.close()
             raise
+        return "" if self._open is None else self._open.groups.problem
 
     def close(self) -> None:
         self._connections.close()

@@ -4,7 +4,7 @@ Gathered from the status topic by `gather`; what only the asking side knows (its
 the gap ledger) is given by the caller.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -132,8 +132,3 @@ def _named(status: FlowStatus) -> Iterator[HeldPartition]:
 def _partition(name: str) -> TopicPartition:
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number) if number.isdecimal() else 0)
-
-
-def sum_restarts(restarts: Sequence[int]) -> str:
-    """`1 restart`, `7 restarts`."""
-    return f"{len(restarts)} restart{'' if len(restarts) == 1 else 's'}"

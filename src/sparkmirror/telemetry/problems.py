@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from sparkmirror.clock import show_age, show_moment
-from sparkmirror.telemetry.facts import RESTARTS_HELD_SECONDS, Facts, HeldPartition, sum_restarts
+from sparkmirror.telemetry.facts import RESTARTS_HELD_SECONDS, Facts, HeldPartition
 from sparkmirror.telemetry.records import SILENCE_SECONDS_MAX, FlowRecord, FlowState, JobState, PartitionState
 
 QUIET_SECONDS: Final = 12.0
@@ -196,7 +196,7 @@ def _of_tasks(facts: Facts) -> Iterator[Problem]:
 def _of_restarts(facts: Facts) -> Iterator[Problem]:
     restarts = [at_ms for at_ms in facts.restarted_at_ms if facts.seconds_since(at_ms) <= RESTARTS_HELD_SECONDS]
     if restarts:
-        cause = f"{sum_restarts(restarts)} of workers or of the query in the last 10 min"
+        cause = f"{plural(len(restarts), 'restart')} of workers or of the query in the last 10 min"
         yield Problem(
             Level.AMBER, cause, "", len(restarts), restarts[0], None, command(facts, "status", "--partitions"), _STATUS
         )

@@ -17,6 +17,7 @@ from sparkmirror.sync.change import Plan
 from sparkmirror.sync.checkpoint_latency import CheckpointLatency
 from sparkmirror.sync.config_job import ConfigSync
 from sparkmirror.sync.topic_job import TopicSync
+from sparkmirror.telemetry.records import JobRecord, JobState
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,29 @@ def test_a_job_with_work_left_over_begins_at_once() -> None:
     assert begun.wait(5)
     job.stop()
     job._thread.join(5)
+
+
+def test_work_that_was_done_in_part_counts_as_failed_since_its_first_round() -> None:
+    told: list[JobRecord] = []
+    over = threading.Event()
+
+    def work() -> str:
+        return "group billing is not synced" if len(told) < 3 else ""
+
+    def report(record: JobRecord) -> None:
+        told.append(record)
+        if len(told) == 5:
+            over.set()
+
+    job = Job("a->b offsets", 600.0, work, look_seconds=0.01, at_once=True)
+    job.report = report
+    job.start()
+    assert over.wait(40)
+    job.stop()
+    job._thread.join(5)
+    assert [one.state for one in told[:5]] == [JobState.FAILED] * 3 + [JobState.RUNNING] * 2
+    assert {one.failing_since_ms for one in told[:3]} == {told[0].last_at_ms}
+    assert told[0].reason == "group billing is not synced" and told[4].failing_since_ms is None
 
 
 BASE = ["clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1", "A->B.enabled = true"]

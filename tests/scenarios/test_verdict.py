@@ -1,0 +1,241 @@
+"""States in which a mirror was once shown as well, on real brokers: page, `status`, `/readyz` and metrics agree.
+
+The page is Chromium's. What each state is called is in `tests/unit/telemetry/test_verdict.py`.
+"""
+
+import http.client
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from playwright.sync_api import Page, expect
+from tests.oracle import Client
+from tests.scenarios.browser import chromium, keep_picture, open_page
+from tests.scenarios.data import Note, make_topics, numbered, write
+from tests.scenarios.mirror import Mirror, flow_file
+from tests.scenarios.status import board_of
+
+from sparkmirror.cli.main import main
+from sparkmirror.testing.kafka import KafkaCluster
+
+KINDS = {"green": "ok", "amber": "warn", "unknown": "idle", "red": "bad"}
+WAIT_SECONDS_MAX = 120.0
+TOPIC = "orders"
+TOKEN = "token-of-the-page-0007"
+
+
+class Stage:
+    """A mirror of one topic between clusters of its own, and all that tells how it stands."""
+
+    def __init__(self, directory: Path, source: KafkaCluster, target: KafkaCluster) -> None:
+        self.source_cluster, self.target_cluster = source, target
+        self.source: Client = {"bootstrap.servers": source.bootstrap_servers}
+        self.target: Client = {"bootstrap.servers": target.bootstrap_servers}
+        make_topics(self.source, {TOPIC: 4})
+        write(self.source, TOPIC, numbered(0, 20_000, partitions=4))
+        lines = ["status.listen = localhost:0", f"status.token = {TOKEN}", "sync.topic.configs.enabled = false"]
+        self.mirror = Mirror(directory, flow_file(self.source, self.target, alias="west", topics=TOPIC, lines=lines))
+        found = r"status page is at http://\S+:(\d+)/"
+        self.mirror.wait_until(lambda: re.search(found, self.mirror.errors), "the page is served")
+        self.port = int(re.findall(found, self.mirror.errors)[0])
+
+    def ask(self, path: str, order: dict[str, Any] | None = None) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            body = json.dumps(order) if order else None
+            connection.request("POST" if order else "GET", path, body, {"Authorization": f"Bearer {TOKEN}"})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def part(self) -> dict[str, Any]:
+        """What the page shows of the flow."""
+        found: dict[str, Any] = json.loads(self.ask("/api/state")[1])["parts"].get("flow/west->backup", {})
+        return found
+
+    def status(self, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+        """What `sparkmirror status` says."""
+        capsys.readouterr()
+        assert main(["status", str(self.mirror.file), "--format", "json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)
+        return dict(found)
+
+    def metric(self) -> str:
+        """The level that `/metrics` has."""
+        lines = re.findall(r'^sparkmirror_verdict\{.*level="(\w+)"\} 1$', self.ask("/metrics")[1], re.MULTILINE)
+        return lines[0] if lines else ""
+
+    def tells(self) -> tuple[str, str, str, int]:
+        """Level and sentence of the page, level of the metrics, status of `/readyz`."""
+        verdict = self.part().get("verdict", {"level": "", "sentence": ""})
+        return verdict["level"], verdict["sentence"], self.metric(), self.ask("/readyz")[0]
+
+    def await_level(self, level: str, words: str, page: Page) -> None:
+        """Until page, metrics and readiness say so, and the page in the browser."""
+        ready = 200 if level in ("green", "amber") else 503
+
+        def is_told() -> bool:
+            shown, sentence, metric, status = self.tells()
+            return shown == metric == level and words in sentence and status == ready
+
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while not is_told():
+            assert time.monotonic() < deadline, f"{level}, {words}: {self.tells()}\n{self.mirror.errors[-3000:]}"
+            time.sleep(0.3)
+        expect(page.locator(".verdict")).to_have_class(f"verdict {KINDS[level]}")
+        expect(page.locator(".verdict")).to_contain_text(words)
+        assert self.ask("/healthz")[0] == 200, "the verdict is none of its"
+
+    def limit(self, size: int) -> None:
+        """Of a batch that the target's topic takes."""
+        change = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, f"west.{TOPIC}", incremental_configs=[change])
+        admin = AdminClient(dict(self.target))
+        for done in admin.incremental_alter_configs([resource]).values():
+            done.result(60)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, class_archive: None) -> Iterator[Stage]:
+    with KafkaCluster(2, name="source") as source, KafkaCluster(name="target") as target:
+        made = Stage(tmp_path, source, target)
+        try:
+            yield made
+        finally:
+            made.mirror.close()
+
+
+@pytest.mark.long
+def test_no_state_is_shown_as_well_that_is_not(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    complaints: list[str] = []
+    begun: list[dict[str, Any]] = []
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not (begun and begun[-1]["verdict"]["level"] == "green"):
+        assert time.monotonic() < deadline, begun[-1:]
+        begun += [part] if (part := stage.part()) else []
+    for part in begun[:-1]:
+        assert part["verdict"]["level"] != "green" and part["lag_records"] != 0, "nothing is known while it starts"
+    with chromium() as browser:
+        page = open_page(browser, f"http://localhost:{stage.port}/", "light", complaints)
+        stage.await_level("green", "west->backup is mirroring", page)
+        assert stage.status(capsys)["verdict"]["level"] == "green"
+        _pause_all(stage, page, capsys)
+        _lose_records(stage, page, capsys)
+        _refuse_a_partition(stage, page, capsys)
+        _lose_half_of_the_source(stage, page, capsys)
+        _lose_the_target(stage, page)
+        _kill_workers(stage, page, capsys)
+        _kill_the_mirror(stage, page, capsys)
+    assert [one for one in complaints if "ERR_" not in one and "503" not in one] == []
+
+
+def _pause_all(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stage.ask("/api/orders", {"action": "pause", "flow": "west->backup"})[0] == 202
+    stage.await_level("amber", "4 partitions: paused by order", page)
+    assert stage.status(capsys)["verdict"]["problems"][0]["command"].startswith("sparkmirror resume ")
+
+
+def _lose_records(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    """While all are paused, so that it is a gap."""
+    write(stage.source, TOPIC, (Note(b"late", partition=0) for _ in range(485)))
+    admin = AdminClient(dict(stage.source))
+    for deleted in admin.delete_records([TopicPartition(TOPIC, 0, 5485)]).values():
+        deleted.result(60)
+    assert stage.ask("/api/orders", {"action": "resume", "flow": "west->backup"})[0] == 202
+    stage.await_level("amber", "1 gap that nobody has acknowledged, 485 offsets gone", page)
+    stage.mirror.workers()[-1].kill()
+    found = stage.status(capsys)
+    assert (found["gaps"], found["lost_records"]) == (1, 485), "the ledger remembers what a dead worker has told"
+    assert main(["gaps", str(stage.mirror.file), "--acknowledge"]) == 0
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while any("gap" in one["cause"] for one in stage.part()["verdict"]["problems"]):
+        assert time.monotonic() < deadline, stage.part()["verdict"]
+        time.sleep(0.3)
+
+
+def _refuse_a_partition(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    """Through two retries at least it is never shown as well."""
+    stage.limit(2000)
+    write(stage.source, TOPIC, [Note(b"x" * 50_000, partition=1)], compression_type="none")
+    stage.await_level("red", f"{TOPIC}-1: ", page)
+    since = stage.part()["verdict"]["since_ms"]
+    until = time.monotonic() + 12
+    while time.monotonic() < until:
+        assert (stage.part()["verdict"]["level"], stage.part()["verdict"]["since_ms"]) == ("red", since)
+        time.sleep(0.2)
+    assert stage.status(capsys)["verdict"]["level"] == "red"
+    keep_picture(page, "status-red-light")
+    stage.limit(1_000_000)
+    assert stage.ask("/api/orders", {"action": "retry", "flow": "west->backup"})[0] == 202
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while stage.part()["verdict"]["level"] == "red":
+        assert time.monotonic() < deadline, stage.part()["verdict"]
+        time.sleep(0.3)
+
+
+def _lose_half_of_the_source(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    broker = stage.source_cluster.broker(2)
+    broker.kill()
+    stage.await_level("red", "west does not give it", page)
+    assert stage.part()["lag_records"] is None
+    found = stage.status(capsys)
+    assert (found["verdict"]["level"], found["lag"]) == ("red", None)
+    expect(page.get_by_text("lag not known").first).to_be_visible()
+    broker.start()
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while stage.part()["verdict"]["level"] == "red":
+        assert time.monotonic() < deadline, stage.part()["verdict"]
+        time.sleep(0.3)
+
+
+def _lose_the_target(stage: Stage, page: Page) -> None:
+    (broker,) = stage.target_cluster.brokers
+    broker.pause()
+    try:
+        stage.await_level("red", "cluster backup: does not answer", page)
+    finally:
+        broker.resume()
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while stage.part()["verdict"]["level"] == "red":
+        assert time.monotonic() < deadline, stage.part()["verdict"]
+        time.sleep(0.3)
+
+
+def _kill_workers(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    """One after the other, as fast as Spark brings new ones."""
+    board = board_of(stage.target, "west")
+    before = len(board.trouble.restarts)
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while len(board_of(stage.target, "west").trouble.restarts) < before + 2:
+        assert time.monotonic() < deadline, stage.part()["verdict"]
+        for worker in stage.mirror.workers()[-2:]:
+            with suppress(psutil.Error):
+                worker.kill()
+        assert stage.part()["verdict"]["level"] != "green"
+        time.sleep(3)
+    stage.await_level("amber", "of workers or of the query in the last 10 min", page)
+    found = stage.status(capsys)["verdict"]
+    assert found["level"] == "amber" and max(one["count"] for one in found["problems"]) >= 2
+
+
+def _kill_the_mirror(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.mirror.kill()
+    expect(page.locator(".verdict")).to_have_class("verdict idle", timeout=30_000)
+    expect(page.locator(".verdict")).to_contain_text("This page has heard nothing of the mirror since")
+    expect(page.locator(".pulse")).to_have_count(0)
+    levels: list[str] = []
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not (levels and levels[-1] == "red"):
+        assert time.monotonic() < deadline, levels
+        levels.append(stage.status(capsys)["verdict"]["level"])
+        time.sleep(1)
+    assert "unknown" in levels and "green" not in levels
