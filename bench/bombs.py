@@ -1,7 +1,7 @@
 """What partitions lose beside one that is attacked with batches that become very large: `python -m bench.bombs`.
 
 Copies a topic alone, and beside a partition full of bombs (50 MiB of zeros in 2 KB each), in turns. `--forced` asks for
-another codec, so that all has to be unpacked: bombs of up to 16 MiB are then made anew, larger ones fail their
+another codec, so that all has to be unpacked: bombs of up to 16 MiB are then made again, larger ones fail their
 partition. Prints Markdown.
 """
 
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--bombs", type=int, default=400, help="how many there are (default: 400)")
     parser.add_argument("--mebibytes", type=int, default=50, help="what each becomes (default: 50)")
     parser.add_argument("--records", type=int, default=_CALM.records, help="of the other topic (default: 1,000,000)")
-    parser.add_argument("--forced", action="store_true", help="have all records made anew in another codec")
+    parser.add_argument("--forced", action="store_true", help="have all records made again in another codec")
     args = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="sparkmirror-bench-"))
     calm = replace(_CALM, records=args.records)

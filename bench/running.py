@@ -79,7 +79,7 @@ class Mirror:
 
 
 def _kill(family: set[tuple[int, int]]) -> None:
-    """SIGKILL to those that still are who they were: a pid may have been given anew."""
+    """SIGKILL to those that still are who they were: a pid may have been given again."""
     for process in process_tree.read_processes():
         if (process.pid, process.started) in family:
             with suppress(ProcessLookupError):

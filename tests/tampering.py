@@ -47,7 +47,7 @@ def change_batch(batches: Sequence[bytes], offset: int, change: Change) -> list[
 
 
 def replace_topic(client: Client, topic: str, partitions: int) -> None:
-    """Deletes it and makes it anew, empty."""
+    """Deletes it and creates it again, empty."""
     admin = AdminClient(dict(client))
     for done in admin.delete_topics([topic]).values():
         done.result(_VANISH_SECONDS_MAX)

@@ -1,8 +1,8 @@
 """The one decoder of what is read from topics: types, ranges, lengths, depth and size are checked; pure.
 
-Whoever may write to an internal topic may write anything into it, so nothing is used that does not fit a declared type.
-Members that a type does not have are ignored: two versions of SparkMirror can share a flow. What a record that cannot
-be read means is its reader's to say; none of them may end for it. Used by the readers of all internal topics.
+A client that may write to an internal topic may write anything into it, so nothing is used that does not fit a declared
+type. Members that a type does not have are ignored: two versions of SparkMirror can share a flow. What a record that
+cannot be read means is its reader's to say; none of them may end for it. Used by the readers of all internal topics.
 """
 
 from functools import cache

@@ -5,7 +5,7 @@
     │   ├── ClusterUnreachable
     │   ├── AuthenticationFailed
     │   └── AuthorizationFailed
-    ├── ProtocolError          a broker sent what we cannot read; the connection is dropped and made anew
+    ├── ProtocolError          a broker sent what we cannot read; the connection is dropped and made again
     │   └── ContentTooLarge    a batch becomes more than it may when it is unpacked; it is not unpacked
     ├── RecordTooLarge         a record does not fit the target topic's max.message.bytes; its partition is FAILED
     ├── FencedError            another instance has taken over; this one stops

@@ -228,7 +228,7 @@ def test_checkpoints_that_may_not_be_read_are_not_taken_for_none(guarded: KafkaC
 
 
 def test_a_session_outlives_its_log_in(guarded: KafkaCluster, tmp_path: Path) -> None:
-    """KIP-368: brokers cut connections that do not log in anew in time."""
+    """KIP-368: brokers cut connections that do not log in again in time."""
     client = by_password(guarded, tmp_path)
     with open_admin(Cluster("A", client), "test") as admin:
         host, _, port = client["bootstrap.servers"].rpartition(":")

@@ -1,4 +1,4 @@
-"""A Spark program that starts the same query anew in one process, as often as it reads a line. Run by
+"""A Spark program that starts the same query again in one process, as often as it reads a line. Run by
 `test_moved_and_restarted`.
 
 restarting_program.py FILE FLOW REMOTE_PREFIX SCRATCH TIMES

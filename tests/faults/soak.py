@@ -49,7 +49,7 @@ PAGE_HEAD = """\
 
 Written by `make soak ARGS="--page docs/soak.md"`: two flows against each other (A->B and B->A), numbered records
 written to both sides all the time, topics created and deleted, brokers stopped and killed, workers and whole runs
-killed, tasks begun anew by order. An independent consumer on each side checked that no record is missing and each
+killed, tasks begun again by order. An independent consumer on each side checked that no record is missing and each
 follows its predecessor. Memory is what the largest process of each kind has for itself (USS), and what all have
 together (PSS): the median of the first and of the last third of the samples. After each thing that happened, no more
 leased memory was open than one ring for each flow.
@@ -163,7 +163,7 @@ class Soak:
             ("topic created, mirrored and deleted", self._churn),
             ("worker killed", self._kill_worker),
             ("broker killed", lambda: self._bounce(kill=True)),
-            ("tasks begun anew by order", self._restart_tasks),
+            ("tasks begun again by order", self._restart_tasks),
             ("broker stopped", lambda: self._bounce(kill=False)),
             ("nothing, for a while", lambda: self._watch(5.0)),
         ]
@@ -250,10 +250,10 @@ class Soak:
                     f"{flow}: {late}; the source ends at {ends}. The mirror said:\n{self.run.stacks()}"
                 ) from None
             if times := direction.witness.reopened - reopened:
-                self._tell(f"   {direction.story.alias}: the witness was opened anew {times} times")
+                self._tell(f"   {direction.story.alias}: the witness was opened again {times} times")
             if direction.writer.reopened:
                 self._tell(
-                    f"   {direction.story.alias}: the writer was opened anew {direction.writer.reopened} times so far"
+                    f"   {direction.story.alias}: the writer was opened again {direction.writer.reopened} times so far"
                 )
 
     # How it was.
@@ -324,7 +324,7 @@ def _role(run: Run, process: psutil.Process) -> str:
 
 
 def _is_whole(client: dict[str, str], topic: str) -> bool:
-    """Every record is there. At least once: a task that begins anew at this moment repeats some."""
+    """Every record is there. At least once: a task that begins again at this moment repeats some."""
     try:
         if count_records(client, topic) < CHURN_RECORDS:
             return False

@@ -94,7 +94,7 @@ def _delete_and_go_on(story: Story) -> None:
     with story.writer() as writer, story.run(lines=EXACTLY_ONCE) as run:
         story.wait_until_close(run, writer)
         delete_topic(story.target, story.remote_topic)
-        run.wait_until(lambda: min(story.arrived()) > 0, "the topic is made anew, and written", HEAL_SECONDS_MAX)
+        run.wait_until(lambda: min(story.arrived()) > 0, "the topic is made again, and written", HEAL_SECONDS_MAX)
         story.wait_for_all(run, writer)
         run.stop(30)
     for partition, numbers in story.arrival().numbers.items():

@@ -35,7 +35,7 @@ def test_killed_workers_are_replaced_and_a_killed_driver_or_jvm_by_a_new_run(sto
 
 
 def _kill_a_worker(story: Story, run: Run, end: int) -> None:
-    """Its task begins anew within the run; the other task goes on."""
+    """Its task begins again within the run; the other task goes on."""
     run.wait_until(lambda: len(list(run.rings())) == 2, "a ring for each task")
     rings = list(run.rings())
     victim = rings[0][end]

@@ -27,7 +27,7 @@ RECORDS = 300
 MORE = 50
 _UNTOLD = "no broker answered"
 _NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT)
-KINDS = ("whole", "deleted", "held", "anew", "anew-short", "cut", "gone", "gone-held", "last")
+KINDS = ("whole", "deleted", "held", "again", "again-short", "cut", "gone", "gone-held", "last")
 
 
 def test_what_is_lost_on_either_side_is_recorded_and_held_where_the_file_says(story: Story) -> None:
@@ -44,8 +44,8 @@ def test_what_is_lost_on_either_side_is_recorded_and_held_where_the_file_says(st
     rules = ", ".join(f"{name}:{action}" for name, action in actions)
     with story.run(lines=[f"on.data.loss.topics = {rules}"]) as run:
         _wait_for_ends(story, run, {names["whole"]: 2 * RECORDS, names["gone"]: RECORDS, names["last"]: RECORDS})
-        _wait_for_ends(story, run, {names["cut"]: 2 * RECORDS, names["anew"]: 2 * RECORDS + MORE})
-        _wait_for_ends(story, run, {names["anew-short"]: RECORDS + MORE})
+        _wait_for_ends(story, run, {names["cut"]: 2 * RECORDS, names["again"]: 2 * RECORDS + MORE})
+        _wait_for_ends(story, run, {names["again-short"]: RECORDS + MORE})
         delete_topic(story.target, f"{story.alias}.{names['whole']}")
         _write(story, names["whole"], MORE)
         _wait_for_ends(story, run, {names["whole"]: MORE})
@@ -82,7 +82,7 @@ def _lose_while_nobody_looks(story: Story, names: dict[str, str]) -> None:
         _write(story, names[kind])
     for kind in ("deleted", "held"):
         _delete_records(story.source, names[kind], below=RECORDS + 100)
-    for kind, records in (("anew", RECORDS + MORE), ("anew-short", MORE)):
+    for kind, records in (("again", RECORDS + MORE), ("again-short", MORE)):
         delete_topic(story.source, names[kind])
         create_topic(story.source, names[kind], PARTITIONS)
         _write(story, names[kind], records)
@@ -97,8 +97,8 @@ def _assert_gaps_told(story: Story, names: dict[str, str]) -> None:
         [
             (names["deleted"], "retention", RECORDS, RECORDS + 100, 100, "went on"),
             (names["held"], "retention", RECORDS, RECORDS + 100, 100, "partition paused"),
-            (names["anew"], "recreated", RECORDS, 0, 0, "went on"),
-            (names["anew-short"], "recreated", RECORDS, 0, 0, "went on"),
+            (names["again"], "recreated", RECORDS, 0, 0, "went on"),
+            (names["again-short"], "recreated", RECORDS, 0, 0, "went on"),
             (names["gone"], "target deleted", RECORDS, 0, RECORDS, "went on"),
             (names["gone-held"], "target deleted", RECORDS, 0, RECORDS, "partition paused"),
             (names["whole"], "target deleted", 2 * RECORDS, 0, 2 * RECORDS, "went on"),
@@ -110,8 +110,8 @@ def _assert_gaps_told(story: Story, names: dict[str, str]) -> None:
         "whole": MORE,
         "deleted": 2 * RECORDS - 100,
         "held": RECORDS,
-        "anew": 2 * RECORDS + MORE,
-        "anew-short": RECORDS + MORE,
+        "again": 2 * RECORDS + MORE,
+        "again-short": RECORDS + MORE,
         "cut": 2 * RECORDS - 200,
         "gone": RECORDS,
         "gone-held": 0,
@@ -183,7 +183,7 @@ def _delete_records(bootstrap: str, topic: str, below: int) -> None:
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
-    """Gone for now: the mirror makes a remote topic anew as soon as it sees that."""
+    """Gone for now: the mirror makes a remote topic again as soon as it sees that."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     before = _topic_id(admin, topic)
     _await(admin.delete_topics([topic]).values())

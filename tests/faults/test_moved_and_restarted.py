@@ -1,4 +1,4 @@
-"""Partitions that change their task, queries that begin anew in one process, and workers that sleep too long: under
+"""Partitions that change their task, queries that begin again in one process, and workers that sleep too long: under
 load, and with both promises."""
 
 import signal

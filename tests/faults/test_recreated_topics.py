@@ -1,4 +1,4 @@
-"""A source topic that is deleted and made anew while something else goes wrong: all of the new log is mirrored."""
+"""A source topic that is deleted and made again while something else goes wrong: all of the new log is mirrored."""
 
 import json
 import time
@@ -62,7 +62,7 @@ def test_a_new_log_that_was_held_or_cut_off_by_a_crash_is_mirrored_from_its_begi
 
 @pytest.mark.long
 def test_a_task_that_begins_again_behind_the_gap_goes_on_in_the_new_log(story: Story) -> None:
-    """Its plan is of the old one: the topic has been made anew since."""
+    """Its plan is of the old one: the topic has been made again since."""
     _write(story, RECORDS)
     with story.run(lines=UNSEEN) as run:
         run.wait_until(lambda: story.arrived() == [RECORDS] * PARTITIONS, "the old log is mirrored", 120)

@@ -28,7 +28,7 @@ def test_processes_share_a_flow_and_go_on_for_one_that_is_stopped_or_killed(stor
             third.stop(30)
     arrival = story.arrival()
     arrival.assert_complete(writer.produced)
-    assert arrival.repeats() <= REPEATED_MAX, "one was killed; where tasks are shared anew, nothing comes twice"
+    assert arrival.repeats() <= REPEATED_MAX, "one was killed; where tasks are shared again, nothing comes twice"
 
 
 @pytest.mark.long
@@ -40,7 +40,7 @@ def test_a_process_that_sleeps_over_the_session_time_out_steps_down_and_joins_ag
         wait_until(lambda: tasks_of(second) == {0, 1}, "the second has all tasks", SESSION_SECONDS + 15)
         story.wait_until_close(second, writer)
         first.resume()
-        first.wait_until(lambda: "joins anew" in first.errors, "the one that slept steps down", 15)
+        first.wait_until(lambda: "joins again" in first.errors, "the one that slept steps down", 15)
         wait_until_shared(first, second)
         story.wait_until_close(second, writer)
         first.stop(30)
@@ -64,7 +64,7 @@ def test_a_process_that_slept_over_its_epochs_end_does_not_take_tasks_back(story
         wait_until(lambda: tasks_of(second) == {0, 1}, "the second has all tasks", SESSION_SECONDS + 15)
         wait_until(lambda: time.monotonic() > started + 21, "the first one's epoch is over", 25)
         first.resume()
-        first.wait_until(lambda: "joins anew" in first.errors, "the one that slept steps down", 15)
+        first.wait_until(lambda: "joins again" in first.errors, "the one that slept steps down", 15)
         wait_until_shared(first, second)
         writer.write(100)
         story.wait_for_all(second, writer)

@@ -52,7 +52,7 @@ class Log:
 class Witness:
     """A read_committed consumer of the remote topic, from its beginning on.
 
-    `silence_seconds` is the longest that it read and nothing came; set it to 0 to measure anew. `reopened` counts how
+    `silence_seconds` is the longest that it read and nothing came; set it to 0 to measure again. `reopened` counts how
     often it went on with a new consumer: because of silence, or because this one left out what another client finds.
     `logs` are those of the source's present log, by partition, `former` those of logs before it, which may end early:
     the gap ledger must say so, see `assert_told`.

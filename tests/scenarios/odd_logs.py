@@ -1,6 +1,6 @@
 """Logs that no client of today would write, laid into a killed broker's directory, which takes them for its own.
 
-A broker that was not shut down cleanly reads its segments anew and rebuilds their indexes; that is how it finds these.
+A broker that was not shut down cleanly reads its segments again and rebuilds their indexes; that is how it finds these.
 """
 
 import json

@@ -55,7 +55,7 @@ def test_another_topic_does_not_wait_for_bombs_that_pass(
 def test_an_unknown_codec_fails_its_partition_alone(
     target: Client, unique: Callable[[str], str], start_mirror: StartMirror
 ) -> None:
-    """In a log with holes too, whose batches have to be made anew."""
+    """In a log with holes too, whose batches have to be made again."""
     strange = sealed(encode_batch(numbered_records(10, 10), Codec.NONE, 10), last_offset_delta=12, attributes=5)
     log = encode_batch(numbered_records(0, 10), Codec.NONE, 0) + strange
     with KafkaCluster(name="strange", config={"log.cleaner.enable": "false"}) as cluster:

@@ -128,7 +128,7 @@ def test_tls_and_scram_serve_for_reading_and_for_writing(
     mirror.wait_until(lambda: count_records(other, remote) == count_records(plain, returned) == 2_600, "all arrive")
     grant(plain, TOPIC, secret, AclOperation.READ)
     mirror.wait_until(lambda: count_records(other, f"{alias}.{secret}") == 2_000, "a grant helps without a restart")
-    # Commands and positions go over connections that log in anew every two seconds.
+    # Commands and positions go over connections that log in again every two seconds.
     ended = mirror.stop(seconds_max=30)
     assert_same(read_topic(plain, there), read_topic(other, remote), there)
     assert_same(read_topic(other, back), read_topic(plain, returned), back)

@@ -97,7 +97,7 @@ def notes(count: int, partitions: int) -> Iterable[Note]:
 
 
 def tamper(cluster: KafkaCluster, target: Client, topic: str, remote: str, partitions: int) -> None:
-    """The target's topic anew, with one thing changed in the middle of each of the first partitions."""
+    """The target's topic again, with one thing changed in the middle of each of the first partitions."""
     replace_topic(target, remote, partitions)
     for partition in range(partitions):
         batches = batches_of(cluster, topic, partition)

@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 
 
 def test_the_page_says_what_the_docstrings_say() -> None:
-    assert PAGE.read_text() == reference(), "write it anew: python -m sparkmirror.api_reference > docs/api.md"
+    assert PAGE.read_text() == reference(), "write it again: python -m sparkmirror.api_reference > docs/api.md"
 
 
 def test_everything_public_is_importable_by_its_name() -> None:

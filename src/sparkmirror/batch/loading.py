@@ -62,7 +62,7 @@ def _load() -> None:
     try:
         from sparkmirror.batch import kernels  # noqa: F401
     except Exception:
-        return  # The first use imports them again and raises this where it can be told.
+        return  # The first use imports them again and raises this where it can be reported.
     finally:
         gc.freeze()
         gc.enable()

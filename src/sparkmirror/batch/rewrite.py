@@ -1,4 +1,4 @@
-"""The deep path: batches that cannot pass through, or are better merged, made anew from their records; pure.
+"""The rewrite path: batches that cannot pass through, or are better merged, rebuilt from their records; pure.
 
 Called by `pipeline.produce.buffer`: where a batch straddles the position to resume at, has holes (compaction), append
 time or a delete horizon, is of magic 0 or 1, is larger than the target topic takes, is to have another codec, and where

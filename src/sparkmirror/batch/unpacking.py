@@ -1,6 +1,6 @@
 """How much batches may take when they are unpacked: each by itself, and all that a process holds at a time.
 
-Used by whoever unpacks batches of mirrored topics: `batch.rewrite`, `pipeline.produce.packing`,
+Used by all modules that unpack batches of mirrored topics: `batch.rewrite`, `pipeline.produce.packing`,
 `pipeline.produce.repartition`, `pipeline.fetch.record_rows`, `verify`.
 """
 

@@ -136,7 +136,7 @@ def _begins(words: Sequence[str], at: int) -> bool:
 
 
 def _is_file(word: str) -> bool:
-    """By its name: one that cannot be read is to be told of as a file."""
+    """By its name: one that cannot be read is reported as a file."""
     return word.endswith((".json", ".yaml", ".yml", ".properties")) and not word.startswith("-")
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = (
     "List where mirroring found a source's log changed: the range, the cause (retention or deleted records, "
-    "truncation, a topic made anew), when, and what was done; and where a target's topic was deleted or truncated: "
+    "truncation, a topic made again), when, and what was done; and where a target's topic was deleted or truncated: "
     "there the range is one of the target's offsets. What is done is decided by on.data.loss. Until somebody has seen "
     "them (--acknowledge), gaps hold a flow at AMBER."
 )

@@ -163,6 +163,6 @@ def _in_words(error: Exception) -> SparkMirrorError:
         return error
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("sparkmirror"):
         missing = error.name.partition(".")[0]
-        return EnvironmentProblem(f"the Python package `{missing}` is missing", "install SparkMirror anew with pip")
+        return EnvironmentProblem(f"the Python package `{missing}` is missing", "install SparkMirror again with pip")
     said = " ".join(str(error).split()) or "nothing more is known"
     return SparkMirrorError(f"unexpected {type(error).__name__}: {said}", "run again with --debug to see where")

@@ -27,7 +27,7 @@ _RESET = (
 )
 _TRANSLATE = "Print where offsets of a flow's source lie on its target, by the mirror's offset map."
 _REBUILD = (
-    "Make lost parts of a flow's offset map anew, by reading the mirrored topics on both clusters and comparing them. "
+    "Rebuild lost parts of a flow's offset map, by reading the mirrored topics on both clusters and comparing them. "
     "What the map still has is left as it is."
 )
 _UNKNOWN = "unknown"
@@ -58,7 +58,7 @@ def add_parser(verbs: Any) -> None:
         help="this one; may be repeated",
     )
 
-    rebuild = _kind(kinds, "rebuild", "make a lost offset map anew", _REBUILD, _execute_rebuild)
+    rebuild = _kind(kinds, "rebuild", "rebuild a lost offset map", _REBUILD, _execute_rebuild)
     _add_topics(rebuild, "only this topic of the source; may be repeated")
     rebuild.add_argument("--dry-run", action="store_true", help="only read, compare and print")
 
@@ -248,5 +248,5 @@ def _execute_rebuild(args: argparse.Namespace) -> int:
     cells = [(name, one.partition, one.first, one.end, one.exact) for name, one in rows]
     titles = ("flow", "partition", "from", "to", "exact records")
     show(args, [{"flow": str(name), **one.as_json()} for name, one in rows], lambda: _table(titles, cells))
-    say(f"{len(rows)} partitions {'would be' if args.dry_run else 'were'} made anew.")
+    say(f"{len(rows)} partitions {'would be' if args.dry_run else 'were'} rebuilt.")
     return 0

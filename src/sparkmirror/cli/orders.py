@@ -116,7 +116,7 @@ def say_selected(chosen: "Selection") -> str:
 
 _PAUSE = (
     "Hold partitions of running flows: nothing more is read from them, what was read still arrives. It holds until "
-    "`sparkmirror resume`, or until the mirror is started anew. Each flow that is chosen must have run before."
+    "`sparkmirror resume`, or until the mirror is started again. Each flow that is chosen must have run before."
 )
 
 
@@ -176,26 +176,26 @@ def describe_retry(status: "FlowStatus", chosen: "Selection") -> str:
 
 
 _RESTART = (
-    "End the tasks of running flows and begin them anew at once: partitions are listed and handed out again, "
+    "End the tasks of running flows and begin them again at once: partitions are listed and handed out again, "
     "predecessors fenced, positions read from the ledger. The process, its options and its file stay as they are."
 )
 
 
 def add_restart(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    add_order(verbs, "restart", "begin the tasks of a running mirror anew", _RESTART, restart)
+    add_order(verbs, "restart", "begin the tasks of a running mirror again", _RESTART, restart)
 
 
 def restart(args: argparse.Namespace) -> int:
     """Orders the restart. Raises as `order_flows`."""
     from sparkmirror.control.commands import Restart
 
-    return order_flows(args, Restart, lambda _: "all tasks are to begin anew")
+    return order_flows(args, Restart, lambda _: "all tasks are to begin again")
 
 
 _THROTTLE = (
     "Change how many bytes a second a running flow may read, in all or for the topics that match PATTERN together. "
-    "It holds until the mirror is started anew; write rate.limit.… into the file to keep it."
+    "It holds until the mirror is started again; write rate.limit.… into the file to keep it."
 )
 _RATES = "RATE: 500000, 500kB, 10MB (units of 1,000), `none` for no limit, `file` for what the file says again."
 

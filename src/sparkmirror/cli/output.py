@@ -136,7 +136,7 @@ def _bars(unit: str) -> Iterator[Tell]:
 
 
 class Lines:
-    """A line every ten seconds, with an estimate by the rate since the work was first told of."""
+    """A line every ten seconds, with an estimate by the rate since the work was first reported."""
 
     def __init__(self, unit: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._unit = unit

@@ -32,7 +32,7 @@ def add_endings(parser: argparse.ArgumentParser) -> None:
     endings = parser.add_mutually_exclusive_group()
     endings.add_argument("--undo", action="store_true", help="take back the steps that were taken, the last one first")
     endings.add_argument("--finish", action="store_true", help="nothing is to be undone any more")
-    endings.add_argument("--forget", action="store_true", help="begin anew: what is noted of steps is deleted")
+    endings.add_argument("--forget", action="store_true", help="begin again: what is noted of steps is deleted")
 
 
 def one_flow(args: argparse.Namespace) -> "FlowConfig":

@@ -76,7 +76,7 @@ def warnings_of(config: "MirrorConfig", cluster: "SparkCluster | None") -> list[
 
 
 def plan_for(config: "MirrorConfig", master: str | None, pairs: Sequence[str]) -> "SparkCluster":
-    """What Spark is told for the file's flows. Raises ConfigError, and EnvironmentProblem without YARN's own files."""
+    """Spark's settings for the file's flows. Raises ConfigError, and EnvironmentProblem without YARN's own files."""
     from sparkmirror.config.secrets import is_secret
     from sparkmirror.spark.cluster import Demand, local_master, plan_cluster, read_settings
     from sparkmirror.spark.session import FIXED_SETTINGS

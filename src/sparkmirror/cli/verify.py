@@ -38,7 +38,7 @@ def add_parser(verbs: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--continuous", metavar="SECONDS", type=float, nargs="?", const=_CONTINUOUS_SECONDS,
-        help="a sample again and again, every so many seconds (60), until stopped; told on the status topic",
+        help="a sample again and again, every so many seconds (60), until stopped; reported on the status topic",
     )  # fmt: skip
     parser.add_argument("--seed", metavar="N", type=int, help="the same sample again")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the report as a page too")

@@ -160,7 +160,7 @@ class _Translation:
     def _note_idle(
         self, flow: FlowName, key: str, entry: Entry, part: Part, reader: Role, parts: Sequence[Part]
     ) -> None:
-        """A line that this connector does not read. What the one that reads it says too needs no word."""
+        """A line that this connector does not read. What the one that reads it says too is not reported."""
         other = next((one.settings.get(key) for one in parts if one.role is reader), None)
         if other is not None and other.value.strip() == entry.value.strip():
             return

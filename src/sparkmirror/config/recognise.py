@@ -106,7 +106,7 @@ def _judge(entry: Entry, rest: str, place: Place, others: Sequence[Place], probl
 
 
 def _tell_unknown(entry: Entry, place: Place, others: Sequence[Place], problems: Problems, *, own: bool) -> None:
-    """With `own`, a flow's unknown key may be meant for a class of the user's: only a likely slip is told."""
+    """With `own`, a flow's unknown key may be meant for a class of the user's: only a likely slip is reported."""
     if entry.key.endswith("->") or entry.value.startswith("->"):
         problems.warn(f"`{entry.key}` has no effect: a blank ends a key, so write `A->B` without blanks", entry)
     elif not place.prefix and (name := places.CLUSTER.key_at_end(entry.key)):

@@ -121,7 +121,7 @@ sparkmirror run connect-distributed.properties source.json checkpoint.json heart
   properties file of `connect-distributed` or `connect-standalone`, or a Strimzi `KafkaConnect`.
 - Connectors with the same `source.cluster.alias` and `target.cluster.alias` are one flow. What is mirrored is as the
   source connector says, groups as the checkpoint connector, heartbeats as the heartbeat connector; a line that its
-  connector does not read is told. A checkpoint or a heartbeat connector without a source connector runs as just that,
+  connector does not read is named. A checkpoint or a heartbeat connector without a source connector runs as just that,
   beside the MirrorMaker that mirrors. One whose state is paused or stopped does not run.
 - Positions are those that Connect keeps under the connector's `name`. Where they are is the worker's to say:
   `offset.storage.topic` and `group.id`, with `config.providers`, `exactly.once.source.support` and `producer.*`.

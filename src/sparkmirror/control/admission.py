@@ -1,7 +1,7 @@
 """Which orders of a planner a task obeys: those of the planner of its epoch, for partitions that are wanted and known.
 
-Whoever may write to the command topic could otherwise hand out partitions. A planner proves its orders by a secret of
-its own, which only the plans of its epochs carry: Spark takes them to the tasks, Kafka never sees them.
+Otherwise any client that may write to the command topic could assign partitions. A planner proves its orders by a
+secret of its own, which only the plans of its epochs carry: Spark takes them to the tasks, Kafka never sees them.
 """
 
 import hmac

@@ -1,6 +1,6 @@
-"""Commands as they lie on the command topic, decoded strictly: whoever may write there may write anything. Pure.
+"""Commands as they lie on the command topic, decoded strictly: a client that may write there may write anything. Pure.
 
-Called by whoever reads that topic; written by `control.commands`.
+Called by all readers of that topic; written by `control.commands`.
 """
 
 from collections.abc import Mapping

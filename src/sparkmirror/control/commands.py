@@ -57,8 +57,8 @@ class Share:
     """One process of the run takes `tasks` and no others, from its next epoch on, which begins at once.
 
     `number` grows with each share of the process; the greatest counts. It holds while `member` is in the group of
-    processes: who was put out of it must not take anything. `at_once`: whoever ran what is added to it has ended, so
-    that the tasks that run take it on, inside their epoch.
+    processes: who was put out of it must not take anything. `at_once`: the process that ran what is added to it has
+    ended, so that the tasks that run take it on, inside their epoch.
     """
 
     run: Name
@@ -118,7 +118,7 @@ class Selection:
         compiled = compile_names([self.pattern])
         try:
             return compiled is not None and compiled.fullmatch(where.topic) is not None
-        except SlowPattern:  # whoever wrote it: it ends no task
+        except SlowPattern:  # from any writer: it ends no task
             return False
 
 

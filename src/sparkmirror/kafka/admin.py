@@ -205,7 +205,7 @@ class Admin:
     def await_latest_offsets(
         self, partitions: Iterable[TopicPartition], seconds_max: float = ALL_SECONDS_MAX
     ) -> dict[TopicPartition, int]:
-        """High watermarks of all partitions that exist, for whoever goes on from "all": waits for each of them.
+        """High watermarks of all partitions that exist, for callers that go on from "all": waits for each of them.
 
         A silent leader is replaced after `broker.session.timeout.ms`, 9 s by default, where there are other replicas.
         Raises OffsetsUnknown, which names the partitions and the brokers that do not answer.

@@ -14,7 +14,7 @@ PREFIXED = "PREFIXED"
 
 
 class TopicExists(ClusterError):
-    """The topic is there already; whoever wanted it may go on."""
+    """The topic exists already; its creator may go on."""
 
 
 class Leader(NamedTuple):

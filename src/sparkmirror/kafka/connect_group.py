@@ -32,7 +32,7 @@ def is_run_by_connect(admin: Admin, connector: Connector) -> bool:
 
 
 def assigned_connectors(assignment: bytes) -> set[str] | None:
-    """What a worker runs, or is still letting go of; None where that is not told, as during a rebalance."""
+    """What a worker runs, or is still letting go of; None where that is not known, as during a rebalance."""
     try:
         return _Reader(assignment).connectors()
     except (struct.error, ValueError):

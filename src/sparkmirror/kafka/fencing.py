@@ -133,7 +133,7 @@ def _list_request() -> Any:
 class TransactionUnfinished(ClusterError):
     """The last transaction of a transactional id was aborted and cannot end, because a partition of it is away.
 
-    Whoever held the id is fenced: an abort raises its epoch. Nobody can use it until then.
+    The earlier holder of the id is fenced: an abort raises its epoch. Nobody can use it until then.
     """
 
 

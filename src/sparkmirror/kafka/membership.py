@@ -1,6 +1,6 @@
 """One member of a group of Kafka's classic group protocol (KIP-62, KIP-394), with a protocol type of our own.
 
-Used by `sharing.group` to share flows between processes, and by whoever wants to know which processes there are.
+Used by `sharing.group` to share flows between processes, and by callers that list the processes.
 Requests are JoinGroup, SyncGroup, Heartbeat, LeaveGroup and DescribeGroups, to the group's coordinator.
 """
 

@@ -54,7 +54,7 @@ class Publisher:
         self.close()
 
     def close(self) -> None:
-        """What is not acknowledged is given up: whoever wrote it has been told.
+        """What is not acknowledged is given up: its writer has been informed.
 
         The client's own `close` raises then, before it has ended its thread and its connections.
         """

@@ -1,6 +1,6 @@
 """Reads small internal topics from the beginning and then follows them; opened by `kafka.clients.open_tail`.
 
-Used by the ledger, and by whoever reads the command and status topics. A `KafkaConsumer` without a group: partitions
+Used by the ledger, and by the readers of the command and status topics. A `KafkaConsumer` without a group: partitions
 are assigned by hand, nothing is committed, only committed records are seen.
 """
 
@@ -59,7 +59,7 @@ class TopicTail:
     ) -> None:
         """Connects. A broker without anything new answers after `wait_seconds`, and a `seek` waits for that.
 
-        Of internal topics, a batch of more than 1 MiB unpacked is passed over, and told of. Of others one of more than
+        Of internal topics, a batch of more than 1 MiB unpacked is skipped and reported. Of others one of more than
         128 MiB raises ProtocolError when it is polled.
         Raises ClusterUnreachable or AuthenticationFailed within 10 s.
         """

@@ -56,8 +56,8 @@ class Copies:
 def choose(copies: Mapping[int, TailRecord], home: int) -> tuple[TailRecord, bool]:
     """The newest by partition, and whether that is certain; `home` is the key's partition now.
 
-    Ours are in the order of their marks. Connect's are told by their time where it alone wrote; beside ours one counts
-    in the key's partition of now, since nobody writes to another one after the topic has grown.
+    Ours are in the order of their marks. Connect's are ordered by their time where it alone wrote; beside ours one
+    counts in the key's partition of now, since nobody writes to another one after the topic has grown.
     """
     marks = {at: mark for at, one in copies.items() if (mark := Mark.read(one.headers)) is not None}
     theirs = {at: one for at, one in copies.items() if at not in marks}

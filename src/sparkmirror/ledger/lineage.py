@@ -28,7 +28,7 @@ StoredEpochs = Annotated[tuple[tuple[Number, Offset], ...], Meta(max_length=EPOC
 
 class Lineage(NamedTuple):
     """`epochs` are those of what was read, each with the offset from which on it was; `turns` counts how often the log
-    was found rewritten, truncated or made anew, since the task took the partition on.
+    was found rewritten, truncated or made again, since the task took the partition on.
 
     Immutable, and the same object from batch to batch: it changes with an election.
     """
@@ -76,7 +76,7 @@ class Lineage(NamedTuple):
         return self._replace(epochs=kept, turns=self.turns + 1)
 
     def recreated(self, topic_id: UUID) -> Self:
-        """The topic was made anew."""
+        """The topic was made again."""
         return self._replace(topic_id=topic_id, epochs=(), turns=self.turns + 1)
 
 

@@ -1,4 +1,4 @@
-"""Makes an offset map that was lost anew, from both logs and what is known to lie where; pure.
+"""Rebuilds an offset map that was lost, from both logs and what is known to lie where; pure.
 
 Between two places that are known on both sides the records correspond one to one if there are equally many, with equal
 content: then every offset is exact. Where that is not so, records were sent again or others wrote too, and offsets
@@ -39,7 +39,7 @@ class LogPart:
 
 
 def choose_anchors(syncs: Iterable[Anchor], first: Anchor | None, last: Anchor) -> list[Anchor]:
-    """Those that rise on both sides, up to `last`. A sync that goes back says that the log began anew: what was before
+    """Those that rise on both sides, up to `last`. A sync that goes back says that the log began again: what was before
     it does not count."""
     found: list[Anchor] = [] if first is None else [first]
     for sync in syncs:

@@ -146,8 +146,8 @@ class MapView:
     def plan_compaction(self, source_starts: dict[TopicPartition, int]) -> list[MapRecord]:
         """Records that join the chunks of partitions with too many, all but the newest, below the log start pruned.
 
-        The joined chunk takes the newest name of those it replaces; their tombstones come after it, so that whoever
-        reads meanwhile, or after a crash in between, misses nothing.
+        The joined chunk takes the newest name of those it replaces; their tombstones come after it, so that a process
+        that reads meanwhile, or after a crash in between, misses nothing.
         """
         records: list[MapRecord] = []
         for partition, chunks in self._chunks.items():

@@ -72,7 +72,7 @@ class OffsetMap:
         """`records` consecutive records from source offset `first` on were written from `target` on.
 
         Records that come again, after a restart, count where they lie last. A target that goes back was truncated or
-        made anew: what lay there is forgotten.
+        made again: what lay there is forgotten.
         """
         self._cut_back(first, target)
         self._add(Segment(self.end_source, target, target - first))

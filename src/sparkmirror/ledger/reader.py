@@ -90,14 +90,14 @@ class LedgerReader:
         return list(touched)
 
     def _tell_doubtful(self) -> None:
-        """Once, which positions are told by their time."""
+        """Once, which positions are ordered by their time."""
         known = (connect.decode_key(key, self._connector) for key in self._copies.doubtful - self._told)
         doubtful = sorted(partition for partition in known if partition is not None)
         self._told |= self._copies.doubtful
         if doubtful:
             log.warning(
                 "Topic %s has grown, and MirrorMaker wrote one of several positions of %d partitions (%s, …): the "
-                "newest is told by its partition and its time.",
+                "newest is recognised by its partition and its time.",
                 self._topics.offsets, len(doubtful), doubtful[0],
             )  # fmt: skip
 

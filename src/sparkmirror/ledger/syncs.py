@@ -143,7 +143,7 @@ class SyncEmitter:
         """All records that the map has learned of since the last call, or since the last sync there was."""
         seen = self._seen.get(partition, 0)
         if found.end_source < seen:
-            seen = 0  # The source's offsets began anew.
+            seen = 0  # The source's offsets began again.
         for first, records, downstream in found.stretches(seen):
             self.add(partition, first, records, downstream)
         self._seen[partition] = found.end_source

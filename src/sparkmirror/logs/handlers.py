@@ -93,7 +93,7 @@ def speak_as_worker(flow: object = "") -> None:
 
 
 def speaks_json() -> bool:
-    """Whether this process was told to speak JSON: then nothing else may be on its stderr."""
+    """Whether this process logs JSON: then nothing else may be on its stderr."""
     return any(isinstance(one, StderrHandler) and one.how == "json" for one in log.handlers)
 
 

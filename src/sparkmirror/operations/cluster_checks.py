@@ -40,7 +40,7 @@ def check_clusters(
     heartbeats: Sequence[HeartbeatSettings] = (),
     checkpoints: Sequence[FlowConfig] = (),
 ) -> Iterator[Finding]:
-    """Each cluster once, then what each flow needs of its two. A cluster that is away is told once.
+    """Each cluster once, then what each flow needs of its two. A cluster that does not answer is reported once.
 
     Of `checkpoints`, whose topics something else mirrors, the clusters alone are looked at.
     """

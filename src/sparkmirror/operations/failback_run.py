@@ -67,7 +67,7 @@ class StartReverse:
 
     def apply(self, note: Note) -> str:
         if not note["positions"]:
-            return "the reverse flow needs no positions: names tell what came from where, or it stands further already"
+            return "the reverse flow does not need positions: names show origins, or it stands further already"
         self._write(note["positions"], "after")
         return f"the reverse flow starts behind what came from here in {len(note['positions'])} partitions"
 

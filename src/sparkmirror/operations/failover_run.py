@@ -59,7 +59,7 @@ class Fence:
 
 
 class Unfence:
-    """Takes away what denies everybody to write to the mirrored topics of the source, whoever put it there."""
+    """Takes away what denies everybody to write to the mirrored topics of the source, regardless of its author."""
 
     name = "unfence"
 

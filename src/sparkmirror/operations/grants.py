@@ -116,7 +116,7 @@ def list_verb_grants(flow: FlowConfig) -> Iterator[Grant]:
 
 
 def _of_canary(flow: FlowConfig) -> Iterator[Grant]:
-    feature, without = "the canary (canary.interval.seconds)", "no probes are sent, so latency and loss are not told"
+    feature, without = "the canary (canary.interval.seconds)", "no probes are sent, so latency and loss are unknown"
     probes, clock, usual = _topic(flow.canary_topic), _topic(CLOCK_TOPIC), ("CREATE", "READ", "WRITE")
     remote = _topic(flow.remote_topic(flow.canary_topic))
     settings = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS") if flow.sync.configs_enabled else ()

@@ -1,4 +1,4 @@
-"""Makes lost parts of a flow's offset map anew by reading both clusters' logs. Called by `cli.offsets`.
+"""Rebuilds lost parts of a flow's offset map by reading both clusters' logs. Called by `cli.offsets`.
 
 For what no running mirror remembers (`sync.offset_job`). What the map still has is left as it is.
 """

@@ -49,7 +49,7 @@ class Copy:
         return {"ends": store_offsets({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
 
     def apply(self, note: Note) -> str:
-        """Raises what the mirror raises, and SparkMirrorError when it was told to stop before the end."""
+        """Raises what the mirror raises, and SparkMirrorError when it was stopped before the end."""
         self._copy()
         ends = restore_offsets(note["ends"])
         if lacking := plan_lacking(ends, ledger_offsets(self._flow)):
@@ -88,7 +88,7 @@ class Follow:
         mirror_until: Callable[[Callable[[], bool]], bool],
         tell: Teller,
     ) -> None:
-        """`mirror_until` mirrors until what it is given says so; False when it was told to stop before."""
+        """`mirror_until` mirrors until what it is given says so; False when it was stopped before."""
         self._flow = flow
         self._source = source
         self._cut_over = cut_over
@@ -99,7 +99,7 @@ class Follow:
         return {"fence": dict(self._cut_over.fence.prepare()) if self._cut_over.with_fence else None}
 
     def apply(self, note: Note) -> str:
-        """Raises SparkMirrorError when it was told to stop before."""
+        """Raises SparkMirrorError when it was stopped before."""
         watch = _Watch(self._flow, self._source, self._cut_over, note, self._tell)
         if not self._mirror_until(watch.is_over):
             raise SparkMirrorError(f"{self._flow.name}: stopped while following.", "Run it again: it goes on there.")

@@ -262,7 +262,7 @@ class RightsJob:
         self._due_at = 0.0
 
     def __call__(self) -> None:
-        """A cluster that does not answer is told by the other jobs, and asked again soon. Raises ClusterError."""
+        """A cluster that does not answer is reported by the other jobs, and asked again soon. Raises ClusterError."""
         if time.monotonic() < self._due_at:
             return
         self._due_at = time.monotonic() + _LACKING_SECONDS

@@ -165,7 +165,7 @@ class Loads:
         self._latest: dict[TopicPartition, PartitionRecord] = {}
 
     def read(self, target: Admin, owners: Mapping[TopicPartition, int]) -> dict[TopicPartition, Load]:
-        """By partition; those of which their task has told nothing carry nothing. The first call finds none.
+        """By partition; those of which their task has reported nothing carry nothing. The first call finds none.
 
         Raises ClusterError.
         """
@@ -195,7 +195,7 @@ class Loads:
 
 
 def load_between(before: PartitionRecord | None, latest: PartitionRecord) -> Load:
-    """The mean rate between two records of one attempt of a task, else the one that was told."""
+    """The mean rate between two records of one attempt of a task, else the one that was reported."""
     rate = latest.bytes_per_second
     if (
         before is not None

@@ -1,4 +1,4 @@
-"""Takes a flow's tasks over from whoever ran them, or finds that others have. Called by `planning.planner`."""
+"""Takes a flow's tasks over from their earlier process, or finds that others have. Called by `planning.planner`."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence

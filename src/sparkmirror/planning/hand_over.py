@@ -24,7 +24,7 @@ _OVERDUE_SECONDS: Final = 10.0
 
 @dataclass(slots=True)
 class _Leaving:
-    """`generation` is that of the first order to release it; `since` is monotonic; a late one has been told of.
+    """`generation` is that of the first order to release it; `since` is monotonic; a late one has been reported.
 
     An order whose writing failed may have been written: it is repeated, and a task ignores the second.
     """
@@ -51,7 +51,7 @@ class HandOvers:
 
     @property
     def open(self) -> bool:
-        """Whether a task has been told to release a partition that nobody has been given yet."""
+        """Whether a task has been ordered to release a partition that nobody has been given yet."""
         return bool(self._leaving)
 
     def look(self, target: Admin, assignment: Assignment) -> tuple[Move, ...]:
@@ -111,7 +111,7 @@ class HandOvers:
         return leaving.generation if leaving is not None else 0
 
     def forget(self) -> None:
-        """The epoch is over: the next one hands out everything anew."""
+        """The epoch is over: the next one hands out everything again."""
         self._leaving.clear()
 
     def close(self) -> None:
@@ -120,10 +120,10 @@ class HandOvers:
 
 
 class Partings:
-    """Partitions whose topic went, which their tasks were told to release. For one thread.
+    """Partitions whose topic went, which their tasks were ordered to release. For one thread.
 
     If the topic comes back, nobody is given them before the ledger shows that: a task that was just tried again may
-    still hold one, and go on in the new log beside whoever is given it.
+    still hold one, and go on in the new log beside the task that is given it.
     """
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class Partings:
         }
 
     def forget(self) -> None:
-        """The epoch is over: whoever held them is fenced when the next one begins."""
+        """The epoch is over: their holders are fenced when the next one begins."""
         self._since.clear()
 
 

@@ -100,5 +100,5 @@ class TaskOwnership:
 
 
 def is_member(target: Admin, share: Share) -> bool:
-    """Whoever was put out of the group while it slept must fence nobody: its tasks are others' now."""
+    """A process that was put out of the group while it slept must fence nobody: its tasks are others' now."""
     return any(peer.member_id == share.member for peer in list_peers(target, SHARING_GROUP))

@@ -315,7 +315,8 @@ class Planner:
     def grow(self) -> None:
         """Has what another process left mirrored by the tasks that run: theirs go on meanwhile.
 
-        Whoever ran it is fenced first, as at the beginning of an epoch. Raises SparkMirrorError, and is tried again.
+        The process that ran it is fenced first, as at the beginning of an epoch. Raises SparkMirrorError, and is tried
+        again.
         """
         _, target, ledger = self._clients()
         if more := self._ownership.growth(target):

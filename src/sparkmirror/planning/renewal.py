@@ -1,6 +1,6 @@
 """What a task that is tried again is to mirror: its plan, as orders have changed it since the epoch began.
 
-Were it to obey these orders anew, it would begin where partitions stood when they were handed over, and read some that
+Were it to obey these orders again, it would begin where partitions stood when they were handed over, and read some that
 another task has by now (invariants 2 and 4). Called by `planning.planner`.
 """
 
@@ -21,7 +21,7 @@ _READ_SECONDS_MAX = 10.0
 
 
 def read_orders(flow: FlowConfig, plan: TaskPlan) -> list[Assign]:
-    """What the planner has told the task since its epoch began, oldest first. Raises ClusterError."""
+    """What the planner has ordered the task since its epoch began, oldest first. Raises ClusterError."""
     where = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).commands, 0)
     with open_tail(flow.target, "orders", [where]) as tail:
         tail.seek(where, plan.commands_from)

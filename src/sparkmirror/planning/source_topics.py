@@ -107,5 +107,5 @@ class Withheld:
             self._without_topic = set()
 
     def back_off(self, unknown: Collection[TopicPartition]) -> None:
-        """Where these begin, no broker has told."""
+        """Where these begin, no broker has answered."""
         self._unknown_until |= dict.fromkeys(unknown, time.monotonic() + _UNKNOWN_START_SECONDS)

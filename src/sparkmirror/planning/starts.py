@@ -39,7 +39,7 @@ def _first_offsets(flow: FlowConfig, source: Admin, partitions: list[TopicPartit
 
 
 def start_at(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:
-    """A start that notices a topic which was deleted and made anew since the position was stored."""
+    """A start that notices a topic which was deleted and made again since the position was stored."""
     if NO_TOPIC_ID not in (position.topic_id, topic_id) and position.topic_id != topic_id:
         return Assigned(partition, 0, topic_id=topic_id, end=end, restarted_from=position)
     return Assigned(partition, position.offset, position.epochs, topic_id, end)
@@ -75,7 +75,7 @@ def look_at_target(
     """Each with its extent by the ledger; with `found` too where the target's log does not reach so far.
 
     A partition that is mirrored to another topic now has none, nor one whose position somebody else has altered since:
-    whoever starts anew on purpose has lost nothing. One whose leader is away is not judged.
+    a flow that starts again on purpose has lost nothing. One whose leader is away is not judged.
     """
     items = [replace(item, extent=_known(records.get(item.partition), item, remote_topic)) for item in items]
     found = _find(target, [(item.extent.topic, item.partition.partition) for item in items if item.extent is not None])

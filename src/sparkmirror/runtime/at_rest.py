@@ -63,6 +63,6 @@ def refuse_members(flow: FlowConfig, peers: Iterable[Peer]) -> None:
 
 
 def _reporting(records: Iterable[FlowRecord]) -> list[FlowRecord]:
-    """The processes that have told of themselves lately, as those of a bounded run do."""
+    """The processes that have reported lately, as those of a bounded run do."""
     now_ms = time.time_ns() // 1_000_000
     return [one for one in records if one.state_at(now_ms) not in _OVER]

@@ -48,7 +48,7 @@ class Executors:
         self._remind_at = 0.0
 
     def wait(self, stop: StopRequest) -> bool:
-        """Until there are slots for all tasks, or some and no more come; False when told to stop meanwhile.
+        """Until there are slots for all tasks, or some and no more come; False when asked to stop meanwhile.
 
         Raises SparkMirrorError when the cluster ends the application, EnvironmentProblem when executors are unfit.
         """

@@ -50,10 +50,10 @@ def pause_seconds(
 
 
 class Job:
-    """Runs `work` until stopped, at least every `seconds_max`; a failure is told once and tried again.
+    """Runs `work` until stopped, at least every `seconds_max`; a failure is reported once and tried again.
 
     `name` is the flow and what the job is about; `report` is called after each round. Work that was
-    done in part says what was not, and has told it.
+    done in part says what was not, and has reported it.
     """
 
     def __init__(
@@ -143,7 +143,8 @@ class Job:
 
 @dataclass(slots=True)
 class _Paced:
-    """One sync of a flow with a pace of its own: settings of a thousand topics are dear, a list of them is not."""
+    """One sync of a flow with a pace of its own: reading settings of a thousand topics is expensive, listing topics is
+    not."""
 
     sync: Sync
     look_seconds: float
@@ -165,17 +166,17 @@ class _Paced:
 
 
 class FlowSync:
-    """All sync jobs of one flow, over connections that stay open between rounds and are made anew after a failure.
+    """All sync jobs of one flow, over connections that stay open between rounds and are made again after a failure.
 
     Called every few seconds; those that are due have their round.
     """
 
-    def __init__(self, flow: FlowConfig, told: Round | None = None) -> None:
-        """`told` is a round that the person has heard of."""
+    def __init__(self, flow: FlowConfig, reported: Round | None = None) -> None:
+        """`reported` is a round whose changes the log has named."""
         self._flow = flow
         self._syncs: list[_Paced] = []
         self._connections = ExitStack()
-        self._told = set(_sentences(told)) if told else set()
+        self._told = set(_sentences(reported)) if reported else set()
         self._changed: set[str] = set()
 
     @property
@@ -195,7 +196,7 @@ class FlowSync:
         return self._flow.look_seconds if self._flow.refresh_topics_enabled else LOOK_SECONDS
 
     def close(self) -> None:
-        """Ends the connections; the next round opens them anew."""
+        """Ends the connections; the next round opens them again."""
         self._connections.close()
         self._syncs = []
 

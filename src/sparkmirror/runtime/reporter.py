@@ -1,6 +1,6 @@
 """The driver's own status records: the flow it runs, alive every three seconds, and its control-plane jobs.
 
-One thread a flow, so that a target that is away holds nothing up. Made and told by `runtime.run`, told by
+One thread a flow, so that a target that is away holds nothing up. Made and informed by `runtime.run`, informed by
 `runtime.jobs`.
 """
 
@@ -36,7 +36,7 @@ _LAST_SECONDS_MAX = 2.0
 
 
 class FlowReporter:
-    """Writes what it is told to the flow's status topic, at once where a state changed, else with the next beat.
+    """Writes what it is given to the flow's status topic, at once where a state changed, else with the next beat.
 
     What cannot be written is written with a later beat; that is said once.
     """

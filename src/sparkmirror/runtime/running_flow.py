@@ -1,4 +1,4 @@
-"""One flow's query, from its start to its end, started anew when it fails. Owned by `runtime.run`."""
+"""One flow's query, from its start to its end, started again when it fails. Owned by `runtime.run`."""
 
 import logging
 import re
@@ -46,7 +46,7 @@ def restart_pause_seconds(failures: int) -> float:
 
 
 class RunningFlow:
-    """One flow's query, started anew when it fails."""
+    """One flow's query, started again when it fails."""
 
     def __init__(
         self,

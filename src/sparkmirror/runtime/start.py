@@ -58,7 +58,7 @@ _LOOK_SECONDS = 2.0
 
 
 def run_until(config: MirrorConfig, options: RunOptions, is_reached: Callable[[], bool]) -> bool:
-    """Whether it was reached; False when the mirror was told to stop before.
+    """Whether it was reached; False when the mirror was asked to stop before.
 
     Raises what the mirror raises, and what `is_reached` raises but for a cluster that is away for a while.
     """

@@ -108,7 +108,7 @@ def plan_fencing(
 ) -> dict[Claim, frozenset[int]]:
     """Of each flow that has tasks which begin at another process than before: what is to be fenced first.
 
-    Whoever ran them last may still think that it does. Gives a stake that describes the flow, and all tasks that its
+    The process that ran them last may still run them. Gives a stake that describes the flow, and all tasks that its
     processes run, which must be left alone; fencing is for all others that there have ever been. Where one process gets
     all tasks, its planner fences them itself.
     """

@@ -1,4 +1,4 @@
-"""One process's part in one flow: what it may run, what it may still be running, and what its planner was told.
+"""One process's part in one flow: what it may run, what it may still be running, and what its planner knows of it.
 
 No I/O. Owned by `sharing.group`, under its lock.
 """
@@ -9,7 +9,7 @@ from sparkmirror.sharing.assignment import Claim, MemberAssignment
 
 
 class FlowShare:
-    """`grant` is the group's word. Tasks count as running from the moment the planner is told of them (`Share`) until
+    """`grant` is the group's word. Tasks count as running from the moment the planner hears of them (`Share`) until
     it has begun an epoch without them (`Began`).
     """
 
@@ -66,7 +66,7 @@ class FlowShare:
         self._run, self._process, self._told = run, process, None
 
     def next_share(self, member: str) -> Share | None:
-        """What the planner is to be told, None if it knows. A query of another run than the group's gets nothing.
+        """What the planner is to hear, None if it knows. A query of another run than the group's gets nothing.
 
         It may arrive even where sending it fails, so its tasks count as running from here on.
         """

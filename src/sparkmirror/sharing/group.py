@@ -110,7 +110,7 @@ class ProcessGroup:
             return self._parts[str(flow)].grant
 
     def lost_at(self, flow: FlowName) -> float:
-        """When the group went on without this process (monotonic), until the flow's tasks have begun anew; else 0."""
+        """When the group went on without this process (monotonic), until the flow's tasks have begun again; else 0."""
         with self._lock:
             return self._parts[str(flow)].lost_at
 
@@ -170,7 +170,7 @@ class ProcessGroup:
         self._hear()
 
     def _beat(self, membership: Membership) -> bool:
-        """A heartbeat where one is due; False when the group is shared out anew."""
+        """A heartbeat where one is due; False when the group is shared out again."""
         if time.monotonic() - self._beat_at < self._beat_seconds() / 2:
             return True
         self._beat_at = time.monotonic()
@@ -191,7 +191,7 @@ class ProcessGroup:
         return self._membership
 
     def _recover(self, problem: SparkMirrorError) -> None:
-        """The cluster does not answer: nobody there can put us out, or we shall be told when it does."""
+        """The cluster does not answer: nobody there can put us out, or we shall learn it when it does."""
         self._open.close()
         self._admin = self._publisher = self._tail = None
         self._refused = problem
@@ -219,7 +219,7 @@ class ProcessGroup:
     def _put_out_dead_neighbours(self, membership: Membership) -> None:
         """A process of this machine that is no more need not be waited for.
 
-        Who comes makes all others join anew: a member need ask only then who there is.
+        Who comes makes all others join again: a member need ask only then who there is.
         """
         if time.monotonic() - self._looked_at < _NEIGHBOURS_SECONDS:
             return
@@ -262,7 +262,8 @@ class ProcessGroup:
         connector = Connector(stake.flow.partition("->")[0], stake.group, stake.connector)
         with suppress(AuthorizationFailed, NoTransactionCoordinator):  # the planner says so, or `sync.fencing_job`
             known = used_tasks(self._admin, connector) | set(range(stake.tasks))
-            # Whoever runs a task may write under the numbers beyond that share its own, too (`planning.fencing`).
+            # A process that runs a task may write under the numbers beyond that share its own, too
+            # (`planning.fencing`).
             tasks = {number for number in known if number % stake.tasks not in held}
             with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:  # all before the group takes its leader for dead
                 names = [transactional_id(connector, task) for task in sorted(tasks)]
@@ -324,7 +325,7 @@ class ProcessGroup:
     def _lose(self) -> None:
         """Others run our tasks now, and have fenced them: stop, and ask for a new share."""
         log.warning(
-            "%s: the group of processes has gone on without this one, which stops its tasks and joins anew",
+            "%s: the group of processes has gone on without this one, which stops its tasks and joins again",
             self._target.alias,
         )
         self._due = True

@@ -37,7 +37,7 @@ class ProcessShare:
 
 
 def list_processes(flow: FlowConfig) -> tuple[ProcessShare, ...]:
-    """Those that have the flow in their file; none for a moment while tasks are shared anew. Raises ClusterError."""
+    """Those that have the flow in their file; none for a moment while tasks are shared again. Raises ClusterError."""
     with open_admin(flow.target, "status") as admin:
         return find_shares(str(flow.name), list_peers(admin, SHARING_GROUP))
 

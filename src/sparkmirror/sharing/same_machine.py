@@ -77,13 +77,13 @@ class _Told:
 
 
 class Predecessors:
-    """What every process was last told to run, as command topics have it."""
+    """What every process was last ordered to run, as command topics have it."""
 
     def __init__(self) -> None:
         self._told: list[_Told] = []
 
     def note(self, topic: str, share: Share) -> None:
-        """In the order of the topic. A process that starts its query anew, or joins anew, still has one share."""
+        """In the order of the topic. A process that starts its query again, or joins again, still has one share."""
         self._told = [one for one in self._told if not _is_same(one, topic, share)]
         if share.tasks:
             self._told.append(_Told(topic, share))

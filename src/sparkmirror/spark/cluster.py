@@ -41,7 +41,7 @@ _OPEN_SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class SparkCluster:
-    """A master, and what Spark is told for its sake; `settings` may hold secrets."""
+    """A master, and Spark's settings for it; `settings` may hold secrets."""
 
     master: str
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -195,7 +195,7 @@ def _ceil(number: int, of: int) -> int:
 
 
 TURN_SECONDS = 10
-"""How long an epoch lasts where there are more flows than slots. Spark gives a free slot to whoever waits longest."""
+"""How long an epoch lasts with more flows than slots. Spark gives a free slot to the job that waits longest."""
 STEADY_SECONDS = 10.0
 """A lost executor is replaced in some five seconds; only what lasts longer is worth an epoch's end."""
 

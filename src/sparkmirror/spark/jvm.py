@@ -1,5 +1,5 @@
-"""Spark's JVM as the driver lives with it: launched beside other work, told of when it is gone, and left behind when it
-does not answer. Called by `runtime.run`.
+"""Spark's JVM as the driver lives with it: launched beside other work, reported when it is gone, and left behind when
+it does not answer. Called by `runtime.run`.
 """
 
 import threading
@@ -35,7 +35,7 @@ class Launch:
             self._problem = problem
 
     def wait(self, stop: StopRequest) -> "SparkContext | None":
-        """None when told to stop meanwhile. Raises what the launch raised."""
+        """None when asked to stop meanwhile. Raises what the launch raised."""
         while self._thread.is_alive():
             if stop.is_set():
                 return None

@@ -145,7 +145,7 @@ def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
     return ReaderOptions(
         client_settings(consumer.reach(flow.source), "reader"),
         limits,
-        0 if flow.transforms.steps else flow.lease_ring_bytes,  # what is decoded at once needs no lease
+        0 if flow.transforms.steps else flow.lease_ring_bytes,  # what is decoded at once does without a lease
         flow.should_replicate,
         (client_settings(flow.target, "reader-commands"), commands),
         max(consumer.receive_buffer_bytes, 0),

@@ -108,7 +108,7 @@ def launch_context(
     if is_here:
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
         conf.set("spark.python.unix.domain.socket.dir", str(socket_directory(scratch)))
-        conf.set("spark.authenticate", "true")  # else whoever is on this machine may speak to the driver's ports
+        conf.set("spark.authenticate", "true")  # else any user of this machine may speak to the driver's ports
     if cluster is not None:
         conf.setAll(list(cluster.settings.items()))
     ear = JvmLogReader(debug=debug)
@@ -131,7 +131,7 @@ def _quoted(option: str) -> str:
 
 
 def _give_key(cluster: SparkCluster | None, conf: SparkConf) -> None:
-    """What is set when the JVM is launched stands in its command line, so it is told the cluster's secret afterwards.
+    """What is set when the JVM is launched stands in its command line, so it gets the cluster's secret afterwards.
 
     Spark's own daemons take it from the environment; a driver only from its settings.
     """

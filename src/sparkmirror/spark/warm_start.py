@@ -52,7 +52,7 @@ def archive_options() -> list[str]:
 def spark_home() -> Path | None:
     """A view of PySpark's own SPARK_HOME without its pyspark.zip; None where no cache can be written.
 
-    Spark puts that archive first on its Python workers' path, and each worker would compile PySpark anew from it
+    Spark puts that archive first on its Python workers' path, and each worker would compile PySpark again from it
     (zipimport keeps no bytecode); without it they import the installed package. Measured: a quarter of a start.
     """
     with suppress(OSError):

@@ -1,6 +1,6 @@
 """How long checkpoints take from being read to being stored, for each group and partition apart.
 
-MirrorMaker's own metric of that name mixes all groups of a task. Told by `sync.offset_job`, read by `metrics`.
+MirrorMaker's own metric of that name mixes all groups of a task. Filled by `sync.offset_job`, read by `metrics`.
 """
 
 import threading
@@ -15,7 +15,7 @@ GroupPartition = tuple[str, TopicPartition]
 
 
 class CheckpointLatency:
-    """One flow's. Told by one thread, read by others."""
+    """One flow's. Filled by one thread, read by others."""
 
     def __init__(self) -> None:
         self._windows: dict[GroupPartition, Window] = {}

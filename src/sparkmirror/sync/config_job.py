@@ -50,7 +50,7 @@ class ConfigSync:
 
 @dataclass(frozen=True, slots=True)
 class SettingsAnswers:
-    """What both clusters told of mirrored topics; `remote` has their names by those of their remote topics."""
+    """What both clusters reported of mirrored topics; `remote` has their names by those of their remote topics."""
 
     remote: Mapping[str, str]
     source: SettingsAnswer

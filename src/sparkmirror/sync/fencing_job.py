@@ -1,4 +1,4 @@
-"""A flow into a cluster that can have no coordinator of transactions: told in the flow's status, ended when it can.
+"""A flow into a cluster that can have no coordinator of transactions: reported in the flow's status, ended when it can.
 
 Such a flow runs at least once with plain producer ids, which fence nobody. Run by `runtime.jobs`' `Job`.
 """

@@ -114,7 +114,7 @@ def begin_flow(flow: FlowConfig) -> tuple[Round, bool]:
 
 
 def _permitted(plan: Callable[[], Plan]) -> Plan:
-    """What one job may not see is told, and does not keep the others from their work."""
+    """What one job may not see is reported, and does not keep the others from their work."""
     try:
         return plan()
     except AuthorizationFailed as problem:

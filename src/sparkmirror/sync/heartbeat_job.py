@@ -16,7 +16,7 @@ from sparkmirror.policy.naming import HEARTBEATS_TOPIC
 
 
 class HeartbeatJob:
-    """One heartbeat a call. The connection stays open and is made anew after a failure."""
+    """One heartbeat a call. The connection stays open and is made again after a failure."""
 
     def __init__(self, settings: HeartbeatSettings) -> None:
         self._settings = settings

@@ -34,10 +34,10 @@ _COMPACTION_SECONDS = 600.0
 
 
 class OffsetJob:
-    """One round a call. What it opens stays open between rounds and is made anew after a failure."""
+    """One round a call. What it opens stays open between rounds and is made again after a failure."""
 
     def __init__(self, flow: FlowConfig, latency: CheckpointLatency | None = None) -> None:
-        """`latency` is told how long checkpoints took."""
+        """`latency` records how long checkpoints took."""
         self._flow = flow
         self._latency = latency or CheckpointLatency()
         self._names = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location)
@@ -195,7 +195,7 @@ class MapKeeper:
         self._maps = MapView(flow.name.source)
 
     def keep(self, target: Admin, publisher: Publisher, maps: MapView) -> bool:
-        """Whether the topic was gone, or another one, and has been written; then `maps` must be read anew.
+        """Whether the topic was gone, or another one, and has been written; then `maps` must be read again.
 
         `maps` is what was read from it. Raises ClusterError; the next call tries again.
         """
@@ -227,6 +227,6 @@ class MapKeeper:
         publisher.write(topic, records)
         self._topic_id = target.list_topics([topic])[topic].topic_id
         log.warning(
-            "%s: topic %s was gone; the offset map of %d partitions was written anew (%d records).",
+            "%s: topic %s was gone; the offset map of %d partitions was written again (%d records).",
             flow.name, topic, len(self._maps.partitions), len(records),
         )  # fmt: skip

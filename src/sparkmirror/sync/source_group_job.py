@@ -71,7 +71,7 @@ class SourceGroup:
                 log.info("%s: %d partitions start from group %s.", self._flow.name, len(adopted), self._group)
 
     def __call__(self) -> None:
-        """A round of the job, when one is due. Raises ClusterError; the next round connects anew."""
+        """A round of the job, when one is due. Raises ClusterError; the next round connects again."""
         with self._lock:
             if self._over or time.monotonic() < self._due_at:
                 return

@@ -345,7 +345,7 @@ Made from `src/sparkmirror/metrics.py` by `python -m sparkmirror.telemetry.metri
 
 With `status.listen` set, a running mirror answers Prometheus on `/metrics`. All values come from the status topic on
 the target, so each process tells the same of a flow that several share; checkpoint latencies alone are those of the
-process that does the flow's jobs. Partitions are told of when something changed, each every two seconds at most and a
+process that does the flow's jobs. Partitions are reported when something changed, each every two seconds at most and a
 hundred a second for each task; so with ten thousand busy partitions a partition's value is up to two minutes old, the
 flow's own sums a second.
 

@@ -192,7 +192,7 @@ class Screen:
             self._console.print(f"           [cyan]{escape(line)}[/cyan]", soft_wrap=True)
 
     def show(self, board: Board) -> None:
-        """The state of things: drawn anew on a terminal, a line every two seconds elsewhere."""
+        """The state of things: drawn again on a terminal, a line every two seconds elsewhere."""
         if self._console.is_terminal:
             if self._live is None:
                 self._live = Live(console=self._console, auto_refresh=False, transient=True)

@@ -65,7 +65,7 @@ class LinkProxy:
         self._order("freeze", routes)
 
     def halve(self, *routes: int) -> None:
-        """Half-open connections: the server has lost them, the client is not told. New ones are refused."""
+        """Half-open connections: the server has lost them, the client does not notice. New ones are refused."""
         self._order("halve", routes)
 
     def delay(self, round_trip_seconds: float, *routes: int) -> None:

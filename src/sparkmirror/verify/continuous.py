@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 def watch_flows(
     spark: "SparkSession", config: MirrorConfig, choice: Choice, seconds: float, stop: StopRequest
 ) -> Iterator[FlowReport]:
-    """A report of each flow every `seconds`, until told to stop. A cluster that is away is told of and asked again."""
+    """A report of each flow every `seconds`, until asked to stop. A cluster that does not answer is reported and asked
+    again."""
     choice = replace(choice, of_each=False, span_offsets=SPAN_OFFSETS)
     while not stop.is_set():
         began = time.monotonic()

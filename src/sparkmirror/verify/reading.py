@@ -41,7 +41,7 @@ _TOPIC_AUTHORIZATION_FAILED: Final = 29
 
 
 class RangeGone(ClusterError):
-    """The log does not hold what was to be read: retention was faster, or the topic was made anew."""
+    """The log does not hold what was to be read: retention was faster, or the topic was made again."""
 
 
 @dataclass(frozen=True, slots=True)

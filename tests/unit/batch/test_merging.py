@@ -54,7 +54,7 @@ def test_what_costs_more_than_it_saves_passes_through_near_by(codec: Codec, valu
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("value_bytes", [100, 11_000, 90_000])
 def test_far_away_all_that_waits_is_merged(codec: Codec, value_bytes: int) -> None:
-    fitting = MEGABYTE if codec is Codec.NONE else MEGABYTE * 9 // 10  # packed anew they must fit into one, too
+    fitting = MEGABYTE if codec is Codec.NONE else MEGABYTE * 9 // 10  # packed again they must fit into one, too
     assert chosen(value_bytes, 40, FAR, codec) == min(40, fitting // (value_bytes + 69))
 
 

@@ -89,7 +89,7 @@ def test_each_script_names_all_commands_and_verbs(shell: str) -> None:
 
 
 def test_the_reference_of_all_commands_is_what_the_parsers_say() -> None:
-    hint = "write it anew: python -m sparkmirror.cli.reference > docs/cli.md"
+    hint = "write it again: python -m sparkmirror.cli.reference > docs/cli.md"
     assert (DOCS / "cli.md").read_text() == reference(all_commands()), hint
 
 

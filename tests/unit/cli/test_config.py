@@ -142,7 +142,7 @@ def test_a_file_is_converted_there_and_back(shell: Shell) -> None:
     shell.write(FILE.replace("hunter2", "${env:SURELY_SET}"))
     status, resource, notes = shell.run("convert", "--to", "strimzi")
     assert (status, "kind: KafkaMirrorMaker2" in resource) == (0, True)
-    assert notes.startswith("note: `A->B` begins anew there: ") and notes.count("\n") == 1
+    assert notes.startswith("note: `A->B` begins again there: ") and notes.count("\n") == 1
     shell.write(resource)
     _, text, _ = shell.run("convert", "--to", "properties")
     assert "A->B.enabled=true" in text.splitlines()

@@ -183,7 +183,7 @@ def test_a_share_is_growth_when_it_is_the_next_one_of_the_same_member_and_takes_
     assert is_growth(grown, before)
     assert not is_growth(replace(grown, at_once=False), before), "somebody may only sleep"
     assert not is_growth(replace(grown, number=5), before), "one between them may have taken some away"
-    assert not is_growth(replace(grown, member="anew"), before)
+    assert not is_growth(replace(grown, member="again"), before)
     assert not is_growth(replace(grown, process="p2"), before)
     for tasks in ({0, 1}, {0, 2}, {0}, set()):
         assert not is_growth(replace(grown, tasks=frozenset(tasks)), before)

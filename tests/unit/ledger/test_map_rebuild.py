@@ -1,4 +1,4 @@
-"""A lost offset map, made anew from both logs: exact where they agree, never beyond the truth where they do not."""
+"""A lost offset map, made again from both logs: exact where they agree, never beyond the truth where they do not."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -91,5 +91,5 @@ def test_commands_are_for_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_the_manual_is_what_the_table_says() -> None:
-    hint = "write it anew: python -m sparkmirror.operations.acl_commands > docs/permissions.md"
+    hint = "write it again: python -m sparkmirror.operations.acl_commands > docs/permissions.md"
     assert MANUAL.read_text() == render_manual(), hint

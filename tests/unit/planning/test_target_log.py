@@ -12,12 +12,12 @@ from sparkmirror.planning.starts import look_at_target
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
 PARTITIONS = {
-    name: TopicPartition(name, 0) for name in ("whole", "cut", "anew", "gone", "away", "renamed", "reset", "unknown")
+    name: TopicPartition(name, 0) for name in ("whole", "cut", "again", "gone", "away", "renamed", "reset", "unknown")
 }
 
 
-TOPICS = {"A.whole": ONE, "A.cut": ONE, "A.anew": OTHER, "A.away": ONE}
-ENDS = {"A.whole": 350, "A.cut": 200, "A.anew": 7}
+TOPICS = {"A.whole": ONE, "A.cut": ONE, "A.again": OTHER, "A.away": ONE}
+ENDS = {"A.whole": 350, "A.cut": 200, "A.again": 7}
 
 
 class Target:
@@ -43,6 +43,6 @@ def test_only_where_the_target_was_cut_back_is_anything_found() -> None:
     assert {item.partition.topic for item in judged if item.extent is None} == {"renamed", "reset", "unknown"}
     assert {item.partition.topic: item.found for item in judged if item.found is not None} == {
         "cut": Extent("A.cut", ONE, 200),
-        "anew": Extent("A.anew", OTHER, 7),
+        "again": Extent("A.again", OTHER, 7),
         "gone": Extent("A.gone", NO_TOPIC_ID, 0),
     }

@@ -1,4 +1,4 @@
-"""How long a flow rests before its query starts anew."""
+"""How long a flow rests before its query starts again."""
 
 from sparkmirror.runtime.running_flow import count_failures, restart_pause_seconds
 

@@ -46,7 +46,7 @@ def test_a_planner_is_told_once_of_what_it_may_run_and_again_when_that_changes()
     one.take(granted(0, 1))
     assert told(one) == Share("run", "p", 2, frozenset({0, 1}), "m")
     one.engage("run", "p-again")
-    assert told(one).process == "p-again", "a query that was started anew knows nothing"
+    assert told(one).process == "p-again", "a query that was started again knows nothing"
 
 
 def test_tasks_count_as_running_until_the_planner_has_begun_without_them() -> None:

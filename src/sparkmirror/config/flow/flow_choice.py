@@ -129,7 +129,7 @@ def enabled_pairs(properties: Properties, aliases: Sequence[str], problems: Prob
 
 
 def beating_pairs(properties: Properties, aliases: Sequence[str]) -> Iterator[FlowName]:
-    """Every ordered pair of clusters, mirrored or not, as in MirrorMaker; but for those that are told not to."""
+    """Every ordered pair of clusters, mirrored or not, as in MirrorMaker; but for those that are configured not to."""
     pairs = map(_pair, permutations(aliases, 2))
     return (pair for pair in pairs if _emits_heartbeats(properties, pair))
 

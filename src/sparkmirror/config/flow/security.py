@@ -47,7 +47,7 @@ def _warn_of_what_is_weak(settings: ClientSettings, layer: Mapping[str, Entry], 
             problems.warn(f"`{entry.key}`: {mechanism} over SASL_PLAINTEXT sends {what} in the clear", entry)
     if settings.tls and not settings.tls.check_hostname and (entry := layer.get(_HOST_NAMES)):
         problems.warn(
-            f"`{entry.key}` is empty: whoever has a certificate of a trusted authority can be a broker", entry
+            f"`{entry.key}` is empty: anybody with a certificate of a trusted authority can be a broker", entry
         )
     oauth = settings.sasl.oauth if settings.sasl else None
     entry = layer.get(TOKEN_URL) or layer.get("sasl.jaas.config")

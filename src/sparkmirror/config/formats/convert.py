@@ -43,7 +43,7 @@ def to_properties(properties: Properties, config: MirrorConfig) -> tuple[str, li
     """The text of a properties file, and notes. References to config providers stay references."""
     lines = {key: entry.value for key, entry in properties.entries.items()}
     notes = [
-        f"MirrorMaker 2 keeps positions as `{native.name}` and would begin {flow.name} anew; SparkMirror goes on "
+        f"MirrorMaker 2 keeps positions as `{native.name}` and would begin {flow.name} again; SparkMirror goes on "
         f"from those of `{flow.connector.name}`, by the line `{flow.name}.progress.connector`"
         for flow in config.flows
         if flow.connector.name != (native := Connector.of_dedicated_mode(flow.name.source)).name
@@ -85,7 +85,7 @@ class _Writer:
         there, here = strimzi_connector(flow.name), flow.connector.name
         if (there, topic) != (here, flow.offset_storage_topic):
             self.notes.append(
-                f"`{flow.name}` begins anew there: the resource keeps positions as `{there}` in `{topic}`, "
+                f"`{flow.name}` begins again there: the resource keeps positions as `{there}` in `{topic}`, "
                 f"this file as `{here}` in `{flow.offset_storage_topic}`"
             )
 

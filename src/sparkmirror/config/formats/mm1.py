@@ -1,8 +1,8 @@
 """From MirrorMaker 1's two files and its flags to the same frozen dataclasses that a MirrorMaker 2 file becomes.
 
 What the files say is written down as a MirrorMaker 2 file, which `config/flow/flows.py` reads: Spark's workers are
-given that text. The names of old are in `config/formats/mm1_names.py`. Every problem is told at once, with the line of
-the file that a person wrote. Called by `cli/kafka_mirror_maker.py`.
+given that text. The names of old are in `config/formats/mm1_names.py`. All problems are reported at once, each with the
+line of the file that a person wrote. Called by `cli/kafka_mirror_maker.py`.
 """
 
 import re
@@ -220,7 +220,7 @@ def _tell_codec(consumers: Sequence[_Client], producer: _Client) -> None:
         elif codec in ("", _NO_CODEC, "source"):
             what = "compressed sets stay as they are"
         else:
-            what = f"has no effect: the producer asks for {codec}, so sets of other codecs are compressed anew"
+            what = f"has no effect: the producer asks for {codec}, so sets of other codecs are compressed again"
         consumer.problems.warn(f"`{key} = {value}`: {what}", consumer.shallow)
 
 

@@ -98,7 +98,7 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
         """,
     ),
     ("topics are read by name, never created or guessed", (Scope.CONSUMER,), "allow.auto.create.topics"),
-    ("internal topics are told by their names", (Scope.CONSUMER,), "exclude.internal.topics"),
+    ("internal topics are recognised by their names", (Scope.CONSUMER,), "exclude.internal.topics"),
     ("checksums are folded on the way, and every target broker checks them", (Scope.CONSUMER,), "check.crcs"),
     (_WHOLE_BATCHES, (Scope.CONSUMER,), "interceptor.classes key.deserializer value.deserializer"),
     (_WHOLE_BATCHES, (Scope.PRODUCER,), "interceptor.classes key.serializer value.serializer"),

@@ -99,7 +99,7 @@ class MskIam(_Bounded, SaslMechanismAwsMskIam):
 
 
 class Scram(_Bounded, SaslMechanismScram):
-    """With a floor under the iterations: an answer made with few lets whoever asked for it guess the password."""
+    """With a floor under the iterations: an answer made with few lets the asking peer guess the password."""
 
     def receive(self, auth_bytes: bytes) -> bool:
         """Raises AuthenticationFailed for what a broker that knows the password would not say."""

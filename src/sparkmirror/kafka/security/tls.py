@@ -36,7 +36,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """TLS of one cluster; an empty trust store means the system's. Stores are read anew for each context."""
+    """TLS of one cluster; an empty trust store means the system's. Stores are read again for each context."""
 
     trust: Store = Store()
     key: Store = Store()
@@ -69,7 +69,7 @@ class TlsSettings:
         return context
 
     def key_problem(self) -> str:
-        """What is wrong with our own certificate, as a phrase, as far as can be told from here; "" when nothing is."""
+        """What is wrong with our own certificate, as a phrase, as far as can be seen from here; "" when nothing is."""
         from cryptography.x509 import load_pem_x509_certificates
 
         try:

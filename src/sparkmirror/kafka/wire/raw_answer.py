@@ -1,4 +1,4 @@
-"""A broker's answer as it came, decoded by whoever asked, or not at all where it is the same as the last time.
+"""A broker's answer as it came, decoded by the asking module, or not at all where it is the same as the last time.
 
 What a broker says of ten thousand partitions takes 50 ms to decode, of the settings of a thousand topics half a second,
 and is asked for again and again. Used by `kafka.admin`.
@@ -58,7 +58,7 @@ class RawAnswer:
 
 
 class SettingsAnswer:
-    """The settings of topics, as brokers told them."""
+    """The settings of topics, as brokers reported them."""
 
     def __init__(self, answers: Sequence[RawAnswer]) -> None:
         self._answers = answers

@@ -79,7 +79,7 @@ class CommandTail:
             self._selector.register(connection.link.socket, selectors.EVENT_READ, DIAL_KEY)
 
     def take_commands(self) -> list[Command]:
-        """The socket is readable: what it brought. A connection that breaks is made anew."""
+        """The socket is readable: what it brought. A connection that breaks is made again."""
         assert self.connection is not None
         try:
             return self.receive()

@@ -3,7 +3,7 @@
 `read_task` is what `DataSourceStreamReader.read` returns: a generator of Arrow record batches. It receives fetch
 responses into the ring, turns them into rows, obeys the writer's orders (`pipeline.relay.ring`) and the planner's
 commands, and ends by the clock, on stop, when its bounded partitions are done, or when the writer is gone. It never
-raises for a broker: connections are made anew, leaders looked up again, for ever. Runs in a Python worker, for
+raises for a broker: connections are made again, leaders looked up again, for ever. Runs in a Python worker, for
 `spark.run_reader`.
 """
 
@@ -332,7 +332,7 @@ class TaskReader:
             self._drop(node)
 
     def _drop(self, node: int) -> None:
-        """Close a broken connection; its partitions look for their leader anew."""
+        """Close a broken connection; its partitions look for their leader again."""
         connection = self._connections.pop(node)
         with suppress(KeyError):  # a starved connection is not watched
             self._selector.unregister(connection.link.socket)

@@ -185,7 +185,7 @@ class FetchResponseReader:
         self.report([fetch_state], f"the source gives nothing for {nothing}")
 
     def _step_over_empty(self, fetch_states: Mapping[PartitionKey, PartitionFetchState], by_id: bool) -> None:
-        """What has stayed empty for long is taken to be empty, and told as a gap (invariant 1)."""
+        """What has stayed empty for long is taken to be empty, and reported as a gap (invariant 1)."""
         for fetch_state in self._emptiness.believe(fetch_states, by_id, time.monotonic()):
             assert fetch_state.end is not None
             self.lose(fetch_state, judge_empty(fetch_state.offset, fetch_state.lineage, fetch_state.end))
@@ -222,7 +222,8 @@ class FetchResponseReader:
         self._turn(fetch_state, loss)
 
     def seek(self, fetch_state: PartitionFetchState, offset: int, turns: int) -> None:
-        """The writer goes on from `offset` of the log that `turns` tells: what has turned it since is told again."""
+        """The writer goes on from `offset` of the log that `turns` tells: what has turned it since is reported
+        again."""
         if turns >= fetch_state.lineage.turns:
             fetch_state.offset, fetch_state.lineage = offset, fetch_state.lineage.up_to(offset)
         else:

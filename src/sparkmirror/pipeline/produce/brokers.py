@@ -154,7 +154,7 @@ class Brokers:
         self.forget([partition for partition, leader in self._leaders.items() if leader == node])
 
     def drop(self, connection: ProduceConnection) -> None:
-        """A broken connection: its broker's partitions are looked up anew."""
+        """A broken connection: its broker's partitions are looked up again."""
         self.changes += 1
         for key, candidate in list(self._connections.items()):
             if candidate is connection:

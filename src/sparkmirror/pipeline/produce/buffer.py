@@ -211,7 +211,7 @@ class PartitionBuffer(AckedPosition):
         return None
 
     def _cut_off(self, producer_id: int, producer_epoch: int, transactional: bool) -> Batch | None:
-        """The next batch: as it is, or the next piece of a range that is made anew; None if nothing is left of that."""
+        """The next batch: as it is, or the next piece of a range that is rebuilt; None if nothing is left of that."""
         queued = self._packing.prepare(self._queue, self.limits, self._traffic(), self.unpacking)
         header: BatchHeader | None
         if queued.rewriting is None:

@@ -73,7 +73,8 @@ class ProduceConnection:
         return bool(self._out)
 
     def overdue(self, now: float) -> bool:
-        """Whether the oldest request has waited longer than any broker may take, the pause that it told aside."""
+        """Whether the oldest request has waited longer than any broker may take, without the throttle time that it
+        gave."""
         return bool(self.unanswered) and now - max(self.unanswered[0][0], self.not_before) > self._request_seconds_max
 
     def carries(self, buffer: PartitionBuffer) -> bool:

@@ -1,7 +1,7 @@
 """A gap that a partition has met and that the ledger does not have yet; pure.
 
 It begins where the partition stands when it has all that came before. One that goes back before it (a rewind, an
-aborted transaction) is told of it again by its reader, from where it stands then: what was found first is dropped, or
+aborted transaction) gets it again from its reader, from where it stands then: what was found first is dropped, or
 the ledger would list two.
 """
 
@@ -28,7 +28,7 @@ class FoundGap(NamedTuple):
         return self.beyond or ANYWHERE
 
     def is_met(self, order: Order) -> bool:
-        """Whether a partition that stands at `order` is not told of it again."""
+        """Whether a partition that stands at `order` does not get it again."""
         return self.order <= order
 
     def seen_from(self, offset: int) -> Gap:

@@ -1,7 +1,7 @@
 """From rows to outboxes: the writer is the authority on what comes next. Owned by `pipeline.produce.sender`.
 
 A run below its partition's position is a duplicate and dropped, or cut; a run above it is a gap: it is refused, and the
-reader is told to come again from the position, unless a gap row has explained it (invariants 1 and 2).
+reader is asked to come again from the position, unless a gap row has explained it (invariants 1 and 2).
 """
 
 import json
@@ -61,7 +61,7 @@ class SequenceGate:
                 self._task_metrics.assigned(where)
                 self._task_metrics.failed[where] = assigned.unknown
                 continue
-            # A topic made anew starts where the old one stood: a gap row follows and says so.
+            # A topic made again starts where the old one stood: a gap row follows and says so.
             start = assigned.stands_at
             buffer = self.buffers.get(where)
             if buffer is None:
@@ -142,7 +142,8 @@ class SequenceGate:
 
         A gap that leads back says that the log was rewritten from there on. It counts from wherever this end stands, or
         the new records would pass for duplicates, and is recorded so: a reader that was ordered back stood before it.
-        One that is not taken is told again: what follows it is of a log that this end does not know, and is refused.
+        One that is not taken is reported again: what follows it is of a log that this end does not know, and is
+        refused.
         """
         buffer = self.buffers.get(delivery.partition) if delivery.partition else None
         if buffer is None or buffer.state is State.FAILED:

@@ -113,7 +113,7 @@ class AtLeastOnce:
         raise FencedError(f"task {self._task} was fenced at {where.target}: a newer instance has taken over")
 
     def sequence_lost(self, where: PartitionBuffer, reason: str) -> None:
-        raise SparkMirrorError(f"{where.target}: {reason}; the task starts anew with a new epoch")
+        raise SparkMirrorError(f"{where.target}: {reason}; the task starts again with a new epoch")
 
     def refused_in_doubt(self, where: PartitionBuffer) -> None:
         """It is sent again as it was: what is written already is answered as a duplicate."""

@@ -1,7 +1,7 @@
 """Partitions in trouble, kept apart from the others: FAILED ones are paused and tried again, stuck ones evicted.
 
 Orders to the reader go over the control page. Without one (no shared memory to be had), or without a slot on it, a
-partition cannot be ordered back: the task is then begun anew from the ledger. Owned by `pipeline.produce.sender`.
+partition cannot be ordered back: the task is then begun again from the ledger. Owned by `pipeline.produce.sender`.
 """
 
 import math
@@ -57,7 +57,7 @@ class Isolation:
         self.settle(buffer)
 
     def hold(self, buffer: PartitionBuffer, reason: str) -> None:
-        """As `fail`, for a cause that no time heals: a later run, told otherwise, goes on."""
+        """As `fail`, for a cause that no time heals: a later run with another setting goes on."""
         buffer.is_held = True
         self.fail(buffer, reason)
 
@@ -99,12 +99,12 @@ class Isolation:
             self.back_off(buffer, now)
 
     def force(self, buffer: PartitionBuffer, now: float) -> None:
-        """The operator wants it tried again; if it fails, the pauses begin anew with the shortest."""
+        """The operator wants it tried again; if it fails, the pauses begin again with the shortest."""
         buffer.failures = 0
         self.retry_now(buffer, now)
 
     def wake_up(self, buffer: PartitionBuffer, now: float) -> None:
-        """Let a failed partition flow again when its time has come. Raises when the reader cannot be told."""
+        """Let a failed partition flow again when its time has come. Raises when the reader cannot be reached."""
         if buffer.state is not State.FAILED or not buffer.retry_at or buffer.retry_at > now:
             return
         buffer.retry_at = 0.0
@@ -116,7 +116,7 @@ class Isolation:
             raise SparkMirrorError(f"{buffer.source} is read again by a new attempt of the task: {buffer.reason}")
 
     def roll_back(self, buffer: PartitionBuffer) -> None:
-        """Back to what is committed: the reader comes again from there. Raises when it cannot be told."""
+        """Back to what is committed: the reader comes again from there. Raises when it cannot be reached."""
         lost = buffer.roll_back()
         self._gate.release_if_idle(buffer)
         is_failed = buffer.state is State.FAILED

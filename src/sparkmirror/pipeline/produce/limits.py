@@ -1,4 +1,4 @@
-"""What the target's topics take: asked for when a topic refuses something, or when batches are made anew for it.
+"""What the target's topics take: asked for when a topic refuses something, or when batches are rebuilt for it.
 
 A topic's limits may change at any time and need a right (DESCRIBE_CONFIGS) to be read, so the target's own answer
 decides, and this is what is done next: `pipeline.produce.sender` asks here, and sends again within what it learns.
@@ -24,7 +24,7 @@ _UNTOLD: Final[Mapping[str, str]] = {}
 
 @dataclass(slots=True)
 class TopicLimits:
-    """Limits of one target topic, shared by all its outboxes; None until asked for, Kafka's defaults if not told."""
+    """Limits of one target topic, shared by all its outboxes; None until asked for, Kafka's defaults if unknown."""
 
     max_message_bytes: int | None = None
     timestamp_after_max_ms: int | None = None

@@ -33,7 +33,7 @@ class Linger:
         return self._ends_at > 0 and self._ends_at > time.monotonic()
 
     def tell_end(self) -> float:
-        """When what waits goes out though it is little; told once, 0 after that and while nothing is held back."""
+        """When what waits goes out though it is little; given once, 0 after that and while nothing is held back."""
         if self._is_told or not self.holds_back:
             return 0.0
         self._is_told = True

@@ -65,7 +65,7 @@ class OffsetMapping:
         return following
 
     def close(self, partition: TopicPartition) -> None:
-        """The partition begins anew or leaves: its next batch begins another chunk."""
+        """The partition begins again or leaves: its next batch begins another chunk."""
         self._positions.pop(partition, None)
         growing = self._growing.pop(partition, None)
         if growing is not None and growing.changed:

@@ -2,7 +2,7 @@
 
 A broker with a quota answers at once, says for how long it will not read on, and means it: what is already under way
 on that connection waits for all of that time, and for that of each request before it (KIP-219). So a connection begins
-with one small request, and one that was told to pause has one under way at a time. `RequestPace` belongs to
+with one small request, and one that was throttled has one under way at a time. `RequestPace` belongs to
 `pipeline.produce.connection`, `TransactionPace` to `pipeline.produce.transaction`.
 """
 

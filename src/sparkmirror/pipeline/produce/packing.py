@@ -1,7 +1,7 @@
-"""How what waits is packed into batches: passed through, made anew, or merged; owned by `pipeline.produce.buffer`.
+"""How what waits is packed into batches: passed through, rebuilt, or merged; owned by `pipeline.produce.buffer`.
 
 `prepare` looks at the head of an outbox's queue before each batch. What cannot pass through (`batch.header.refusal`) is
-made anew by `batch.rewrite`; small batches are merged where `batch.merging` says that it pays, also across runs.
+rebuilt by `batch.rewrite`; small batches are merged where `batch.merging` says that it pays, also across runs.
 """
 
 import sys
@@ -47,7 +47,7 @@ class Packing:
     def prepare(
         self, queue: deque[QueuedRecords], limits: TopicLimits, traffic: Traffic, unpacking: Unpacking
     ) -> QueuedRecords:
-        """The queue's head, with its next batch or with the range that is being made anew. Raises ProtocolError."""
+        """The queue's head, with its next batch or with the range that is being rebuilt. Raises ProtocolError."""
         queued = queue[0]
         queued.seek_batch()
         header = queued.header

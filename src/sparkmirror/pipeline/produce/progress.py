@@ -42,7 +42,7 @@ class ProgressOptions:
 
 
 class _Entry(NamedTuple):
-    """One record of the ledger; `forget` makes it due again should it be lost, `keep` is told that it cannot be."""
+    """One record of the ledger; `forget` makes it due again should it be lost, `keep` is called when it cannot be."""
 
     key: bytes
     value: bytes
@@ -74,7 +74,7 @@ class Progress:
         in_transactions: bool = False,
         lost: Callable[[Gap], None] = _count_nothing,
     ) -> None:
-        """`lost` is told of each gap once it is stored."""
+        """`lost` is called with each gap once it is stored."""
         self._options = options
         self._offsets_partitions = offsets_partitions
         self._task = task
@@ -369,7 +369,7 @@ class Progress:
         return buffer
 
     def _settle(self, buffer: PartitionBuffer, following: int, lot: list[_Entry]) -> None:
-        """Acknowledged, or given up by a target that refuses it: then all of it is composed anew."""
+        """Acknowledged, or given up by a target that refuses it: then all of it is composed again."""
         self._open -= 1
         if buffer.acknowledged < following:
             for entry in lot:

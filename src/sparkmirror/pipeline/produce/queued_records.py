@@ -1,4 +1,4 @@
-"""What an outbox holds: runs as they came, ranges of them being made anew, and batches on their way. Pure.
+"""What an outbox holds: runs as they came, ranges of them being rebuilt, and batches on their way. Pure.
 
 Owned by `pipeline.produce.buffer`.
 """
@@ -17,14 +17,14 @@ from sparkmirror.model import NO_EPOCH
 
 
 class Making(NamedTuple):
-    """One new batch out of a range that is made anew, and the source offset that it reaches."""
+    """One new batch out of a range that is rebuilt, and the source offset that it reaches."""
 
     piece: Piece
     next_offset: int
 
 
 class Rewriting:
-    """A range of batches being made anew, piece by piece (`batch.rewrite.rewrite`), each made when it is about to go
+    """A range of batches being rebuilt, piece by piece (`batch.rewrite.rewrite`), each made when it is about to go
     out.
 
     `make` gives the pieces from a source offset on. The last piece reaches to the range's end: offsets behind its last
@@ -89,7 +89,7 @@ class QueuedRecords:
     """A run as it came: its bytes, and what to do when all of its batches are acknowledged or dropped.
 
     `at` is where its next batch begins, `header` that batch's once it is known, `rewriting` the range before `at` that
-    is being made anew, of several batches from `whole_from` on (-1: of one), `pass_until` where merging is considered
+    is being rebuilt, of several batches from `whole_from` on (-1: of one), `pass_until` where merging is considered
     again, `leader_epoch` that of its batches, which have one in common, NO_EPOCH while it is not known. `turned` is set
     on a gap: the log that goes on behind it. `fetched_at_ms` is when it came from the source, 0 where that is not known
     any more.
@@ -186,7 +186,7 @@ class QueuedRecords:
     def rewrite(
         self, stop: int, next_offset: int, leader_epoch: int, make: Callable[[int], Iterator[Piece]], *, is_one: bool
     ) -> None:
-        """Have the batches up to byte `stop` made anew: they reach to `next_offset`. `is_one` if it is one alone."""
+        """Have the batches up to byte `stop` rebuilt: they reach to `next_offset`. `is_one` if it is one alone."""
         self.whole_from = -1 if is_one else self.at
         self.at = stop
         self.header = None

@@ -1,8 +1,8 @@
 """Which status records are due: the task's own if it changed, and those of partitions that did, each every two seconds
 at most, and so many a second.
 
-With ten thousand busy partitions each is told about now and then, and what it costs stays the same; one whose state
-changes is told about at once. Owned by `pipeline.produce.sender`, stored by `pipeline.produce.progress`.
+With ten thousand busy partitions each is reported from time to time, and what it costs stays the same; one whose state
+changes is reported at once. Owned by `pipeline.produce.sender`, stored by `pipeline.produce.progress`.
 """
 
 import time
@@ -29,7 +29,7 @@ class Report(NamedTuple):
 
 
 class Reports:
-    """Reads a task's tally and outboxes; remembers which states were told."""
+    """Reads a task's tally and outboxes; remembers which states were reported."""
 
     def __init__(
         self, task_metrics: TaskMetrics, buffers: Mapping[TopicPartition, PartitionBuffer], source_alias: str
@@ -86,7 +86,7 @@ class Reports:
         return chosen
 
     def _changed_states(self) -> list[TopicPartition]:
-        """Those that do not run, and did when they were told of last, or for another reason; and the reverse."""
+        """Those that do not run, and did when they were reported last, or for another reason; and the reverse."""
         task_metrics = self._task_metrics
         still = {
             where: self._state(where) for where in (*task_metrics.failed, *task_metrics.faults, *task_metrics.paused)

@@ -64,7 +64,7 @@ _JOIN_SECONDS_MAX: Final = 60.0
 """The loop ends by itself in twice the time to drain; only kernels that are compiled meanwhile hold it up longer."""
 _MAKING_SECONDS: Final = 0.2
 _TEND_SECONDS: Final = 0.02
-"""How often timers are looked at while data flows: tens of thousands of turns a second need it no oftener."""
+"""How often timers are looked at while data flows: not more often, with tens of thousands of turns a second."""
 _BUSY_SECONDS: Final = 0.05
 _PARK_SECONDS: Final = 2.0
 _SHORT_SECONDS: Final = 0.001
@@ -453,7 +453,7 @@ class Sender:
         return bool(reason)
 
     def _wait_longer(self, seconds: float) -> None:
-        """The first batch that is made anew waits for the kernels: that must not count as a target's silence."""
+        """The first batch that is rebuilt waits for the kernels: that must not count as a target's silence."""
         if seconds > _MAKING_SECONDS and self._finish_by:
             self._finish_by = time.monotonic() + DRAIN_SECONDS_MAX
 
@@ -587,7 +587,7 @@ class Sender:
     # Transactions.
 
     def _speak(self, second_protocol: bool, transactional_id: str) -> None:
-        """Tell the brokers' connections which protocol to use; those that use the other one are made anew."""
+        """Tell the brokers' connections which protocol to use; those that use the other one are made again."""
         versions = SECOND_TRANSACTIONS if second_protocol else FIRST_TRANSACTIONS
         dialect = Dialect(versions, transactional_id)
         if dialect != self._brokers.dialect:

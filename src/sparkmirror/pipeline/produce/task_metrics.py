@@ -267,7 +267,8 @@ class PartitionMetrics:
             self.behind_since_ms = self._latest_ms
 
     def measure(self, now: float) -> bool:
-        """Take the rates since the last time; whether they are other than none, so that they are to be told anew."""
+        """Take the rates since the last time; whether they are other than none, so that they are to be reported
+        again."""
         seconds = now - self.told_at
         if self.told_at and seconds > 0:
             records, size = self._before

@@ -2,7 +2,7 @@
 
 A transaction opens with the first batch. When its time is over no new data goes out; what was sent is waited for,
 while the positions that it reaches follow it; then EndTxn. Nothing else becomes visible to a read_committed consumer
-(invariant 4). After any doubt the producer is initialized anew, which aborts what is open and shows whether another
+(invariant 4). After any doubt the producer is initialized again, which aborts what is open and shows whether another
 instance has taken over; all partitions go back to what is committed and are read again from there.
 """
 
@@ -94,7 +94,7 @@ class TransactionOptions:
 class Hooks:
     """What a transaction has the sender do.
 
-    `speak` is told whether to use the second protocol, and the transactional id; `store` composes positions (and the
+    `speak` is given whether to use the second protocol, and the transactional id; `store` composes positions (and the
     status, if so asked) and says whether there were any; `roll_back` takes everything back to what is committed;
     `refuse` isolates a partition.
     """
@@ -527,7 +527,7 @@ class ExactlyOnce:
         if answer.error != NO_ERROR or answer.identity is None:
             raise self._refusal(answer.error, "taking a new producer epoch")
         if time.monotonic() > self._believe_until:
-            raise SparkMirrorError(f"task {self._task}'s transaction was long in being aborted; the task starts anew")
+            raise SparkMirrorError(f"task {self._task}'s transaction was long in being aborted; the task starts again")
         self.identity = answer.identity
         if self._unfinished.coordinator is None:
             self._unfinished.end()
@@ -536,9 +536,9 @@ class ExactlyOnce:
     def _take_description(self, answer: Answer) -> None:
         """A coordinator that gave up waiting for us has the epoch after ours (or the next) and an aborted transaction.
 
-        It may not let us go on by ourselves (KAFKA-9803), and whoever takes the id over may be about to: a new attempt
-        of the task looks into the ledger, where a newer instance shows. While the abort cannot end, the spare id does:
-        a newer instance fences all ids of the flow before it reads where it goes on.
+        It may not let us go on by ourselves (KAFKA-9803), and the process that takes the id over may be about to: a new
+        attempt of the task looks into the ledger, where a newer instance shows. While the abort cannot end, the spare
+        id does: a newer instance fences all ids of the flow before it reads where it goes on.
         """
         ours, theirs = self.identity, answer.identity
         follows = theirs is not None and theirs.producer_id == ours.producer_id and theirs.epoch - ours.epoch in (1, 2)
@@ -548,7 +548,7 @@ class ExactlyOnce:
             if time.monotonic() >= self._look_at:
                 self._leave(answer.partitions, self._spare)
             return
-        raise SparkMirrorError(f"task {self._task}'s transaction took too long and was aborted; the task starts anew")
+        raise SparkMirrorError(f"task {self._task}'s transaction took too long and was aborted; the task starts again")
 
     def _refusal(self, code: int, doing: str) -> SparkMirrorError:
         return refusal(code, self._options.target_alias, f"{doing} of {self._transactional_id}")

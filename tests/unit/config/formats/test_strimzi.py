@@ -358,7 +358,7 @@ def test_secrets_are_files_below_a_directory(tmp_path: Path) -> None:
     assert (target["ssl.keystore.certificate.chain"], target["ssl.keystore.key"]) == ("CHAIN", "KEY")
     converted, notes = to_properties(parse_strimzi(text, "mm2.yaml", tmp_path), parse(text, tmp_path))
     assert "hunter" not in converted + "".join(notes)
-    assert "would begin a->b anew; SparkMirror goes on from those of `a->b.MirrorSourceConnector`" in notes[0]
+    assert "would begin a->b again; SparkMirror goes on from those of `a->b.MirrorSourceConnector`" in notes[0]
     assert parse_config(parse_properties(converted.encode("latin-1"))).flows == (flow,)
 
 
@@ -452,7 +452,7 @@ def test_properties_become_a_resource_for_each_target_and_back(tmp_path: Path) -
     text, notes = to_strimzi(parse_properties(both.encode()), config)
     assert "hunter" not in text + "".join(notes)
     assert (
-        "`b->a` begins anew there: the resource keeps positions as `b->a.MirrorSourceConnector` in "
+        "`b->a` begins again there: the resource keeps positions as `b->a.MirrorSourceConnector` in "
         "`mirrormaker2-cluster-offsets`, this file as `MirrorSourceConnector` in `mm2-offsets.b.internal`"
     ) in notes
     assert "put the password of `b` into the secret `b-login`, as `password`" in notes

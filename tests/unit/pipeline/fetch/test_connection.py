@@ -182,7 +182,7 @@ def test_commands_are_followed_from_their_offset_by_one_poll_after_the_other(soc
 
 
 def test_a_command_topic_cut_off_is_no_reason_to_ask_in_circles(sockets: Sockets) -> None:
-    """The refusal does not say where the log begins: the connection is made anew, and asks for that first."""
+    """The refusal does not say where the log begins: the connection is made again, and asks for that first."""
     link, brokers = sockets
     tail = new_tail(offset=11)
     tail.adopt((link, UUID(int=0), 11))

@@ -1,4 +1,4 @@
-"""The writer decides what comes next: duplicates, overlaps, gaps, releases and topics made anew."""
+"""The writer decides what comes next: duplicates, overlaps, gaps, releases and topics made again."""
 
 import json
 from typing import Any

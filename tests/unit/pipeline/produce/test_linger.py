@@ -69,7 +69,7 @@ def test_an_outbox_sends_nothing_before_the_time_and_then_one_batch(clock: Clock
     assert buffer.sendable
     assert [one.records for one in send_all(buffer)] == [50]
     accept(buffer, 51, batch(50, [b"later"]))
-    assert not buffer.sendable, "the next one waits anew"
+    assert not buffer.sendable, "the next one waits again"
 
 
 def test_merging_fills_a_batch_up_to_batch_size() -> None:

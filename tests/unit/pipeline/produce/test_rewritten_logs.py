@@ -1,4 +1,4 @@
-"""One partition of a source that is truncated and made anew while its writer fails, against a model (invariant 1).
+"""One partition of a source that is truncated and made again while its writer fails, against a model (invariant 1).
 
 Around a real harvest, intake and outbox stand two replicas that lead in turn, with what Kafka answers a fetch that
 names its last epoch (KIP-320), and a target that refuses, is slow and comes back. Each record is unlike all others, so

@@ -576,7 +576,7 @@ def test_a_refused_epoch_is_somebody_newer(desk: Desk, code: int) -> None:
 def test_or_a_transaction_that_the_coordinator_gave_up_waiting_for(desk: Desk) -> None:
     _fence(desk, 90)
     desk.broker.answer(Answer(0, ProducerIdentity(7, 5), state="CompleteAbort"))
-    with pytest.raises(SparkMirrorError, match="took too long and was aborted; the task starts anew") as caught:
+    with pytest.raises(SparkMirrorError, match="took too long and was aborted; the task starts again") as caught:
         desk.transaction.serve()
     assert not isinstance(caught.value, FencedError)
 

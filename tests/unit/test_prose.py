@@ -1,0 +1,39 @@
+"""Plain technical English: words that a reader has to read twice are not used, in comments, messages and pages."""
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FORBIDDEN = re.compile(r"\b(anew|told|whoever|whosoever|dear|oftener|as soon as may be|needs? no)\b", re.IGNORECASE)
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+UNREAD = {"telemetry", "views", "web"}
+"""Packages whose sentences have not been gone through yet."""
+MODULES = sorted(path for path in (ROOT / "src").rglob("*.py") if not UNREAD & set(path.parts))
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """Lines of a module's comments and of its strings with more than one word, without what f-strings compute."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and " " in token.string):
+            plain = (
+                re.sub(r"\{[^{}]*\}", "{}", token.string) if token.string[:2].lower().startswith("f") else token.string
+            )
+            yield from enumerate(plain.split("\n"), token.start[0])
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_page_is_in_plain_words(path: Path) -> None:
+    lines = [
+        line for line in path.read_text().splitlines() if not line.startswith(tuple(f"| `{one}/" for one in UNREAD))
+    ]
+    assert [line for line in lines if FORBIDDEN.search(line)] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_what_a_module_says_is_in_plain_words(path: Path) -> None:
+    assert [(number, line) for number, line in prose(path.read_text()) if FORBIDDEN.search(line)] == []
