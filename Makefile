@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test faults pairs soak compatibility parity manifests lint demo bench lock clean
+.PHONY: help setup test faults pairs soak simulate compatibility parity manifests lint demo bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -43,6 +43,9 @@ pairs: $(READY) ## the fault matrix with a second event while each fault lasts; 
 
 soak: $(READY) ## two flows against each other for an hour of broken things; ARGS="--minutes 5"
 	$(BIN)/python -m tests.faults.soak $(ARGS)
+
+simulate: $(READY) ## search histories on simulated brokers for a broken promise; ARGS="--minutes 60", ARGS="--seed N"
+	$(BIN)/python -m tests.simulation $(ARGS)
 
 manifests: $(READY) ## check deploy/, and deploy/kubernetes against Kubernetes' own schemas, which are fetched once (22 MB)
 	@test -d $(SCHEMAS) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(SCHEMAS) \

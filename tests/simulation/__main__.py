@@ -1,0 +1,84 @@
+"""Searches histories for one that breaks a promise: `make simulate ARGS="--minutes 60"`.
+
+A failing one is shrunk, told as a story, and its seed printed: `--seed N` plays it again.
+"""
+
+import argparse
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from secrets import randbits
+
+from tests.simulation.history import Result, plan, run
+from tests.simulation.shrink import shrink
+
+
+def main() -> int:
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is part of a history
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
+    options = _options()
+    logging.disable(logging.CRITICAL)
+    if options.seed is not None:
+        result = run(plan(options.seed), is_told=True)
+        _tell(result, shrinks=options.shrink)
+        return bool(result.problems)
+    return _search(options)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=2.0, help="how long to search")
+    parser.add_argument("--seed", type=int, help="play this history alone, and tell it")
+    parser.add_argument("--seeds", type=int, nargs="*", help="play these histories alone")
+    parser.add_argument("--from", dest="first", type=int, default=None, help="seeds from here on, one after another")
+    parser.add_argument("--until-found", type=int, default=1, help="how many failing histories end the search")
+    parser.add_argument("--no-shrink", dest="shrink", action="store_false", help="tell the history as it was found")
+    return parser.parse_args()
+
+
+def _seeds(options: argparse.Namespace) -> Iterator[int]:
+    if options.seeds:
+        yield from options.seeds
+        return
+    seed = randbits(40) if options.first is None else options.first
+    while True:
+        yield seed
+        seed += 1
+
+
+def _search(options: argparse.Namespace) -> int:
+    began, histories, events, found = time.monotonic(), 0, 0, 0
+    for seed in _seeds(options):
+        result = run(plan(seed))
+        histories += 1
+        events += result.events
+        if result.problems:
+            found += 1
+            _tell(result, shrinks=options.shrink)
+        if found >= options.until_found or time.monotonic() - began > options.minutes * 60:
+            break
+    minutes = (time.monotonic() - began) / 60
+    print(
+        f"{histories} histories, {events} events in {minutes:.1f} min ({histories / minutes:.0f} a minute), "
+        f"{found} failed"
+    )
+    return int(found > 0)
+
+
+def _tell(result: Result, *, shrinks: bool) -> None:
+    print(f"\nseed {result.script.seed}: {'; '.join(result.problems) or 'all promises held'}", flush=True)
+    small = shrink(result, run) if shrinks and result.problems else result
+    again = run(small.script, is_told=True)
+    script = again.script
+    print(f"  exactly once: {script.exactly_once}, old target: {script.is_old_target}, old source: ", end="")
+    print(f"{script.is_old_source}, partitions: {script.partitions}, tasks: {script.tasks}, ", end="")
+    print(f"epochs of {script.epoch_seconds} s")
+    print(f"  faults: {[(fault.at, fault.name, fault.draw) for fault in script.faults]}")
+    print("\n".join(f"  {line[:400]}" for line in again.story), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""Judges a history: what the target and the ledger hold, against what the source has had."""
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.cluster import Partition
+from tests.simulation.log import Stored
+from tests.simulation.truth import PartitionTruth, Written
+
+from sparkmirror.ledger import gaps as gap_ledger
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.ledger.map_records import MapView
+from sparkmirror.ledger.view import LedgerView
+from sparkmirror.model import TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Scene
+
+_SHOWN_MAX = 4
+
+
+class Checker:
+    """`problems` are sentences."""
+
+    def __init__(self, scene: "Scene") -> None:
+        self._scene = scene
+        self.problems: list[str] = []
+
+    def _fail(self, problem: str) -> None:
+        if len(self.problems) < 10:
+            at = self._scene.world.now - 1000.0
+            self.problems.append(f"[{at:.3f} s] {problem}")
+            self._scene.world.tell(f"FOUND: {problem}")
+
+    # What the ledger says.
+
+    def _stored(self, name: str) -> list[tuple[Partition, Stored]]:
+        topic = self._scene.target.topics.get(name)
+        found: list[tuple[Partition, Stored]] = []
+        for partition in topic.partitions if topic is not None else ():
+            for one in partition.log.batches:
+                if one.last < partition.log.high_watermark and self._is_committed(one):
+                    found.append((partition, one))
+        return found
+
+    def _is_committed(self, one: Stored) -> bool:
+        """Or decided to be: then nothing can undo it."""
+        if one.is_control or one.is_aborted:
+            return False
+        if one.is_aborted is None:
+            known = self._scene.target.coordinator.known.values()
+            return any(t.producer_id == one.producer_id and t.state == "PrepareCommit" for t in known)
+        return True
+
+    def view(self) -> LedgerView:
+        view = LedgerView(self._scene.flow.connector)
+        for _, one in self._stored(self._scene.ledger.offsets):
+            for record in one.records:
+                headers = [(name.decode(), value) for name, value in record.headers]
+                view.take_connect(record.key, record.value, "", headers)
+        for _, one in self._stored(self._scene.ledger.positions):
+            for record in one.records:
+                view.take_ours(record.key, record.value)
+        return view
+
+    def _gaps(self) -> list[Gap]:
+        pairs = [(r.key, r.value) for _, one in self._stored(self._scene.ledger.gaps) for r in one.records]
+        return gap_ledger.list_gaps("A", pairs)
+
+    def _arrived(self, where: TopicPartition) -> list[tuple[bytes, int]]:
+        """Values on the target with their offsets, as the promised consumer sees them."""
+        remote = TopicPartition(self._scene.remote, where.partition)
+        partition = self._scene.target.partition(remote)
+        found: list[tuple[bytes, int]] = []
+        for one in partition.log.batches if partition is not None else ():
+            if one.last < partition.log.high_watermark and self._is_committed(one):  # type: ignore[union-attr]
+                found += [(record.value or b"", record.offset) for record in one.records]
+        return found
+
+    # Now and then.
+
+    def look(self) -> None:
+        """No position beyond what is there (invariant 3)."""
+        view, gaps = self.view(), self._gaps()
+        for partition in self._scene.sources():
+            where = partition.where
+            truth = self._scene.truth.of(where)
+            position = view.position(where)
+            topic_id = self._scene.source.topics[where.topic].topic_id
+            if position is None or position.topic_id != topic_id or truth.truncations:
+                continue
+            arrived = {value for value, _ in self._arrived(where)}
+            missing = [
+                one
+                for one in truth.records.values()
+                if one.topic_id == topic_id
+                and one.offset < position.offset
+                and self._is_owed(one, truth, arrived, gaps, where)
+            ]
+            if missing:
+                self._fail(f"{where} stands at {position.offset} in the ledger, and the target lacks {_name(missing)}")
+
+    def _is_owed(
+        self, one: Written, truth: PartitionTruth, arrived: set[bytes], gaps: list[Gap], where: TopicPartition
+    ) -> bool:
+        if one.value in arrived or one.value in truth.lost_on_target or one.is_truncated or one.is_compacted:
+            return False
+        return not any(_covers(gap, one, where, is_vague=self._is_vague(one, truth, where)) for gap in gaps)
+
+    def _is_vague(self, one: Written, truth: PartitionTruth, where: TopicPartition) -> bool:
+        """What was written over a cut end and is gone before it was read: nobody can know that it has been."""
+        partition = self._scene.source.partition(where)
+        if not truth.truncations or partition is None:
+            return False
+        topic_id = self._scene.source.topics[where.topic].topic_id
+        return one.topic_id != topic_id or one.offset < partition.log.start
+
+    def is_caught_up(self) -> bool:
+        view = self.view()
+        for partition in self._scene.sources():
+            position = view.position(partition.where)
+            topic_id = self._scene.source.topics[partition.where.topic].topic_id
+            if position is None or position.topic_id != topic_id or position.offset < partition.log.high_watermark:
+                return False
+        return True
+
+    # At the end.
+
+    def judge(self, *, is_done: bool) -> None:
+        self.look()
+        if not is_done:
+            self._tell_stall()
+        gaps = self._gaps()
+        for partition in self._scene.sources():
+            self._judge_partition(partition, gaps, is_done=is_done)
+
+    def _tell_stall(self) -> None:
+        view = self.view()
+        for partition in self._scene.sources():
+            position = view.position(partition.where)
+            if position is None or position.offset < partition.log.high_watermark:
+                mirror = self._scene.mirror
+                senders = [attempt.sender for attempt in mirror.attempts.values() if attempt.sender is not None]
+                failed = {str(k): v for sender in senders for k, v in dict(sender.task_metrics.failed).items()}
+                self._fail(
+                    f"{partition.where} does not move: it stands at {position}, the source ends at "
+                    f"{partition.log.high_watermark}; mirror over: {mirror.is_over} {mirror.reason}; failed: {failed}"
+                )
+
+    def _judge_partition(self, partition: Partition, gaps: list[Gap], *, is_done: bool) -> None:
+        where = partition.where
+        truth = self._scene.truth.of(where)
+        arrived = self._arrived(where)
+        values = {value for value, _ in arrived}
+        own = [gap for gap in gaps if gap.partition == where]
+        if is_done:
+            missing = [one for one in truth.records.values() if self._is_owed(one, truth, values, own, where)]
+            if missing:
+                self._fail(f"{where}: {len(missing)} records are neither on the target nor in a gap: {_name(missing)}")
+        if strange := [value for value in values if value not in truth.records]:
+            self._fail(f"{where}: the target holds what the source never had: {strange[:3]}")
+        self._judge_order(where, truth, [truth.records[v].rank for v, _ in arrived if v in truth.records])
+        for gap in own:
+            losses = truth.target_losses if gap.is_on_target else truth.source_losses
+            if not losses:
+                self._fail(f"{where}: a gap that nothing explains: {gap.cause} {gap.expected} to {gap.resumed}")
+        if not truth.target_losses and not truth.source_losses:
+            self._judge_map(where, truth, arrived)
+
+    def _judge_order(self, where: TopicPartition, truth: PartitionTruth, ranks: list[int]) -> None:
+        if truth.target_losses:
+            return
+        seen: set[int] = set()
+        latest = -1
+        for rank in ranks:
+            if rank in seen:
+                if self._scene.script.exactly_once:
+                    self._fail(f"{where}: record {rank} is on the target twice")
+                    return
+                continue
+            if rank < latest:
+                self._fail(f"{where}: record {rank} comes after record {latest}")
+                return
+            seen.add(rank)
+            latest = rank
+
+    def _judge_map(self, where: TopicPartition, truth: PartitionTruth, arrived: list[tuple[bytes, int]]) -> None:
+        """A consumer at a translated offset sees all that it has not read (invariant 7)."""
+        view = MapView("A")
+        for _, one in self._stored(self._scene.ledger.offset_map):
+            for record in one.records:
+                view.take(record.key, record.value)
+        found = view.map_of(where)
+        if found is None:
+            return
+        last = dict(arrived)
+        remote = self._scene.target.partition(TopicPartition(self._scene.remote, where.partition))
+        bound = remote.log.high_watermark if remote is not None else 0
+        for one in sorted(truth.records.values(), key=lambda w: w.offset, reverse=True):
+            if not one.is_compacted:
+                bound = min(bound, last.get(one.value, bound))
+            told = found.translate(one.offset)
+            if told is not None and told.offset > bound:
+                self._fail(f"{where}: offset {one.offset} translates to {told.offset}, beyond {bound}")
+                return
+
+
+def _covers(gap: Gap, one: Written, where: TopicPartition, *, is_vague: bool) -> bool:
+    if gap.partition != where or gap.is_on_target:
+        return False
+    if gap.topic_id == one.topic_id:
+        return (is_vague or gap.expected <= one.offset) and one.offset < gap.resumed
+    return gap.cause == "recreated" and (is_vague or gap.expected <= one.offset)
+
+
+def _name(missing: list[Written]) -> str:
+    shown = ", ".join(f"{one.value.decode()} at {one.offset}" for one in missing[:_SHOWN_MAX])
+    return f"{shown}{' …' if len(missing) > _SHOWN_MAX else ''}"

@@ -1,0 +1,667 @@
+"""A simulated cluster: brokers that lead partitions, answer the bytes of requests with bytes, and lose what they had.
+
+One log stands for all replicas of a partition: what lies behind the high watermark is what its leader alone has.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from kafka.protocol.admin import DescribeConfigsResponse
+from kafka.protocol.admin.transactions import DescribeTransactionsResponse, ListTransactionsResponse
+from kafka.protocol.consumer import ListOffsetsResponse
+from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
+from kafka.protocol.producer import AddPartitionsToTxnResponse, EndTxnResponse, InitProducerIdResponse
+from tests.simulation import wire
+from tests.simulation.log import PartitionLog
+from tests.simulation.scheduler import World
+from tests.simulation.transactions import FENCED, NO_ERROR, ONGOING, Coordinator
+from tests.simulation.wire import FetchAsked, Fetched, Header, Known, Produced, Wanted
+
+from sparkmirror.batch.header import parse_header
+from sparkmirror.model import TopicPartition
+
+Reply = Callable[[bytes], None]
+UNKNOWN_TOPIC, LEADER_UNAVAILABLE, NOT_LEADER, NOT_COORDINATOR = 3, 5, 6, 16
+OUT_OF_RANGE, FENCED_EPOCH, UNKNOWN_EPOCH, UNKNOWN_TOPIC_ID = 1, 74, 75, 100
+NO_SESSION, BAD_SESSION_EPOCH, COORDINATOR_UNAVAILABLE = 70, 71, 15
+_EARLIEST, _LATEST = -2, -1
+_APPENDED = frozenset({7, 20})
+"""REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has the batch all the same."""
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """`refuses` is an error code for every batch, `is_stuck` says that replicas do not follow, `is_hollow` that reads
+    bring nothing, as tiered storage that does not answer."""
+
+    where: TopicPartition
+    leader: int | None
+    log: PartitionLog = field(default_factory=PartitionLog)
+    refuses: int = 0
+    is_stuck: bool = False
+    is_hollow: bool = False
+    is_gone: bool = False
+    waiting: "list[_Waiting]" = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Topic:
+    name: str
+    topic_id: UUID
+    partitions: list[Partition]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    number: int
+    is_up: bool = True
+    frozen_until: float = 0.0
+    sessions: "dict[int, _Session]" = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Session:
+    epoch: int
+    by_id: bool
+    wanted: dict[tuple[wire.Key, int], Wanted]
+    told: dict[tuple[wire.Key, int], tuple[int, int]]
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A batch that waits for its replicas."""
+
+    produced: Produced
+    end: int
+    request: "_ProduceRequest"
+
+
+@dataclass(slots=True, eq=False)
+class _ProduceRequest:
+    correlation: int
+    answers: list[Produced]
+    left: int
+    reply: Reply
+
+
+@dataclass(slots=True, eq=False)
+class _Parked:
+    """A Fetch that waits for records."""
+
+    node: Node
+    header: Header
+    asked: FetchAsked
+    session: _Session | None
+    session_id: int
+    reply: Reply
+    ends_at: float
+    is_answered: bool = False
+
+
+class Cluster:
+    """`alias` also names its brokers, `A-0:9092`."""
+
+    def __init__(self, world: World, alias: str, nodes: int, known: Known) -> None:
+        self.world = world
+        self.alias = alias
+        self.nodes = {number: Node(number) for number in range(nodes)}
+        self.known = known
+        self.topics: dict[str, Topic] = {}
+        self.graves: list[Topic] = []
+        self.coordinator = Coordinator(lambda: world.now, self._send_marker, fences_own=known.fences_own)
+        self.coordinator_node = 0
+        self._parked: list[_Parked] = []
+        self._sessions = 0
+        self._ids = Random(f"{alias} {world.random.random()}")
+        self.markers_wait_until = 0.0
+
+    # Topics.
+
+    def create_topic(self, name: str, partitions: int) -> Topic:
+        live = [number for number, node in self.nodes.items() if node.is_up]
+        members = [Partition(TopicPartition(name, n), live[n % len(live)]) for n in range(partitions)]
+        topic = self.topics[name] = Topic(name, UUID(int=self._ids.getrandbits(128)), members)
+        return topic
+
+    def delete_topic(self, name: str) -> Topic:
+        topic = self.topics.pop(name)
+        self.graves.append(topic)
+        for partition in topic.partitions:
+            partition.is_gone = True
+            self._fail_waiting(partition, UNKNOWN_TOPIC)
+        self.poke()
+        return topic
+
+    def partition(self, where: TopicPartition) -> Partition | None:
+        topic = self.topics.get(where.topic)
+        return topic.partitions[where.partition] if topic and where.partition < len(topic.partitions) else None
+
+    def _find(self, key: wire.Key, number: int) -> Partition | int:
+        if isinstance(key, UUID):
+            topic = next((one for one in self.topics.values() if one.topic_id == key), None)
+            missing = UNKNOWN_TOPIC_ID
+        else:
+            topic, missing = self.topics.get(key), UNKNOWN_TOPIC
+        if topic is None:
+            return missing
+        return topic.partitions[number] if number < len(topic.partitions) else UNKNOWN_TOPIC
+
+    # Leaders.
+
+    def move_leader(self, partition: Partition, node: int | None, *, cut: int | None = None) -> None:
+        """Another broker leads; `cut` is where its log ends, the high watermark or, uncleanly, below it."""
+        log = partition.log
+        if node is not None:
+            end = log.end if cut is None else cut
+            if end < log.end:
+                log.truncate(end)
+            log.begin_epoch(log.epoch + 1)
+        partition.leader = node
+        self._fail_waiting(partition, NOT_LEADER)
+        if node is not None:
+            self._replicate_later(partition)
+        self.poke()
+
+    def down(self, number: int) -> None:
+        self.nodes[number].is_up = False
+        self.nodes[number].sessions.clear()
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                if partition.leader == number:
+                    self._fail_waiting(partition, NOT_LEADER)
+                    partition.leader = None
+        if self.coordinator_node == number:
+            self.elect_coordinator()
+
+    def elect(self) -> None:
+        """Every partition without a leader gets one that has all that was acknowledged."""
+        live = [number for number, node in self.nodes.items() if node.is_up]
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                if partition.leader is None and live:
+                    self.move_leader(
+                        partition, live[partition.where.partition % len(live)], cut=partition.log.high_watermark
+                    )
+
+    def elect_coordinator(self) -> None:
+        live = [number for number, node in self.nodes.items() if node.is_up]
+        if live:
+            self.coordinator_node = live[0]
+
+    # Requests.
+
+    def handle(self, number: int, frame: bytes, reply: Reply) -> None:
+        """Answers through `reply`, now or later."""
+        node, header = self.nodes[number], wire.read_header(frame)
+        if header.api == wire.FETCH:
+            self._fetch(node, header, wire.read_fetch(header, frame), reply)
+        elif header.api == wire.PRODUCE:
+            self._produce(node, header, wire.read_produce(header, frame), reply)
+        else:
+            request = wire.REQUESTS[header.api].decode(frame, version=header.version, header=True)
+            answer = _ANSWERS[header.api](self, node, request, header.version)
+            answer.API_VERSION = header.version
+            answer.with_header(correlation_id=header.correlation)
+            reply(bytes(answer.encode(header=True, framed=True)))
+
+    # Produce.
+
+    def _produce(self, node: Node, header: Header, asked: wire.ProduceAsked, reply: Reply) -> None:
+        answers = [Produced(key, partition) for key, partition, _ in asked.items]
+        request = _ProduceRequest(header.correlation, answers, 0, reply)
+        touched: list[Partition] = []
+        for produced, (key, number, data) in zip(answers, asked.items, strict=True):
+            found = self._find(key, number)
+            if isinstance(found, int):
+                produced.error = found
+                continue
+            self._append(node, found, asked, data, produced)
+            if not produced.error:
+                request.left += 1
+                found.waiting.append(_Waiting(produced, found.log.end, request))
+                touched.append(found)
+        for partition in touched:
+            self._replicate_later(partition)
+        if not request.left:
+            reply(wire.write_produce(header.correlation, answers))
+
+    def _append(
+        self, node: Node, partition: Partition, asked: wire.ProduceAsked, data: bytes, produced: Produced
+    ) -> None:
+        if partition.leader != node.number:
+            produced.error = NOT_LEADER
+            return
+        if partition.refuses and partition.refuses not in _APPENDED:
+            produced.error = partition.refuses
+            return
+        is_open = False
+        batch = parse_header(data, 0)
+        if batch.is_transactional:
+            producer = partition.log.producers.get(batch.producer_id)
+            is_open = (
+                producer is not None and producer.first_open is not None and producer.epoch == batch.producer_epoch
+            )
+            if not is_open:
+                produced.error = self._open(asked, partition.where, batch.producer_id, batch.producer_epoch)
+                if produced.error:
+                    return
+                is_open = True
+        produced.error, produced.base = partition.log.append(data, is_open=is_open)
+        produced.start = partition.log.start
+        if not produced.error and partition.refuses:
+            produced.error, produced.base = partition.refuses, -1
+            self._replicate_later(partition)
+
+    def _open(self, asked: wire.ProduceAsked, where: TopicPartition, producer_id: int, epoch: int) -> int:
+        """The leader asks the coordinator before it takes the first batch of a transaction (KIP-890)."""
+        name = asked.transactional_id or ""
+        if asked.version >= 12:
+            error = self.coordinator.add(name, producer_id, epoch, {where}, is_second=True)
+            return 47 if error == FENCED else error
+        return self.coordinator.verify(name, producer_id, epoch, where)
+
+    def _replicate_later(self, partition: Partition) -> None:
+        self.world.after(0.0002 + 0.002 * self.world.random.random(), lambda: self.replicate(partition))
+
+    def replicate(self, partition: Partition) -> None:
+        if partition.is_stuck or partition.leader is None or partition.is_gone:
+            return
+        partition.log.replicate()
+        waiting, partition.waiting = partition.waiting, []
+        for one in waiting:
+            self._settle(one)
+        self.poke()
+
+    def _settle(self, waiting: _Waiting) -> None:
+        request = waiting.request
+        request.left -= 1
+        if not request.left:
+            request.reply(wire.write_produce(request.correlation, request.answers))
+
+    def _fail_waiting(self, partition: Partition, error: int) -> None:
+        waiting, partition.waiting = partition.waiting, []
+        for one in waiting:
+            one.produced.error, one.produced.base = error, -1
+            self._settle(one)
+
+    # Transactions.
+
+    def _send_marker(self, name: str, number: int, where: TopicPartition) -> None:
+        delay = 0.001 + 0.01 * self.world.random.random()
+        self.world.after(delay, lambda: self._write_marker(name, number, where))
+
+    def _write_marker(self, name: str, number: int, where: TopicPartition) -> None:
+        found = self.coordinator.known[name]
+        if found.number != number or where not in found.awaited:
+            return
+        partition = self.partition(where)
+        if partition is not None and (
+            partition.leader is None or partition.is_stuck or self.world.now < self.markers_wait_until
+        ):
+            self.world.after(0.1, lambda: self._write_marker(name, number, where))
+            return
+        if partition is not None:
+            commits = found.state == "PrepareCommit"
+            partition.log.add_marker(found.producer_id, found.epoch, commits=commits)
+            partition.log.replicate()
+        self.coordinator.ended(name, where)
+        self.poke()
+
+    # Fetch.
+
+    def _fetch(self, node: Node, header: Header, asked: FetchAsked, reply: Reply) -> None:
+        session: _Session | None = None
+        session_id = 0
+        if asked.session_epoch == 0:
+            node.sessions.pop(asked.session_id, None)
+            self._sessions += 1
+            session_id = self._sessions
+            session = node.sessions[session_id] = _Session(1, header.version >= 13, {}, {})
+        elif asked.session_epoch > 0:
+            session = node.sessions.get(asked.session_id)
+            session_id = asked.session_id
+            if session is None or asked.session_epoch != session.epoch:
+                error = NO_SESSION if session is None else BAD_SESSION_EPOCH
+                reply(wire.write_fetch(header.correlation, error, 0, []))
+                return
+            session.epoch += 1
+        if session is not None:
+            session.wanted.update({(one.key, one.partition): one for one in asked.wanted})
+            for key in asked.forgotten:
+                session.wanted.pop(key, None)
+        parked = _Parked(node, header, asked, session, session_id, reply, self.world.now + asked.wait_ms / 1000)
+        if not self._try_fetch(parked, force=False):
+            self._parked.append(parked)
+            self.world.at(parked.ends_at, lambda: self._end_fetch(parked))
+
+    def _end_fetch(self, parked: _Parked) -> None:
+        if not parked.is_answered:
+            self._parked.remove(parked)
+            self._try_fetch(parked, force=True)
+
+    def poke(self) -> None:
+        """Something has changed: long polls are looked at again."""
+        for parked in list(self._parked):
+            if self._try_fetch(parked, force=False):
+                self._parked.remove(parked)
+
+    def _try_fetch(self, parked: _Parked, *, force: bool) -> bool:
+        asked, session = parked.asked, parked.session
+        wanted = list(session.wanted.values()) if session is not None else asked.wanted
+        left = asked.bytes_max
+        found: list[Fetched] = []
+        size, has_news = 0, False
+        for one in wanted:
+            fetched = self._read(parked.node, asked, one, left)
+            size += len(fetched.records)
+            left -= len(fetched.records)
+            has_news |= bool(fetched.error) or fetched.diverging is not None
+            found.append(fetched)
+        if not (force or has_news or size >= asked.bytes_min or not wanted):
+            return False
+        parked.is_answered = True
+        if session is not None:
+            is_full = asked.session_epoch == 0
+            found = [one for one in found if self._is_told(session, one) or is_full]
+        parked.reply(wire.write_fetch(parked.header.correlation, 0, parked.session_id, found))
+        return True
+
+    def _is_told(self, session: _Session, one: Fetched) -> bool:
+        key, mark = (one.key, one.partition), (one.high_watermark, one.start)
+        known = session.told.get(key)
+        session.told[key] = (-1, -1) if one.error else mark
+        return bool(one.records or one.error or one.diverging) or known != mark
+
+    def _read(self, node: Node, asked: FetchAsked, one: Wanted, left: int) -> Fetched:
+        found = self._find(one.key, one.partition)
+        if isinstance(found, int):
+            return Fetched(one.key, one.partition, found)
+        log = found.log
+        if found.leader != node.number:
+            return Fetched(one.key, one.partition, NOT_LEADER)
+        if 0 <= one.leader_epoch != log.epoch:
+            return Fetched(one.key, one.partition, FENCED_EPOCH if one.leader_epoch < log.epoch else UNKNOWN_EPOCH)
+        fetched = Fetched(one.key, one.partition, 0, log.high_watermark, log.last_stable, log.start)
+        if one.last_epoch >= 0:
+            ended = log.end_of_epoch(one.last_epoch)
+            if ended is None:
+                return Fetched(one.key, one.partition, OUT_OF_RANGE)
+            if ended[0] < one.last_epoch or ended[1] < one.offset:
+                fetched.diverging = ended
+                return fetched
+        if not log.start <= one.offset <= log.end:
+            return Fetched(one.key, one.partition, OUT_OF_RANGE)
+        end = log.last_stable if asked.is_committed else log.high_watermark
+        if left > 0 and not found.is_hollow and one.offset < end:
+            batches = log.read(one.offset, end, min(left, one.bytes_max))
+            fetched.records = b"".join(batch.data for batch in batches)
+            if asked.is_committed and batches:
+                gone = log.aborted_in(one.offset, batches[-1].last + 1)
+                fetched.aborted = [(aborted.producer_id, aborted.first) for aborted in gone]
+        return fetched
+
+    # All other requests.
+
+    def versions(self, request: Any, version: int) -> Any:
+        api = ApiVersionsResponse.ApiVersion
+        feature = ApiVersionsResponse.FinalizedFeatureKey
+        return ApiVersionsResponse(
+            error_code=0,
+            api_keys=[
+                api(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.known.versions.items()
+            ],
+            throttle_time_ms=0,
+            finalized_features=[
+                feature(name=name, max_version_level=level, min_version_level=level)
+                for name, level in self.known.features.items()
+            ],
+        )
+
+    def metadata(self, request: Any) -> Any:
+        broker = MetadataResponse.MetadataResponseBroker
+        names = list(self.topics) if request.topics is None else [one.name for one in request.topics]
+        return MetadataResponse(
+            throttle_time_ms=0,
+            brokers=[
+                broker(node_id=node.number, host=f"{self.alias}-{node.number}", port=9092, rack=None)
+                for node in self.nodes.values()
+                if node.is_up
+            ],
+            cluster_id=f"cluster-{self.alias}",
+            controller_id=min((node.number for node in self.nodes.values() if node.is_up), default=-1),
+            topics=[self._describe(name) for name in names],
+        )
+
+    def _describe(self, name: str) -> Any:
+        kind = MetadataResponse.MetadataResponseTopic
+        topic = self.topics.get(name)
+        if topic is None:
+            return kind(error_code=UNKNOWN_TOPIC, name=name, topic_id=UUID(int=0), is_internal=False, partitions=[])
+        nodes = list(self.nodes)
+        members = [
+            kind.MetadataResponsePartition(
+                error_code=0 if one.leader is not None else LEADER_UNAVAILABLE,
+                partition_index=one.where.partition,
+                leader_id=-1 if one.leader is None else one.leader,
+                leader_epoch=one.log.epoch,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
+                offline_replicas=[],
+            )
+            for one in topic.partitions
+        ]
+        return kind(error_code=0, name=name, topic_id=topic.topic_id, is_internal=False, partitions=members)
+
+    def list_offsets(self, node: Node, request: Any) -> Any:
+        kind = ListOffsetsResponse.ListOffsetsTopicResponse
+        topics = []
+        for topic in request.topics:
+            found = []
+            for one in topic.partitions:
+                error, offset = self._offset(node, TopicPartition(topic.name, one.partition_index), one, request)
+                found.append(
+                    kind.ListOffsetsPartitionResponse(
+                        partition_index=one.partition_index,
+                        error_code=error,
+                        timestamp=-1,
+                        offset=offset,
+                        leader_epoch=0,
+                    )
+                )
+            topics.append(kind(name=topic.name, partitions=found))
+        return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
+
+    def _offset(self, node: Node, where: TopicPartition, one: Any, request: Any) -> tuple[int, int]:
+        partition = self.partition(where)
+        if partition is None:
+            return UNKNOWN_TOPIC, -1
+        if partition.leader != node.number:
+            return NOT_LEADER, -1
+        log, epoch = partition.log, one.current_leader_epoch
+        if epoch is not None and 0 <= epoch != log.epoch:
+            return (FENCED_EPOCH if epoch < log.epoch else UNKNOWN_EPOCH), -1
+        if one.timestamp == _EARLIEST:
+            return 0, log.start
+        return 0, log.last_stable if request.isolation_level else log.high_watermark
+
+    def configs(self, request: Any) -> Any:
+        kind = DescribeConfigsResponse.DescribeConfigsResult
+        values = {
+            "max.message.bytes": "1048588",
+            "message.timestamp.after.max.ms": "3600000",
+            "cleanup.policy": "compact",
+        }
+        entry = kind.DescribeConfigsResourceResult
+        results = []
+        for one in request.resources:
+            error = UNKNOWN_TOPIC if one.resource_type == 2 and one.resource_name not in self.topics else 0
+            told = (
+                []
+                if error
+                else [
+                    entry(
+                        name=name,
+                        value=value,
+                        read_only=False,
+                        config_source=1 if name.startswith("cleanup") else 5,
+                        is_sensitive=False,
+                        synonyms=[],
+                        config_type=5,
+                        documentation=None,
+                    )
+                    for name, value in values.items()
+                    if one.configuration_keys is None or name in one.configuration_keys
+                ]
+            )
+            results.append(
+                kind(
+                    error_code=error,
+                    error_message=None,
+                    resource_type=one.resource_type,
+                    resource_name=one.resource_name,
+                    configs=told,
+                )
+            )
+        return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+
+    def find_coordinator(self, request: Any, version: int) -> Any:
+        host, is_up = f"{self.alias}-{self.coordinator_node}", self.nodes[self.coordinator_node].is_up
+        error = 0 if is_up else COORDINATOR_UNAVAILABLE
+        told = {
+            "error_code": error,
+            "error_message": None,
+            "node_id": self.coordinator_node,
+            "host": host,
+            "port": 9092,
+        }
+        if version < 4:
+            return FindCoordinatorResponse(throttle_time_ms=0, **told)
+        one = FindCoordinatorResponse.Coordinator
+        return FindCoordinatorResponse(
+            throttle_time_ms=0, coordinators=[one(key=key, **told) for key in request.coordinator_keys]
+        )
+
+    def initialize(self, node: Node, request: Any) -> Any:
+        if request.transactional_id is not None and node.number != self.coordinator_node:
+            return InitProducerIdResponse(
+                throttle_time_ms=0, error_code=NOT_COORDINATOR, producer_id=-1, producer_epoch=-1
+            )
+        error, producer_id, epoch = self.coordinator.initialize(
+            request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+        )
+        return InitProducerIdResponse(
+            throttle_time_ms=0, error_code=error, producer_id=producer_id, producer_epoch=epoch
+        )
+
+    def add_partitions(self, node: Node, request: Any) -> Any:
+        wanted = [
+            TopicPartition(topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions
+        ]
+        absent = {where for where in wanted if self.partition(where) is None}
+        codes = dict.fromkeys(wanted, NO_ERROR)
+        if node.number != self.coordinator_node:
+            codes = dict.fromkeys(wanted, NOT_COORDINATOR)
+        elif absent:
+            codes = {where: UNKNOWN_TOPIC if where in absent else 55 for where in wanted}
+        else:
+            error = self.coordinator.add(
+                request.v3_and_below_transactional_id,
+                request.v3_and_below_producer_id,
+                request.v3_and_below_producer_epoch,
+                set(wanted),
+                is_second=False,
+            )
+            codes = dict.fromkeys(wanted, error)
+        kind = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+        member = kind.AddPartitionsToTxnPartitionResult
+        return AddPartitionsToTxnResponse(
+            throttle_time_ms=0,
+            results_by_topic_v3_and_below=[
+                kind(
+                    name=topic.name,
+                    results_by_partition=[
+                        member(partition_index=number, partition_error_code=codes[TopicPartition(topic.name, number)])
+                        for number in topic.partitions
+                    ],
+                )
+                for topic in request.v3_and_below_topics
+            ],
+        )
+
+    def end_transaction(self, node: Node, request: Any, version: int) -> Any:
+        error, producer_id, epoch = NOT_COORDINATOR, -1, -1
+        if node.number == self.coordinator_node:
+            error, producer_id, epoch = self.coordinator.end(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                commits=request.committed,
+                is_second=version >= 5,
+            )
+        return EndTxnResponse(throttle_time_ms=0, error_code=error, producer_id=producer_id, producer_epoch=epoch)
+
+    def describe_transactions(self, node: Node, request: Any) -> Any:
+        kind = DescribeTransactionsResponse.TransactionState
+        states = []
+        for name in request.transactional_ids:
+            found = self.coordinator.known.get(name)
+            error = NOT_COORDINATOR if node.number != self.coordinator_node else 105 if found is None else 0
+            if error or found is None:
+                states.append(
+                    kind(
+                        error_code=error,
+                        transactional_id=name,
+                        transaction_state="",
+                        producer_id=-1,
+                        producer_epoch=-1,
+                        transaction_timeout_ms=0,
+                        transaction_start_time_ms=-1,
+                        topics=[],
+                    )
+                )
+                continue
+            members = found.awaited if found.awaited else found.partitions if found.state == ONGOING else set()
+            topics: dict[str, list[int]] = {}
+            for where in sorted(members):
+                topics.setdefault(where.topic, []).append(where.partition)
+            states.append(
+                kind(
+                    error_code=0,
+                    transactional_id=name,
+                    transaction_state=found.state,
+                    producer_id=found.producer_id,
+                    producer_epoch=found.epoch,
+                    transaction_timeout_ms=found.timeout_ms,
+                    transaction_start_time_ms=0,
+                    topics=[kind.TopicData(topic=topic, partitions=numbers) for topic, numbers in topics.items()],
+                )
+            )
+        return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=states)
+
+    def list_transactions(self, node: Node) -> Any:
+        kind = ListTransactionsResponse.TransactionState
+        known = self.coordinator.known if node.number == self.coordinator_node else {}
+        states = [
+            kind(transactional_id=name, producer_id=one.producer_id, transaction_state=one.state)
+            for name, one in known.items()
+        ]
+        return ListTransactionsResponse(
+            throttle_time_ms=0, error_code=0, unknown_state_filters=[], transaction_states=states
+        )
+
+
+_ANSWERS: dict[int, Callable[[Cluster, Node, Any, int], Any]] = {
+    2: lambda cluster, node, request, _: cluster.list_offsets(node, request),
+    3: lambda cluster, _, request, __: cluster.metadata(request),
+    10: lambda cluster, _, request, version: cluster.find_coordinator(request, version),
+    18: lambda cluster, _, request, version: cluster.versions(request, version),
+    22: lambda cluster, node, request, _: cluster.initialize(node, request),
+    24: lambda cluster, node, request, _: cluster.add_partitions(node, request),
+    26: lambda cluster, node, request, version: cluster.end_transaction(node, request, version),
+    32: lambda cluster, _, request, __: cluster.configs(request),
+    65: lambda cluster, node, request, _: cluster.describe_transactions(node, request),
+    66: lambda cluster, node, _, __: cluster.list_transactions(node),
+}

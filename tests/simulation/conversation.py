@@ -1,0 +1,305 @@
+"""One script of requests, put to any broker that answers bytes with bytes; what it answers, without what must differ.
+
+Producer ids, topic ids and correlation ids differ from broker to broker, and are left out. `test_conformance.py`
+compares what a simulated and a real broker answer.
+"""
+
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest, MetadataResponse
+from kafka.protocol.producer import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+from sparkmirror.batch.header import iterate_headers, parse_header, stamp
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.kafka.wire import data_requests as wire
+from sparkmirror.kafka.wire.data_requests import FetchPosition, ProduceItem
+
+Exchange = Callable[[bytes], bytes]
+"""A request's frame without its length, to an answer's."""
+_CONCURRENT, _LOADING = 51, (14, 15, 16)
+
+
+@dataclass(slots=True)
+class Conversation:
+    """Asks and notes. `nap` lets time pass on the broker's side."""
+
+    exchange: Exchange
+    fetch_version: int
+    produce_version: int
+    nap: Callable[[float], None] = time.sleep
+    told: list[tuple[str, Any]] = field(default_factory=list)
+    _correlation: int = 0
+
+    def note(self, label: str, *what: Any) -> None:
+        self.told.append((label, what))
+
+    def ask(self, request: Any, response: Any, version: int) -> Any:
+        self._correlation += 1
+        request.API_VERSION = version
+        request.with_header(correlation_id=self._correlation, client_id="script")
+        answer = self.exchange(bytes(request.encode(header=True, framed=True))[4:])
+        return response.decode(answer, version=version, header=True)
+
+    def send(self, api: int, version: int, body: bytes) -> memoryview:
+        self._correlation += 1
+        return memoryview(self.exchange(wire.request_header(api, version, self._correlation, "script") + body))
+
+    # Data.
+
+    def topic_id(self, topic: str) -> UUID:
+        wanted = [MetadataRequest.MetadataRequestTopic(topic_id=UUID(int=0), name=topic)]
+        asked = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        found = self.ask(asked, MetadataResponse, 11).topics[0]
+        self.note("metadata", found.error_code, [one.partition_index for one in found.partitions])
+        return UUID(str(found.topic_id)) if found.topic_id else UUID(int=0)
+
+    def fetch(
+        self, label: str, key: UUID | str, offset: int, *, last_epoch: int = -1, session: tuple[int, int] = (0, -1),
+        committed: bool = False,
+    ) -> int:  # fmt: skip
+        """All from `offset` on, in as many answers as the broker likes; of a session one answer. Returns its id."""
+        error, session_id, one, aborted, batches = self._fetch(key, offset, last_epoch, session, committed)
+        self.note(label, error, one)
+        while batches:
+            self.note(label, [(h.base_offset, h.next_offset, h.partition_leader_epoch, h.is_control, h.producer_epoch,
+                               h.base_sequence) for h in batches[:1]])  # fmt: skip
+            if session[1] >= 0:
+                break
+            _, _, _, more, batches = self._fetch(key, batches[0].next_offset, -1, session, committed)
+            aborted |= more
+        self.note(label, sorted(aborted))
+        return session_id
+
+    def _fetch(self, key: UUID | str, offset: int, last_epoch: int, session: tuple[int, int], committed: bool) -> Any:
+        body = wire.encode_fetch(
+            self.fetch_version, session_id=session[0], session_epoch=session[1],
+            positions=[FetchPosition(key, 0, offset, last_epoch, 1 << 20)], wait_ms=50, bytes_min=1, bytes_max=1 << 20,
+            read_committed=committed,
+        )  # fmt: skip
+        buffer = self.send(wire.FETCH, self.fetch_version, body)
+        found = wire.decode_fetch(self.fetch_version, buffer)
+        shown, aborted, batches = [], set(), []
+        for one in found.partitions:
+            shown.append((one.error, one.high_watermark, one.last_stable_offset, one.log_start_offset,
+                          one.diverging_epoch, one.diverging_offset))  # fmt: skip
+            aborted |= {mark.first_offset for mark in one.aborted if not batches or mark.first_offset >= offset}
+            batches += [header for _, header in iterate_headers(buffer, one.start, one.stop)]
+        return found.error, found.session_id, shown, aborted, batches
+
+    def produce(self, label: str, key: UUID | str, producer: tuple[int, int], sequence: int, *, records: int = 1,
+                transactional_id: str | None = None, version: int = 0) -> int:  # fmt: skip
+        batch = memoryview(bytearray(encode_batch([(b"k", b"v")] * records, timestamp=1_700_000_000_000)))
+        stamp(batch, 0, parse_header(batch, 0), *producer, sequence, transactional_id is not None)
+        version = version or self.produce_version
+        body = wire.encode_produce([ProduceItem(key, 0, batch)], transactional_id=transactional_id)
+        found = wire.decode_produce(version, self.send(wire.PRODUCE, version, b"".join(body))).partitions[0]
+        self.note(label, found.error, found.base_offset)
+        return found.error
+
+    # Transactions.
+
+    def find(self, name: str) -> None:
+        """Until there is a coordinator that has loaded its log."""
+        for _ in range(200):
+            asked = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
+            if self.ask(asked, FindCoordinatorResponse, 4).coordinators[0].error_code == 0:
+                return
+            self.nap(0.1)
+
+    def initialize(
+        self, label: str, name: str, identity: tuple[int, int] = (-1, -1), *, once: bool = False
+    ) -> tuple[int, int]:
+        for _ in range(200):
+            asked = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000,
+                                          producer_id=identity[0], producer_epoch=identity[1])  # fmt: skip
+            found = self.ask(asked, InitProducerIdResponse, 4)
+            if found.error_code not in _LOADING and (once or found.error_code != _CONCURRENT):
+                break
+            self.nap(0.05)
+        self.note(label, found.error_code, found.producer_epoch)
+        return found.producer_id, found.producer_epoch
+
+    def add(self, label: str, name: str, producer: tuple[int, int], *topics: str) -> None:
+        one = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        for _ in range(200):
+            asked = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=name, v3_and_below_producer_id=producer[0],
+                v3_and_below_producer_epoch=producer[1],
+                v3_and_below_topics=[one(name=topic, partitions=[0]) for topic in topics],
+            )  # fmt: skip
+            answer = self.ask(asked, AddPartitionsToTxnResponse, 3).results_by_topic_v3_and_below
+            codes = sorted(
+                (topic.name == topics[0], topic.results_by_partition[0].partition_error_code) for topic in answer
+            )
+            if all(code != _CONCURRENT for _, code in codes):
+                break
+            self.nap(0.05)
+        self.note(label, codes)
+
+    def end(
+        self, label: str, name: str, producer: tuple[int, int], *, commits: bool, version: int = 3
+    ) -> tuple[int, int]:
+        for _ in range(200):
+            asked = EndTxnRequest(
+                transactional_id=name, producer_id=producer[0], producer_epoch=producer[1], committed=commits
+            )
+            found = self.ask(asked, EndTxnResponse, version)
+            if found.error_code != _CONCURRENT:
+                break
+            self.nap(0.05)
+        epoch = found.producer_epoch if version >= 5 else None
+        self.note(label, found.error_code, epoch)
+        self.nap(0.3)
+        return (producer[0], epoch) if epoch is not None and epoch >= 0 else producer
+
+    def describe(self, label: str, name: str) -> None:
+        found = self.ask(DescribeTransactionsRequest(transactional_ids=[name]), DescribeTransactionsResponse, 0)
+        one = found.transaction_states[0]
+        topics = sorted((topic.topic, sorted(topic.partitions)) for topic in one.topics)
+        self.note(label, one.error_code, one.transaction_state, one.producer_epoch, len(topics))
+
+    def offsets(self, label: str, topic: str, *, committed: bool = False) -> None:
+        kind = ListOffsetsRequest.ListOffsetsTopic
+        for timestamp in (-2, -1):
+            one = kind.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
+            asked = ListOffsetsRequest(
+                replica_id=-1, isolation_level=int(committed), topics=[kind(name=topic, partitions=[one])]
+            )
+            found = self.ask(asked, ListOffsetsResponse, 5).topics[0].partitions[0]
+            self.note(label, timestamp, found.error_code, found.offset)
+
+
+def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str, Any]]:
+    """The script. `topic` is new and has one partition; `second`: the second transaction protocol is spoken."""
+    talk.topic_id(f"{topic}-absent")
+    topic_id = talk.topic_id(topic)
+    talk.find("script-1")
+    by_id: UUID | str = topic_id if talk.fetch_version >= wire.TOPIC_ID_FETCH else topic
+    put: UUID | str = topic_id if talk.produce_version >= wire.TOPIC_ID_PRODUCE else topic
+    _idempotence(talk, topic, put)
+    _reading(talk, by_id)
+    _first_protocol(talk, topic, by_id)
+    if second:
+        _second_protocol(talk, topic_id, by_id)
+    talk.offsets("the end", topic)
+    return talk.told
+
+
+def _idempotence(talk: Conversation, topic: str, put: UUID | str) -> None:
+    older = talk.initialize("a new id", "script-1")
+    talk.produce("first batch", put, older, 0, records=3)
+    talk.produce("next batch", put, older, 3)
+    talk.produce("the same again", put, older, 3)
+    talk.produce("one is missing", put, older, 9)
+    newer = talk.initialize("taken over", "script-1")
+    talk.produce("the older one before the newer one's first batch", put, older, 4)
+    talk.produce("the newer one out of sequence", put, newer, 4)
+    talk.produce("the newer one", put, newer, 0)
+    talk.produce("a zombie", put, older, 5)
+    talk.produce("a zombie repeats", put, older, 4)
+    talk.produce("an old batch again, behind a newer epoch", put, older, 3)
+    if isinstance(put, UUID):
+        talk.produce("an unknown topic id", UUID(int=77), newer, 1)
+    talk.offsets("after idempotence", topic)
+
+
+def _reading(talk: Conversation, key: UUID | str) -> None:
+    talk.fetch("from the beginning", key, 0)
+    talk.fetch("from the middle of a batch", key, 1)
+    talk.fetch("at the end", key, 6)
+    talk.fetch("beyond the end", key, 60)
+    talk.fetch("of the same epoch", key, 2, last_epoch=0)
+    talk.fetch("of a later epoch", key, 2, last_epoch=7)
+    talk.fetch("of that epoch, beyond its end", key, 60, last_epoch=0)
+    session = talk.fetch("a session", key, 0, session=(0, 0))
+    talk.fetch("its next step", key, 6, session=(session, 1))
+    talk.fetch("a step again", key, 6, session=(session, 1))
+    talk.fetch("an unknown session", key, 6, session=(12345, 1))
+    if isinstance(key, UUID):
+        talk.fetch("an unknown topic id", UUID(int=77), 0)
+
+
+def _first_protocol(talk: Conversation, topic: str, key: UUID | str) -> None:
+    name, version = "script-2", min(11, talk.produce_version)
+    producer = talk.initialize("of transactions", name)
+    talk.describe("nothing yet", name)
+    talk.add("absent beside present", name, producer, topic, f"{topic}-absent")
+    talk.add("a partition", name, producer, topic)
+    talk.describe("ongoing", name)
+    talk.produce("in a transaction", topic, producer, 0, records=2, transactional_id=name, version=version)
+    talk.produce("beside its own transaction", topic, producer, 2, version=version)
+    talk.fetch("an open transaction, committed", key, 6, committed=True)
+    talk.fetch("an open transaction", key, 6)
+    talk.end("commit", name, producer, commits=True)
+    talk.describe("committed", name)
+    talk.end("commit again", name, producer, commits=True)
+    talk.end("abort what is committed", name, producer, commits=False)
+    talk.fetch("after the commit", key, 6, committed=True)
+    talk.add("a partition again", name, producer, topic)
+    talk.produce("to be aborted", topic, producer, 2, transactional_id=name, version=version)
+    talk.end("abort", name, producer, commits=False)
+    talk.fetch("after the abort", key, 6, committed=True)
+    talk.describe("aborted", name)
+    talk.end("of an older epoch", name, (producer[0], producer[1] - 1), commits=True)
+    talk.end("of nobody", "script-nobody", producer, commits=True)
+    _fencing(talk, topic, key, name, producer)
+
+
+def _fencing(talk: Conversation, topic: str, key: UUID | str, name: str, producer: tuple[int, int]) -> None:
+    talk.add("before a fence", name, producer, topic)
+    talk.produce("before a fence", topic, producer, 3, transactional_id=name, version=min(11, talk.produce_version))
+    talk.initialize("the fence itself", name, once=True)
+    newer = talk.initialize("the fence in the end", name)
+    talk.produce("the fenced", topic, producer, 4, transactional_id=name, version=min(11, talk.produce_version))
+    talk.add("the fenced", name, producer, topic)
+    talk.end("the fenced", name, producer, commits=True)
+    talk.initialize("the fenced begins again", name, producer)
+    talk.fetch("after the fence", key, 6, committed=True)
+    talk.add("of its own", name, newer, topic)
+    talk.produce("of its own", topic, newer, 0, transactional_id=name, version=min(11, talk.produce_version))
+    talk.initialize("its own fence", name, newer, once=True)
+    talk.nap(0.3)
+    talk.initialize("its own fence in the end", name, newer)
+    talk.describe("after its own fence", name)
+
+
+def _second_protocol(talk: Conversation, topic_id: UUID, key: UUID | str) -> None:
+    name = "script-3"
+    put: UUID = topic_id
+    producer = talk.initialize("of the second protocol", name)
+    talk.produce("adds itself", put, producer, 0, records=2, transactional_id=name, version=13)
+    talk.describe("ongoing, second protocol", name)
+    following = talk.end("commit, second protocol", name, producer, commits=True, version=5)
+    talk.end("commit again, second protocol", name, producer, commits=True, version=5)
+    talk.produce("of the former epoch", put, producer, 2, transactional_id=name, version=13)
+    talk.produce("of the next epoch, out of sequence", put, following, 2, transactional_id=name, version=13)
+    talk.produce("of the next epoch", put, following, 0, transactional_id=name, version=13)
+    third = talk.end("abort, second protocol", name, following, commits=False, version=5)
+    talk.end("commit what is aborted", name, following, commits=True, version=5)
+    talk.end("abort nothing", name, third, commits=False, version=5)
+    talk.describe("after nothing", name)
+    talk.fetch("after the second protocol", key, 6, committed=True)
+    fourth = talk.initialize("taken over, second protocol", name)
+    talk.produce("open when taken over", put, fourth, 0, transactional_id=name, version=13)
+    talk.initialize("the fence, second protocol", name, once=True)
+    talk.initialize("the fence in the end, second protocol", name)
+    talk.end("the fenced, second protocol", name, fourth, commits=True, version=5)
+    talk.produce("the fenced, second protocol", put, fourth, 1, transactional_id=name, version=13)
+
+
+def framed(frame: bytes) -> bytes:
+    return struct.pack(">i", len(frame)) + frame

@@ -1,0 +1,262 @@
+"""Puts the simulated clock, sockets, threads and clients where the product's modules look for the real ones.
+
+The product runs as it is: for the time of a history the names `time`, `selectors`, `threading`, `os` and those of the
+few classes that reach outside are exchanged in its modules. What is exchanged is listed here, and nowhere else.
+"""
+
+import os
+import selectors
+import sys
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from tests.simulation.clients import SimClusterConnection, SimPublisher, SimTail
+from tests.simulation.network import Network, SimSelector
+from tests.simulation.scheduler import Process, World
+
+import sparkmirror.kafka.clients
+import sparkmirror.kafka.publish
+import sparkmirror.kafka.wire.link
+import sparkmirror.pipeline.fetch.reader
+import sparkmirror.pipeline.fetch.responses
+import sparkmirror.pipeline.produce.sender
+import sparkmirror.pipeline.produce.writer
+import sparkmirror.pipeline.relay.ring
+import sparkmirror.planning.planner
+from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.background import Outcome
+
+_FAKE: int = 10_000_000
+"""Numbers of simulated file descriptors."""
+
+
+class SimTime:
+    """Stands for the module `time`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def monotonic(self) -> float:
+        return self._world.now
+
+    def time(self) -> float:
+        return self._world.wall
+
+    def time_ns(self) -> int:
+        return int(self._world.wall * 1e9)
+
+    def sleep(self, seconds: float) -> None:
+        self._world.sleep(seconds)
+
+
+class SimBackground:
+    """Stands for `Background`: each piece of work is a simulated thread, and its outcome may come later."""
+
+    def __init__(self, world: World, wake: Callable[[], None]) -> None:
+        self._world = world
+        self._process = world.thread().process
+        self._wake = wake
+        self._running: set[Hashable] = set()
+        self._done: list[Outcome] = []
+        self._is_closed = False
+
+    def submit(self, key: Hashable, work: Callable[[], Any]) -> None:
+        if key in self._running or self._is_closed:
+            return
+        self._running.add(key)
+        self._process.spawn(lambda: self._work(key, work), f"background {key}")
+
+    def _work(self, key: Hashable, work: Callable[[], Any]) -> None:
+        try:
+            outcome = Outcome(key, work(), None)
+        except Exception as problem:
+            if not isinstance(problem, SparkMirrorError | OSError):
+                self._world.bugs.append(problem)
+            outcome = Outcome(key, None, problem)
+        if self._world.random.random() < 0.1:
+            self._world.sleep(0.05 * self._world.random.random())
+        self._done.append(outcome)
+        if not self._is_closed:
+            self._wake()
+
+    def collect(self) -> list[Outcome]:
+        done, self._done = self._done, []
+        for outcome in done:
+            self._running.discard(outcome.key)
+        return done
+
+    def close(self) -> None:
+        self._is_closed = True
+
+
+class SimThread:
+    """Stands for `threading.Thread`."""
+
+    def __init__(self, world: World, target: Callable[[], None], name: str = "", daemon: bool = False) -> None:
+        self._world = world
+        self._target = target
+        self._name = name
+        self._thread: Any = None
+
+    def start(self) -> None:
+        self._thread = self._world.thread().process.spawn(self._target, self._name)
+
+    def is_alive(self) -> bool:
+        return self._thread is not None and not self._thread.is_over
+
+    def join(self, timeout: float | None = None) -> None:
+        me = self._world.thread()
+        until = self._world.now + (1e6 if timeout is None else timeout)
+        while self.is_alive() and self._world.now < until:
+            self._thread.joiners.append(me)
+            me.park(until)
+
+
+class SimEvent:
+    """Stands for `threading.Event`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._is_set = False
+        self._waiters: list[Any] = []
+
+    def set(self) -> None:
+        self._is_set = True
+        for waiter in self._waiters:
+            waiter.wake()
+        self._waiters.clear()
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        me = self._world.thread()
+        until = self._world.now + (1e6 if timeout is None else timeout)
+        while not self._is_set and self._world.now < until:
+            self._waiters.append(me)
+            me.park(until)
+        return self._is_set
+
+
+class _NoLock:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class SimOs:
+    """Stands for `os` in the ring and the two loops: memory is real, pipes and processes are not."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._numbers = _FAKE
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def pipe2(self, flags: int) -> tuple[int, int]:
+        self._numbers += 2
+        return self._numbers, self._numbers + 1
+
+    def open(self, path: str, flags: int) -> int:
+        number = int(path.rpartition("/")[2])
+        return number if number >= _FAKE else os.open(path, flags)
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        selector = self._world.pipes.get(descriptor - 1)
+        if selector is not None:
+            selector.rouse(descriptor - 1)
+        return len(data)
+
+    def read(self, descriptor: int, size: int) -> bytes:
+        return b"\0"
+
+    def close(self, descriptor: int) -> None:
+        if descriptor < _FAKE:
+            os.close(descriptor)
+        else:
+            self._world.pipes.pop(descriptor, None)
+
+    def pidfd_open(self, pid: int) -> int:
+        self._numbers += 2
+        number = self._numbers
+        writer: Process = self._world.thread().process.peer  # type: ignore[attr-defined]
+
+        def end() -> None:
+            self._world.dead_ends.add(number)
+            if (selector := self._world.pipes.get(number)) is not None:
+                selector.rouse(number)
+
+        if writer.is_alive:
+            writer.at_end.append(end)
+        else:
+            end()
+        return number
+
+
+@contextmanager
+def simulated(world: World, net: Network) -> Iterator[None]:
+    """For the time of the block the product's modules see the simulated world."""
+    kernels_wait()
+    time, sim_os = SimTime(world), SimOs(world)
+    threads = SimpleNamespace(
+        Thread=lambda target, name="", daemon=False: SimThread(world, target, name, daemon),
+        Event=lambda: SimEvent(world),
+        Lock=_NoLock,
+    )
+    select = SimpleNamespace(
+        DefaultSelector=lambda: SimSelector(world),
+        EVENT_READ=selectors.EVENT_READ, EVENT_WRITE=selectors.EVENT_WRITE, BaseSelector=selectors.BaseSelector,
+    )  # fmt: skip
+
+    def connect(host: str, port: int, receive_bytes: int, send_bytes: int) -> Any:
+        sock = net.connect(host, world.thread().process)
+        sock.settimeout(10.0)
+        return sock
+
+    package = sparkmirror.kafka
+    exchanged: list[tuple[ModuleType, str, Any]] = [
+        (package.wire.link, "_connect", connect),
+        (package.clients, "ClusterConnection", lambda settings: SimClusterConnection(world, net, settings)),
+        (package.clients, "TopicTail", lambda *args, **more: SimTail(world, net, *args, **more)),
+        (package.publish, "Publisher", lambda *args: SimPublisher(world, net, *args)),
+        (sparkmirror.planning.planner, "Publisher", lambda *args: SimPublisher(world, net, *args)),
+        (sparkmirror.pipeline.fetch.reader, "Background", lambda wake: SimBackground(world, wake)),
+        (sparkmirror.pipeline.produce.sender, "Background", lambda wake: SimBackground(world, wake)),
+        (sparkmirror.pipeline.fetch.reader, "os", sim_os),
+        (sparkmirror.pipeline.produce.sender, "os", sim_os),
+        (sparkmirror.pipeline.relay.ring, "os", sim_os),
+    ]
+    for name, module in list(sys.modules.items()):
+        if name.startswith("sparkmirror.") and not name.startswith("sparkmirror.testing"):
+            exchanged += [
+                (module, attribute, stand_in)
+                for attribute, stand_in in (("time", time), ("selectors", select), ("threading", threads))
+                if isinstance(getattr(module, attribute, None), ModuleType)
+            ]
+            if hasattr(module, "kernels_ready"):
+                exchanged.append((module, "kernels_ready", lambda: True))
+    before = [(module, name, getattr(module, name)) for module, name, _ in exchanged]
+    for module, name, stand_in in exchanged:
+        setattr(module, name, stand_in)
+    try:
+        yield
+    finally:
+        for module, name, real in before:
+            setattr(module, name, real)
+
+
+def kernels_wait() -> None:
+    """Loaded before a history begins: a real thread would load them at a time of its own."""
+    import sparkmirror.batch.kernels  # noqa: F401
+
+    while not kernels_ready():
+        import time
+
+        time.sleep(0.01)

@@ -1,0 +1,415 @@
+"""What may happen to a flow: each fault acts on a scene, with random numbers of its own, and says what it did.
+
+A fault that draws its own numbers can be left out of a script, and all others still do what they did.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.simulation.cluster import Cluster, Partition
+from tests.simulation.scheduler import Process
+
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.control.commands import Pause, Restart, Resume, Retry, Selection, command_record
+from sparkmirror.model import TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Scene
+
+
+class Fault(NamedTuple):
+    """`at` is in seconds from the beginning; `draw` seeds the fault's own random numbers."""
+
+    at: float
+    name: str
+    draw: int
+
+
+def strike(scene: "Scene", fault: Fault) -> None:
+    if not scene.is_healed:
+        told = FAULTS[fault.name][1](scene, Random(fault.draw))
+        scene.world.tell(f"{fault.name}: {told}" if told else f"{fault.name}: nothing to do")
+
+
+# Links and brokers.
+
+
+def _either(scene: "Scene", random: Random) -> Cluster:
+    return random.choice((scene.source, scene.target))
+
+
+def _cut(scene: "Scene", random: Random) -> str:
+    sockets = list(scene.net.sockets)
+    if not sockets:
+        return ""
+    sock = random.choice(sockets)
+    sock.hang_up()
+    return f"a connection of {sock.process.name} to {sock.cluster.alias}-{sock.node} breaks"
+
+
+def _silence(scene: "Scene", random: Random) -> str:
+    sockets = list(scene.net.sockets)
+    if not sockets:
+        return ""
+    sock = random.choice(sockets)
+    sock.is_silent = True
+    return f"a connection of {sock.process.name} to {sock.cluster.alias}-{sock.node} falls silent"
+
+
+def _slow(scene: "Scene", random: Random) -> str:
+    cluster, seconds = _either(scene, random), random.choice((0.05, 0.5, 2.0))
+    scene.net.slow[cluster.alias] = seconds
+    scene.world.after(3.0 * random.random(), lambda: scene.net.slow.pop(cluster.alias, None))
+    return f"messages to {cluster.alias} take up to {seconds} s"
+
+
+def _lossy(scene: "Scene", random: Random) -> str:
+    scene.net.loss = 0.4
+    scene.world.after(3.0 * random.random(), lambda: setattr(scene.net, "loss", 0.0))
+    return "the planner's answers are lost now and then"
+
+
+def _freeze_broker(scene: "Scene", random: Random) -> str:
+    cluster = _either(scene, random)
+    node, seconds = random.choice(list(cluster.nodes.values())), random.choice((0.3, 3.0, 12.0))
+    node.frozen_until = scene.world.now + seconds
+    return f"broker {cluster.alias}-{node.number} stands still for {seconds} s"
+
+
+def _bounce_broker(scene: "Scene", random: Random) -> str:
+    cluster = _either(scene, random)
+    number = random.choice(list(cluster.nodes))
+    world = scene.world
+    if not all(node.is_up for node in cluster.nodes.values()):
+        return ""
+    scene.net.down(cluster, number)
+    cluster.down(number)
+    world.after(0.05 + random.random(), cluster.elect)
+
+    def up() -> None:
+        cluster.nodes[number].is_up = True
+        cluster.elect()
+
+    world.after(0.5 + 4.0 * random.random(), up)
+    return f"broker {cluster.alias}-{number} ends and starts again"
+
+
+def _any_partition(cluster: Cluster, random: Random) -> Partition | None:
+    topics = list(cluster.topics.values())
+    return random.choice(random.choice(topics).partitions) if topics else None
+
+
+def _move_leader(scene: "Scene", random: Random) -> str:
+    cluster = _either(scene, random)
+    partition = _any_partition(cluster, random)
+    if partition is None:
+        return ""
+    others = [n for n, node in cluster.nodes.items() if node.is_up and n != partition.leader]
+    if not others:
+        return ""
+    cluster.move_leader(partition, others[0], cut=partition.log.high_watermark)
+    return f"{partition.where} of {cluster.alias} is led by broker {others[0]}"
+
+
+def _stick(scene: "Scene", random: Random) -> str:
+    """Batches are appended and not acknowledged; then another broker leads, which may lack them."""
+    cluster = scene.target
+    partition = _any_partition(cluster, random)
+    if partition is None:
+        return ""
+    partition.is_stuck = True
+    lacks, seconds = random.random() < 0.6, 0.2 + 3.0 * random.random()
+
+    def go_on() -> None:
+        partition.is_stuck = False
+        if partition.is_gone:
+            return
+        others = [n for n, node in cluster.nodes.items() if node.is_up and n != partition.leader]
+        if lacks and others:
+            cluster.move_leader(partition, others[0], cut=partition.log.high_watermark)
+        else:
+            cluster.replicate(partition)
+
+    scene.world.after(seconds, go_on)
+    return (
+        f"replicas of {partition.where} do not follow for {seconds:.1f} s, {'and its leader is lost' if lacks else ''}"
+    )
+
+
+def _coordinator(scene: "Scene", random: Random) -> str:
+    live = [n for n, node in scene.target.nodes.items() if node.is_up]
+    scene.target.coordinator_node = random.choice(live)
+    return f"broker {scene.target.coordinator_node} coordinates transactions"
+
+
+def _late_markers(scene: "Scene", random: Random) -> str:
+    seconds = random.choice((0.5, 3.0, 6.0))
+    scene.target.markers_wait_until = scene.world.now + seconds
+    return f"no marker of a transaction is written for {seconds} s"
+
+
+# Logs.
+
+
+def _unclean_source(scene: "Scene", random: Random) -> str:
+    partitions = scene.sources()
+    if not partitions:
+        return ""
+    partition = random.choice(partitions)
+    log, where = partition.log, partition.where
+    cut = max(log.start, log.high_watermark - random.choice((1, 3, 10, 40)))
+    truth = scene.truth.of(where)
+    topic_id = scene.source.topics[where.topic].topic_id
+    scene.source.move_leader(partition, random.choice(_live(scene.source)), cut=cut)
+    for one in truth.records.values():
+        if one.topic_id == topic_id and one.offset >= log.end and not one.is_truncated:
+            one.is_truncated = True
+    truth.source_losses += 1
+    truth.truncations += 1
+    return f"{where} of the source is cut to {log.end} by an unclean election"
+
+
+def _live(cluster: Cluster) -> list[int]:
+    return [number for number, node in cluster.nodes.items() if node.is_up]
+
+
+def _unclean_target(scene: "Scene", random: Random) -> str:
+    if scene.remote not in scene.target.topics:
+        return ""
+    partition = random.choice(scene.target.topics[scene.remote].partitions)
+    _note_target_loss(scene, partition)
+    log = partition.log
+    cut = max(log.start, log.high_watermark - random.choice((1, 3, 10, 40)))
+    scene.target.move_leader(partition, random.choice(_live(scene.target)), cut=cut)
+    return f"{partition.where} of the target is cut to {log.end} by an unclean election"
+
+
+def _note_target_loss(scene: "Scene", partition: Partition) -> None:
+    truth = scene.truth.of(TopicPartition("orders", partition.where.partition))
+    truth.target_losses += 1
+    for one in partition.log.batches:
+        if not one.is_control:
+            truth.lost_on_target |= {record.value or b"" for record in one.records}
+
+
+def _delete_records(scene: "Scene", random: Random) -> str:
+    partitions = scene.sources()
+    if not partitions:
+        return ""
+    partition = random.choice(partitions)
+    log = partition.log
+    to = log.high_watermark - random.choice((0, 0, 1, 5, 30))
+    if to <= log.start:
+        return ""
+    log.delete_records(to)
+    scene.truth.of(partition.where).source_losses += 1
+    scene.source.poke()
+    return f"{partition.where} of the source begins at {log.start} now"
+
+
+def _recreate_source(scene: "Scene", random: Random) -> str:
+    if "orders" not in scene.source.topics:
+        return ""
+    old = scene.source.delete_topic("orders")
+    view = scene.checker.view()
+    for partition in old.partitions:
+        truth = scene.truth.of(partition.where)
+        truth.source_losses += 1
+        position = view.position(partition.where)
+        for one in truth.records.values():
+            if one.topic_id == old.topic_id and (position is None or position.topic_id != old.topic_id):
+                one.is_truncated = True  # nobody had begun to mirror that log
+    seconds = random.choice((0.0, 0.1, 2.0))
+
+    def create() -> None:
+        if "orders" not in scene.source.topics:
+            scene.source.create_topic("orders", scene.script.partitions)
+            for _ in range(random.choice((0, 3, 60))):
+                for partition in scene.sources():
+                    scene.write_batch(partition)
+
+    scene.world.after(seconds, create)
+    return f"the source's topic is deleted, and made again after {seconds} s"
+
+
+def _delete_target(scene: "Scene", random: Random) -> str:
+    if scene.remote not in scene.target.topics:
+        return ""
+    for partition in scene.target.topics[scene.remote].partitions:
+        _note_target_loss(scene, partition)
+    scene.target.delete_topic(scene.remote)
+    return "the remote topic is deleted"
+
+
+def _compact_source(scene: "Scene", random: Random) -> str:
+    partitions = scene.sources()
+    if not partitions:
+        return ""
+    partition = random.choice(partitions)
+    partition.log.compact()
+    kept = {record.value for one in partition.log.batches for record in one.records}
+    topic_id = scene.source.topics[partition.where.topic].topic_id
+    for one in scene.truth.of(partition.where).records.values():
+        if one.topic_id == topic_id and one.value not in kept:
+            one.is_compacted = True
+    return f"{partition.where} of the source is compacted"
+
+
+def _compact_ledger(scene: "Scene", random: Random) -> str:
+    topic = random.choice([scene.ledger.offsets, scene.ledger.positions, scene.ledger.offset_map, scene.ledger.gaps])
+    for partition in scene.target.topics[topic].partitions:
+        partition.log.compact()
+    return f"{topic} is compacted"
+
+
+def _hollow(scene: "Scene", random: Random) -> str:
+    partitions = scene.sources()
+    if not partitions:
+        return ""
+    partition = random.choice(partitions)
+    partition.is_hollow = True
+    scene.world.after(4.0 * random.random(), lambda: setattr(partition, "is_hollow", False))
+    return f"reads of {partition.where} bring nothing for a while"
+
+
+# Refusals.
+
+
+def _refuse(partition: Partition, scene: "Scene", random: Random) -> str:
+    code = random.choice((10, 29, 87, 56, 19, 20, 7, 3))
+    seconds = random.choice((0.1, 1.0, 4.0))
+    partition.refuses = code
+    scene.world.after(seconds, lambda: setattr(partition, "refuses", 0))
+    return f"{partition.where} answers batches with error {code} for {seconds} s"
+
+
+def _refuse_data(scene: "Scene", random: Random) -> str:
+    topic = scene.target.topics.get(scene.remote)
+    return _refuse(random.choice(topic.partitions), scene, random) if topic else ""
+
+
+def _refuse_ledger(scene: "Scene", random: Random) -> str:
+    name = random.choice([*scene.ledger])
+    return _refuse(random.choice(scene.target.topics[name].partitions), scene, random)
+
+
+# Processes.
+
+
+def _pick(scene: "Scene", random: Random, kinds: tuple[str, ...]) -> Process | None:
+    found = [process for process in scene.mirror.processes if process.name.endswith(kinds)]
+    return random.choice(found) if found else None
+
+
+def _kill_task(scene: "Scene", random: Random) -> str:
+    process = _pick(scene, random, ("reader", "writer"))
+    if process is None:
+        return ""
+    process.kill()
+    return f"{process.name} is killed"
+
+
+def _freeze_process(scene: "Scene", random: Random) -> str:
+    process = _pick(scene, random, ("reader", "writer", "driver"))
+    if process is None:
+        return ""
+    seconds = random.choice((0.5, 4.0, 15.0))
+    process.freeze(seconds)
+    return f"{process.name} stands still for {seconds} s"
+
+
+def _late_rows(scene: "Scene", random: Random) -> str:
+    attempts = list(scene.mirror.attempts.values())
+    if not attempts:
+        return ""
+    attempt, seconds = random.choice(attempts), random.choice((0.3, 3.0))
+    attempt.channel.slow_until = scene.world.now + seconds
+    return f"rows of {attempt.reader.name} are held up for {seconds} s"
+
+
+def _kill_mirror(scene: "Scene", random: Random) -> str:
+    scene.mirror.kill()
+    scene.world.after(0.1 + 2.0 * random.random(), lambda: _start_if_none(scene))
+    return f"{scene.mirror.name} is killed and started again"
+
+
+def _start_if_none(scene: "Scene") -> None:
+    if all(mirror.is_over for mirror in scene.mirrors):
+        scene.start_mirror()
+
+
+def _take_over(scene: "Scene", random: Random) -> str:
+    """All of the mirror sleeps; another one starts, and then the first wakes up, as a zombie."""
+    seconds = random.choice((0.5, 3.0, 8.0))
+    for process in scene.mirror.processes:
+        process.freeze(seconds + 0.3 * random.random())
+    name = scene.mirror.name
+    scene.world.after(0.3 * random.random(), scene.start_mirror)
+    return f"{name} stands still for {seconds} s, and another one starts"
+
+
+def _take_over_awake(scene: "Scene", random: Random) -> str:
+    scene.start_mirror()
+    return f"{scene.mirror.name} starts while the one before still runs"
+
+
+def _step_clock(scene: "Scene", random: Random) -> str:
+    seconds = random.choice((-3600.0, -5.0, 5.0, 3600.0))
+    scene.world.step_wall(seconds)
+    return f"the wall clock goes {seconds:+.0f} s"
+
+
+def _order(scene: "Scene", random: Random) -> str:
+    kind = random.choice((Pause, Resume, Resume, Retry, Restart))
+    run, at_ms = scene.mirror.run, int(scene.world.wall * 1000)
+    if kind is Pause:
+        scene.world.after(2.0 * random.random(), lambda: order_resume(scene))
+    _say(scene, Restart(run, at_ms) if kind is Restart else kind(run, Selection(), at_ms))
+    return f"{kind.__name__} is ordered of {scene.mirror.name}"
+
+
+def order_resume(scene: "Scene") -> None:
+    _say(scene, Resume(scene.mirror.run, Selection(), int(scene.world.wall * 1000)))
+
+
+def _say(scene: "Scene", command: Pause | Resume | Retry | Restart) -> None:
+    partition = scene.target.partition(TopicPartition(scene.ledger.commands, 0))
+    if partition is None or partition.leader is None:
+        return
+    key, value = command_record(command)
+    partition.log.append(bytes(encode_batch([(key, value)])))
+    scene.target.replicate(partition)
+
+
+FAULTS: dict[str, tuple[int, Callable[["Scene", Random], str]]] = {
+    "cut": (6, _cut),
+    "silence": (3, _silence),
+    "slow": (3, _slow),
+    "lossy": (1, _lossy),
+    "freeze broker": (3, _freeze_broker),
+    "bounce broker": (5, _bounce_broker),
+    "move leader": (5, _move_leader),
+    "stick": (5, _stick),
+    "coordinator": (2, _coordinator),
+    "late markers": (3, _late_markers),
+    "unclean source": (4, _unclean_source),
+    "unclean target": (2, _unclean_target),
+    "delete records": (5, _delete_records),
+    "recreate source": (5, _recreate_source),
+    "delete target": (2, _delete_target),
+    "compact source": (3, _compact_source),
+    "compact ledger": (2, _compact_ledger),
+    "hollow": (2, _hollow),
+    "refuse data": (6, _refuse_data),
+    "refuse ledger": (6, _refuse_ledger),
+    "kill task": (8, _kill_task),
+    "freeze process": (7, _freeze_process),
+    "late rows": (4, _late_rows),
+    "kill mirror": (6, _kill_mirror),
+    "take over": (6, _take_over),
+    "take over awake": (2, _take_over_awake),
+    "step clock": (2, _step_clock),
+    "order": (4, _order),
+}
+"""How often each comes, and what it does."""

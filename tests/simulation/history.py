@@ -1,0 +1,210 @@
+"""One history: a source that is written to, a mirror, and what happens to them, all by one seed."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.simulation.checker import Checker
+from tests.simulation.cluster import Cluster, Partition
+from tests.simulation.environment import simulated
+from tests.simulation.faults import FAULTS, Fault, order_resume, strike
+from tests.simulation.mirror import Mirror
+from tests.simulation.network import Network
+from tests.simulation.scheduler import World
+from tests.simulation.truth import Truth
+from tests.simulation.wire import KAFKA_3_9, KAFKA_4_3
+
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.config.flow.flows import FlowConfig, parse_config
+from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.ledger.topics import ledger_topics
+
+TOPIC = "orders"
+_HEAL_SECONDS_MAX = 240.0
+_LOOK_SECONDS = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """All that decides a history: its seed, what kind of flow it is, and the faults in their order."""
+
+    seed: int
+    exactly_once: bool
+    is_old_target: bool
+    is_old_source: bool
+    partitions: int
+    tasks: int
+    epoch_seconds: int
+    seconds: float
+    faults: tuple[Fault, ...]
+
+
+@dataclass(slots=True)
+class Result:
+    """`problems` is empty where all that is promised held."""
+
+    script: Script
+    problems: list[str] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+    events: int = 0
+    simulated_seconds: float = 0.0
+    records: int = 0
+
+
+def plan(seed: int) -> Script:
+    """What the seed says: one fault to eight, often close together."""
+    random = Random(seed)
+    seconds = random.choice((8.0, 15.0, 25.0))
+    names = [name for name, (weight, _) in FAULTS.items() for _ in range(weight)]
+    at = 0.5
+    faults = []
+    for _ in range(random.randint(1, 8)):
+        at += random.choice((0.02, 0.2, 0.7, 2.0, 5.0)) * random.random()
+        faults.append(Fault(round(at % seconds, 4), random.choice(names), random.getrandbits(32)))
+    return Script(
+        seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 1, 2, 3)),
+        random.choice((1, 1, 2)), random.choice((4, 10, 30, 600)), seconds, tuple(sorted(faults, key=lambda f: f.at)),
+    )  # fmt: skip
+
+
+class Scene:
+    """The actors of one history, which the faults act on."""
+
+    def __init__(self, script: Script, world: World) -> None:
+        self.script = script
+        self.world = world
+        self.truth = Truth()
+        self.source = Cluster(world, "A", 2, KAFKA_3_9 if script.is_old_source else KAFKA_4_3)
+        self.target = Cluster(world, "B", 2, KAFKA_3_9 if script.is_old_target else KAFKA_4_3)
+        self.net = Network(world, [self.source, self.target])
+        self.flow = _flow(script)
+        self.ledger = ledger_topics("A", self.flow.offset_storage_topic)
+        self.mirrors: list[Mirror] = []
+        self.is_healed = False
+        self.remote = self.flow.remote_topic(TOPIC)
+        self.checker = Checker(self)
+        self.source.create_topic(TOPIC, script.partitions)
+        self.target.create_topic(self.remote, script.partitions)
+        for name in self.ledger:
+            self.target.create_topic(name, 3 if name == self.ledger.offsets else 1)
+
+    @property
+    def mirror(self) -> Mirror:
+        return self.mirrors[-1]
+
+    def start_mirror(self) -> None:
+        self.mirrors.append(Mirror(self.world, self.net, self.flow, f"mirror {len(self.mirrors) + 1}"))
+
+    def sources(self) -> list[Partition]:
+        return self.source.topics[TOPIC].partitions if TOPIC in self.source.topics else []
+
+    def write_source(self) -> None:
+        """A producer of the source: a batch now and then, and bursts."""
+        world = self.world
+        if self.is_healed:
+            return
+        partitions = self.sources()
+        if partitions:
+            partition = world.random.choice(partitions)
+            for _ in range(world.random.choice((1, 1, 1, 4))):
+                self.write_batch(partition)
+        world.after(0.3 * world.random.random() ** 2, self.write_source)
+
+    def write_batch(self, partition: Partition) -> None:
+        if partition.leader is None or self.source.nodes[partition.leader].frozen_until > self.world.now:
+            return
+        count = self.world.random.choice((1, 1, 2, 5))
+        values = [self.truth.next_value(partition.where) for _ in range(count)]
+        base = partition.log.end
+        topic = self.source.topics[TOPIC]
+        keys = [b"key-%d" % self.world.random.randrange(6) for _ in values]
+        data = encode_batch(list(zip(keys, values, strict=True)), timestamp=int(self.world.wall * 1000))
+        partition.log.append(bytes(data))
+        for at, value in enumerate(values):
+            self.truth.write(partition.where, value, topic.topic_id, base + at)
+        self.source.replicate(partition)
+
+    def keep_remote_topic(self) -> None:
+        """The topic job of a mirror that runs: the remote topic exists."""
+        if self.remote not in self.target.topics and any(not mirror.is_over for mirror in self.mirrors):
+            self.target.create_topic(self.remote, self.script.partitions)
+        self.world.after(1.0, self.keep_remote_topic)
+
+    def abort_late(self) -> None:
+        for cluster in (self.source, self.target):
+            cluster.coordinator.abort_late()
+        self.world.after(1.0, self.abort_late)
+
+    def look(self) -> None:
+        self.checker.look()
+        self.world.after(_LOOK_SECONDS * (0.5 + self.world.random.random()), self.look)
+
+    def heal(self) -> None:
+        """All that was broken works again; whether the mirror gets over it is what is looked at now."""
+        self.is_healed = True
+        self.world.tell("all heals")
+        self.net.loss = 0.0
+        self.net.slow.clear()
+        for cluster in (self.source, self.target):
+            cluster.markers_wait_until = 0.0
+            for node in cluster.nodes.values():
+                node.is_up, node.frozen_until = True, 0.0
+            cluster.elect_coordinator()
+            cluster.elect()
+            for topic in cluster.topics.values():
+                for partition in topic.partitions:
+                    partition.refuses, partition.is_stuck, partition.is_hollow = 0, False, False
+                    cluster.replicate(partition)
+        if TOPIC not in self.source.topics:
+            self.source.create_topic(TOPIC, self.script.partitions)
+        if all(mirror.is_over for mirror in self.mirrors):
+            self.start_mirror()
+        self.world.after(1.0, lambda: order_resume(self))  # an order that was lost, its person gives again
+
+
+def _flow(script: Script) -> FlowConfig:
+    lines = [
+        "clusters = A, B",
+        "A.bootstrap.servers = A-0:9092, A-1:9092",
+        "B.bootstrap.servers = B-0:9092, B-1:9092",
+        "A->B.enabled = true",
+        f"A->B.topics = {TOPIC}",
+        f"tasks.max = {script.tasks}",
+        f"A->B.epoch.seconds = {script.epoch_seconds}",
+        "A->B.lease.ring.bytes = 1048576",
+        "A->B.offset.flush.interval.ms = 1000",
+        f"B.exactly.once.source.support = {'enabled' if script.exactly_once else 'disabled'}",
+    ]
+    (flow,) = parse_config(parse_properties("\n".join([*lines, ""]).encode(), "mm2")).flows
+    return flow
+
+
+def run(script: Script, *, is_told: bool = False) -> Result:
+    """Plays a history and judges it."""
+    world = World(script.seed)
+    world.is_told = is_told
+    scene = Scene(script, world)
+    result = Result(script)
+    begin = world.now
+    with simulated(world, scene.net):
+        try:
+            scene.start_mirror()
+            world.after(0.1, scene.write_source)
+            world.after(1.0, scene.keep_remote_topic)
+            world.after(1.0, scene.abort_late)
+            world.after(2.0, scene.look)
+            for fault in script.faults:
+                world.at(begin + fault.at, lambda fault=fault: strike(scene, fault))
+            world.run(begin + script.seconds)
+            scene.heal()
+            is_done = world.run(world.now + _HEAL_SECONDS_MAX, scene.checker.is_caught_up)
+            world.run(world.now + 3.0)
+            scene.checker.judge(is_done=is_done)
+        finally:
+            for mirror in scene.mirrors:
+                mirror.kill()
+    result.problems = scene.checker.problems + [f"an error that is no error of its own: {bug!r}" for bug in world.bugs]
+    result.story = world.log
+    result.events = world.events
+    result.simulated_seconds = world.now - begin
+    result.records = sum(len(one.records) for one in scene.truth.partitions.values())
+    return result

@@ -1,0 +1,259 @@
+"""Simulated links between processes and brokers: sockets that carry bytes with delay, break, or fall silent."""
+
+import struct
+from collections import deque
+from typing import Any, Final
+
+from tests.simulation.cluster import Cluster
+from tests.simulation.scheduler import Process, World
+
+EVENT_READ: Final = 1
+EVENT_WRITE: Final = 2
+
+
+class SimSocket:
+    """The client's end of a connection to one broker. Both directions keep their order; a broker answers one by one."""
+
+    def __init__(self, net: "Network", process: Process, cluster: Cluster, node: int) -> None:
+        self.net = net
+        self.process = process
+        self.cluster = cluster
+        self.node = node
+        self.is_broken = False
+        self.is_closed = False
+        self.is_silent = False
+        self.timeout: float | None = None
+        self.selector: SimSelector | None = None
+        self._out = bytearray()
+        self._in = bytearray()
+        self._requests: deque[bytes] = deque()
+        self._is_busy = False
+        self._arrives_at = self._answers_at = 0.0
+        self._waiter: Any = None
+
+    # As the product uses sockets.
+
+    def settimeout(self, seconds: float | None) -> None:
+        self.timeout = seconds
+
+    def setblocking(self, flag: bool) -> None:
+        self.timeout = None if flag else 0.0
+
+    def sendall(self, data: Any) -> None:
+        self._send(bytes(data))
+
+    def sendmsg(self, parts: list[Any]) -> int:
+        data = b"".join(parts)
+        self._send(data)
+        return len(data)
+
+    def _send(self, data: bytes) -> None:
+        if self.is_broken or self.is_closed:
+            raise BrokenPipeError("the connection is gone")
+        self._out += data
+        while len(self._out) >= 4:
+            (size,) = struct.unpack_from(">i", self._out)
+            if len(self._out) < 4 + size:
+                return
+            frame = bytes(self._out[4 : 4 + size])
+            del self._out[: 4 + size]
+            self._dispatch(frame)
+
+    def _dispatch(self, frame: bytes) -> None:
+        world = self.net.world
+        self._arrives_at = max(self._arrives_at, world.now + self.net.delay(self.cluster))
+        world.at(self._arrives_at, lambda: self._arrive(frame))
+
+    def _arrive(self, frame: bytes) -> None:
+        if not self.is_broken and not self.is_silent:
+            self._requests.append(frame)
+            self._work()
+
+    def _work(self) -> None:
+        node, world = self.cluster.nodes[self.node], self.net.world
+        if self._is_busy or not self._requests or self.is_broken:
+            return
+        if node.frozen_until > world.now:
+            world.at(node.frozen_until + world.hiccup(), self._work)
+            return
+        self._is_busy = True
+        self.cluster.handle(self.node, self._requests.popleft(), self._answer)
+
+    def _answer(self, data: bytes) -> None:
+        self._is_busy = False
+        world = self.net.world
+        if not self.is_broken and not self.is_silent:
+            self._answers_at = max(self._answers_at, world.now + self.net.delay(self.cluster))
+            cut = world.random.randrange(len(data)) if world.random.random() < 0.05 else 0
+            if cut:
+                world.at(self._answers_at, lambda: self._receive(data[:cut]))
+                self._answers_at += world.hiccup()
+            world.at(self._answers_at, lambda: self._receive(data[cut:]))
+        world.after(0.0, self._work)
+
+    def _receive(self, data: bytes) -> None:
+        if not self.is_broken and not self.is_closed:
+            self._in += data
+            self._rouse()
+
+    def _rouse(self) -> None:
+        if self.selector is not None:
+            self.selector.wake()
+        if self._waiter is not None:
+            self._waiter.wake()
+
+    @property
+    def is_readable(self) -> bool:
+        return bool(self._in) or self.is_broken
+
+    def recv(self, size: int) -> bytes:
+        self._await()
+        found = bytes(self._in[:size])
+        del self._in[:size]
+        return found
+
+    def recv_into(self, buffer: Any) -> int:
+        found = self.recv(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+    def _await(self) -> None:
+        if self.is_closed:
+            raise OSError("the socket is closed")
+        if self.is_readable:
+            return
+        if self.timeout == 0.0:
+            raise BlockingIOError
+        world = self.net.world
+        thread, until = world.thread(), world.now + (60.0 if self.timeout is None else self.timeout)
+        self._waiter = thread
+        while not self.is_readable:
+            if world.now >= until:
+                raise TimeoutError("timed out")
+            thread.park(until)
+        self._waiter = None
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.hang_up()
+
+    # Trouble.
+
+    def hang_up(self) -> None:
+        """Either side, or the way between, has ended it: what is under way is lost, what came can still be read."""
+        if not self.is_broken:
+            self.is_broken = True
+            self.net.sockets.pop(self, None)
+            self._rouse()
+
+
+class SimSelector:
+    """A selector over simulated sockets. A pipe's end is told apart by being a number: its owner wakes us."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._sockets: dict[SimSocket, _Key] = {}
+        self._pipes: dict[int, _Key] = {}
+        self._thread: Any = None
+        self.roused: set[int] = set()
+
+    def register(self, what: Any, events: int, data: Any) -> None:
+        if isinstance(what, int):
+            self._pipes[what] = _Key(what, data)
+            self._world.pipes[what] = self
+            if what in self._world.dead_ends:
+                self.rouse(what)
+            return
+        if what in self._sockets:
+            raise KeyError("registered already")
+        self._sockets[what] = _Key(what, data)
+        what.selector = self
+
+    def modify(self, what: Any, events: int, data: Any) -> None:
+        self._sockets[what] = _Key(what, data)
+
+    def unregister(self, what: Any) -> None:
+        if isinstance(what, int):
+            del self._pipes[what]
+            return
+        del self._sockets[what]
+        what.selector = None
+
+    def get_map(self) -> dict[Any, Any]:
+        return {**self._sockets, **self._pipes}
+
+    def select(self, timeout: float | None = None) -> list[tuple[Any, int]]:
+        world = self._world
+        self._thread = world.thread()
+        until = world.now + (1.0 if timeout is None else max(timeout, 0.0))
+        self._thread.park(world.now + world.hiccup())
+        while not (found := self._ready()) and world.now < until:
+            self._thread.park(until)
+        return found
+
+    def _ready(self) -> list[tuple[Any, int]]:
+        found = [(key, EVENT_READ) for sock, key in self._sockets.items() if sock.is_readable]
+        ends = self._world.dead_ends
+        found += [(key, EVENT_READ) for number, key in self._pipes.items() if number in self.roused or number in ends]
+        self.roused.clear()
+        if len(found) > 1:
+            world = self._world
+            world.random.shuffle(found)
+        return found
+
+    def wake(self) -> None:
+        if self._thread is not None:
+            self._thread.wake()
+
+    def rouse(self, number: int) -> None:
+        self.roused.add(number)
+        self.wake()
+
+    def close(self) -> None:
+        for sock in self._sockets:
+            sock.selector = None
+        self._sockets.clear()
+
+
+class _Key:
+    __slots__ = ("data", "fileobj")
+
+    def __init__(self, fileobj: Any, data: Any) -> None:
+        self.fileobj = fileobj
+        self.data = data
+
+
+class Network:
+    """All connections, and how long a message takes."""
+
+    def __init__(self, world: World, clusters: list[Cluster]) -> None:
+        self.world = world
+        self.clusters = {cluster.alias: cluster for cluster in clusters}
+        self.sockets: dict[SimSocket, None] = {}
+        self.slow: dict[str, float] = {}
+        self.loss = 0.0
+
+    def delay(self, cluster: Cluster) -> float:
+        """Mostly a fraction of a millisecond, now and then tens of them."""
+        draw = self.world.random.random()
+        base = 0.0001 + 0.0005 * draw if draw < 0.95 else 0.02 * self.world.random.random()
+        return base + self.slow.get(cluster.alias, 0.0) * self.world.random.random()
+
+    def connect(self, host: str, process: Process) -> SimSocket:
+        """To a broker by its name. Raises OSError."""
+        alias, _, number = host.rpartition("-")
+        cluster = self.clusters[alias]
+        self.world.sleep(self.delay(cluster))
+        if not cluster.nodes[int(number)].is_up:
+            raise ConnectionRefusedError(f"{host} refuses")
+        sock = SimSocket(self, process, cluster, int(number))
+        self.sockets[sock] = None
+        return sock
+
+    def down(self, cluster: Cluster, node: int) -> None:
+        for sock in [one for one in self.sockets if one.cluster is cluster and one.node == node]:
+            sock.hang_up()
+
+    def leave(self, process: Process) -> None:
+        for sock in [one for one in self.sockets if one.process is process]:
+            sock.hang_up()

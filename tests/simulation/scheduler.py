@@ -1,0 +1,202 @@
+"""Simulated time, processes and threads: one real thread, in which the seed says who runs next.
+
+A simulated thread is a greenlet. It runs until it waits: for a socket, a row, a time. Whatever it would wait for
+becomes an event here, and the hub, `World.run`, takes events in the order of their time. Nothing else switches, so a
+history is a function of its seed and of the code.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import greenlet
+
+START_SECONDS = 1_000.0
+"""The monotonic clock at the beginning; the product takes 0 for "never"."""
+_EPOCH_SECONDS = 1_790_000_000.0
+
+
+class SimKilled(BaseException):
+    """Its process is dead: unwinds a simulated thread. Nothing it does meanwhile leaves the process."""
+
+
+class Process:
+    """Something that can be killed and frozen as a whole."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.world = world
+        self.name = name
+        self.is_alive = True
+        self.frozen_until = 0.0
+        self.threads: list[Thread] = []
+        self.at_end: list[Callable[[], None]] = []
+
+    def kill(self) -> None:
+        """As by SIGKILL: its connections are closed by the system, none of its code runs again."""
+        if not self.is_alive:
+            return
+        self.is_alive = False
+        for close in self.at_end:
+            close()
+        for thread in self.threads:
+            if self.world.current is None:
+                thread.unwind()
+            else:  # an unwound thread ends in the hub, and whoever kills is to go on
+                self.world.at(self.world.now, thread.unwind)
+
+    def freeze(self, seconds: float) -> None:
+        self.frozen_until = max(self.frozen_until, self.world.now + seconds)
+
+    def spawn(self, work: Callable[[], Any], name: str = "") -> "Thread":
+        thread = Thread(self, work, name)
+        self.threads = [one for one in self.threads if not one.is_over]
+        self.threads.append(thread)
+        thread.resume_at(self.world.now + self.world.hiccup())
+        return thread
+
+
+class Thread:
+    """One simulated thread: runs `work` when the hub first comes to it."""
+
+    def __init__(self, process: Process, work: Callable[[], Any], name: str) -> None:
+        self.process = process
+        self.name = name
+        self.is_over = False
+        self.error: BaseException | None = None
+        self._work = work
+        self._token = 0
+        self._waiting_since = 0
+        self._is_parked = True
+        self.joiners: list[Thread] = []
+        self.greenlet = greenlet.greenlet(self._run, parent=process.world.hub)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except SimKilled:
+            pass
+        except Exception as error:
+            self.error = error
+        finally:
+            self.is_over = True
+            for joiner in self.joiners:
+                joiner.wake()
+
+    def resume_at(self, at: float) -> None:
+        self._token += 1
+        token = self._token
+        self.process.world.at(at, lambda: self._resume(token))
+
+    def _resume(self, token: int) -> None:
+        if token != self._token or self.is_over or not self.process.is_alive:
+            return
+        if self.process.frozen_until > self.process.world.now:
+            self.resume_at(self.process.frozen_until + self.process.world.hiccup())
+            return
+        self.switch()
+
+    def switch(self) -> None:
+        world = self.process.world
+        self._is_parked = False
+        before, world.current = world.current, self
+        try:
+            self.greenlet.switch()
+        finally:
+            world.current = before
+
+    def wake(self) -> None:
+        """What it waits for may have come."""
+        if self._is_parked and not self.is_over:
+            self.resume_at(self.process.world.now + self.process.world.hiccup())
+
+    def park(self, until: float) -> None:
+        """Called by the thread itself: the others' turn, at most until then."""
+        if not self.process.is_alive:
+            raise SimKilled
+        self.resume_at(max(until, self.process.world.now))
+        self._is_parked = True
+        self.process.world.hub.switch()
+        if not self.process.is_alive:
+            raise SimKilled
+
+    def unwind(self) -> None:
+        if self.is_over:
+            return
+        if not self.greenlet:  # has not begun
+            self.is_over = True
+            return
+        world = self.process.world
+        before, world.current = world.current, self
+        try:
+            self.greenlet.throw(SimKilled)
+        finally:
+            world.current = before
+
+
+class World:
+    """The clock, the events to come, and the seed's random numbers."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.now = START_SECONDS
+        self.events = 0
+        self.current: Thread | None = None
+        self.hub = greenlet.getcurrent()
+        self.log: list[str] = []
+        self.is_told = False
+        self.pipes: dict[int, Any] = {}
+        """Selectors by the number of the pipe's end that they watch."""
+        self.dead_ends: set[int] = set()
+        self.bugs: list[BaseException] = []
+        """What the product's code raised that is no error of its own."""
+        self._order = itertools.count()
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._wall_ahead = _EPOCH_SECONDS
+
+    def hiccup(self) -> float:
+        """What a turn of a thread takes: tens of microseconds."""
+        return 0.00001 + 0.0001 * self.random.random()
+
+    def at(self, when: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self._heap, (when, next(self._order), what))
+
+    def after(self, seconds: float, what: Callable[[], None]) -> None:
+        self.at(self.now + seconds, what)
+
+    @property
+    def wall(self) -> float:
+        return self.now + self._wall_ahead
+
+    def step_wall(self, seconds: float) -> None:
+        self._wall_ahead += seconds
+
+    def run(self, until: float, stop: Callable[[], bool] | None = None) -> bool:
+        """Takes events until then, or until `stop` holds, which is looked at now and then. Returns whether it does."""
+        looked_at = self.now
+        while self._heap and self._heap[0][0] <= until:
+            when, _, what = heapq.heappop(self._heap)
+            self.now = max(self.now, when)
+            self.events += 1
+            what()
+            if stop is not None and self.now - looked_at > 0.2:
+                looked_at = self.now
+                if stop():
+                    return True
+        self.now = max(self.now, until)
+        return stop is not None and stop()
+
+    def thread(self) -> Thread:
+        assert self.current is not None, "only simulated threads wait"
+        return self.current
+
+    def sleep(self, seconds: float) -> None:
+        thread, until = self.thread(), self.now + max(seconds, 0.0)
+        while self.now < until:
+            thread.park(until)
+
+    def tell(self, text: str) -> None:
+        """A line of the story."""
+        if self.is_told:
+            self.log.append(f"{self.now - START_SECONDS:9.3f}  {text}")

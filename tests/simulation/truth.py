@@ -1,0 +1,50 @@
+"""What is true of a history, whatever the mirror says: every record that the source ever had, and what became of it."""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from sparkmirror.model import TopicPartition
+
+
+@dataclass(slots=True)
+class Written:
+    """One record of the source. `rank` counts over all logs that the partition has had."""
+
+    value: bytes
+    rank: int
+    topic_id: UUID
+    offset: int
+    was_visible: bool = False
+    is_truncated: bool = False
+    is_deleted: bool = False
+    is_compacted: bool = False
+
+
+@dataclass(slots=True)
+class PartitionTruth:
+    """`lost_on_target` are values that the target had and lost by no fault of the mirror."""
+
+    records: dict[bytes, Written] = field(default_factory=dict)
+    source_losses: int = 0
+    truncations: int = 0
+    target_losses: int = 0
+    lost_on_target: set[bytes] = field(default_factory=set)
+
+
+class Truth:
+    """By source partition."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, PartitionTruth] = {}
+        self._count = 0
+
+    def of(self, where: TopicPartition) -> PartitionTruth:
+        return self.partitions.setdefault(where, PartitionTruth())
+
+    def next_value(self, where: TopicPartition) -> bytes:
+        self._count += 1
+        return b"%d/%06d" % (where.partition, self._count)
+
+    def write(self, where: TopicPartition, value: bytes, topic_id: UUID, offset: int) -> None:
+        found = self.of(where).records
+        found[value] = Written(value, len(found), topic_id, offset)
