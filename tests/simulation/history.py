@@ -129,6 +129,12 @@ class Scene:
             self.target.create_topic(self.remote, self.script.partitions)
         self.world.after(1.0, self.keep_remote_topic)
 
+    def keep_mirror(self) -> None:
+        """Who runs a mirror starts it again when it has ended: systemd, Kubernetes or a person."""
+        if self.mirrors and all(mirror.is_over for mirror in self.mirrors):
+            self.start_mirror()
+        self.world.after(5.0, self.keep_mirror)
+
     def abort_late(self) -> None:
         for cluster in (self.source, self.target):
             cluster.coordinator.abort_late()
@@ -191,6 +197,7 @@ def run(script: Script, *, is_told: bool = False) -> Result:
             world.after(0.1, scene.write_source)
             world.after(1.0, scene.keep_remote_topic)
             world.after(1.0, scene.abort_late)
+            world.after(5.0, scene.keep_mirror)
             world.after(2.0, scene.look)
             for fault in script.faults:
                 world.at(begin + fault.at, lambda fault=fault: strike(scene, fault))

@@ -605,6 +605,8 @@ class Sender:
         """Nothing since the last commit has happened: drop it all, and have the reader come again."""
         self._dispatch.hang_up()
         self._progress.roll_back()
+        for buffer in self._progress.buffers.values():
+            self._isolation.settle(buffer)  # one that failed while its answer was due: no answer comes any more
         for buffer in self._gate.buffers.values():
             self._isolation.roll_back(buffer)
             self._isolation.settle(buffer)
