@@ -11,6 +11,11 @@ import time
 from collections.abc import Iterator
 from secrets import randbits
 
+from tests.simulation.mutations import mutate
+
+if "--mutation" in sys.argv:
+    mutate(sys.argv[sys.argv.index("--mutation") + 1])
+
 from tests.simulation.history import Result, plan, run
 from tests.simulation.shrink import shrink
 
@@ -32,6 +37,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
     parser.add_argument("--minutes", type=float, default=2.0, help="how long to search")
     parser.add_argument("--seed", type=int, help="play this history alone, and tell it")
+    parser.add_argument("--mutation", help="break the protocol, as `tests.simulation.mutations` names it")
     parser.add_argument("--seeds", type=int, nargs="*", help="play these histories alone")
     parser.add_argument("--from", dest="first", type=int, default=None, help="seeds from here on, one after another")
     parser.add_argument("--until-found", type=int, default=1, help="how many failing histories end the search")

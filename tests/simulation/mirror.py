@@ -51,6 +51,8 @@ class Channel:
             thread.wake()
 
     def put(self, batch: pa.RecordBatch) -> None:
+        if self.is_torn:  # the JVM has closed the task's sockets
+            raise EOFError("Spark has ended the task")
         world, thread = self._world, self._world.thread()
         delay = 0.0005 + 0.003 * world.random.random()
         self._arrives_at = max(self._arrives_at, world.now + delay, self.slow_until)
