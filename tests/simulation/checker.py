@@ -195,12 +195,12 @@ class Checker:
         last = dict(arrived)
         remote = self._scene.target.partition(TopicPartition(self._scene.remote, where.partition))
         bound = remote.log.high_watermark if remote is not None else 0
-        for one in sorted(truth.records.values(), key=lambda w: w.offset, reverse=True):
-            if not one.is_compacted:
-                bound = min(bound, last.get(one.value, bound))
-            told = found.translate(one.offset)
+        for written in sorted(truth.records.values(), key=lambda w: w.offset, reverse=True):
+            if not written.is_compacted:
+                bound = min(bound, last.get(written.value, bound))
+            told = found.translate(written.offset)
             if told is not None and told.offset > bound:
-                self._fail(f"{where}: offset {one.offset} translates to {told.offset}, beyond {bound}")
+                self._fail(f"{where}: offset {written.offset} translates to {told.offset}, beyond {bound}")
                 return
 
 

@@ -92,7 +92,9 @@ class Conversation:
         )  # fmt: skip
         buffer = self.send(wire.FETCH, self.fetch_version, body)
         found = wire.decode_fetch(self.fetch_version, buffer)
-        shown, aborted, batches = [], set(), []
+        shown: list[Any] = []
+        aborted: set[int] = set()
+        batches: list[Any] = []
         for one in found.partitions:
             shown.append((one.error, one.high_watermark, one.last_stable_offset, one.log_start_offset,
                           one.diverging_epoch, one.diverging_offset))  # fmt: skip

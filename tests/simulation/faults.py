@@ -361,11 +361,16 @@ def _step_clock(scene: "Scene", random: Random) -> str:
 
 
 def _order(scene: "Scene", random: Random) -> str:
-    kind = random.choice((Pause, Resume, Resume, Retry, Restart))
+    kind: type[Pause | Resume | Retry | Restart] = random.choice((Pause, Resume, Resume, Retry, Restart))
     run, at_ms = scene.mirror.run, int(scene.world.wall * 1000)
     if kind is Pause:
         scene.world.after(2.0 * random.random(), lambda: order_resume(scene))
-    _say(scene, Restart(run, at_ms) if kind is Restart else kind(run, Selection(), at_ms))
+    command: Pause | Resume | Retry | Restart
+    if issubclass(kind, Restart):
+        command = Restart(run, at_ms)
+    else:
+        command = kind(run, Selection(), at_ms)
+    _say(scene, command)
     return f"{kind.__name__} is ordered of {scene.mirror.name}"
 
 

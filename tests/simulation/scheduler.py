@@ -152,17 +152,17 @@ class World:
         self.bugs: list[BaseException] = []
         """What the product's code raised that is no error of its own."""
         self._order = itertools.count()
-        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._wall_ahead = _EPOCH_SECONDS
 
     def hiccup(self) -> float:
         """What a turn of a thread takes: tens of microseconds."""
         return 0.00001 + 0.0001 * self.random.random()
 
-    def at(self, when: float, what: Callable[[], None]) -> None:
+    def at(self, when: float, what: Callable[[], object]) -> None:
         heapq.heappush(self._heap, (when, next(self._order), what))
 
-    def after(self, seconds: float, what: Callable[[], None]) -> None:
+    def after(self, seconds: float, what: Callable[[], object]) -> None:
         self.at(self.now + seconds, what)
 
     @property

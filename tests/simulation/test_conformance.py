@@ -29,7 +29,10 @@ def simulated_answers(known: Known, versions: tuple[int, int], *, second: bool) 
             world.run(world.now + 0.01)
         return found[0][4:]
 
-    talk = Conversation(exchange, *versions, nap=lambda seconds: bool(world.run(world.now + seconds)) and None)
+    def nap(seconds: float) -> None:
+        world.run(world.now + seconds)
+
+    talk = Conversation(exchange, *versions, nap=nap)
     return converse(talk, "talk", second=second)
 
 
