@@ -1,4 +1,7 @@
-"""The file map of DESIGN.md, made of the first sentence of each module: `python -m tests.file_map` writes it."""
+"""The file map of DESIGN.md: packages by their docstrings, modules by their first sentences.
+
+`python -m tests.file_map` writes it.
+"""
 
 import ast
 import re
@@ -9,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "sparkmirror"
 DESIGN = ROOT / "DESIGN.md"
 _SECTION = re.compile(r"(?<=^## File map\n\n).*?(?=^## )", re.MULTILINE | re.DOTALL)
-_INTRODUCTION = "Written by `python -m tests.file_map` from the first sentence of each module; a test compares.\n"
+_INTRODUCTION = "Written by `python -m tests.file_map` from the docstrings of packages and modules; a test compares.\n"
 
 
 def file_map() -> str:
@@ -19,7 +22,7 @@ def file_map() -> str:
         rows = list(_rows(package))
         if rows:
             title = str(package.relative_to(SOURCE.parent))
-            lines += [f"**`{title}/`**: {_first_sentence(package / '__init__.py')}\n"]
+            lines += [f"**`{title}/`**: {_paragraph(package / '__init__.py')}\n"]
             lines += ["| file | role |", "|---|---|", *rows, ""]
     return "\n".join(lines) + "\n"
 
@@ -36,6 +39,10 @@ def _rows(package: Path) -> Iterator[str]:
     for path in sorted(package.glob("*.py")):
         if path.name != "__init__.py":
             yield f"| `{path.relative_to(SOURCE)}` | {_first_sentence(path).rstrip('.').replace('|', ', ')} |"
+
+
+def _paragraph(path: Path) -> str:
+    return " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
 
 
 def _first_sentence(path: Path) -> str:

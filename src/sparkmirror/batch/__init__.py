@@ -1,1 +1,6 @@
-"""Kafka record batches as bytes: headers, records, codecs; no I/O."""
+"""Kafka record batches as bytes: headers, records, codecs; no I/O.
+
+Batches that pass through are read by their 61-byte header alone (`header`, `headers`). `rewrite` decodes the others
+into `columns` and encodes them again within the target's limits, and `legacy` reads messages of magic 0 and 1. Loops
+over bytes are compiled by numba (`kernels`); what a batch may become unpacked is bounded (`unpacking`).
+"""

@@ -1,1 +1,5 @@
-"""What the planner, tasks, processes and operators say to each other: commands, assignments, their admission."""
+"""What the planner, tasks, processes and operators say to each other: commands, assignments, their admission.
+
+Commands are JSON records of the command topic on the target. A task obeys only the planner of its epoch, which proves
+its orders by a secret.
+"""

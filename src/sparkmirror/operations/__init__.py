@@ -1,1 +1,5 @@
-"""What people do to a mirror beside running it: failover, failback, migration, offsets, inspection."""
+"""What people do to a mirror beside running it: failover, failback, migration, offsets, inspection.
+
+A `*_snapshot` observes both clusters, a pure module judges, and a `*_run` or `*_job` applies steps that a journal
+keeps. The `*_checks` change nothing.
+"""
