@@ -5,7 +5,7 @@ are assigned by hand, nothing is committed, only committed records are seen.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -56,6 +56,7 @@ class TopicTail:
         wait_seconds: float = WAIT_SECONDS,
         *,
         is_internal: bool = True,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Connects. A broker without anything new answers after `wait_seconds`, and a `seek` waits for that.
 
@@ -66,6 +67,7 @@ class TopicTail:
         quiet_client_logging()
         use_fast_checksums()
         self._settings = settings
+        self._monotonic = monotonic
         self._partitions = [ClientPartition(one.topic, one.partition) for one in partitions]
         self._consumer = _open_consumer(settings, wait_seconds)
         bytes_max = INTERNAL_BYTES_MAX if is_internal else UNPACKED_BYTES_MAX
@@ -116,26 +118,26 @@ class TopicTail:
         """
         self.seek(partition, first)
         ends = {ClientPartition(partition.topic, partition.partition): end}
-        silent_at = time.monotonic() + _SILENCE_SECONDS_MAX
+        silent_at = self._monotonic() + _SILENCE_SECONDS_MAX
         while not self._has_reached(ends):
             for record in self.poll(_POLL_SECONDS_MAX):
-                silent_at = time.monotonic() + _SILENCE_SECONDS_MAX
+                silent_at = self._monotonic() + _SILENCE_SECONDS_MAX
                 if record.offset < end:
                     yield record
-            if time.monotonic() > silent_at:
+            if self._monotonic() > silent_at:
                 raise ClusterUnreachable(f"Cluster {self._settings.alias} sends no more of {partition}.")
 
     def _read_to(self, ends: dict[Any, int], seconds_max: float) -> list[TailRecord]:
-        silent_at = time.monotonic() + seconds_max
+        silent_at = self._monotonic() + seconds_max
         records: list[TailRecord] = []
         left = self._left(ends)
         while left:
-            if time.monotonic() > silent_at:
+            if self._monotonic() > silent_at:
                 raise self._silence(left, seconds_max)
             records += self.poll(_POLL_SECONDS_MAX)
             before, left = left, self._left(ends)
             if left < before:
-                silent_at = time.monotonic() + seconds_max
+                silent_at = self._monotonic() + seconds_max
         return records
 
     def _silence(self, left: int, seconds: float) -> ClusterUnreachable:

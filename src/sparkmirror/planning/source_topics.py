@@ -5,7 +5,7 @@ A look at ten thousand partitions that finds what it found before costs next to 
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from sparkmirror.config.flow.flows import FlowConfig
@@ -74,8 +74,9 @@ class Withheld:
     says what is missing. And those whose start the brokers did not tell are asked about again after 30 s.
     """
 
-    def __init__(self, flow: FlowConfig) -> None:
+    def __init__(self, flow: FlowConfig, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._flow = flow
+        self._monotonic = monotonic
         self._without_topic: set[TopicPartition] = set()
         self._fewest: float = float("inf")
         self._patient_until = 0.0
@@ -86,7 +87,7 @@ class Withheld:
 
     def pick(self, fresh: Collection[TopicPartition], target: Admin) -> set[TopicPartition]:
         """Those of `fresh`, which no task has, that are not to be handed out now. Raises ClusterError."""
-        now = time.monotonic()
+        now = self._monotonic()
         self._unknown_until = {where: at for where, at in self._unknown_until.items() if at > now}
         if not self._flow.refresh_topics_enabled or len(fresh) <= NEW_PARTITIONS_PER_REQUEST:
             self._without_topic, self._fewest = set(), float("inf")
@@ -108,4 +109,4 @@ class Withheld:
 
     def back_off(self, unknown: Collection[TopicPartition]) -> None:
         """Where these begin, no broker has answered."""
-        self._unknown_until |= dict.fromkeys(unknown, time.monotonic() + _UNKNOWN_START_SECONDS)
+        self._unknown_until |= dict.fromkeys(unknown, self._monotonic() + _UNKNOWN_START_SECONDS)

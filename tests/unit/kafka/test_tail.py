@@ -29,7 +29,7 @@ class SlowConsumer:
     """One partition of `end` records, one of which comes every `seconds` until `stop`."""
 
     def __init__(self, clock: Clock, end: int, seconds: float, stop: int) -> None:
-        self._clock, self._end, self._seconds, self._stop = clock, end, seconds, stop
+        self.clock, self._end, self._seconds, self._stop = clock, end, seconds, stop
         self._position = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -42,7 +42,7 @@ class SlowConsumer:
         return self._position
 
     def poll(self, timeout_ms: int) -> dict[Any, list[Any]]:
-        self._clock.now += self._seconds
+        self.clock.now += self._seconds
         if self._position == self._stop:
             return {}
         self._position += 1
@@ -53,15 +53,13 @@ class SlowConsumer:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(module, "time", clock)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
 def tail(monkeypatch: pytest.MonkeyPatch, consumer: SlowConsumer) -> TopicTail:
     monkeypatch.setattr(module, "_open_consumer", lambda *_: consumer)
-    return TopicTail(SETTINGS, [WHERE])
+    return TopicTail(SETTINGS, [WHERE], monotonic=consumer.clock.monotonic)
 
 
 def test_a_long_topic_may_take_longer_than_the_deadline_as_long_as_records_come(

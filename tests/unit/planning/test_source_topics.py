@@ -8,7 +8,6 @@ import pytest
 from sparkmirror.config.flow.flows import FlowConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.model import Topic, TopicPartition
-from sparkmirror.planning import source_topics as catalogue
 from sparkmirror.planning.source_topics import SourceTopics, Withheld, partitions_of
 
 
@@ -33,17 +32,18 @@ class Cluster:
 
 
 class Clock:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given to what reads the time."""
+
+    def __init__(self) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(catalogue, "time", self)
 
     def monotonic(self) -> float:
         return self.now
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+def clock() -> Clock:
+    return Clock()
 
 
 def test_a_look_that_finds_nothing_new_is_told_by_the_same_object() -> None:
@@ -72,7 +72,7 @@ def names_of(partitions: Iterable[TopicPartition]) -> set[str]:
 
 def test_partitions_wait_for_their_topics_while_very_many_are_being_made(clock: Clock) -> None:
     fresh = partitions_of(topics(*(f"t{number:02}" for number in range(60))))
-    withheld, target = Withheld(a_flow()), Cluster("A.t00", "A.t01")
+    withheld, target = Withheld(a_flow(), clock.monotonic), Cluster("A.t00", "A.t01")
     assert len(names_of(withheld.pick(fresh, target))) == 58  # type: ignore[arg-type]
     assert withheld, "there is something to look for"
     target.topics |= topics(*(f"A.t{number:02}" for number in range(30)))
@@ -88,7 +88,7 @@ def test_partitions_wait_for_their_topics_while_very_many_are_being_made(clock: 
 
 def test_a_task_says_what_is_missing_when_nobody_makes_the_topics(clock: Clock) -> None:
     fresh = partitions_of(topics(*(f"t{number:02}" for number in range(60))))
-    withheld, target = Withheld(a_flow()), Cluster()
+    withheld, target = Withheld(a_flow(), clock.monotonic), Cluster()
     assert len(withheld.pick(fresh, target)) == 600  # type: ignore[arg-type]
     clock.now += 29
     assert len(withheld.pick(fresh, target)) == 600  # type: ignore[arg-type]
@@ -103,12 +103,12 @@ def test_a_task_says_what_is_missing_when_nobody_makes_the_topics(clock: Clock) 
 )
 def test_nothing_is_withheld(count: int, setting: str, clock: Clock) -> None:
     fresh = partitions_of(topics(*(f"t{number:02}" for number in range(count))))
-    assert not Withheld(a_flow(setting)).pick(fresh, Cluster())  # type: ignore[arg-type]
+    assert not Withheld(a_flow(setting), clock.monotonic).pick(fresh, Cluster())  # type: ignore[arg-type]
 
 
 def test_whose_start_no_broker_told_is_asked_about_again_after_half_a_minute(clock: Clock) -> None:
     (where,) = partitions_of(topics("orders", partitions=1))
-    withheld = Withheld(a_flow())
+    withheld = Withheld(a_flow(), clock.monotonic)
     withheld.back_off([where])
     assert withheld.pick([where], Cluster()) == {where}  # type: ignore[arg-type]
     clock.now += 31
