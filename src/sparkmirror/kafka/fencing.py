@@ -15,13 +15,13 @@ from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.connection import waits_within
+from sparkmirror.kafka.coordinators import TRANSACTION, find_coordinators
 from sparkmirror.kafka.errors import INVALID_REPLICATION_FACTOR, NO_ERROR, RequestRefused, refusal
 from sparkmirror.kafka.every_broker import BROKER_SECONDS_MAX, ask_every_broker
 from sparkmirror.model import Connector, TopicPartition
@@ -64,7 +64,6 @@ def _describe_cluster(node_id: int) -> Any:
 
 COORDINATOR_HINT = f"Add brokers, or set {REPLICATION_SETTING} to at most their number."
 
-_TRANSACTION = 1
 # 14 COORDINATOR_LOAD_IN_PROGRESS, 15 COORDINATOR_NOT_AVAILABLE, 16 NOT_COORDINATOR, 51 CONCURRENT_TRANSACTIONS
 _PASSING = frozenset({14, 15, 16, 51})
 _MOVED = frozenset({15, 16})
@@ -275,14 +274,6 @@ def _request(transactional_id: str | None, timeout_ms: int) -> Any:
 
 def _find_coordinator(admin: Admin, transactional_id: str, doing: str) -> tuple[int, str, int | None]:
     """Error code, the broker's words for it, and the node id of the transaction coordinator."""
-
-    def request() -> Any:
-        # Up to version 3 the key stands alone, from 4 on in a list (KIP-699); each version ignores the other field.
-        return FindCoordinatorRequest(
-            key=transactional_id, key_type=_TRANSACTION, coordinator_keys=[transactional_id], max_version=5
-        )
-
-    answer = admin.connection.ask(request, doing)
-    found = answer.coordinators[0] if answer.coordinators else answer
+    found = find_coordinators(admin, TRANSACTION, [transactional_id], doing)[0]
     node_id = found.node_id if found.error_code == NO_ERROR else None
     return found.error_code, found.error_message or "", node_id

@@ -13,18 +13,17 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
 
 from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connection import portions, waits_within
+from sparkmirror.kafka.coordinators import GROUP, find_coordinators, keys_per_search
 from sparkmirror.kafka.errors import NO_ERROR, refusal
 from sparkmirror.kafka.every_broker import BROKER_SECONDS_MAX, ask_every_broker
 from sparkmirror.kafka.group_answers import Committed, GroupListing, GroupOffsets
 from sparkmirror.model import NO_EPOCH, TopicPartition
 
-_GROUP = 0
-_FIND_COORDINATOR, _OFFSET_FETCH = 10, 9
+_OFFSET_FETCH = 9
 _GROUPS_PER_REQUEST = 200
 _PATIENCE_SECONDS = 0.4
 _PAUSE_SECONDS = 0.1
@@ -64,7 +63,7 @@ def describe_group(admin: Admin, group: str) -> list[Any]:
 
     Raises ClusterError.
     """
-    home = find_coordinators(admin, [group])[0]
+    home = _coordinators(admin, [group])[0]
     if home.error_code != NO_ERROR:
         return []
     described = admin.connection.ask(partial(_describe_request, group), f"describing group {group}", home.node_id)
@@ -76,7 +75,7 @@ def find_coordinator(admin: Admin, group: str) -> int:
     doing = f"looking for the coordinator of group {group}"
     ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
     while True:
-        home = find_coordinators(admin, [group])[0]
+        home = _coordinators(admin, [group])[0]
         if home.error_code == NO_ERROR:
             return int(home.node_id)
         late = time.monotonic() > ends_at
@@ -140,7 +139,7 @@ def delete_group_offsets(admin: Admin, group: str, partitions: Iterable[TopicPar
     if not wanted:
         return
     doing = f"deleting offsets of group {group}"
-    home = find_coordinators(admin, [group])[0]
+    home = _coordinators(admin, [group])[0]
     if home.error_code != NO_ERROR:
         raise refusal(home.error_code, admin.alias, doing, home.error_message)
     deleted = admin.connection.ask(partial(_delete_request, group, wanted), doing, home.node_id)
@@ -159,7 +158,7 @@ class GroupOffsetsClient:
         self._coordinators: dict[str, int] = {}
         versions = admin.api_versions()
         self._groups_per_fetch = _GROUPS_PER_REQUEST if versions[_OFFSET_FETCH][1] >= 8 else 1
-        self._groups_per_search = _GROUPS_PER_REQUEST if versions[_FIND_COORDINATOR][1] >= 4 else 1
+        self._groups_per_search = keys_per_search(admin, _GROUPS_PER_REQUEST)
 
     def committed(self, groups: Iterable[str]) -> tuple[dict[str, GroupOffsets], dict[str, SparkMirrorError]]:
         """Committed offsets per group ({} where there are none), and what kept us from reading the others."""
@@ -231,7 +230,7 @@ class GroupOffsetsClient:
         unknown = [group for group in groups if group not in self._coordinators]
         failed: dict[str, SparkMirrorError] = {}
         for some in portions(unknown, self._groups_per_search):
-            for group, found in zip(some, find_coordinators(self._admin, some), strict=False):
+            for group, found in zip(some, _coordinators(self._admin, some), strict=False):
                 name = getattr(found, "key", None) or group
                 if found.error_code == NO_ERROR:
                     self._coordinators[name] = found.node_id
@@ -271,15 +270,8 @@ def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, Committed]:
     }
 
 
-def find_coordinators(admin: Admin, groups: Sequence[str]) -> Sequence[Any]:
-    """Who coordinates each group; brokers that know one group a request answer for that alone."""
-    answer = admin.connection.ask(partial(_search_request, groups), "looking for coordinators")
-    return answer.coordinators or [answer]
-
-
-def _search_request(groups: Sequence[str]) -> Any:
-    # Up to version 3 one key stands alone, from 4 on they are a list (KIP-699); each version ignores the other field.
-    return FindCoordinatorRequest(key=groups[0], key_type=_GROUP, coordinator_keys=list(groups), max_version=5)
+def _coordinators(admin: Admin, groups: Sequence[str]) -> Sequence[Any]:
+    return find_coordinators(admin, GROUP, groups, "looking for coordinators")
 
 
 def _describe_request(group: str) -> Any:

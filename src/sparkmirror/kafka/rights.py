@@ -1,6 +1,6 @@
 """What the principal we log in as may do on one cluster, as its brokers say (authorized operations, KIP-430).
 
-Called by `operations.right_checks` and `operations.right_checks`. Without an authorizer everything is allowed, and said
+Called by `operations.right_checks`. Without an authorizer everything is allowed, and reported
 to be.
 """
 
@@ -10,19 +10,16 @@ from functools import partial
 from typing import Any
 
 from kafka.protocol.admin import ACLOperation, DescribeClusterRequest, DescribeGroupsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connection import portions, waits_within
+from sparkmirror.kafka.coordinators import GROUP, TRANSACTION, find_coordinators, keys_per_search
 from sparkmirror.kafka.errors import NO_ERROR, refusal
-from sparkmirror.kafka.groups import PASSING, find_coordinator, find_coordinators
+from sparkmirror.kafka.groups import PASSING, find_coordinator
 
 Rights = frozenset[str]
 """Kafka's words: READ, WRITE, CREATE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, CLUSTER_ACTION …"""
-_TRANSACTION = 1
-_FIND_COORDINATOR = 10
-_MANY_AT_ONCE = 4
-"""From this version of FindCoordinator on (KIP-699)."""
 _GROUPS_PER_REQUEST = 100
 _PAUSE_SECONDS = 0.1
 _TOPIC_AUTHORIZATION_FAILED = 29
@@ -89,10 +86,10 @@ def _describe(admin: Admin, groups: Sequence[str]) -> Iterator[Any]:
 
 def _by_coordinator(admin: Admin, groups: Sequence[str]) -> dict[int, list[str]]:
     """Without those that we may not see. A cluster's first group takes a moment: the topic of groups is made then."""
-    at_once = _GROUPS_PER_REQUEST if admin.api_versions()[_FIND_COORDINATOR][1] >= _MANY_AT_ONCE else 1
+    at_once = keys_per_search(admin, _GROUPS_PER_REQUEST)
     homes: dict[int, list[str]] = {}
     for some in portions(groups, at_once):
-        for group, home in zip(some, find_coordinators(admin, some), strict=True):
+        for group, home in zip(some, find_coordinators(admin, GROUP, some, "looking for coordinators"), strict=True):
             if home.error_code != _GROUP_AUTHORIZATION_FAILED:
                 node_id = home.node_id if home.error_code == NO_ERROR else find_coordinator(admin, group)
                 homes.setdefault(node_id, []).append(group)
@@ -101,12 +98,8 @@ def _by_coordinator(admin: Admin, groups: Sequence[str]) -> dict[int, list[str]]
 
 def may_see_transactional_id(admin: Admin, transactional_id: str) -> bool:
     """Whether Describe is granted on it; brokers do not tell of Write without using it. Raises ClusterError."""
-    request = partial(
-        FindCoordinatorRequest, key=transactional_id, key_type=_TRANSACTION,
-        coordinator_keys=[transactional_id], max_version=5,
-    )  # fmt: skip
-    answer = admin.connection.ask(request, "looking for the coordinator of transactions")
-    found: Sequence[Any] = answer.coordinators or [answer]
+    doing = "looking for the coordinator of transactions"
+    found = find_coordinators(admin, TRANSACTION, [transactional_id], doing)
     return all(one.error_code != _TRANSACTIONAL_ID_AUTHORIZATION_FAILED for one in found)
 
 

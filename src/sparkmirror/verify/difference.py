@@ -1,6 +1,6 @@
 """A difference as a person is to see it: where, of what kind, and both records; bounded, whatever they hold. Pure.
 
-Found by `verify.matching` and `verify.regions`, shown by `verify.report` and `verify.report`.
+Found by `verify.matching` and `verify.regions`, shown by `verify.report`.
 """
 
 import string
