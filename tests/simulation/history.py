@@ -9,7 +9,7 @@ from tests.simulation.environment import simulated
 from tests.simulation.faults import FAULTS, Fault, order_resume, strike
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
-from tests.simulation.scheduler import World
+from tests.simulation.scheduler import EVENTS_MAX, World
 from tests.simulation.truth import Truth
 from tests.simulation.wire import KAFKA_3_9, KAFKA_4_3
 
@@ -206,6 +206,8 @@ def run(script: Script, *, is_told: bool = False) -> Result:
             is_done = world.run(world.now + _HEAL_SECONDS_MAX, scene.checker.is_caught_up)
             world.run(world.now + 3.0)
             scene.checker.judge(is_done=is_done)
+            if world.events >= EVENTS_MAX:
+                scene.checker.problems.append(f"the mirror goes round in circles: {world.events} events")
         finally:
             for mirror in scene.mirrors:
                 mirror.kill()

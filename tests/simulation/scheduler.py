@@ -15,6 +15,8 @@ import greenlet
 
 START_SECONDS = 1_000.0
 """The monotonic clock at the beginning; the product takes 0 for "never"."""
+EVENTS_MAX = 200_000
+"""Of one history; most have some 6,000. What needs more goes round in circles."""
 _EPOCH_SECONDS = 1_790_000_000.0
 
 
@@ -175,7 +177,7 @@ class World:
     def run(self, until: float, stop: Callable[[], bool] | None = None) -> bool:
         """Takes events until then, or until `stop` holds, which is looked at now and then. Returns whether it does."""
         looked_at = self.now
-        while self._heap and self._heap[0][0] <= until:
+        while self._heap and self._heap[0][0] <= until and self.events < EVENTS_MAX:
             when, _, what = heapq.heappop(self._heap)
             self.now = max(self.now, when)
             self.events += 1
