@@ -11,9 +11,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FORBIDDEN = re.compile(r"\b(anew|told|whoever|whosoever|dear|oftener|as soon as may be|needs? no)\b", re.IGNORECASE)
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
-UNREAD = {"telemetry", "views", "web"}
-"""Packages whose sentences have not been gone through yet."""
-MODULES = sorted(path for path in (ROOT / "src").rglob("*.py") if not UNREAD & set(path.parts))
+UNREAD = {"web/flow_snapshot.py", "web/watchers.py"}
+"""Modules whose sentences have not been gone through yet."""
+SOURCE = ROOT / "src" / "sparkmirror"
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if str(path.relative_to(SOURCE)) not in UNREAD)
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
@@ -28,9 +29,7 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_a_page_is_in_plain_words(path: Path) -> None:
-    lines = [
-        line for line in path.read_text().splitlines() if not line.startswith(tuple(f"| `{one}/" for one in UNREAD))
-    ]
+    lines = [line for line in path.read_text().splitlines() if not any(f"`{one}`" in line for one in UNREAD)]
     assert [line for line in lines if FORBIDDEN.search(line)] == []
 
 

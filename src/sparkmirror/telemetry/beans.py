@@ -148,13 +148,13 @@ def _sanitized(value: str) -> str:
     return value if _PLAIN.fullmatch(value) else f'"{value.translate(_QUOTED)}"'
 
 
-def render(beans: Mapping[str, Bean], told: dict[str, str], separator: str = "\x1f") -> list[str]:
-    """The lines of `MirrorBeans.update` that lead from `told`, which is brought up to date, to `beans`."""
+def render(beans: Mapping[str, Bean], sent: dict[str, str], separator: str = "\x1f") -> list[str]:
+    """The lines of `MirrorBeans.update` that lead from `sent`, which is brought up to date, to `beans`."""
     lines = {name: separator.join((name, *_fields(bean))) for name, bean in beans.items()}
-    gone = [name for name in told if name not in lines]
-    changed = [line for name, line in lines.items() if told.get(name) != line]
-    told.clear()
-    told.update(lines)
+    gone = [name for name in sent if name not in lines]
+    changed = [line for name, line in lines.items() if sent.get(name) != line]
+    sent.clear()
+    sent.update(lines)
     return gone + changed
 
 

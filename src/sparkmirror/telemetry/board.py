@@ -1,6 +1,6 @@
 """What a flow's status topic says, folded: its state, tasks, partitions and jobs, and sums over them; pure.
 
-Fed by `telemetry.bus`. Counters of tasks and partitions start anew with each epoch, and with each attempt of a task
+Fed by `telemetry.bus`. Counters of tasks and partitions start again with each epoch, and with each attempt of a task
 within one: those of finished ones are added up, as far as they were seen. Who only sees what compaction has left takes
 the flow's own sums, which its process keeps.
 """
@@ -93,7 +93,7 @@ class StatusBoard:
         self.processes: dict[str, FlowRecord] = {}
         """Those that take part in the run, by host and number."""
         self.outdated: set[bytes] = set()
-        """Keys of processes of other runs, for whoever tidies the topic up."""
+        """Keys of processes of other runs, for the process that tidies the topic up."""
         self.tasks: dict[int, TaskRecord] = {}
         self.partitions: dict[TopicPartition, PartitionRecord] = {}
         self.jobs: dict[str, JobRecord] = {}
@@ -153,8 +153,8 @@ class StatusBoard:
         return True
 
     def _forget(self, key: bytes | None) -> bool:
-        """A partition that is not mirrored any more, or a task that is not run: the planner has removed what was told
-        of it. What the task has done stays.
+        """A partition that is not mirrored any more, or a task that is not run: the planner has removed what was
+        reported of it. What the task has done stays.
         """
         match parse_subject(key, self._source_alias):
             case int(task) if task in self.tasks:
@@ -169,8 +169,9 @@ class StatusBoard:
         return True
 
     def _turn_to(self, record: FlowRecord | TaskRecord | PartitionRecord | JobRecord) -> bool:
-        """A run that begins shows by its flow's or a task's record. Partitions keep what the one before told of them
-        until they are told of again: they have not moved since. A process of a run that was left turns nothing back.
+        """A run that begins shows by its flow's or a task's record. Partitions keep what the one before reported of
+        them until they are reported again: they have not moved since. A process of a run that was left turns nothing
+        back.
         """
         if self._wanted or record.run in self._left or not isinstance(record, FlowRecord | TaskRecord):
             return False
@@ -218,7 +219,7 @@ class StatusBoard:
         self._news[where] = None
 
     def take_news(self) -> dict[TopicPartition, PartitionRecord]:
-        """Partitions of which the run that is shown has told since the last call; those of others wait for theirs."""
+        """Partitions that the run that is shown has reported since the last call; those of others wait for theirs."""
         news = {at: one for at in self._news if (one := self.partitions[at]).run == self.run}
         self._news = {at: None for at in self._news if at not in news}
         return news

@@ -24,7 +24,7 @@ class BusReader:
     """Folds what comes into `board`. A context manager, for one thread.
 
     With a `run` it shows that one alone, otherwise the latest. Opening raises ClusterError; the topic must exist for
-    anything to come. Records bear the brokers' time: with an `admin` of the target it is told in ours, so that a clock
+    anything to come. Records bear the brokers' time: with an `admin` of the target it is given in ours, so that a clock
     that is wrong here makes nobody silent.
     """
 

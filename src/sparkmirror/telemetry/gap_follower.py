@@ -1,4 +1,4 @@
-"""A flow's gap ledger, followed as it grows. Used by whoever judges the flow again and again: `web.watchers`,
+"""A flow's gap ledger, followed as it grows. Used by what judges the flow again and again: `web.watchers`,
 `telemetry.scrape` and `runtime.progress`."""
 
 from collections.abc import Collection

@@ -1,7 +1,7 @@
 """What a flow remembers beyond the life of a process, a record on its status topic under `["history", source]`; pure.
 
 Written by the process that leads the flow (`runtime.progress` makes it, `runtime.reporter` stores it), bounded; read by
-whoever asks how it stands. `telemetry.event_log` finds the events.
+any process that asks how it stands. `telemetry.event_log` finds the events.
 """
 
 from dataclasses import asdict, dataclass

@@ -49,12 +49,12 @@ class OpenPort:
     def sentence(self) -> str:
         where = f"127.0.0.1:{self.port}" if self.is_here_alone else f"port {self.port} of every address"
         whom = "of this machine " if self.is_here_alone else ""
-        return f"JMX listens on {where} and asks nobody who he is: whoever {whom}reaches it can run code in the mirror"
+        return f"JMX listens on {where} and asks nobody who he is: any process {whom}that reaches it can run code here"
 
 
 def find_open_port(options: Sequence[str]) -> OpenPort | None:
-    """None where nothing listens, or where a password or a client's certificate is asked for, as Java does if not told
-    otherwise.
+    """None where nothing listens, or where a password or a client's certificate is asked for, as Java does if not
+    configured otherwise.
     """
     given = dict(option.removeprefix("-D").partition("=")[::2] for option in options if option.startswith("-D"))
     prefix = _REMOTE.removeprefix("-D")

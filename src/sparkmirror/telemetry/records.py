@@ -113,8 +113,8 @@ class FlowRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """What one attempt of a task has done in its epoch: counters begin anew with each (`telemetry.board` adds them up).
-    Spark tries a task that failed again within its epoch; each attempt has a `producer_epoch` of its own.
+    """What one attempt of a task has done in its epoch: counters begin again with each (`telemetry.board` adds them
+    up). Spark tries a task that failed again within its epoch; each attempt has a `producer_epoch` of its own.
 
     `behind_since_ms` is the produce time that the partition which is furthest behind has reached; None: none is
     behind. `latency` is from produce time to acknowledged by the target, `transit` from fetched to acknowledged, of

@@ -24,7 +24,7 @@ _QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 class PartitionPlace:
     """One source partition: `offset` is the next one to mirror, `end` the source's; None where nobody could tell.
 
-    `told` is what the run has written of it last.
+    The record is what the run has written of it last.
     """
 
     partition: TopicPartition

@@ -146,7 +146,7 @@ def _encode(told: Mapping[str, Any]) -> str:
 def split_whole(told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """A whole state in pieces: what is small first, which a page can draw, then rows, some at a time.
 
-    Only the last piece carries the version: a viewer that is cut off before it begins anew.
+    Only the last piece carries the version: a viewer that is cut off before it begins again.
     """
     if not told["whole"] or sum(map(len, told["rows"].values())) <= _ROWS_MAX:
         yield told

@@ -43,7 +43,7 @@ def make_app(
 
 
 def make_probes_app(health: Health) -> Starlette:
-    """For a port of their own: `/healthz` and `/readyz` and nothing else, to whoever reaches it."""
+    """For a port of their own: `/healthz` and `/readyz` and nothing else, to any client that reaches it."""
     return Starlette(routes=_probes(health), exception_handlers={HTTPException: _refused})
 
 

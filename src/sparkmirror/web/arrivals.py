@@ -1,8 +1,8 @@
 """Who is connected to a port and who must go: pure. `web.listener` tells it who comes, asks, and goes.
 
-A connection *waits* until the header of a request is there, and again when it was answered. Whoever waits may be put
-out: after five seconds, or for a newcomer when there are too many. The longest wait goes first, of the peer that has
-the most of them: a probe, whose header comes with it, never is that one.
+A connection *waits* until the header of a request is there, and again when it was answered. A client that waits may be
+put out: after five seconds, or for a newcomer when there are too many. The longest wait goes first, of the peer that
+has the most of them: a probe, whose header comes with it, never is that one.
 """
 
 from dataclasses import dataclass, field

@@ -13,7 +13,7 @@ _KEPT_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One sentence, told `times` times from `first_ms` to `last_ms` (since 1970)."""
+    """One sentence, reported `times` times from `first_ms` to `last_ms` (since 1970)."""
 
     level: str
     text: str

@@ -1,4 +1,4 @@
-"""Whether the mirror that serves the page is well: what `/healthz` and `/readyz` answer. Told by `runtime.run`."""
+"""Whether the mirror that serves the page is well: what `/healthz` and `/readyz` answer. Informed by `runtime.run`."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Health:
         self._beat_at = self._now()
 
     def problem(self) -> str:
-        """Why this process should be ended and started anew; empty when it should not."""
+        """Why this process should be ended and started again; empty when it should not."""
         if self._beat_at is None or (silent := self._now() - self._beat_at) <= _SILENCE_SECONDS_MAX:
             return ""
         return f"the run's loop has stood still for {silent:.0f} s"

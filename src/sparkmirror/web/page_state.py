@@ -1,6 +1,6 @@
-"""What the page shows, kept so that any viewer can be told what has changed since it last looked; pure.
+"""What the page shows, kept so that any viewer can get what has changed since it last looked; pure.
 
-Parts are small and told whole; tables have thousands of rows, of which only changed ones are told. Each change gets the
+Parts are small and sent whole; tables have thousands of rows, of which only changed ones are sent. Each change gets the
 next version: a snapshot is what has changed since version 0. Written by the threads of `web.watchers`, read by
 `web.api`.
 """
@@ -50,7 +50,7 @@ class Table:
         return changed
 
     def is_known_at(self, version: int) -> bool:
-        """Whether all that went since `version` can still be told."""
+        """Whether all that went since `version` can still be sent."""
         return version == 0 or version >= self._forgotten
 
     def since(self, version: int) -> tuple[list[list[Any]], list[int]]:

@@ -20,7 +20,7 @@ _CLOSE: Final = {"Connection": "close", "Retry-After": "5"}
 
 
 class RequestLimits:
-    """Runs on the server's loop only, so it needs no lock."""
+    """Runs on the server's loop only, so it does without a lock."""
 
     def __init__(self, app: ASGIApp, settings: StatusSettings) -> None:
         self._app = app

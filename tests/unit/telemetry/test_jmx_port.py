@@ -41,7 +41,7 @@ def test_options_of_ones_own_count_as_they_are() -> None:
     ("environ", "said"),
     [
         ({}, ""),
-        ({"JMX_PORT": "9999"}, "JMX listens on 127.0.0.1:9999 and asks nobody who he is: whoever of this machine"),
+        ({"JMX_PORT": "9999"}, "JMX listens on 127.0.0.1:9999 and asks nobody who he is: any process of this machine"),
         ({"JMX_PORT": "1", "KAFKA_JMX_OPTS": OWN}, "JMX listens on port 1 of every address and asks nobody who he is"),
         ({"KAFKA_JMX_OPTS": f"{OWN} {REMOTE}.port=7"}, "JMX listens on port 7 of every address"),
         ({"KAFKA_JMX_OPTS": OWN}, ""),
