@@ -1,5 +1,7 @@
 """Programs of others that tests run: `python -m tests.programs` brings those that this machine lacks into `.cache`.
 
+With `--check` it brings nothing, and ends with status 1 where one is missing.
+
 They are Debian's own packages, downloaded by apt, which checks each against the signed index of its archive, and
 unpacked beside the clone: no root is needed, and nothing of the machine changes. Where apt is not there, or its archive
 has a program not, the set-up says so and goes on; `program` then fails the tests that need it, or skips them with
@@ -147,10 +149,13 @@ def _last_line(text: str) -> str:
 
 
 def main() -> int:
-    """Always 0: what is missing is the tests' to tell."""
+    """Brings what is missing; what still is, is the tests' to tell. With `--check` it only says, by status 1."""
     use()
     if not (names := missing()):
         return 0
+    if "--check" in sys.argv[1:]:
+        print(f"missing: {', '.join(names)}; their tests are skipped", file=sys.stderr)
+        return 1
     print(f"bringing {', '.join(names)} into {CACHE}", file=sys.stderr)
     try:
         bring(names)
