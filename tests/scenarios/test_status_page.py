@@ -69,13 +69,12 @@ class Story:
 
     def verdict(self) -> dict[str, Any]:
         """On the flow: level, sentence, problems."""
-        found: dict[str, Any] = self.flow_part()["verdict"]
+        found: dict[str, Any] = self.part("flow")["verdict"]
         return found
 
-    def flow_part(self) -> dict[str, Any]:
+    def part(self, kind: str) -> Any:
         """What the page shows of the flow."""
-        found: dict[str, Any] = json.loads(self.ask("/api/state")[1])["parts"][f"flow/{self.flow}"]
-        return found
+        return json.loads(self.ask("/api/state")[1])["parts"][f"{kind}/{self.flow}"]
 
     def rows(self, kind: str) -> list[list[Any]]:
         """Of a kind, of this flow, each behind its number."""
@@ -155,9 +154,7 @@ def test_the_page_tells_of_groups_of_what_was_lost_and_of_comparisons(eventful: 
         "somebody has seen the gap", 30,
     )  # fmt: skip
     happened = {"started", "paused", "runs again", "gap"}
-    eventful.mirror.wait_until(
-        lambda: happened <= {one["kind"] for one in eventful.flow_part()["events"]}, "a time line"
-    )
+    eventful.mirror.wait_until(lambda: happened <= {one["kind"] for one in eventful.part("events")}, "a time line")
     place = [f"{eventful.alias}.{eventful.topic}", 2, 60, 60]
     eventful.mirror.wait_until(
         lambda: [row[2:6] for row in eventful.rows("groups")] == [place], "the group is shown", 30

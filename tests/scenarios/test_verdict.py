@@ -41,8 +41,14 @@ class Stage:
         self.target: Client = {"bootstrap.servers": target.bootstrap_servers}
         make_topics(self.source, {TOPIC: 4})
         write(self.source, TOPIC, numbered(0, 20_000, partitions=4))
+        self._directory = directory
+        self.start()
+
+    def start(self) -> None:
+        """The mirror, for the first time or again."""
         lines = ["status.listen = localhost:0", f"status.token = {TOKEN}", "sync.topic.configs.enabled = false"]
-        self.mirror = Mirror(directory, flow_file(self.source, self.target, alias="west", topics=TOPIC, lines=lines))
+        text = flow_file(self.source, self.target, alias="west", topics=TOPIC, lines=lines)
+        self.mirror = Mirror(self._directory, text)
         found = r"status page is at http://\S+:(\d+)/"
         self.mirror.wait_until(lambda: re.search(found, self.mirror.errors), "the page is served")
         self.port = int(re.findall(found, self.mirror.errors)[0])
@@ -135,6 +141,9 @@ def test_no_state_is_shown_as_well_that_is_not(stage: Stage, capsys: pytest.Capt
         _lose_the_target(stage, page)
         _kill_workers(stage, page, capsys)
         _kill_the_mirror(stage, page, capsys)
+        stage.mirror.close()
+        stage.start()
+        _start_again(stage, open_page(browser, f"http://localhost:{stage.port}/", "light", complaints), capsys)
     assert [one for one in complaints if "ERR_" not in one and "503" not in one] == []
 
 
@@ -239,3 +248,21 @@ def _kill_the_mirror(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str
         levels.append(stage.status(capsys)["verdict"]["level"])
         time.sleep(1)
     assert "unknown" in levels and "green" not in levels
+
+
+def _start_again(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    """It remembers the restarts of the process before, and what happened to it; then its JVM is killed."""
+    stage.await_level("amber", "of workers or of the query in the last 10 min", page)
+    earlier = {"started", "paused", "gap", "failed", "waiting", "restarted"}
+
+    def kinds() -> list[str]:
+        events = json.loads(stage.ask("/api/state")[1])["parts"]["events/west->backup"]
+        return [one["kind"] for one in events]
+
+    stage.mirror.wait_until(lambda: earlier <= set(kinds()) and kinds().count("started") >= 2, "both are told", 30)
+    stage.mirror.jvm().kill()
+    expect(page.locator(".verdict")).to_have_class("verdict idle", timeout=60_000)
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while "it ended: " not in (told := stage.status(capsys)["verdict"])["sentence"]:
+        assert told["level"] != "green" and time.monotonic() < deadline, told
+        time.sleep(1)

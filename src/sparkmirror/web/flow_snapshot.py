@@ -14,6 +14,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.facts import Facts, HeldPartition
 from sparkmirror.telemetry.histogram import Histogram
+from sparkmirror.telemetry.history import HistoryRecord
 from sparkmirror.telemetry.problems import Level, living
 from sparkmirror.telemetry.records import FlowState, JobRecord, PartitionRecord, PartitionState, TaskRecord
 from sparkmirror.telemetry.verdict import Verdict
@@ -81,9 +82,13 @@ def flow_part(
         "lags": list(lags),
         "tasks": [_task(task) for _, task in sorted(board.tasks.items())],
         "jobs": [_job(job) for _, job in sorted(board.jobs.items())],
-        "events": [asdict(event) for event in reversed(board.history.events)],
         "verify": None if board.verified is None else asdict(board.verified),
     }
+
+
+def events_part(history: HistoryRecord) -> list[dict[str, Any]]:
+    """What happened to a flow, the latest first."""
+    return [asdict(event) for event in reversed(history.events)]
 
 
 def _rank(state: FlowState) -> int:

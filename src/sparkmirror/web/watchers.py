@@ -149,6 +149,7 @@ class FlowWatcher:
         self._headline.tell(verdict)
         part = sight.flow_part(facts, verdict, board, self._pace, rates, lags)
         self._page_state.put(f"flow/{name}", part)
+        self._page_state.put(f"events/{name}", sight.events_part(board.history))
         if is_new:
             rows = sight.partition_rows(board.partitions.values(), facts.held)
             self._page_state.replace_rows(f"partitions/{name}", rows)

@@ -119,9 +119,10 @@ export class Overview {
 
   /** What happened, the latest first. */
   #events(flow) {
-    if (!flow.events.length) return null;
+    const events = this.live.part(`events/${flow.name}`) ?? [];
+    if (!events.length) return null;
     const line = (event) => h("li", {}, h("time", { datetime: new Date(event.at_ms).toISOString() }, moment(event.at_ms)), h("b", {}, event.kind), h("span", { class: "text" }, event.text, event.times > 1 ? h("em", {}, ` ${event.times} times`) : ""));
-    const [shown, more] = [flow.events.slice(0, EVENTS_SHOWN), flow.events.slice(EVENTS_SHOWN)];
+    const [shown, more] = [events.slice(0, EVENTS_SHOWN), events.slice(EVENTS_SHOWN)];
     return [h("h3", {}, "What happened (UTC)"), h("ol", { class: "events" }, shown.map(line)), more.length ? h("details", {}, h("summary", {}, `${plural(more.length, "earlier event")}`), h("ol", { class: "events" }, more.map(line))) : null];
   }
 
