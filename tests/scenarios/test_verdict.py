@@ -54,6 +54,7 @@ class Stage:
         self.port = int(re.findall(found, self.mirror.errors)[0])
 
     def ask(self, path: str, order: dict[str, Any] | None = None) -> tuple[int, str]:
+        assert self.mirror.running, f"the mirror ended:\n{self.mirror.errors[-3000:]}"
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             body = json.dumps(order) if order else None

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from sparkmirror.clock import show_moment
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import ClusterError
+from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.logs import handlers as speech
 from sparkmirror.model import FlowName, TopicPartition
@@ -114,7 +114,7 @@ class FlowWatch:
     def _note_events(self, facts: Facts) -> None:
         """From where an earlier process ended; that is read first, or it would be written over."""
         if self._event_log is None and not facts.target_problem:
-            with suppress(ClusterError):
+            with suppress(SparkMirrorError):
                 self._bus.read_to_end()
                 self._event_log = EventLog()
                 self._event_log.adopt(self.board.history)
@@ -126,7 +126,7 @@ class FlowWatch:
             self._gaps_at, self._gaps_problem = now, ""
             try:
                 self._gaps.read()
-            except ClusterError as problem:
+            except SparkMirrorError as problem:
                 self._gaps_problem = str(problem)
 
     def close(self) -> None:
