@@ -63,7 +63,7 @@ def json_lines() -> Callable[[LogEvent], str]:
     """What makes a JSON object of an event, in one line; fields that are not known are null."""
     from pythonjsonlogger.json import JsonFormatter
 
-    formatter = JsonFormatter()
+    formatter = JsonFormatter([])  # no fields of its own before ours
     return lambda event: formatter.format(logging.makeLogRecord({"msg": event.fields()}))
 
 

@@ -28,6 +28,7 @@ def test_json_says_what_a_sentence_is_about(capsys: pytest.CaptureFixture[str]) 
     log.warning("%s %s: %d offsets are\ngone.", FLOW, ORDERS, 7, extra={"event": "gap"})
     log.info("ready")
     first, second = map(json.loads, said(capsys))
+    assert list(first) == ["time", "level", "flow", "topic", "partition", "event", "message"]
     assert first.pop("time").endswith("+00:00")
     assert first == {
         "level": "WARNING",
