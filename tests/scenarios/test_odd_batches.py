@@ -100,7 +100,7 @@ def test_what_is_too_large_is_split_and_what_is_too_far_in_the_future_fails_alon
     make_topics(target, {f"{alias}.future": 1})
     make_topics(target, {f"{alias}.large": 1}, {"max.message.bytes": "20000"})
     mirror = start_mirror(flow_file(odd_source, target, alias=alias, topics="future,large", lines=[NO_SYNC]))
-    mirror.wait_until(lambda: "1 FAILED (future-0: " in mirror.errors, "the failure is told")
+    mirror.wait_until(lambda: "future-0: FAILED: " in mirror.errors, "the failure is told")
     assert "message.timestamp" in mirror.errors
     mirror.wait_until(lambda: count_records(target, f"{alias}.large") >= 18_000, "the other topic arrives")
     mirror.stop()

@@ -68,7 +68,7 @@ MUTATIONS = (
              "taken = take_over(self._flow, target, ledger, [plan.task])[plan.task]",
              "from sparkmirror.planning.fencing import Taken; from sparkmirror.kafka.fencing import ProducerIdentity; "
              "taken = Taken(plan.task, ProducerIdentity(plan.producer_id, plan.producer_epoch), plan.spare)"),
-    Mutation("a gap that is told and not stored", f"{_PRODUCE}/progress.py",
+    Mutation("a gap that is reported and not stored", f"{_PRODUCE}/progress.py",
              "            if due and can_take:\n", "            if due and can_take and len(self._stored) > 99:\n"),
 )  # fmt: skip
 
