@@ -37,10 +37,16 @@ def _kill_all(scene: Scene) -> Callable[[], None]:
 
 
 def _kill_one(scene: Scene) -> Callable[[], None]:
-    """A worker that lives; where the fault has left none, the first that comes."""
-    scene.wait_until(lambda: list(scene.run.rings()), "a worker holds a ring", TAKE_OVER_SECONDS_MAX)
-    with suppress(psutil.NoSuchProcess):
-        psutil.Process(scene.dice.choice(scene.dice.choice(sorted(scene.run.rings())))).kill()
+    """A worker that lives; where the fault has left none, and may let none come while it lasts, the next that comes."""
+
+    def kill() -> None:
+        scene.wait_until(lambda: list(scene.run.rings()), "a worker holds a ring", TAKE_OVER_SECONDS_MAX)
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(scene.dice.choice(scene.dice.choice(sorted(scene.run.rings())))).kill()
+
+    if not list(scene.run.rings()):
+        return kill
+    kill()
     return _nothing
 
 
