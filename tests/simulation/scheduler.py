@@ -45,7 +45,7 @@ class Process:
         for thread in self.threads:
             if self.world.current is None:
                 thread.unwind()
-            else:  # an unwound thread ends in the hub, and whoever kills is to go on
+            else:  # an unwound thread ends in the hub; the thread that killed it has to go on
                 self.world.at(self.world.now, thread.unwind)
 
     def freeze(self, seconds: float) -> None:

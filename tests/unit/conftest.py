@@ -9,7 +9,7 @@ from sparkmirror.logs.handlers import log
 
 @pytest.fixture(autouse=True)
 def log_as_it_was() -> Iterator[None]:
-    """Whoever begins to speak (`logs.handlers`) takes the project's log over, for good."""
+    """A test that sets up `logs.handlers` would take the project's log over for all tests after it."""
     handlers, level, propagate = list(log.handlers), log.level, log.propagate
     yield
     log.handlers[:], log.propagate = handlers, propagate

@@ -19,7 +19,7 @@ from sparkmirror.clock import show_moment
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.logs import handlers as speech
+from sparkmirror.logs import handlers
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.bus import BusReader
@@ -139,7 +139,7 @@ class ProgressDisplay:
     def __init__(self, watches: Sequence[FlowWatch]) -> None:
         self._watches = watches
         self._console = Console(stderr=True)
-        is_alive = sys.stderr.isatty() and not speech.speaks_json()
+        is_alive = sys.stderr.isatty() and not handlers.speaks_json()
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if is_alive else None
         self._spoken_at = time.monotonic()
         self._spoken = ""
@@ -152,7 +152,7 @@ class ProgressDisplay:
         return self._live is not None
 
     def tick(self) -> None:
-        speech.look()
+        handlers.look()
         statuses = [(watch, watch.poll()) for watch in self._watches]
         if self._live is not None:
             self._live.update(_table(statuses), refresh=True)
@@ -174,7 +174,7 @@ class ProgressDisplay:
         for watch in self._watches:
             _say(watch, watch.poll())
             watch.close()
-        speech.finish()
+        handlers.finish()
 
 
 def _say(watch: FlowWatch, status: FlowStatus) -> None:
@@ -188,7 +188,7 @@ def _say(watch: FlowWatch, status: FlowStatus) -> None:
         "waiting": len(status.faults),
         "paused": len(status.paused),
     }
-    speech.say_progress(describe(watch, status), watch.flow.name, figures)
+    handlers.say_progress(describe(watch, status), watch.flow.name, figures)
 
 
 def describe(watch: FlowWatch, status: FlowStatus) -> str:

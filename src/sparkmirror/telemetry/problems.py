@@ -119,7 +119,7 @@ def _of_processes(facts: Facts) -> Iterator[Problem]:
     if not facts.processes:
         if facts.tasks and not facts.is_starting:
             look = command(facts, "status")
-            yield Problem(Level.UNKNOWN, "no process has said how it stands", "", command=look, page=_STATUS)
+            yield Problem(Level.UNKNOWN, "no process has said how it stands", "", command=look, page=STATUS_PAGE)
     elif not alive:
         yield _ended(facts, max(facts.processes, key=lambda one: (not one.is_over, one.at_ms)))
     else:
@@ -131,12 +131,12 @@ def _ended(facts: Facts, last: FlowRecord) -> Problem:
     """No process runs the flow: how the last one ended."""
     start = command(facts, "run")
     if last.state is FlowState.STOPPED:
-        return Problem(Level.RED, "it was stopped", "the flow", 1, last.at_ms, None, start, _STATUS)
+        return Problem(Level.RED, "it was stopped", "the flow", 1, last.at_ms, None, start, STATUS_PAGE)
     if last.state is FlowState.FAILED:
         cause = f"it ended: {first_line(last.reason) or 'no reason is known'}"
-        return Problem(Level.RED, cause, "the flow", 1, last.at_ms, None, start, _STATUS)
+        return Problem(Level.RED, cause, "the flow", 1, last.at_ms, None, start, STATUS_PAGE)
     cause = f"{_name(last)} was killed, or cannot reach {facts.flow.target}: its last word was {last.state.value}"
-    return Problem(Level.RED, cause, "the flow", 1, last.at_ms, None, start, _STATUS)
+    return Problem(Level.RED, cause, "the flow", 1, last.at_ms, None, start, STATUS_PAGE)
 
 
 def _of_process(facts: Facts, one: FlowRecord) -> Iterator[Problem]:
@@ -144,16 +144,16 @@ def _of_process(facts: Facts, one: FlowRecord) -> Iterator[Problem]:
     look = command(facts, "status")
     if quiet > QUIET_SECONDS:
         cause = f"nothing was heard of {_name(one)} for {show_age(quiet)}; its last word was {one.state.value}"
-        yield Problem(Level.UNKNOWN, cause, "", 1, one.at_ms, None, look, _STATUS)
+        yield Problem(Level.UNKNOWN, cause, "", 1, one.at_ms, None, look, STATUS_PAGE)
     elif one.state is FlowState.RESTARTING:
         cause = f"the query failed and is started again: {first_line(one.reason) or 'no reason is known'}"
-        yield Problem(Level.RED, cause, "the flow", 1, one.at_ms, one.retry_at_ms, look, _STATUS)
+        yield Problem(Level.RED, cause, "the flow", 1, one.at_ms, one.retry_at_ms, look, STATUS_PAGE)
     elif one.state is FlowState.STARTING:
         lasts = facts.seconds_since(one.started_at_ms) if one.started_at_ms else 0.0
         level = Level.AMBER if lasts > _STARTING_SECONDS else Level.UNKNOWN
-        yield Problem(level, "it is starting", "", 1, one.started_at_ms or None, None, look, _STATUS)
+        yield Problem(level, "it is starting", "", 1, one.started_at_ms or None, None, look, STATUS_PAGE)
     elif one.state is FlowState.STOPPING:
-        yield Problem(Level.UNKNOWN, "it is stopping", "", 1, one.at_ms, None, look, _STATUS)
+        yield Problem(Level.UNKNOWN, "it is stopping", "", 1, one.at_ms, None, look, STATUS_PAGE)
 
 
 def _of_killed(facts: Facts) -> Iterator[Problem]:
@@ -183,14 +183,14 @@ def _of_tasks(facts: Facts) -> Iterator[Problem]:
         if quiet > _TASK_QUIET_SECONDS:
             level = Level.RED if quiet > _TASK_SILENT_SECONDS else Level.UNKNOWN
             yield Problem(
-                level, f"nothing was heard of it for {show_age(quiet)}", scope, 1, task.at_ms, None, look, _STATUS
+                level, f"nothing was heard of it for {show_age(quiet)}", scope, 1, task.at_ms, None, look, STATUS_PAGE
             )
         elif task.stalled_since_ms is not None and facts.seconds_since(task.stalled_since_ms) >= STALLED_SECONDS:
             lasts = show_age(facts.seconds_since(task.stalled_since_ms))
             cause = f"nothing was mirrored for {lasts}, although {plural(task.lag_records, 'record')} can be read"
-            yield Problem(Level.RED, cause, scope, 1, task.stalled_since_ms, None, look, _STATUS)
+            yield Problem(Level.RED, cause, scope, 1, task.stalled_since_ms, None, look, STATUS_PAGE)
         elif task.problem:
-            yield Problem(Level.AMBER, first_line(task.problem), scope, 1, task.at_ms, None, look, _STATUS)
+            yield Problem(Level.AMBER, first_line(task.problem), scope, 1, task.at_ms, None, look, STATUS_PAGE)
 
 
 def _of_restarts(facts: Facts) -> Iterator[Problem]:
@@ -198,7 +198,14 @@ def _of_restarts(facts: Facts) -> Iterator[Problem]:
     if restarts:
         cause = f"{plural(len(restarts), 'restart')} of workers or of the query in the last 10 min"
         yield Problem(
-            Level.AMBER, cause, "", len(restarts), restarts[0], None, command(facts, "status", "--partitions"), _STATUS
+            Level.AMBER,
+            cause,
+            "",
+            len(restarts),
+            restarts[0],
+            None,
+            command(facts, "status", "--partitions"),
+            STATUS_PAGE,
         )
 
 
@@ -225,15 +232,15 @@ def _held_problem(facts: Facts, state: PartitionState, held: Sequence[HeldPartit
     reason, choice = first_line(held[0].reason), _choose(held)
     if state is PartitionState.PAUSED:
         mend = command(facts, "resume", *choice)
-        return Problem(Level.AMBER, "paused by order", scope, len(held), since_ms, None, mend, _ORDERS)
+        return Problem(Level.AMBER, "paused by order", scope, len(held), since_ms, None, mend, STATUS_PAGE)
     if state is PartitionState.FAILED:
         mend = command(facts, "retry", *choice)
         cause = reason or f"{facts.flow.target} refuses it"
-        return Problem(Level.RED, cause, scope, len(held), since_ms, retry_at_ms, mend, _STATUS)
+        return Problem(Level.RED, cause, scope, len(held), since_ms, retry_at_ms, mend, STATUS_PAGE)
     lasts = 0.0 if since_ms is None else facts.seconds_since(since_ms)
     level = Level.RED if lasts > WAITING_SECONDS else Level.AMBER
     cause = f"{facts.flow.source} does not give it: {reason}" if reason else f"{facts.flow.source} does not give it"
-    return Problem(level, cause, scope, len(held), since_ms, retry_at_ms, command(facts, "doctor"), _STATUS)
+    return Problem(level, cause, scope, len(held), since_ms, retry_at_ms, command(facts, "doctor"), STATUS_PAGE)
 
 
 def _choose(held: Sequence[HeldPartition]) -> list[str]:
@@ -249,14 +256,16 @@ def _of_ends(facts: Facts) -> Iterator[Problem]:
     """What is not known of the source, so nobody knows how far the flow is behind."""
     look = command(facts, "status", "--partitions")
     if facts.source_problem:
-        yield Problem(Level.AMBER, first_line(facts.source_problem), facts.flow.source, 1, None, None, look, _STATUS)
+        yield Problem(
+            Level.AMBER, first_line(facts.source_problem), facts.flow.source, 1, None, None, look, STATUS_PAGE
+        )
     waiting = sum(one.state is PartitionState.WAITING for one in facts.held)
     unknown = facts.unknown_ends - waiting
     if unknown > 0 and living(facts):
         started_ms = min((one.started_at_ms for one in living(facts)), default=0)
         level = Level.AMBER if facts.seconds_since(started_ms) > _STARTING_SECONDS else Level.UNKNOWN
         cause = f"where they end on {facts.flow.source} is not known yet"
-        yield Problem(level, cause, plural(unknown, "partition"), unknown, None, None, look, _STATUS)
+        yield Problem(level, cause, plural(unknown, "partition"), unknown, None, None, look, STATUS_PAGE)
 
 
 def _of_lag(facts: Facts) -> Iterator[Problem]:
@@ -267,7 +276,14 @@ def _of_lag(facts: Facts) -> Iterator[Problem]:
         much = "" if not facts.lag_records else f", {plural(facts.lag_records, 'record')}"
         look = command(facts, "status", "--partitions")
         yield Problem(
-            Level.AMBER, f"up to {show_age(seconds)} behind{much}", "", 1, facts.behind_since_ms, None, look, _STATUS
+            Level.AMBER,
+            f"up to {show_age(seconds)} behind{much}",
+            "",
+            1,
+            facts.behind_since_ms,
+            None,
+            look,
+            STATUS_PAGE,
         )
 
 
@@ -290,7 +306,7 @@ def _of_jobs(facts: Facts) -> Iterator[Problem]:
                 since_ms,
                 job.next_at_ms,
                 command(facts, "doctor"),
-                _PAGES.get(job.name, _STATUS),
+                _PAGES.get(job.name, STATUS_PAGE),
             )
 
 
@@ -330,8 +346,7 @@ def _of_canary(facts: Facts) -> Iterator[Problem]:
         )
 
 
-_STATUS: Final = "operating.md#how-it-stands"
-_ORDERS: Final = "operating.md#how-it-stands"
+STATUS_PAGE: Final = "operating.md#how-it-stands"
 _PROCESSES: Final = "processes.md"
 _JOBS: Final = {
     "offsets": "groups and checkpoints are not synced",

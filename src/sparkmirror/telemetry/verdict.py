@@ -10,9 +10,7 @@ from typing import Any
 
 from sparkmirror.clock import show_moment
 from sparkmirror.telemetry.facts import Facts
-from sparkmirror.telemetry.problems import Level, Problem, command, find_problems, first_line, plural
-
-_PAGE = "operating.md#how-it-stands"
+from sparkmirror.telemetry.problems import STATUS_PAGE, Level, Problem, command, find_problems, first_line, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +50,11 @@ def judge(facts: Facts) -> Verdict:
         return _judge(facts, [_of_target(facts)])
     if facts.is_starting:
         return _judge(
-            facts, [Problem(Level.UNKNOWN, "it is starting", "", command=command(facts, "status"), page=_PAGE)]
+            facts, [Problem(Level.UNKNOWN, "it is starting", "", command=command(facts, "status"), page=STATUS_PAGE)]
         )
     if not facts.processes and not facts.tasks:
         start = command(facts, "run")
-        return _judge(facts, [Problem(Level.UNKNOWN, "no run has reported", "", command=start, page=_PAGE)])
+        return _judge(facts, [Problem(Level.UNKNOWN, "no run has reported", "", command=start, page=STATUS_PAGE)])
     return _judge(facts, find_problems(facts))
 
 
@@ -65,7 +63,7 @@ def _of_target(facts: Facts) -> Problem:
     target = facts.flow.target
     since_ms = max((one.at_ms for one in facts.processes), default=None)
     cause = f"does not answer: {first_line(facts.target_problem)}"
-    return Problem(Level.RED, cause, f"cluster {target}", 1, since_ms, None, command(facts, "doctor"), _PAGE)
+    return Problem(Level.RED, cause, f"cluster {target}", 1, since_ms, None, command(facts, "doctor"), STATUS_PAGE)
 
 
 def _judge(facts: Facts, problems: list[Problem]) -> Verdict:

@@ -5,15 +5,13 @@ Printed by `cli.status`, `web.plain` and `cli.run`'s live table.
 
 from sparkmirror.clock import show_age, show_moment
 from sparkmirror.shown import show_text
-from sparkmirror.telemetry.problems import Level, Problem
+from sparkmirror.telemetry.problems import Problem
 from sparkmirror.telemetry.verdict import Verdict
-
-_WORDS = {Level.GREEN: "GREEN", Level.AMBER: "AMBER", Level.RED: "RED", Level.UNKNOWN: "UNKNOWN"}
 
 
 def headline(verdict: Verdict) -> str:
     """`RED A->B: 2 partitions: the target refuses them`."""
-    return f"{_WORDS[verdict.level]} {show_text(verdict.sentence)}"
+    return f"{verdict.level.name} {show_text(verdict.sentence)}"
 
 
 def tell_problems(verdict: Verdict, now_ms: int) -> list[str]:
@@ -27,7 +25,7 @@ def _problem(problem: Problem, now_ms: int) -> list[str]:
         parts.append(f"since {show_moment(problem.since_ms // 1000 * 1000)}")
     if problem.retry_at_ms is not None and problem.retry_at_ms > now_ms:
         parts.append(f"next try in {show_age((problem.retry_at_ms - now_ms) / 1000)}")
-    lines = [f"  {_WORDS[problem.level]} {', '.join(parts)}"]
+    lines = [f"  {problem.level.name} {', '.join(parts)}"]
     if problem.command:
         lines.append(f"    {problem.command}")
     if problem.page:

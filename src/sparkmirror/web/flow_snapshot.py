@@ -30,7 +30,7 @@ _BEST_FIRST = (
 
 @dataclass(slots=True)
 class Pace:
-    """A flow's rates over the last seconds, from its sums as they are told now and then."""
+    """A flow's rates over the last seconds, from its sums as they come now and then."""
 
     records_per_second: float = 0.0
     bytes_per_second: float = 0.0
@@ -92,7 +92,7 @@ def events_part(history: HistoryRecord) -> list[dict[str, Any]]:
 
 
 def _rank(state: FlowState) -> int:
-    """Of processes that share the flow the one that is worst off is told."""
+    """Of processes that share the flow the page names the one that is worst off."""
     return _BEST_FIRST.index(state)
 
 

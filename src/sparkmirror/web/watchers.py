@@ -20,7 +20,7 @@ from sparkmirror.telemetry.bus import BusReader
 from sparkmirror.telemetry.facts import gather
 from sparkmirror.telemetry.gap_follower import GapFollower
 from sparkmirror.telemetry.verdict import Verdict, judge, sum_up
-from sparkmirror.web import flow_snapshot as sight
+from sparkmirror.web import flow_snapshot
 from sparkmirror.web.failures import FailureLog
 from sparkmirror.web.history import SAMPLE_SECONDS, History
 from sparkmirror.web.page_state import PageState, Row
@@ -32,7 +32,7 @@ RATE, LAG = "rate", "lag"
 
 
 class Headline:
-    """The verdict on all flows together, a part of the picture; told by the watchers, each on its thread."""
+    """The verdict on all flows together, a part of the picture; each watcher gives its own, on its thread."""
 
     def __init__(self, page_state: PageState) -> None:
         self._page_state = page_state
@@ -75,7 +75,7 @@ class FlowWatcher:
         self._known_gaps: tuple[Gap, ...] = ()
         self._checkpoints: TopicFollower | None = None
         self._board = StatusBoard(flow.name.source)
-        self._pace = sight.Pace()
+        self._pace = flow_snapshot.Pace()
         self._sampled_at = self._listed_at = 0.0
 
     def __call__(self) -> None:
@@ -119,7 +119,9 @@ class FlowWatcher:
         name = self._flow.name
         assert self._gaps is not None and self._checkpoints is not None
         self._known_gaps = tuple(self._gaps.read())
-        self._page_state.update_rows(f"gaps/{name}", {key: sight.gap_row(gap) for key, gap in self._gaps.gaps.items()})
+        self._page_state.update_rows(
+            f"gaps/{name}", {key: flow_snapshot.gap_row(gap) for key, gap in self._gaps.gaps.items()}
+        )
         self._page_state.update_rows(f"groups/{name}", self._group_rows(self._checkpoints.read()))
 
     def _group_rows(self, records: Sequence[TailRecord]) -> dict[object, Row]:
@@ -128,7 +130,7 @@ class FlowWatcher:
             with suppress(ProtocolError):  # Others may have written there.
                 one = Checkpoint.parse(record.key, record.value)
                 upstream = self._flow.policy.upstream_topic(one.partition.topic) or one.partition.topic
-                rows[one.group, one.partition] = sight.group_row(one, record.timestamp_ms, upstream)
+                rows[one.group, one.partition] = flow_snapshot.group_row(one, record.timestamp_ms, upstream)
         return rows
 
     def _show(self, target_problem: str, *, is_new: bool) -> None:
@@ -138,7 +140,7 @@ class FlowWatcher:
         if now - self._sampled_at >= SAMPLE_SECONDS:
             self._sampled_at = now
             figures: dict[object, int] = {RATE: round(self._pace.records_per_second), LAG: status.lag_records}
-            self.curves.sample(figures | dict(sight.lags_of(board.partitions.values())))
+            self.curves.sample(figures | dict(flow_snapshot.lags_of(board.partitions.values())))
         rates, lags = self.curves.curve(RATE), self.curves.curve(LAG)
         now_ms = time.time_ns() // 1_000_000
         facts = gather(
@@ -147,11 +149,11 @@ class FlowWatcher:
         )  # fmt: skip
         verdict = judge(facts)
         self._headline.tell(verdict)
-        part = sight.flow_part(facts, verdict, board, self._pace, rates, lags)
+        part = flow_snapshot.flow_part(facts, verdict, board, self._pace, rates, lags)
         self._page_state.put(f"flow/{name}", part)
-        self._page_state.put(f"events/{name}", sight.events_part(board.history))
+        self._page_state.put(f"events/{name}", flow_snapshot.events_part(board.history))
         if is_new:
-            rows = sight.partition_rows(board.partitions.values(), facts.held)
+            rows = flow_snapshot.partition_rows(board.partitions.values(), facts.held)
             self._page_state.replace_rows(f"partitions/{name}", rows)
 
     def curves_of(self, numbers: list[int]) -> dict[int, list[int]]:
@@ -171,11 +173,11 @@ class FeedsWatcher:
     def __call__(self) -> None:
         """Raises ClusterError."""
         topology = look_topology(self._config, self._alias, _BEATS_MAX)
-        self._page_state.put(f"feeds/{self._alias}", sight.feeds_part(topology))
+        self._page_state.put(f"feeds/{self._alias}", flow_snapshot.feeds_part(topology))
 
 
 class FailuresWatcher:
-    """What the log told last."""
+    """The latest lines of the log."""
 
     def __init__(self, log: FailureLog, page_state: PageState) -> None:
         self._log = log
