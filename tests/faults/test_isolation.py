@@ -15,16 +15,13 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourcePatternType,
     ResourceType,
 )
 from tests.faults.numbered import wait_until
 from tests.faults.tree import Run
 from tests.oracle import Client, assert_same, count_records, read_topic
-from tests.scenarios.data import ORDER_SECONDS_MAX, Note, make_topics, numbered, write
+from tests.scenarios.data import ORDER_SECONDS_MAX, Note, alter_topic, make_topics, numbered, write
 from tests.scenarios.mirror import COMMAND, flow_file
 from tests.scenarios.status import status_of
 
@@ -84,11 +81,7 @@ class Wards:
         self.broker.start()
 
     def alter(self, name: str, key: str, value: str) -> None:
-        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, f"{self.alias}.{name}", incremental_configs=[entry])
-        admin = AdminClient(dict(self.target))
-        for done in admin.incremental_alter_configs([resource]).values():
-            done.result(ORDER_SECONDS_MAX)
+        alter_topic(self.target, f"{self.alias}.{name}", {key: value})
 
     def forbid(self) -> None:
         """Nobody may write to one partition's topic; reading stays allowed."""

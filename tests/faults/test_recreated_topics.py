@@ -8,13 +8,12 @@ from typing import Any
 import psutil
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.faults.numbered import NumberedWriter, create_topic
 from tests.faults.story import PARTITIONS, Story
 from tests.faults.test_lost_records import delete_topic, list_gaps
 from tests.faults.tree import is_gone
 from tests.oracle import read_messages
-from tests.scenarios.data import FLUSH_SECONDS_MAX, ORDER_SECONDS_MAX
+from tests.scenarios.data import FLUSH_SECONDS_MAX, alter_topic
 from tests.scenarios.status import status_of
 
 from sparkmirror.ledger.topics import ledger_topics
@@ -86,12 +85,12 @@ def test_a_position_of_which_one_record_alone_was_stored_still_tells_its_log(sto
     with story.run("--once") as first:
         assert first.finish(240).status == 0, first.errors
     ours = ledger_topics(story.alias).positions
-    _alter(story, ours, "max.message.bytes", "1")
+    alter_topic({"bootstrap.servers": story.target}, ours, {"max.message.bytes": "1"})
     _write(story, SHORT)
     with story.run() as second:
         second.wait_until(lambda: _connect_offsets(story) == [RECORDS + SHORT - 1] * PARTITIONS, "Connect's is ahead")
         second.destroy()
-    _alter(story, ours, "max.message.bytes", "1048588")
+    alter_topic({"bootstrap.servers": story.target}, ours, {"max.message.bytes": "1048588"})
     _make_anew(story, ANEW)
     with story.run("--once") as last:
         assert last.finish(240).status == 0, last.errors
@@ -149,14 +148,6 @@ def _make_anew(story: Story, records: int) -> None:
     delete_topic(story.source, story.topic)
     create_topic(story.source, story.topic, PARTITIONS)
     _write(story, records)
-
-
-def _alter(story: Story, topic: str, key: str, value: str) -> None:
-    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": story.target})
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(ORDER_SECONDS_MAX)
 
 
 def _connect_offsets(story: Story) -> list[int]:

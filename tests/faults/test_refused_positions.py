@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,6 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourcePatternType,
     ResourceType,
 )
@@ -27,7 +24,7 @@ from tests.faults.clock import SteppedClock
 from tests.faults.numbered import wait_until
 from tests.faults.one_task import Mirrored, OneTask
 from tests.faults.story import Story
-from tests.scenarios.data import ORDER_SECONDS_MAX
+from tests.scenarios.data import ORDER_SECONDS_MAX, alter_topic
 from tests.scenarios.mirror import COMMAND
 from tests.scenarios.status import board_of
 
@@ -62,13 +59,13 @@ def test_a_transaction_whose_positions_are_too_large_is_aborted_and_sent_again(f
     with OneTask(flow, exactly_once=True) as task:
         task.give(BEFORE, BEFORE)
         task.wait_for_ledger(BEFORE, BEFORE)
-        alter(flow, refusing, {"max.message.bytes": TOO_SMALL})
+        alter_topic({"bootstrap.servers": flow.servers}, refusing, {"max.message.bytes": TOO_SMALL})
         task.give(AFTER, AFTER)
         task.wait_until(lambda: f"{flow.topic}-0" in task.failed, "the partition is FAILED")
         assert refusing in task.failed[f"{flow.topic}-0"]
         assert "max.message.bytes" in task.failed[f"{flow.topic}-0"]
         flow.arrival().assert_complete([BEFORE, BEFORE])
-        alter(flow, refusing, {"max.message.bytes": None})
+        alter_topic({"bootstrap.servers": flow.servers}, refusing, {"max.message.bytes": None})
         task.wait_for_ledger(AFTER, AFTER)
         task.wait_until(lambda: not task.failed, "nothing is FAILED any more")
     arrival = flow.arrival()
@@ -118,13 +115,13 @@ def test_status_and_exit_say_that_positions_are_refused(story: Story) -> None:
     refusing = ledger_topics(story.alias).positions
     with story.writer() as writer, story.run(lines=(*EXACTLY_ONCE, "on.send.failure = fail")) as run:
         story.wait_until_close(run, writer)
-        alter(Mirrored(story.target, story.alias, story.topic), refusing, {"max.message.bytes": TOO_SMALL})
+        alter_topic({"bootstrap.servers": story.target}, refusing, {"max.message.bytes": TOO_SMALL})
         ended = run.finish(90)
         assert ended.status == 1
         assert refusing in ended.errors and "max.message.bytes" in ended.errors
     failed = board_of({"bootstrap.servers": story.target}, story.alias).status().failed
     assert any(refusing in reason for reason in failed.values())
-    alter(Mirrored(story.target, story.alias, story.topic), refusing, {"max.message.bytes": None})
+    alter_topic({"bootstrap.servers": story.target}, refusing, {"max.message.bytes": None})
     with story.run("--once", lines=EXACTLY_ONCE) as last:
         assert last.finish(90).status == 0
     arrival = story.arrival()
@@ -196,14 +193,3 @@ def allow_all(flow: Mirrored, topic: str) -> None:
     for done in admin.delete_acls([everything]).values():
         done.result(ORDER_SECONDS_MAX)
     wait_until(lambda: not admin.describe_acls(everything).result(ORDER_SECONDS_MAX), "the ACLs are gone")
-
-
-def alter(flow: Mirrored, topic: str, settings: Mapping[str, str | None]) -> None:
-    """Sets each, or takes it away where its value is None."""
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET if value else AlterConfigOpType.DELETE)
-        for name, value in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    client = AdminClient({"bootstrap.servers": flow.servers})
-    client.incremental_alter_configs([resource])[resource].result(ORDER_SECONDS_MAX)

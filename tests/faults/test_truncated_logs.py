@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.numbered import NumberedWriter, create_topic, end_offsets, wait_until
 from tests.faults.story import PARTITIONS, Story
 from tests.faults.test_lost_records import list_gaps
 from tests.faults.tree import Run
-from tests.scenarios.data import ORDER_SECONDS_MAX
+from tests.scenarios.data import alter_topic
 from tests.scenarios.status import status_of
 
 from sparkmirror.testing.kafka import KafkaCluster
@@ -216,11 +216,7 @@ def _seconds_to_retry(story: Story) -> float:
 
 
 def _alter_target(story: Story, policy: str) -> None:
-    entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, story.remote_topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": story.target})
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(ORDER_SECONDS_MAX)
+    alter_topic({"bootstrap.servers": story.target}, story.remote_topic, {"cleanup.policy": policy})
 
 
 def _copy_more(story: Story, run: Run) -> None:

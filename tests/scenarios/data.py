@@ -65,14 +65,21 @@ def grow_topic(client: Client, topic: str, partitions: int) -> None:
     await_leaders(client, {topic: partitions})
 
 
+def alter_topic(client: Client, topic: str, settings: Mapping[str, str | None]) -> None:
+    """Sets each, or takes it away where its value is None."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET if value else AlterConfigOpType.DELETE)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    admin = AdminClient(dict(client))  # it must live until it has answered
+    admin.incremental_alter_configs([resource])[resource].result(ORDER_SECONDS_MAX)
+
+
 def set_order_bytes_max(client: Client, alias: str, size_bytes: int | None) -> None:
     """What the target takes in a record of the command topic of `alias`; None is what brokers take by themselves."""
-    how = AlterConfigOpType.DELETE if size_bytes is None else AlterConfigOpType.SET
-    setting = ConfigEntry("max.message.bytes", str(size_bytes or 0), incremental_operation=how)
-    topic = ledger_topics(alias).commands
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[setting])
-    admin = AdminClient(dict(client))
-    admin.incremental_alter_configs([resource])[resource].result(ORDER_SECONDS_MAX)
+    size = None if size_bytes is None else str(size_bytes)
+    alter_topic(client, ledger_topics(alias).commands, {"max.message.bytes": size})
 
 
 def write(client: Client, topic: str, notes: Iterable[Note], **settings: object) -> None:

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests import examples
 from tests.oracle import Client, assert_same, count_records, read_topic
-from tests.scenarios.data import ORDER_SECONDS_MAX, Note, make_topics, numbered, write
+from tests.scenarios.data import Note, alter_topic, make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror, flow_file
 
 from sparkmirror.cli.main import main
@@ -64,7 +63,7 @@ def test_a_topic_that_refuses_large_records_fails_alone_and_heals_when_its_limit
     mirror.wait_until(lambda: count_records(target, f"{alias}.{small}") == 200, "the other topic goes on", 10)
     mirror.wait_until(lambda: has_only_failed(states(), f"{large}-0"), "status tells it")
 
-    raise_limit(target, f"{alias}.{large}")
+    alter_topic(target, f"{alias}.{large}", {"max.message.bytes": "1048588"})
     mirror.wait_until(lambda: count_records(target, f"{alias}.{large}") >= 102, "the partition heals", HEAL_SECONDS_MAX)
     mirror.wait_until(lambda: told("partition-running"), "that it heals is told", 30)
     well = dict.fromkeys([f"{large}-0", *healthy], ("RUNNING", 0))
@@ -90,11 +89,3 @@ def check_log(said: list[dict[str, Any]], names: dict[str, str]) -> None:
 def has_only_failed(states: dict[str, tuple[str, int]], failed: str) -> bool:
     state, lag = states.pop(failed, ("", 0))
     return state == "FAILED" and lag > 50 and set(states.values()) == {("RUNNING", 0)}
-
-
-def raise_limit(client: Client, topic: str) -> None:
-    entry = ConfigEntry("max.message.bytes", "1048588", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient(dict(client))
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(ORDER_SECONDS_MAX)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource
 from tests.oracle import Client, assert_same, count_records, list_topics, read_topic
-from tests.scenarios.data import ORDER_SECONDS_MAX, Note, make_topics, numbered, write
+from tests.scenarios.data import ORDER_SECONDS_MAX, Note, alter_topic, make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror
 
 from sparkmirror.testing.kafka import KafkaCluster
@@ -127,7 +127,7 @@ def test_both_ways_fan_in_fan_out_and_a_chain_in_one_file(
         lambda: all(count_records(clusters[alias], topic) == whole for alias, topic in outs.items()),
         "and by the other flows as well",
     )
-    change_setting(clusters["A"], f"{story}-in", "max.message.bytes", "123456")
+    alter_topic(clusters["A"], f"{story}-in", {"max.message.bytes": "123456"})
     mirror.wait_until(
         lambda: setting(clusters["D"], f"A__{story}-in", "max.message.bytes") == "123456", "a changed setting follows"
     )
@@ -140,14 +140,6 @@ def test_both_ways_fan_in_fan_out_and_a_chain_in_one_file(
         assert {topic for topic in list_topics(client) if story in topic} == wanted, f"on {alias}"
     assert "mm2-offset-syncs__B__internal" in list_topics(clusters["A"])
     assert "mm2-offset-syncs__D__internal" not in list_topics(clusters["A"]), "emit.offset-syncs.enabled is off"
-
-
-def change_setting(client: Client, topic: str, key: str, value: str) -> None:
-    change = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[change])
-    admin = AdminClient(dict(client))
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(ORDER_SECONDS_MAX)
 
 
 def setting(client: Client, topic: str, key: str) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 import psutil
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Page, expect
+from tests.faults.numbered import wait_until
 from tests.oracle import Client
 from tests.scenarios.browser import chromium, keep_picture, open_page
-from tests.scenarios.data import Note, make_topics, numbered, write
+from tests.scenarios.data import Note, alter_topic, make_topics, numbered, write
 from tests.scenarios.mirror import Mirror, flow_file
 from tests.scenarios.status import board_of
 
@@ -102,13 +103,12 @@ class Stage:
         expect(page.locator(".verdict")).to_contain_text(words)
         assert self.ask("/healthz")[0] == 200, "the verdict is none of its"
 
+    def await_not_red(self) -> None:
+        self.mirror.wait_until(lambda: self.part()["verdict"]["level"] != "red", "the flow is not red any more")
+
     def limit(self, size: int) -> None:
         """Of a batch that the target's topic takes."""
-        change = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, f"west.{TOPIC}", incremental_configs=[change])
-        admin = AdminClient(dict(self.target))
-        for done in admin.incremental_alter_configs([resource]).values():
-            done.result(60)
+        alter_topic(self.target, f"west.{TOPIC}", {"max.message.bytes": str(size)})
 
 
 @pytest.fixture
@@ -166,10 +166,9 @@ def _lose_records(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) 
     found = stage.status(capsys)
     assert (found["gaps"], found["lost_records"]) == (1, 485), "the ledger remembers what a dead worker has told"
     assert main(["gaps", str(stage.mirror.file), "--acknowledge"]) == 0
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while any("gap" in one["cause"] for one in stage.part()["verdict"]["problems"]):
-        assert time.monotonic() < deadline, stage.part()["verdict"]
-        time.sleep(0.3)
+    stage.mirror.wait_until(
+        lambda: not any("gap" in one["cause"] for one in stage.part()["verdict"]["problems"]), "no gap is a problem"
+    )
 
 
 def _refuse_a_partition(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,10 +185,7 @@ def _refuse_a_partition(stage: Stage, page: Page, capsys: pytest.CaptureFixture[
     keep_picture(page, "status-red-light")
     stage.limit(1_000_000)
     assert stage.ask("/api/orders", {"action": "retry", "flow": "west->backup"})[0] == 202
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while stage.part()["verdict"]["level"] == "red":
-        assert time.monotonic() < deadline, stage.part()["verdict"]
-        time.sleep(0.3)
+    stage.await_not_red()
 
 
 def _lose_half_of_the_source(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,10 +197,7 @@ def _lose_half_of_the_source(stage: Stage, page: Page, capsys: pytest.CaptureFix
     assert (found["verdict"]["level"], found["lag"]) == ("red", None)
     expect(page.get_by_text("lag not known").first).to_be_visible()
     broker.start()
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while stage.part()["verdict"]["level"] == "red":
-        assert time.monotonic() < deadline, stage.part()["verdict"]
-        time.sleep(0.3)
+    stage.await_not_red()
 
 
 def _lose_the_target(stage: Stage, page: Page) -> None:
@@ -214,10 +207,7 @@ def _lose_the_target(stage: Stage, page: Page) -> None:
         stage.await_level("red", "cluster backup: does not answer", page)
     finally:
         broker.resume()
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while stage.part()["verdict"]["level"] == "red":
-        assert time.monotonic() < deadline, stage.part()["verdict"]
-        time.sleep(0.3)
+    stage.await_not_red()
 
 
 def _kill_workers(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,11 +233,12 @@ def _kill_the_mirror(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str
     expect(page.locator(".verdict")).to_contain_text("This page has heard nothing of the mirror since")
     expect(page.locator(".pulse")).to_have_count(0)
     levels: list[str] = []
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not (levels and levels[-1] == "red"):
-        assert time.monotonic() < deadline, levels
+
+    def is_red() -> bool:
         levels.append(stage.status(capsys)["verdict"]["level"])
-        time.sleep(1)
+        return levels[-1] == "red"
+
+    wait_until(is_red, "`status` says that nothing runs", WAIT_SECONDS_MAX)
     assert "unknown" in levels and "green" not in levels
 
 
@@ -263,7 +254,10 @@ def _start_again(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -
     stage.mirror.wait_until(lambda: earlier <= set(kinds()) and kinds().count("started") >= 2, "both are told", 30)
     stage.mirror.jvm().kill()
     expect(page.locator(".verdict")).to_have_class("verdict idle", timeout=60_000)
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while "it ended: " not in (told := stage.status(capsys)["verdict"])["sentence"]:
-        assert told["level"] != "green" and time.monotonic() < deadline, told
-        time.sleep(1)
+
+    def has_ended() -> bool:
+        told = stage.status(capsys)["verdict"]
+        assert told["level"] != "green", told
+        return "it ended: " in told["sentence"]
+
+    wait_until(has_ended, "`status` says how it ended", WAIT_SECONDS_MAX)

@@ -11,15 +11,11 @@ from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourcePatternType,
     ResourceType,
 )
 from tests.oracle import count_records
-from tests.scenarios.data import ORDER_SECONDS_MAX, grow_topic, make_topics
+from tests.scenarios.data import alter_topic, grow_topic, make_topics
 from tests.scenarios.mirror import StartMirror
 from tests.strict import NOWHERE, Scene, strict_config, strict_scene
 
@@ -66,11 +62,7 @@ def has_grown(scene: Scene, number: int) -> bool:
 
 
 def set_retention(scene: Scene, number: int) -> None:
-    entry = ConfigEntry("retention.ms", str(200_000_000 + number), incremental_operation=AlterConfigOpType.SET)
-    orders = ConfigResource(ConfigResource.Type.TOPIC, "orders", incremental_configs=[entry])
-    admin = AdminClient(dict(scene.admins["A"]))  # it must live until it has answered
-    for done in admin.incremental_alter_configs([orders]).values():
-        done.result(ORDER_SECONDS_MAX)
+    alter_topic(scene.admins["A"], "orders", {"retention.ms": str(200_000_000 + number)})
 
 
 def has_retention(scene: Scene, number: int) -> bool:
