@@ -2,6 +2,7 @@
 
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tests.faults.breakages import Breakage, Impossible
 from tests.faults.results import Result, Results
 from tests.faults.scene import AT_LEAST_ONCE, EXACTLY_ONCE, Mode, Scene
 from tests.faults.second_events import Second
-from tests.faults.story import REPEATED_MAX
+from tests.faults.story import PER_SECOND, REPEATED_MAX
 
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
 MODES = [Mode(delivery, brokers) for brokers in (1, 3) for delivery in (AT_LEAST_ONCE, EXACTLY_ONCE)]
@@ -60,16 +61,17 @@ def _strike(scene: Scene, breakage: Breakage, second: Second | None, cell: Resul
     witness.silence_seconds = 0.0
     if second is not None:
         scene.arm(second.happen)
+    struck_at = time.monotonic()
     breakage.strike(scene)
     assert not scene.is_armed, "the fault did not say when it was in force"
     scene.conclude()
+    repeats_max = _repeats_max(scene.mode, second, time.monotonic() - struck_at)
     caught_up_seconds = scene.catch_up_with_more()
     topic_id = scene.topic_id()
     scene.story.wait_until_on_log(scene.run, topic_id)
     scene.story.wait_until_close(scene.run, scene.writer)
     scene.catch_up()
     scene.await_sharing()
-    repeats_max = 0 if scene.mode.delivery == EXACTLY_ONCE else REPEATED_MAX
     repeats = witness.repeats - repeats_before
     assert repeats <= repeats_max, f"{repeats} records came again"
     gaps = [gap for gap in witness.gaps() if gap not in gaps_before]
@@ -80,6 +82,13 @@ def _strike(scene: Scene, breakage: Breakage, second: Second | None, cell: Resul
     return cell.that_measured(
         caught_up_seconds, repeats, witness.assert_mapped(arrived_before), witness.silence_seconds
     )
+
+
+def _repeats_max(mode: Mode, second: Second | None, seconds: float) -> int:
+    """`seconds` from the strike until both events were over: what a process that slept then had under way."""
+    if mode.delivery == EXACTLY_ONCE:
+        return 0
+    return REPEATED_MAX + (int(seconds * PER_SECOND) if second is not None and second.wakes else 0)
 
 
 def _what_was_said(scene: Scene) -> str:

@@ -18,7 +18,8 @@ seeds of the dice that chose brokers, workers and passages.
   that second not counted; the longest.
 - **silence**: the longest that no record arrived meanwhile, as far as the consumer was reading.
 - **repeated**: the most records that one strike repeated. At least once may repeat what was sent after the last stored
-  position (stored once a second), exactly once nothing.
+  position (stored once a second), exactly once nothing. A process that slept through a take-over may also repeat what
+  it had under way when it wakes: at most what was written since the fault began.
 - **map behind**: how far before its record a source offset translates, at most.
 
 Kill points are places of the protocol at which a worker ends itself by SIGKILL (`sparkmirror.testing.kill_points`).

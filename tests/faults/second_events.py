@@ -18,13 +18,18 @@ ALL_TASKS = {0, 1}
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """A second event: its name in commands and on the page; `processes` share the flow before the fault strikes."""
+    """A second event: its name in commands and on the page; `processes` share the flow before the fault strikes.
+
+    `wakes`: a process sleeps and wakes up again. At least once, what it had sent or read before it slept reaches the
+    target after another process has mirrored it: brokers fence no producer that has no transaction.
+    """
 
     key: str
     name: str
     happen: SecondEvent
     processes: int = 1
     replaces_topic: bool = False
+    wakes: bool = False
 
 
 def _nothing() -> None:
@@ -85,6 +90,6 @@ def _take_over(scene: Scene) -> Callable[[], None]:
 SECONDS = (
     Second("all-killed", "SIGKILL of all processes", _kill_all),
     Second("recreated", "source topic made again", _replace_topic, replaces_topic=True),
-    Second("taken-over", "SIGSTOP of all, take-over by another process, SIGCONT", _take_over, processes=2),
+    Second("taken-over", "SIGSTOP of all, take-over by another process, SIGCONT", _take_over, processes=2, wakes=True),
     Second("one-killed", "SIGKILL of a worker", _kill_one),
 )
