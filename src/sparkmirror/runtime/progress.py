@@ -27,7 +27,7 @@ from sparkmirror.telemetry.event_log import EventLog
 from sparkmirror.telemetry.facts import Facts, gather
 from sparkmirror.telemetry.gap_follower import GapFollower
 from sparkmirror.telemetry.history import HistoryRecord
-from sparkmirror.telemetry.problems import Level
+from sparkmirror.telemetry.problems import Level, first_line
 from sparkmirror.telemetry.records import FlowState, PartitionRecord, PartitionState
 from sparkmirror.telemetry.verdict import Verdict, judge
 from sparkmirror.views.verdict_lines import headline
@@ -317,7 +317,7 @@ class StateChanges:
                 )  # fmt: skip
 
     def _say(self, where: TopicPartition, record: PartitionRecord) -> None:
-        why = f": {record.reason.splitlines()[0].rstrip('.')}" if record.reason else ""
+        why = f": {first_line(record.reason)}" if record.reason else ""
         again = None if record.retry_at_ms is None else show_moment(record.retry_at_ms // 1000 * 1000)
         event = {"event": f"partition-{record.state.lower()}", "figures": {"retry_at": again} if again else {}}
         level = _LEVELS.get(record.state, logging.INFO)

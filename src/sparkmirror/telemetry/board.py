@@ -107,6 +107,7 @@ class StatusBoard:
         self._left: set[str] = set()
         self._finished = TaskRecord("", -1, 0)
         self._epochs = 0
+        self._status: FlowStatus | None = None
         self._carried: dict[TopicPartition, tuple[int, int]] = {}
         self._news: dict[TopicPartition, None] = {}
 
@@ -159,6 +160,7 @@ class StatusBoard:
         match parse_subject(key, self._source_alias):
             case int(task) if task in self.tasks:
                 self._finish(self.tasks.pop(task))
+                self._status = None
             case TopicPartition() as where if where in self.partitions:
                 del self.partitions[where]
                 self.trouble.forget(where)
@@ -182,6 +184,7 @@ class StatusBoard:
         self.jobs.clear()
         self._finished = TaskRecord("", -1, 0)
         self._epochs = 0
+        self._status = None
         return True
 
     def _take_process(self, record: FlowRecord) -> None:
@@ -197,6 +200,7 @@ class StatusBoard:
         if before is not None and _attempt(before) != _attempt(record):
             self._finish(before)
         self.tasks[record.task] = record
+        self._status = None
 
     def _finish(self, task: TaskRecord) -> None:
         done: dict[str, Any] = {name: getattr(self._finished, name) + getattr(task, name) for name in _SUMMED}
@@ -235,6 +239,12 @@ class StatusBoard:
         return max(self.processes.values(), key=lambda one: (not one.is_over, one.at_ms), default=None)
 
     def status(self) -> FlowStatus:
+        """Summed up once for all who ask, until a task has reported again."""
+        if self._status is None:
+            self._status = self._sum_up()
+        return self._status
+
+    def _sum_up(self) -> FlowStatus:
         reports = self.tasks.values()
 
         def total(name: str) -> int:

@@ -77,3 +77,16 @@ def test_a_task_that_is_not_run_any_more_counts_with_what_it_has_done_and_stands
     assert (status.records, status.partitions, status.lag_records, status.tasks) == (13, 6, 0, 1)
     board.take(*report(task=1, epoch=3, records=2, partitions=2))
     assert board.status().records == 15
+
+
+def test_sums_are_made_once_for_all_who_ask_until_a_task_reports_ends_or_another_run_begins() -> None:
+    board = StatusBoard("A")
+    board.take(*report(records=5))
+    before = board.status()
+    assert board.status() is before
+    board.take(*report(records=6))
+    assert board.status().records == 6
+    board.take(encode_key("task", "A", 0), None)
+    assert board.status().tasks == 0
+    board.take(*report("r2", records=1))
+    assert board.status().records == 1

@@ -10,7 +10,9 @@ from kafka.errors import for_code
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
 
 
-class Verdict(Enum):
+class BatchOutcome(Enum):
+    """What becomes of the batch."""
+
     DONE = "done"
     RETRY = "retry"
     MOVED = "retry after a metadata look-up"
@@ -45,7 +47,7 @@ _ADVICE = {
 }
 
 
-def judge(error: int, *, is_head: bool) -> Verdict:
+def judge(error: int, *, is_head: bool) -> BatchOutcome:
     """`is_head` says that every earlier batch of the partition is acknowledged.
 
     OUT_OF_ORDER_SEQUENCE of a later batch only follows an earlier one's failure; of the head it means that the broker
@@ -53,18 +55,18 @@ def judge(error: int, *, is_head: bool) -> Verdict:
     given up while the outcome of an earlier one is unknown.
     """
     if error in _DONE:
-        return Verdict.DONE
+        return BatchOutcome.DONE
     if error == _OUT_OF_ORDER_SEQUENCE:
-        return Verdict.RESTART if is_head else Verdict.RETRY
+        return BatchOutcome.RESTART if is_head else BatchOutcome.RETRY
     if error in _RETRY:
-        return Verdict.RETRY
+        return BatchOutcome.RETRY
     if error in _MOVED:
-        return Verdict.MOVED
+        return BatchOutcome.MOVED
     if error in _FENCED:
-        return Verdict.FENCED
+        return BatchOutcome.FENCED
     if error in _RESTART:
-        return Verdict.RESTART
-    return Verdict.FAILED if is_head else Verdict.RETRY
+        return BatchOutcome.RESTART
+    return BatchOutcome.FAILED if is_head else BatchOutcome.RETRY
 
 
 def leaves_doubt(error: int) -> bool:

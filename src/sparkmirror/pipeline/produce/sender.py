@@ -28,7 +28,7 @@ from sparkmirror.pipeline.produce.acked_position import State
 from sparkmirror.pipeline.produce.answers import (
     LIMITED,
     MESSAGE_TOO_LARGE,
-    Verdict,
+    BatchOutcome,
     describe,
     judge,
     leaves_doubt,
@@ -460,8 +460,8 @@ class Sender:
     # Answers.
 
     def _take_answer(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float) -> None:
-        verdict = judge(produced.error, is_head=buffer.head is batch)
-        if verdict is Verdict.DONE:
+        outcome = judge(produced.error, is_head=buffer.head is batch)
+        if outcome is BatchOutcome.DONE:
             if not buffer.is_ledger:
                 self.task_metrics.acknowledged(
                     self._routing.source_of(buffer, batch), batch, time.time_ns() // 1_000_000
@@ -473,17 +473,17 @@ class Sender:
                 self._progress.map_batches(buffer.source, moved)
                 self._land(buffer, moved, buffer.target.topic)
                 self._isolation.after_progress(buffer)
-        elif verdict is Verdict.RETRY or verdict is Verdict.MOVED:
+        elif outcome is BatchOutcome.RETRY or outcome is BatchOutcome.MOVED:
             self.task_metrics.retries += 1
-            if verdict is Verdict.MOVED:
+            if outcome is BatchOutcome.MOVED:
                 self._brokers.forget([buffer.target])
             batch.in_doubt |= leaves_doubt(produced.error)
             buffer.retry(batch)
             buffer.rests = True
             self._isolation.back_off(buffer, now + rest_seconds(produced.error))
-        elif verdict is Verdict.FENCED:
+        elif outcome is BatchOutcome.FENCED:
             self._guarantee.fenced(buffer)
-        elif verdict is Verdict.RESTART:
+        elif outcome is BatchOutcome.RESTART:
             self._guarantee.sequence_lost(buffer, describe(produced))
         else:
             batch.waiting = False

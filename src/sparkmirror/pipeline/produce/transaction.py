@@ -398,7 +398,7 @@ class ExactlyOnce:
         for where in sorted(away):
             self._hooks.refuse(where, f"the target {what}; {_AWAY_ADVICE}")
 
-    def _take_verdict(self, answer: Answer) -> None:
+    def _take_outcome(self, answer: Answer) -> None:
         """What became of the transaction that is to be aborted. One that is committed is never taken for aborted."""
         if self._spare is not None and self._is_ours(answer) and answer.state in ABORTING_STATES:
             self._leave(answer.partitions, self._spare)
@@ -461,7 +461,7 @@ class ExactlyOnce:
         elif self.phase is Phase.DECIDING:
             self._take_decision(answer)
         elif self.phase is Phase.WAITING:
-            self._take_verdict(answer)
+            self._take_outcome(answer)
         elif answer.error in _FENCED or answer.error in _ABORTED:
             self._recover(f"the coordinator answers {error_name(answer.error)}")
         elif answer.error != NO_ERROR:

@@ -1,38 +1,38 @@
-"""Every error code that Kafka may put in a produce answer has a verdict and a sentence."""
+"""Every error code that Kafka may put in a produce answer has an outcome and a sentence."""
 
 import pytest
 
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
-from sparkmirror.pipeline.produce.answers import Verdict, describe, judge, leaves_doubt
+from sparkmirror.pipeline.produce.answers import BatchOutcome, describe, judge, leaves_doubt
 
 
 @pytest.mark.parametrize(
-    ("error", "verdict"),
+    ("error", "outcome"),
     [
-        (0, Verdict.DONE),
-        (46, Verdict.DONE),  # DUPLICATE_SEQUENCE_NUMBER
-        (7, Verdict.RETRY),  # REQUEST_TIMED_OUT
-        (19, Verdict.RETRY),  # NOT_ENOUGH_REPLICAS
-        (20, Verdict.RETRY),  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        (56, Verdict.RETRY),  # KAFKA_STORAGE_ERROR
-        (89, Verdict.RETRY),  # THROTTLING_QUOTA_EXCEEDED
-        (3, Verdict.MOVED),  # UNKNOWN_TOPIC_OR_PARTITION
-        (6, Verdict.MOVED),  # NOT_LEADER_OR_FOLLOWER
-        (74, Verdict.MOVED),  # FENCED_LEADER_EPOCH
-        (100, Verdict.MOVED),  # UNKNOWN_TOPIC_ID
-        (103, Verdict.MOVED),  # INCONSISTENT_TOPIC_ID
-        (47, Verdict.FENCED),  # INVALID_PRODUCER_EPOCH
-        (90, Verdict.FENCED),  # PRODUCER_FENCED
-        (49, Verdict.RESTART),  # INVALID_PRODUCER_ID_MAPPING
-        (59, Verdict.RESTART),  # UNKNOWN_PRODUCER_ID
-        (48, Verdict.RESTART),  # INVALID_TXN_STATE
-        (120, Verdict.RESTART),  # TRANSACTION_ABORTABLE
-        (51, Verdict.RETRY),  # CONCURRENT_TRANSACTIONS
+        (0, BatchOutcome.DONE),
+        (46, BatchOutcome.DONE),  # DUPLICATE_SEQUENCE_NUMBER
+        (7, BatchOutcome.RETRY),  # REQUEST_TIMED_OUT
+        (19, BatchOutcome.RETRY),  # NOT_ENOUGH_REPLICAS
+        (20, BatchOutcome.RETRY),  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        (56, BatchOutcome.RETRY),  # KAFKA_STORAGE_ERROR
+        (89, BatchOutcome.RETRY),  # THROTTLING_QUOTA_EXCEEDED
+        (3, BatchOutcome.MOVED),  # UNKNOWN_TOPIC_OR_PARTITION
+        (6, BatchOutcome.MOVED),  # NOT_LEADER_OR_FOLLOWER
+        (74, BatchOutcome.MOVED),  # FENCED_LEADER_EPOCH
+        (100, BatchOutcome.MOVED),  # UNKNOWN_TOPIC_ID
+        (103, BatchOutcome.MOVED),  # INCONSISTENT_TOPIC_ID
+        (47, BatchOutcome.FENCED),  # INVALID_PRODUCER_EPOCH
+        (90, BatchOutcome.FENCED),  # PRODUCER_FENCED
+        (49, BatchOutcome.RESTART),  # INVALID_PRODUCER_ID_MAPPING
+        (59, BatchOutcome.RESTART),  # UNKNOWN_PRODUCER_ID
+        (48, BatchOutcome.RESTART),  # INVALID_TXN_STATE
+        (120, BatchOutcome.RESTART),  # TRANSACTION_ABORTABLE
+        (51, BatchOutcome.RETRY),  # CONCURRENT_TRANSACTIONS
     ],
 )
-def test_a_code_means_the_same_for_every_batch(error: int, verdict: Verdict) -> None:
-    assert judge(error, is_head=True) is verdict
-    assert judge(error, is_head=False) is verdict
+def test_a_code_means_the_same_for_every_batch(error: int, outcome: BatchOutcome) -> None:
+    assert judge(error, is_head=True) is outcome
+    assert judge(error, is_head=False) is outcome
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_a_code_means_the_same_for_every_batch(error: int, verdict: Verdict) -> 
     ],
 )
 def test_a_batch_is_refused_for_good_only_when_all_before_it_are_acknowledged(error: int) -> None:
-    assert judge(error, is_head=True) is Verdict.FAILED
-    assert judge(error, is_head=False) is Verdict.RETRY
+    assert judge(error, is_head=True) is BatchOutcome.FAILED
+    assert judge(error, is_head=False) is BatchOutcome.RETRY
 
 
 def test_some_errors_leave_it_open_whether_the_target_has_the_batch() -> None:
@@ -61,8 +61,8 @@ def test_some_errors_leave_it_open_whether_the_target_has_the_batch() -> None:
 
 
 def test_out_of_order_follows_from_an_earlier_batch_unless_there_is_none() -> None:
-    assert judge(45, is_head=False) is Verdict.RETRY
-    assert judge(45, is_head=True) is Verdict.RESTART
+    assert judge(45, is_head=False) is BatchOutcome.RETRY
+    assert judge(45, is_head=True) is BatchOutcome.RESTART
 
 
 @pytest.mark.parametrize(

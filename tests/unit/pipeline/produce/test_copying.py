@@ -17,7 +17,7 @@ from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import State
-from sparkmirror.pipeline.produce.answers import Verdict, judge
+from sparkmirror.pipeline.produce.answers import BatchOutcome, judge
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
@@ -276,16 +276,16 @@ class Copying(RuleBasedStateMachine):
 
     def _react(self, batch: Batch, error: int) -> None:
         buffer = self.buffer
-        verdict = judge(error, is_head=buffer.head is batch)
-        if verdict is Verdict.DONE:
+        outcome = judge(error, is_head=buffer.head is batch)
+        if outcome is BatchOutcome.DONE:
             buffer.succeed(batch)
             if buffer.state is State.REWINDING and buffer.idle:
                 buffer.position = buffer.acknowledged
                 self.ring.order(buffer.slot, paused=False, offset=buffer.position)
-        elif verdict in (Verdict.RETRY, Verdict.MOVED):
+        elif outcome in (BatchOutcome.RETRY, BatchOutcome.MOVED):
             buffer.retry(batch)
         else:
-            assert verdict is Verdict.FAILED, f"error {error} would restart the task"
+            assert outcome is BatchOutcome.FAILED, f"error {error} would restart the task"
             batch.waiting = False
             if buffer.state is not State.FAILED:
                 buffer.state = State.FAILED

@@ -24,7 +24,7 @@ from sparkmirror.ledger import connect
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import State
-from sparkmirror.pipeline.produce.answers import Verdict, judge, leaves_doubt
+from sparkmirror.pipeline.produce.answers import BatchOutcome, judge, leaves_doubt
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
@@ -332,17 +332,17 @@ class CopyingOnce(RuleBasedStateMachine):
     # What the sender does with answers.
 
     def _react(self, buffer: PartitionBuffer, batch: Batch, error: int) -> None:
-        verdict = judge(error, is_head=buffer.head is batch)
-        if verdict is Verdict.DONE:
+        outcome = judge(error, is_head=buffer.head is batch)
+        if outcome is BatchOutcome.DONE:
             buffer.succeed(batch)
             if not buffer.is_ledger:
                 self.isolation.after_progress(buffer)
-        elif verdict in (Verdict.RETRY, Verdict.MOVED):
+        elif outcome in (BatchOutcome.RETRY, BatchOutcome.MOVED):
             batch.in_doubt |= leaves_doubt(error)
             buffer.retry(batch)
-        elif verdict is Verdict.FENCED:
+        elif outcome is BatchOutcome.FENCED:
             self.once.fenced(buffer)
-        elif verdict is Verdict.RESTART:
+        elif outcome is BatchOutcome.RESTART:
             self.once.sequence_lost(buffer, "lost")
         else:
             batch.waiting = False
