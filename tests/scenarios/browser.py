@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "has_touch": True},
+    "phone-dark": {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "has_touch": True},
 }
+_AXE = resources.files("axe_playwright_python") / "axe.min.js"
+_VIOLATIONS = """async () => (await axe.run(document)).violations.flatMap((rule) =>
+    rule.nodes.map((node) => `${rule.id}: ${node.html} ${node.failureSummary}`))"""
 
 
 @contextmanager
@@ -44,6 +49,14 @@ def open_page(browser: Browser, url: str, look: str, complaints: list[str]) -> P
     page.on("pageerror", lambda problem: complaints.append(str(problem)))
     page.goto(url)
     return page
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds against the rules of accessibility in what is shown now, a sentence each."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(_AXE.read_text())
+    found: list[str] = page.evaluate(_VIOLATIONS)
+    return found
 
 
 def keep_picture(page: Page, name: str) -> None:

@@ -134,5 +134,5 @@ export class Configuration {
 
 function table(titles, rows) {
   const kind = (at) => (rows.every((row) => /^[\d,–]+$/.test(row[at])) ? "number" : "");
-  return h("div", { class: "wrap" }, h("table", {}, h("thead", {}, h("tr", {}, titles.map((title, at) => h("th", { scope: "col", class: kind(at) }, title)))), h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: kind(at) }, cell)))))));
+  return h("div", { class: "wrap", tabindex: "0", role: "group", "aria-label": titles[0] }, h("table", {}, h("thead", {}, h("tr", {}, titles.map((title, at) => h("th", { scope: "col", class: kind(at) }, title)))), h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: kind(at) }, cell)))))));
 }
