@@ -10,7 +10,6 @@ SOURCE = Path(__file__).parents[2] / "src" / "sparkmirror"
 FILES = sorted(SOURCE.rglob("*.py"))
 LINES_MAX = 400
 LARGER = {
-    "config/keys/table.py": 440,
     "pipeline/fetch/reader.py": 440,
     "pipeline/produce/buffer.py": 480,
     "pipeline/produce/progress.py": 440,
@@ -18,7 +17,7 @@ LARGER = {
     "pipeline/produce/transaction.py": 630,
     "planning/planner.py": 440,
 }
-"""One table, and the hub of the writing end with its neighbours: they may shrink, not grow."""
+"""The planner, and the hub of the writing end with its neighbours: they may shrink, not grow."""
 FUNCTION_LINES_MAX = 60
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.formats.properties import Entry, Properties
-from sparkmirror.config.keys import client_keys
+from sparkmirror.config.keys import client_keys, flow_keys
 from sparkmirror.config.keys import table as keys
 from sparkmirror.config.keys.client_keys import SECURITY_NAMES
 from sparkmirror.config.keys.key import Key, Scope, Unused, is_family
@@ -105,7 +105,7 @@ def _with_used(setting: Setting, flow: "FlowConfig") -> Setting:
 
 _USED: Mapping[str, Callable[["FlowConfig"], str]] = {
     client_keys.BUFFER_MEMORY.name: lambda flow: str(flow.lease_ring_bytes),
-    keys.LEASE_RING_BYTES.name: lambda flow: str(flow.lease_ring_bytes),
+    flow_keys.LEASE_RING_BYTES.name: lambda flow: str(flow.lease_ring_bytes),
     client_keys.FETCH_MAX_BYTES.name: lambda flow: str(flow.fetch_bytes_max),
     keys.EXACTLY_ONCE.name: lambda flow: "enabled" if flow.is_exactly_once else "disabled",
     keys.OFFSET_STORAGE_TOPIC.name: lambda flow: flow.offset_storage_topic,

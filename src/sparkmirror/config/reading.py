@@ -1,12 +1,13 @@
 """Reads typed values out of a layer of entries, and collects all problems of a file, so that they are shown at once."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from sparkmirror.config.formats.properties import Entry
-from sparkmirror.config.keys.key import Key
-from sparkmirror.config.secrets import shown
+from sparkmirror.config.keys.key import Key, Scope
+from sparkmirror.config.precedence import FlowLayers
+from sparkmirror.config.secrets import is_secret, shown
 from sparkmirror.errors import ConfigError
 
 
@@ -56,26 +57,42 @@ class Problems:
 
 T = TypeVar("T")
 
+_KEY = "key"
+
+
+def setting(key: Key[T]) -> T:
+    """A field of a dataclass that `Reader.settings` fills by `key`; the field has the key's type and default."""
+    return field(default=key.default, repr=not is_secret(key.name), metadata={_KEY: key})
+
 
 class Reader:
     """Values of one layer by `Key`; a value that cannot be parsed becomes a problem and reads as the default."""
 
     def __init__(self, layer: Mapping[str, Entry], problems: Problems) -> None:
         self._layer = layer
+        self._layer_of: Callable[[Scope], Mapping[str, Entry]] = lambda _: layer
         self._problems = problems
+
+    def entry(self, key: Key[T]) -> Entry | None:
+        """The line that sets the key."""
+        return self._layer_of(key.scope).get(key.name)
 
     def has(self, key: Key[T]) -> bool:
         """Whether the layer says anything of the key."""
-        return key.name in self._layer
+        return self.entry(key) is not None
 
     def read(self, key: Key[T]) -> T:
         """The value of a key without placeholders."""
-        entry = self._layer.get(key.name)
+        entry = self.entry(key)
         return key.default if entry is None else self._parse(key, entry)
+
+    def settings(self, kind: type) -> dict[str, Any]:
+        """The values of all fields of the dataclass `kind` that are declared as a `setting`, by field."""
+        return {one.name: self.read(one.metadata[_KEY]) for one in fields(kind) if _KEY in one.metadata}
 
     def read_all(self, key: Key[T]) -> dict[tuple[str, ...], T]:
         """The values of a key with placeholders, by what stands for them; in the order of the file."""
-        named = ((key.parts(name), entry) for name, entry in self._layer.items())
+        named = ((key.parts(name), entry) for name, entry in self._layer_of(key.scope).items())
         return {parts: self._parse(key, entry) for parts, entry in named if parts is not None}
 
     def check(self, key: Key[T]) -> None:
@@ -97,13 +114,21 @@ class Reader:
         try:
             return make(spec)
         except ValueError as error:
-            entry = self._layer[key.name]
+            entry = self._layer_of(key.scope)[key.name]
             self._problems.error(_complaint(key, entry, error), entry=entry)
             return None
 
     def values(self) -> dict[str, str]:
         """The layer as a plain mapping; it may hold secrets."""
         return {name: entry.value for name, entry in self._layer.items()}
+
+
+class FlowReader(Reader):
+    """Values of one flow: the scope of a key tells the layer where it counts."""
+
+    def __init__(self, layers: FlowLayers, problems: Problems) -> None:
+        super().__init__(layers.connector, problems)
+        self._layer_of = lambda scope: layers.of(scope)[0]
 
 
 def _complaint(key: Key[T], entry: Entry, error: ValueError) -> str:

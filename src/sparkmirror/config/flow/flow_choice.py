@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 from sparkmirror.config.flow.settings import HeartbeatSettings
 from sparkmirror.config.flow.transforms import Transforms
 from sparkmirror.config.formats.properties import Properties
-from sparkmirror.config.keys import client_keys, sync_keys
+from sparkmirror.config.keys import client_keys, flow_keys, sync_keys
 from sparkmirror.config.keys import table as keys
-from sparkmirror.config.precedence import FlowLayers, connector_properties
-from sparkmirror.config.reading import Problems, Reader
+from sparkmirror.config.precedence import connector_properties
+from sparkmirror.config.reading import FlowReader, Problems, Reader
 from sparkmirror.model import FlowName
 from sparkmirror.policy.loops import Route, find_loops
 from sparkmirror.policy.naming import DefaultReplicationPolicy
 
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
+
+_BEATS = sync_keys.EMIT_HEARTBEATS.name
 
 
 def refuse_unsafe(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
@@ -166,16 +168,18 @@ def _is_enabled(properties: Properties, pair: FlowName, problems: Problems) -> b
 
 
 def _emits_heartbeats(properties: Properties, pair: FlowName) -> bool:
-    entry = properties.get(f"{pair}.emit.heartbeats.enabled") or properties.get("emit.heartbeats.enabled")
+    entry = properties.get(f"{pair}.{_BEATS}") or properties.get(_BEATS)
     return entry is None or entry.value.lower() == "true"
 
 
-def warn_of_uncommitted_source(name: FlowName, layers: FlowLayers, problems: Problems) -> None:
+def warn_of_uncommitted_source(flow: FlowReader, name: FlowName, problems: Problems) -> None:
     """As MirrorMaker, exactly-once does not turn read_committed on; unlike MirrorMaker, it is said."""
-    entry = layers.worker.get(keys.EXACTLY_ONCE.name)
-    if entry is None or entry.value.strip().lower() != "enabled":
-        return
-    if Reader(layers.consumer, problems).read(client_keys.ISOLATION_LEVEL) != "read_committed":
+    entry = flow.entry(keys.EXACTLY_ONCE)
+    if (
+        entry
+        and flow.read(keys.EXACTLY_ONCE) == "enabled"
+        and flow.read(client_keys.ISOLATION_LEVEL) != "read_committed"
+    ):
         problems.warn(
             f"{name} copies records of aborted transactions of {name.source} too; "
             f"add `{name.source}.consumer.isolation.level = read_committed` unless it has none",
@@ -183,15 +187,13 @@ def warn_of_uncommitted_source(name: FlowName, layers: FlowLayers, problems: Pro
         )
 
 
-def refuse_unsafe_transactions(name: FlowName, layers: FlowLayers, transforms: Transforms, problems: Problems) -> None:
+def refuse_unsafe_transactions(flow: FlowReader, name: FlowName, transforms: Transforms, problems: Problems) -> None:
     """Where the records of a partition go to several, a transaction could commit a position before all its data."""
-    if Reader(layers.worker, problems).read(keys.EXACTLY_ONCE) != "enabled":
+    if flow.read(keys.EXACTLY_ONCE) != "enabled":
         return
-    entry, spreading = layers.worker.get(keys.EXACTLY_ONCE.name), []
-    if transforms.steps:
-        spreading.append("transforms")
-    if Reader(layers.connector, problems).read(keys.PARTITIONING) == "key":
-        spreading.append(f"`{keys.PARTITIONING.name} = key`")
+    spreading = ["transforms"] if transforms.steps else []
+    if flow.read(flow_keys.PARTITIONING) == "key":
+        spreading.append(f"`{flow_keys.PARTITIONING.name} = key`")
     for what in spreading:
         message = f"{name}: {what} and `{keys.EXACTLY_ONCE.name} = enabled` do not go together yet"
-        problems.error(message, "turn one of them off for this flow", entry)
+        problems.error(message, "turn one of them off for this flow", flow.entry(keys.EXACTLY_ONCE))

@@ -18,10 +18,7 @@ from sparkmirror.config.flow.settings import (
     ProducerSettings,
     StatusSettings,
     SyncSettings,
-    read_consumer,
-    read_heartbeats,
     read_offsets,
-    read_producer,
     read_ring_bytes,
     read_status,
     read_sync,
@@ -30,7 +27,7 @@ from sparkmirror.config.flow.transforms import NO_TRANSFORMS, Transforms, read_t
 from sparkmirror.config.formats.files import read_mirror_file
 from sparkmirror.config.formats.properties import Properties, write_properties
 from sparkmirror.config.formats.tidy import tidy
-from sparkmirror.config.keys import status_keys
+from sparkmirror.config.keys import flow_keys, status_keys
 from sparkmirror.config.keys import table as keys
 from sparkmirror.config.keys.key import Scope
 from sparkmirror.config.plugins import find_plugins
@@ -43,7 +40,7 @@ from sparkmirror.config.precedence import (
     flow_layers,
 )
 from sparkmirror.config.providers import resolve, warn_of_readers
-from sparkmirror.config.reading import Problems, Reader
+from sparkmirror.config.reading import FlowReader, Problems, Reader, setting
 from sparkmirror.config.recognise import aliases_alike, note_idle, recognise
 from sparkmirror.model import Cluster, Connector, FlowName
 from sparkmirror.policy.filters import TopicFilter
@@ -59,7 +56,7 @@ from sparkmirror.policy.own import OwnClasses, OwnTopicFilter
 from sparkmirror.policy.rates import WHOLE_FLOW, RateLimit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowConfig:
     """All settings of one flow, typed. `source` and `target` carry the client properties of reader and writer."""
 
@@ -68,38 +65,38 @@ class FlowConfig:
     target: Cluster
     policy: ReplicationPolicy
     topics: TopicFilter
-    tasks_max: int
-    replication_factor: int
-    refresh_topics_enabled: bool
-    refresh_topics_interval_seconds: int
     sync: SyncSettings
     offsets: OffsetSettings
     connector: Connector
-    offset_storage_topic: str
-    offset_storage_partitions: int
-    offset_storage_replication_factor: int
-    offset_flush_interval_ms: int
-    session_timeout_ms: int
-    exactly_once_source_support: str
-    transaction_interval_ms: int
-    clamp_timestamps: bool
-    epoch_seconds: int
-    balance_interval_seconds: int
-    lease_ring_bytes: int
-    connections_per_broker: int
-    unpacked_bytes_max: int
-    rate_limits: tuple[RateLimit, ...]
-    on_data_loss: LossPolicy
-    canary_interval_seconds: int
-    on_send_failure: str
-    topic_creation: str
-    partitioning: str
-    progress_group: str
-    progress_group_commit_interval_ms: int
     consumer: ConsumerSettings
     producer: ProducerSettings
+    offset_storage_topic: str
+    lease_ring_bytes: int
+    rate_limits: tuple[RateLimit, ...]
+    on_data_loss: LossPolicy
     transforms: Transforms = NO_TRANSFORMS
-    metric_names: tuple[str, ...] = status_keys.METRIC_NAMES.default
+    tasks_max: int = setting(keys.TASKS_MAX)
+    replication_factor: int = setting(keys.REPLICATION_FACTOR)
+    refresh_topics_enabled: bool = setting(keys.REFRESH_TOPICS_ENABLED)
+    refresh_topics_interval_seconds: int = setting(keys.REFRESH_TOPICS_INTERVAL)
+    offset_storage_partitions: int = setting(keys.OFFSET_STORAGE_PARTITIONS)
+    offset_storage_replication_factor: int = setting(keys.OFFSET_STORAGE_REPLICATION)
+    offset_flush_interval_ms: int = setting(keys.OFFSET_FLUSH_INTERVAL)
+    session_timeout_ms: int = setting(keys.SESSION_TIMEOUT)
+    exactly_once_source_support: str = setting(keys.EXACTLY_ONCE)
+    transaction_interval_ms: int = setting(keys.TRANSACTION_INTERVAL)
+    clamp_timestamps: bool = setting(flow_keys.CLAMP_TIMESTAMPS)
+    epoch_seconds: int = setting(flow_keys.EPOCH_SECONDS)
+    balance_interval_seconds: int = setting(flow_keys.BALANCE_INTERVAL)
+    connections_per_broker: int = setting(flow_keys.CONNECTIONS_PER_BROKER)
+    unpacked_bytes_max: int = setting(flow_keys.UNPACKED_BYTES_MAX)
+    canary_interval_seconds: int = setting(flow_keys.CANARY_INTERVAL)
+    on_send_failure: str = setting(flow_keys.ON_SEND_FAILURE)
+    topic_creation: str = setting(flow_keys.TOPIC_CREATION)
+    partitioning: str = setting(flow_keys.PARTITIONING)
+    progress_group: str = setting(flow_keys.PROGRESS_GROUP)
+    progress_group_commit_interval_ms: int = setting(flow_keys.PROGRESS_GROUP_COMMIT_INTERVAL)
+    metric_names: tuple[str, ...] = setting(status_keys.METRIC_NAMES)
 
     @property
     def is_exactly_once(self) -> bool:
@@ -283,9 +280,11 @@ def _read_heartbeats(
     problems: Problems,
 ) -> tuple[HeartbeatSettings, ...]:
     """Of the pairs that beat, what was asked for."""
+    pairs = flow_choice.beating_pairs(properties, tuple(clusters))
+    layers = {pair: connector_properties(properties, pair) for pair in pairs}
     return tuple(
-        read_heartbeats(pair, clusters[pair.target], Reader(connector_properties(properties, pair), problems))
-        for pair in flow_choice.beating_pairs(properties, tuple(clusters))
+        HeartbeatSettings(pair, clusters[pair.target], **Reader(layer, problems).settings(HeartbeatSettings))
+        for pair, layer in layers.items()
         if flow_choice.is_asked_for(pair, targets, flows)
     )
 
@@ -293,11 +292,11 @@ def _read_heartbeats(
 def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> FlowConfig:
     layers = flow_layers(properties, name)
     _check(layers, problems)
-    flow_choice.warn_of_uncommitted_source(name, layers, problems)
+    flow = FlowReader(layers, problems)
+    flow_choice.warn_of_uncommitted_source(flow, name, problems)
     transforms = read_transforms(layers.connector, problems)
-    flow_choice.refuse_unsafe_transactions(name, layers, transforms, problems)
-    flow, storage = Reader(layers.connector, problems), Reader(layers.worker, problems)
-    own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or storage.read(keys.OFFSET_STORAGE_TOPIC)
+    flow_choice.refuse_unsafe_transactions(flow, name, transforms, problems)
+    own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or flow.read(keys.OFFSET_STORAGE_TOPIC)
     connector = flow.values() | {"source.cluster.alias": name.source, "target.cluster.alias": name.target}
     own = OwnClasses(connector, find_plugins(properties, name.target, problems))
     source = Cluster(name.source, common_values(layers.consumer))
@@ -305,55 +304,34 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
     for cluster, layer in ((source, layers.consumer), (target, layers.producer)):
         check_security(cluster, layer, problems)
     return FlowConfig(
+        **flow.settings(FlowConfig),
         name=name,
         source=source,
         target=target,
         policy=_read_policy(flow, name, own),
         topics=_read_topics(flow, own),
-        tasks_max=flow.read(keys.TASKS_MAX),
-        replication_factor=flow.read(keys.REPLICATION_FACTOR),
-        refresh_topics_enabled=flow.read(keys.REFRESH_TOPICS_ENABLED),
-        refresh_topics_interval_seconds=flow.read(keys.REFRESH_TOPICS_INTERVAL),
         sync=read_sync(flow, own),
         offsets=read_offsets(flow, own),
-        connector=_read_connector(flow, storage, name),
+        connector=_read_connector(flow, name),
+        consumer=ConsumerSettings(**flow.settings(ConsumerSettings)),
+        producer=ProducerSettings(**flow.settings(ProducerSettings)),
         offset_storage_topic=own_topic or f"mm2-offsets.{name.source}.internal",
-        offset_storage_partitions=storage.read(keys.OFFSET_STORAGE_PARTITIONS),
-        offset_storage_replication_factor=storage.read(keys.OFFSET_STORAGE_REPLICATION),
-        offset_flush_interval_ms=storage.read(keys.OFFSET_FLUSH_INTERVAL),
-        session_timeout_ms=storage.read(keys.SESSION_TIMEOUT),
-        exactly_once_source_support=storage.read(keys.EXACTLY_ONCE),
-        transaction_interval_ms=flow.read(keys.TRANSACTION_INTERVAL),
-        clamp_timestamps=flow.read(keys.CLAMP_TIMESTAMPS),
-        epoch_seconds=flow.read(keys.EPOCH_SECONDS),
-        balance_interval_seconds=flow.read(keys.BALANCE_INTERVAL),
-        lease_ring_bytes=read_ring_bytes(flow, Reader(layers.producer, problems)),
-        connections_per_broker=flow.read(keys.CONNECTIONS_PER_BROKER),
-        unpacked_bytes_max=flow.read(keys.UNPACKED_BYTES_MAX),
+        lease_ring_bytes=read_ring_bytes(flow),
         rate_limits=_read_rates(flow),
-        on_data_loss=LossPolicy(flow.read(keys.ON_DATA_LOSS), flow.read(keys.ON_DATA_LOSS_TOPICS)),
-        canary_interval_seconds=flow.read(keys.CANARY_INTERVAL),
-        on_send_failure=flow.read(keys.ON_SEND_FAILURE),
-        topic_creation=flow.read(keys.TOPIC_CREATION),
-        partitioning=flow.read(keys.PARTITIONING),
-        progress_group=flow.read(keys.PROGRESS_GROUP),
-        progress_group_commit_interval_ms=flow.read(keys.PROGRESS_GROUP_COMMIT_INTERVAL),
-        consumer=read_consumer(Reader(layers.consumer, problems)),
-        producer=read_producer(Reader(layers.producer, problems)),
+        on_data_loss=LossPolicy(flow.read(flow_keys.ON_DATA_LOSS), flow.read(flow_keys.ON_DATA_LOSS_TOPICS)),
         transforms=transforms,
-        metric_names=flow.read(status_keys.METRIC_NAMES),
     )
 
 
-def _read_connector(flow: Reader, worker: Reader, name: FlowName) -> Connector:
+def _read_connector(flow: FlowReader, name: FlowName) -> Connector:
     default = Connector.of_dedicated_mode(name.source)
-    group, own_name = worker.read(keys.GROUP_ID), flow.read(keys.PROGRESS_CONNECTOR)
+    group, own_name = flow.read(keys.GROUP_ID), flow.read(keys.PROGRESS_CONNECTOR)
     return Connector(name.source, group or default.group, own_name or default.name)
 
 
 def _read_rates(flow: Reader) -> tuple[RateLimit, ...]:
-    whole = flow.read(keys.RATE_LIMIT)
-    return (*((RateLimit(WHOLE_FLOW, whole),) if whole else ()), *flow.read(keys.RATE_LIMIT_TOPICS))
+    whole = flow.read(flow_keys.RATE_LIMIT)
+    return (*((RateLimit(WHOLE_FLOW, whole),) if whole else ()), *flow.read(flow_keys.RATE_LIMIT_TOPICS))
 
 
 def _read_policy(flow: Reader, name: FlowName, own: OwnClasses) -> ReplicationPolicy:

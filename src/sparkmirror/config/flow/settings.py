@@ -9,6 +9,7 @@ from ipaddress import ip_address
 
 from sparkmirror.config.formats.properties import Properties
 from sparkmirror.config.keys import client_keys, sync_keys
+from sparkmirror.config.keys.flow_keys import LEASE_RING_BYTES
 from sparkmirror.config.keys.status_keys import (
     LOG_FORMAT,
     MAX_CONNECTIONS,
@@ -20,9 +21,8 @@ from sparkmirror.config.keys.status_keys import (
     STATUS_SSL,
     STATUS_TOKEN,
 )
-from sparkmirror.config.keys.table import LEASE_RING_BYTES
-from sparkmirror.config.reading import Problems, Reader
-from sparkmirror.config.types import NOWHERE, Address
+from sparkmirror.config.reading import FlowReader, Problems, Reader, setting
+from sparkmirror.config.types import Address
 from sparkmirror.errors import ConfigError
 from sparkmirror.kafka.security.tls import TlsSettings
 from sparkmirror.kafka.settings import tls_settings
@@ -38,14 +38,14 @@ class StatusSettings:
     `log_format` is how the mirror says what happens: `text` or `json`. `tls` is None where the page speaks plain HTTP.
     """
 
-    listen: Address = NOWHERE
-    token: str = field(default="", repr=False)
-    log_format: str = LOG_FORMAT.default
-    read_only_token: str = field(default="", repr=False)
-    probes_listen: Address = NOWHERE
+    listen: Address = setting(STATUS_LISTEN)
+    token: str = setting(STATUS_TOKEN)
+    log_format: str = setting(LOG_FORMAT)
+    read_only_token: str = setting(READ_ONLY_TOKEN)
+    probes_listen: Address = setting(PROBES_LISTEN)
     tls: TlsSettings | None = None
-    max_connections: int = MAX_CONNECTIONS.default
-    max_connections_per_ip: int = MAX_CONNECTIONS_PER_IP.default
+    max_connections: int = setting(MAX_CONNECTIONS)
+    max_connections_per_ip: int = setting(MAX_CONNECTIONS_PER_IP)
 
     @property
     def is_loopback(self) -> bool:
@@ -66,16 +66,7 @@ def is_loopback(host: str) -> bool:
 def read_status(properties: Properties, problems: Problems) -> StatusSettings:
     """Notes an address that others can reach without a token, and certificates that cannot be meant."""
     reader = Reader(properties.entries, problems)
-    settings = StatusSettings(
-        reader.read(STATUS_LISTEN),
-        reader.read(STATUS_TOKEN),
-        reader.read(LOG_FORMAT),
-        reader.read(READ_ONLY_TOKEN),
-        reader.read(PROBES_LISTEN),
-        _read_tls(properties, reader, problems),
-        reader.read(MAX_CONNECTIONS),
-        reader.read(MAX_CONNECTIONS_PER_IP),
-    )
+    settings = StatusSettings(**reader.settings(StatusSettings), tls=_read_tls(properties, reader, problems))
     if settings.listen and not settings.is_loopback and not (settings.token or settings.read_only_token):
         entry = properties.get(STATUS_LISTEN.name)
         hint = "add a `status.token`, best by a config provider: `${file:/etc/sparkmirror/secrets:token}`"
@@ -110,16 +101,16 @@ _RING_BYTES_MIN = 1 << 20
 class ConsumerSettings:
     """How the source is read. A buffer of -1 is left to the operating system."""
 
-    isolation_level: str = client_keys.ISOLATION_LEVEL.default
-    auto_offset_reset: str = client_keys.AUTO_OFFSET_RESET.default
-    fetch_max_bytes: int = client_keys.FETCH_MAX_BYTES.default
-    max_partition_fetch_bytes: int = client_keys.MAX_PARTITION_FETCH_BYTES.default
-    fetch_max_wait_ms: int = client_keys.FETCH_MAX_WAIT.default
-    fetch_min_bytes: int = client_keys.FETCH_MIN_BYTES.default
-    client_rack: str = client_keys.CLIENT_RACK.default
-    receive_buffer_bytes: int = client_keys.CONSUMER_RECEIVE_BUFFER.default
-    request_timeout_ms: int = client_keys.CONSUMER_REQUEST_TIMEOUT.default
-    client_id: str = client_keys.CONSUMER_CLIENT_ID.default
+    isolation_level: str = setting(client_keys.ISOLATION_LEVEL)
+    auto_offset_reset: str = setting(client_keys.AUTO_OFFSET_RESET)
+    fetch_max_bytes: int = setting(client_keys.FETCH_MAX_BYTES)
+    max_partition_fetch_bytes: int = setting(client_keys.MAX_PARTITION_FETCH_BYTES)
+    fetch_max_wait_ms: int = setting(client_keys.FETCH_MAX_WAIT)
+    fetch_min_bytes: int = setting(client_keys.FETCH_MIN_BYTES)
+    client_rack: str = setting(client_keys.CLIENT_RACK)
+    receive_buffer_bytes: int = setting(client_keys.CONSUMER_RECEIVE_BUFFER)
+    request_timeout_ms: int = setting(client_keys.CONSUMER_REQUEST_TIMEOUT)
+    client_id: str = setting(client_keys.CONSUMER_CLIENT_ID)
 
     def reach(self, source: Cluster) -> Cluster:
         """The source as the reader connects to it."""
@@ -130,13 +121,13 @@ class ConsumerSettings:
 class ProducerSettings:
     """How the target is written. A buffer of -1 is left to the operating system."""
 
-    batch_size_bytes: int = client_keys.BATCH_SIZE.default
-    linger_ms: int = client_keys.LINGER.default
-    send_buffer_bytes: int = client_keys.PRODUCER_SEND_BUFFER.default
-    request_timeout_ms: int = client_keys.PRODUCER_REQUEST_TIMEOUT.default
-    compression_type: str = client_keys.COMPRESSION_TYPE.default
-    transaction_timeout_ms: int = client_keys.TRANSACTION_TIMEOUT.default
-    client_id: str = client_keys.PRODUCER_CLIENT_ID.default
+    batch_size_bytes: int = setting(client_keys.BATCH_SIZE)
+    linger_ms: int = setting(client_keys.LINGER)
+    send_buffer_bytes: int = setting(client_keys.PRODUCER_SEND_BUFFER)
+    request_timeout_ms: int = setting(client_keys.PRODUCER_REQUEST_TIMEOUT)
+    compression_type: str = setting(client_keys.COMPRESSION_TYPE)
+    transaction_timeout_ms: int = setting(client_keys.TRANSACTION_TIMEOUT)
+    client_id: str = setting(client_keys.PRODUCER_CLIENT_ID)
 
     def reach(self, target: Cluster) -> Cluster:
         """The target as the writer connects to it."""
@@ -148,79 +139,38 @@ def _reach(cluster: Cluster, client_id: str, request_timeout_ms: int) -> Cluster
     return Cluster(cluster.alias, {**cluster.client, **own})
 
 
-def read_consumer(reader: Reader) -> ConsumerSettings:
-    """The settings of a source consumer's layer."""
-    return ConsumerSettings(
-        isolation_level=reader.read(client_keys.ISOLATION_LEVEL),
-        auto_offset_reset=reader.read(client_keys.AUTO_OFFSET_RESET),
-        fetch_max_bytes=reader.read(client_keys.FETCH_MAX_BYTES),
-        max_partition_fetch_bytes=reader.read(client_keys.MAX_PARTITION_FETCH_BYTES),
-        fetch_max_wait_ms=reader.read(client_keys.FETCH_MAX_WAIT),
-        fetch_min_bytes=reader.read(client_keys.FETCH_MIN_BYTES),
-        client_rack=reader.read(client_keys.CLIENT_RACK),
-        receive_buffer_bytes=reader.read(client_keys.CONSUMER_RECEIVE_BUFFER),
-        request_timeout_ms=reader.read(client_keys.CONSUMER_REQUEST_TIMEOUT),
-        client_id=reader.read(client_keys.CONSUMER_CLIENT_ID),
-    )
-
-
-def read_producer(reader: Reader) -> ProducerSettings:
-    """The settings of a target producer's layer."""
-    return ProducerSettings(
-        batch_size_bytes=reader.read(client_keys.BATCH_SIZE),
-        linger_ms=reader.read(client_keys.LINGER),
-        send_buffer_bytes=reader.read(client_keys.PRODUCER_SEND_BUFFER),
-        request_timeout_ms=reader.read(client_keys.PRODUCER_REQUEST_TIMEOUT),
-        compression_type=reader.read(client_keys.COMPRESSION_TYPE),
-        transaction_timeout_ms=reader.read(client_keys.TRANSACTION_TIMEOUT),
-        client_id=reader.read(client_keys.PRODUCER_CLIENT_ID),
-    )
-
-
-def read_ring_bytes(flow: Reader, producer: Reader) -> int:
+def read_ring_bytes(flow: FlowReader) -> int:
     """The size of a task's ring, by our own key, or else by the producer's that means as much to MirrorMaker."""
-    if flow.has(LEASE_RING_BYTES) or not producer.has(client_keys.BUFFER_MEMORY):
+    if flow.has(LEASE_RING_BYTES) or not flow.has(client_keys.BUFFER_MEMORY):
         return flow.read(LEASE_RING_BYTES)
-    return max(producer.read(client_keys.BUFFER_MEMORY), _RING_BYTES_MIN)
+    return max(flow.read(client_keys.BUFFER_MEMORY), _RING_BYTES_MIN)
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetSettings:
     """Of one flow. Intervals say how old something may be at most."""
 
-    emit_syncs: bool = sync_keys.EMIT_OFFSET_SYNCS.default
-    syncs_location: str = sync_keys.OFFSET_SYNCS_LOCATION.default
-    syncs_replication_factor: int = sync_keys.OFFSET_SYNCS_REPLICATION.default
-    lag_max: int = sync_keys.OFFSET_LAG_MAX.default
+    emit_syncs: bool = setting(sync_keys.EMIT_OFFSET_SYNCS)
+    syncs_location: str = setting(sync_keys.OFFSET_SYNCS_LOCATION)
+    syncs_replication_factor: int = setting(sync_keys.OFFSET_SYNCS_REPLICATION)
+    lag_max: int = setting(sync_keys.OFFSET_LAG_MAX)
     groups: NameFilter = field(
         default_factory=lambda: NameFilter(sync_keys.GROUPS.default, sync_keys.GROUPS_EXCLUDE.default)
     )
-    refresh_groups: bool = sync_keys.REFRESH_GROUPS_ENABLED.default
-    refresh_groups_interval_seconds: int = sync_keys.REFRESH_GROUPS_INTERVAL.default
-    emit_checkpoints: bool = sync_keys.EMIT_CHECKPOINTS.default
-    emit_checkpoints_interval_seconds: int = sync_keys.EMIT_CHECKPOINTS_INTERVAL.default
-    checkpoints_replication_factor: int = sync_keys.CHECKPOINTS_REPLICATION.default
-    sync_groups: bool = sync_keys.SYNC_GROUP_OFFSETS.default
-    sync_groups_interval_seconds: int = sync_keys.SYNC_GROUP_OFFSETS_INTERVAL.default
+    refresh_groups: bool = setting(sync_keys.REFRESH_GROUPS_ENABLED)
+    refresh_groups_interval_seconds: int = setting(sync_keys.REFRESH_GROUPS_INTERVAL)
+    emit_checkpoints: bool = setting(sync_keys.EMIT_CHECKPOINTS)
+    emit_checkpoints_interval_seconds: int = setting(sync_keys.EMIT_CHECKPOINTS_INTERVAL)
+    checkpoints_replication_factor: int = setting(sync_keys.CHECKPOINTS_REPLICATION)
+    sync_groups: bool = setting(sync_keys.SYNC_GROUP_OFFSETS)
+    sync_groups_interval_seconds: int = setting(sync_keys.SYNC_GROUP_OFFSETS_INTERVAL)
 
 
 def read_offsets(flow: Reader, own: OwnClasses) -> OffsetSettings:
     """The settings of a flow's layer; `own` makes classes of the user's."""
     listed = NameFilter(flow.read(sync_keys.GROUPS), flow.read(sync_keys.GROUPS_EXCLUDE))
-    return OffsetSettings(
-        emit_syncs=flow.read(sync_keys.EMIT_OFFSET_SYNCS),
-        syncs_location=flow.read(sync_keys.OFFSET_SYNCS_LOCATION),
-        syncs_replication_factor=flow.read(sync_keys.OFFSET_SYNCS_REPLICATION),
-        lag_max=flow.read(sync_keys.OFFSET_LAG_MAX),
-        groups=flow.load(sync_keys.GROUP_FILTER_CLASS, own.groups) or listed,
-        refresh_groups=flow.read(sync_keys.REFRESH_GROUPS_ENABLED),
-        refresh_groups_interval_seconds=flow.read(sync_keys.REFRESH_GROUPS_INTERVAL),
-        emit_checkpoints=flow.read(sync_keys.EMIT_CHECKPOINTS),
-        emit_checkpoints_interval_seconds=flow.read(sync_keys.EMIT_CHECKPOINTS_INTERVAL),
-        checkpoints_replication_factor=flow.read(sync_keys.CHECKPOINTS_REPLICATION),
-        sync_groups=flow.read(sync_keys.SYNC_GROUP_OFFSETS),
-        sync_groups_interval_seconds=flow.read(sync_keys.SYNC_GROUP_OFFSETS_INTERVAL),
-    )
+    groups = flow.load(sync_keys.GROUP_FILTER_CLASS, own.groups) or listed
+    return OffsetSettings(**flow.settings(OffsetSettings), groups=groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,17 +179,8 @@ class HeartbeatSettings:
 
     flow: FlowName
     target: Cluster
-    interval_seconds: int
-    replication_factor: int
-
-
-def read_heartbeats(flow: FlowName, target: Cluster, layer: Reader) -> HeartbeatSettings:
-    """The settings of a pair's layer."""
-    interval, replication = (
-        layer.read(sync_keys.EMIT_HEARTBEATS_INTERVAL),
-        layer.read(sync_keys.HEARTBEATS_REPLICATION_FACTOR),
-    )
-    return HeartbeatSettings(flow, target, interval, replication)
+    interval_seconds: int = setting(sync_keys.EMIT_HEARTBEATS_INTERVAL)
+    replication_factor: int = setting(sync_keys.HEARTBEATS_REPLICATION_FACTOR)
 
 
 LOOK_SECONDS = 5.0
@@ -252,29 +193,19 @@ TOPICS_LOOK_SECONDS = 2.0
 class SyncSettings:
     """Settings and ACLs of a flow's remote topics. Intervals say how long a change may go unnoticed at most."""
 
-    configs_enabled: bool = sync_keys.SYNC_TOPIC_CONFIGS.default
-    configs_interval_seconds: int = sync_keys.SYNC_TOPIC_CONFIGS_INTERVAL.default
-    configs_exclude: tuple[str, ...] = sync_keys.CONFIG_PROPERTIES_EXCLUDE.default
-    configs_protect: tuple[str, ...] = sync_keys.SYNC_TOPIC_CONFIGS_PROTECT.default
-    defaults_from: str = sync_keys.USE_DEFAULTS_FROM.default
-    acls_enabled: bool = sync_keys.SYNC_TOPIC_ACLS.default
-    acls_interval_seconds: int = sync_keys.SYNC_TOPIC_ACLS_INTERVAL.default
-    acls_operations: str = sync_keys.SYNC_TOPIC_ACLS_OPERATIONS.default
-    acls_revoke: bool = sync_keys.SYNC_TOPIC_ACLS_REVOKE.default
+    configs_enabled: bool = setting(sync_keys.SYNC_TOPIC_CONFIGS)
+    configs_interval_seconds: int = setting(sync_keys.SYNC_TOPIC_CONFIGS_INTERVAL)
+    configs_exclude: tuple[str, ...] = setting(sync_keys.CONFIG_PROPERTIES_EXCLUDE)
+    configs_protect: tuple[str, ...] = setting(sync_keys.SYNC_TOPIC_CONFIGS_PROTECT)
+    defaults_from: str = setting(sync_keys.USE_DEFAULTS_FROM)
+    acls_enabled: bool = setting(sync_keys.SYNC_TOPIC_ACLS)
+    acls_interval_seconds: int = setting(sync_keys.SYNC_TOPIC_ACLS_INTERVAL)
+    acls_operations: str = setting(sync_keys.SYNC_TOPIC_ACLS_OPERATIONS)
+    acls_revoke: bool = setting(sync_keys.SYNC_TOPIC_ACLS_REVOKE)
     own_configs: OwnConfigs | None = None
 
 
 def read_sync(flow: Reader, own: OwnClasses) -> SyncSettings:
     """The settings of a flow's layer; `own` makes classes of the user's."""
-    return SyncSettings(
-        configs_enabled=flow.read(sync_keys.SYNC_TOPIC_CONFIGS),
-        configs_interval_seconds=flow.read(sync_keys.SYNC_TOPIC_CONFIGS_INTERVAL),
-        configs_exclude=flow.read(sync_keys.CONFIG_PROPERTIES_EXCLUDE),
-        configs_protect=flow.read(sync_keys.SYNC_TOPIC_CONFIGS_PROTECT),
-        defaults_from=flow.read(sync_keys.USE_DEFAULTS_FROM),
-        acls_enabled=flow.read(sync_keys.SYNC_TOPIC_ACLS),
-        acls_interval_seconds=flow.read(sync_keys.SYNC_TOPIC_ACLS_INTERVAL),
-        acls_operations=flow.read(sync_keys.SYNC_TOPIC_ACLS_OPERATIONS),
-        acls_revoke=flow.read(sync_keys.SYNC_TOPIC_ACLS_REVOKE),
-        own_configs=flow.load(sync_keys.CONFIG_FILTER_CLASS, own.configs),
-    )
+    own_configs = flow.load(sync_keys.CONFIG_FILTER_CLASS, own.configs)
+    return SyncSettings(**flow.settings(SyncSettings), own_configs=own_configs)

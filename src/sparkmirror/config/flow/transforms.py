@@ -11,12 +11,17 @@ from typing import TypeAlias
 
 from sparkmirror.config.flow.connect_transforms import PREDICATES, TRANSFORMS, Given, Unusable
 from sparkmirror.config.formats.properties import Entry
+from sparkmirror.config.keys.flow_keys import (
+    TRANSFORMS_DEADLETTER_TOPIC,
+    TRANSFORMS_DEADLETTER_WHEN,
+    TRANSFORMS_FUNCTION,
+    TRANSFORMS_WHERE,
+)
 from sparkmirror.config.reading import Problems
 from sparkmirror.config.types import split_list
 
-WHERE, DEAD_WHEN, DEAD_TOPIC, FUNCTION = (
-    "transforms.where", "transforms.deadletter.when", "transforms.deadletter.topic", "transforms.function",
-)  # fmt: skip
+WHERE, FUNCTION = TRANSFORMS_WHERE.name, TRANSFORMS_FUNCTION.name
+DEAD_WHEN, DEAD_TOPIC = TRANSFORMS_DEADLETTER_WHEN.name, TRANSFORMS_DEADLETTER_TOPIC.name
 _SET = "transforms.set."
 _OURS = ("where", "set", "deadletter", "function")
 _COLUMNS = {"topic": "target_topic", "partition": "target_partition"}

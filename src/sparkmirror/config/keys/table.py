@@ -1,19 +1,17 @@
-"""THE table of configuration keys: names, places, types, defaults and what they mean. The keys of flows stand here.
+"""THE table of configuration keys: names, places, types, defaults and meanings; here MirrorMaker's of files and flows.
 
-Its other parts are `config/keys/sync_keys.py`, `config/keys/client_keys.py`, `config/keys/status_keys.py` and, for what
-has no effect, `config/keys/unused.py`. `config/flow/flows.py` reads values through the table, `config/recognise.py`
-judges every line of a file by it, and `python -m sparkmirror.config.keys.table > docs/configuration.md` writes the
-manual from it. A new key is a new entry here.
+Its other parts are `flow_keys.py`, `sync_keys.py`, `client_keys.py`, `status_keys.py` and, for what has no effect,
+`unused.py`. A field of a configuration that is declared as `setting(KEY)` (`config/reading.py`) is filled by its row;
+`config/recognise.py` judges every line of a file by the table, and `python -m sparkmirror.config.keys.table >
+docs/configuration.md` writes the manual from it. A new key is a new row here and a field where it takes effect.
 """
 
 from typing import Any
 
-from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX as UNPACKED_BYTES
 from sparkmirror.config import types
-from sparkmirror.config.keys import client_keys, status_keys, sync_keys
+from sparkmirror.config.keys import client_keys, flow_keys, status_keys, sync_keys
 from sparkmirror.config.keys.key import Key, Scope
 from sparkmirror.policy.filters import MIRRORS_INTERNAL
-from sparkmirror.policy.loss import CONTINUE, LOSS_ACTIONS
 
 DEFAULT_POLICY = "DefaultReplicationPolicy"
 IDENTITY_POLICY = "IdentityReplicationPolicy"
@@ -237,180 +235,10 @@ FORWARDING_ADMIN_CLASS = Key(
     "What creates topics; the default may be named, another one is refused.",
     "loads any Java class",
 )
-_EXPRESSION = types.Type("Spark SQL", str.strip)
-TRANSFORMS_WHERE = Key(
-    "transforms.where", Scope.FLOW, _EXPRESSION, "", "Only records for which this is true are mirrored.", _NO_KEY
-)
-TRANSFORMS_SET = Key(
-    "transforms.set.<column>",
-    Scope.FLOW,
-    _EXPRESSION,
-    "",
-    "What the target gets as topic, partition, timestamp, key, value or headers.",
-    _NO_KEY,
-)
-TRANSFORMS_DEADLETTER_WHEN = Key(
-    "transforms.deadletter.when", Scope.FLOW, _EXPRESSION, "", "Records for which this is true go elsewhere.", _NO_KEY
-)
-TRANSFORMS_DEADLETTER_TOPIC = Key(
-    "transforms.deadletter.topic", Scope.FLOW, types.STRING, "", "The topic on the target that they go to.", _NO_KEY
-)
-TRANSFORMS_FUNCTION = Key(
-    "transforms.function", Scope.FLOW, types.STRING, "", "`module:function`, from DataFrame to DataFrame.", _NO_KEY
-)
-_CONNECT = "runs any Java class; passes the names on from the top level, but not what they stand for"
-TRANSFORMS = Key("transforms", Scope.FLOW, types.LIST, (), "Names of Connect transformations, in order.", _CONNECT)
-TRANSFORM = Key(
-    "transforms.<name>", Scope.FLOW, types.STRING, "", "Type and settings of one; see docs/transforms.md.", _CONNECT
-)
-PREDICATES = Key("predicates", Scope.FLOW, types.LIST, (), "Names of Connect predicates.", _CONNECT)
-PREDICATE = Key(
-    "predicates.<name>", Scope.FLOW, types.STRING, "", "Type and settings of one; see docs/transforms.md.", _CONNECT
-)
-
-CLAMP_TIMESTAMPS = Key(
-    "timestamps.clamp",
-    Scope.FLOW,
-    types.BOOLEAN,
-    False,
-    "Records from further in the future than the target topic allows (`message.timestamp.after.max.ms`) get the latest "
-    "time that it does. Otherwise such a record fails its partition, and is tried again until its time has come near.",
-    "no such key",
-)
-EPOCH_SECONDS = Key(
-    "epoch.seconds",
-    Scope.FLOW,
-    types.whole(1, unit="seconds"),
-    600,
-    "How long one micro-batch of the streaming query lasts; its end holds a flow up for a moment.",
-    "no such key",
-)
-BALANCE_INTERVAL = Key(
-    "balance.interval.seconds",
-    Scope.FLOW,
-    types.whole(0, unit="seconds"),
-    30,
-    "How often to look whether partitions should change their task, by the bytes that they carry and whether they are "
-    "behind (docs/processes.md). 0: never.",
-    "no such key",
-)
-LEASE_RING_BYTES = Key(
-    "lease.ring.bytes",
-    Scope.FLOW,
-    types.whole(1 << 20, unit="bytes", also=0),
-    32 << 20,
-    "Shared memory between a task's reading and writing end: bounds what is in flight. 0 passes all payload by Spark.",
-    "no such key",
-)
-UNPACKED_BYTES_MAX = Key(
-    "unpacked.bytes.max",
-    Scope.FLOW,
-    types.whole(1 << 20, 1 << 30, unit="bytes"),
-    UNPACKED_BYTES,
-    "How much a task's process holds of decompressed batches at a time, where batches cannot pass as they are; others "
-    "wait for their turn. A batch that would take more by itself, or more than an eighth of it and 100 times its own "
-    "size, is not decompressed: its partition is FAILED (docs/security.md).",
-    "no such key",
-)
-CONNECTIONS_PER_BROKER = Key(
-    "connections.per.broker",
-    Scope.FLOW,
-    types.whole(1, 64),
-    2,
-    "Connections of a task to each target broker; a broker serves one request of a connection at a time.",
-    "no such key",
-)
-RATE_LIMIT = Key(
-    "rate.limit.bytes.per.second",
-    Scope.FLOW,
-    types.whole(0, 10**15, unit="bytes"),
-    0,
-    "Most bytes a second that the flow reads, by all of its tasks together; 0 sets no limit. Batches count as they are "
-    "stored, compressed. `sparkmirror throttle` changes it while the mirror runs.",
-    "no such key",
-)
-RATE_LIMIT_TOPICS = Key(
-    "rate.limit.topics",
-    Scope.FLOW,
-    types.RATES,
-    (),
-    "Limits for topics by name, as in `audit.*:500kB, logs:2MB`: bytes a second for all topics together that match an "
-    "expression; the first that matches counts, and the flow's own limit holds beside it.",
-    "no such key",
-)
-CANARY_INTERVAL = Key(
-    "canary.interval.seconds",
-    Scope.FLOW,
-    types.whole(0),
-    0,
-    "How often to send a probe record through the mirror, which tells true latency and loss (docs/metrics.md): it goes "
-    "to the topic `sparkmirror-canary-<target>` of the source, which is then mirrored too. 0: none.",
-    "no such key",
-)
-ON_DATA_LOSS = Key(
-    "on.data.loss",
-    Scope.FLOW,
-    types.choice(*LOSS_ACTIONS),
-    CONTINUE,
-    "What to do with a partition whose source lost records before they were mirrored, or whose target lost them after: "
-    "go on behind them, leave the partition where it stands until this says `continue`, or end the mirror. The gap is "
-    "recorded in any case: `sparkmirror gaps`, docs/lost-records.md.",
-    "goes on in silence",
-)
-ON_DATA_LOSS_TOPICS = Key(
-    "on.data.loss.topics",
-    Scope.FLOW,
-    types.LOSS_RULES,
-    (),
-    "The same for topics by name, as in `payments.*:fail, audit:pause`; the first expression that matches counts.",
-    "no such key",
-)
-ON_SEND_FAILURE = Key(
-    "on.send.failure",
-    Scope.FLOW,
-    types.choice("retry", "fail"),
-    "retry",
-    "What to do when the target refuses a record for good. `retry` holds that partition alone and tries again; `fail` "
-    "ends the mirror, as MirrorMaker 1 does.",
-    "fails the task",
-)
-TOPIC_CREATION = Key(
-    "topic.creation",
-    Scope.FLOW,
-    types.choice("mirror", "broker"),
-    "mirror",
-    "Who creates remote topics: `mirror` makes them like their source, `broker` leaves it to the target's "
-    "`auto.create.topics.enable`, as MirrorMaker 1 does.",
-    "no such key",
-)
-PARTITIONING = Key(
-    "partitioning",
-    Scope.FLOW,
-    types.choice("source", "key"),
-    "source",
-    "Where records go in a remote topic that has another number of partitions than its source: `source` keeps the "
-    "partition number, `key` does as Java's partitioner, by the record's key; that is refused with exactly-once.",
-    "no such key",
-)
-PROGRESS_GROUP = Key(
-    "progress.group.id",
-    Scope.FLOW,
-    types.STRING,
-    "",
-    "Commit progress on the source as this consumer group, so that lag tools show it, and start from its offsets.",
-    "no such key",
-)
-PROGRESS_GROUP_COMMIT_INTERVAL = Key(
-    "progress.group.commit.interval.ms",
-    Scope.FLOW,
-    types.whole(1, unit="ms"),
-    60_000,
-    "How often progress is committed to that group.",
-    "no such key",
-)
 
 KEYS: tuple[Key[Any], ...] = (
     *(value for value in list(globals().values()) if isinstance(value, Key)),
+    *flow_keys.FLOW_KEYS,
     *sync_keys.SYNC_KEYS,
     *client_keys.CLIENT_KEYS,
     *status_keys.STATUS_KEYS,

@@ -1,16 +1,29 @@
 """The table of keys and the page written from it."""
 
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from sparkmirror.config import types
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.config.flow.settings import (
+    ConsumerSettings,
+    OffsetSettings,
+    ProducerSettings,
+    StatusSettings,
+    SyncSettings,
+)
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.config.keys.client_keys import SECURITY_NAMES
 from sparkmirror.config.keys.key import Key, Scope, is_family
 from sparkmirror.config.keys.table import KEYS
 from sparkmirror.config.keys.unused import UNUSED
+from sparkmirror.config.precedence import flow_layers
+from sparkmirror.config.reading import FlowReader, Problems
 from sparkmirror.config.reference import render_reference
+from sparkmirror.model import FlowName
 
 PAGE = Path(__file__).parents[4] / "docs" / "configuration.md"
 
@@ -34,6 +47,24 @@ def test_every_default_is_a_value_of_its_type() -> None:
         if key.default not in ("", ()) and key.name != "replication.policy.class":
             text = ", ".join(key.default) if isinstance(key.default, tuple) else str(key.default)
             assert key.type.parse(text) == key.default, key.name
+
+
+def test_a_key_fills_one_field_which_has_its_default() -> None:
+    filled = [
+        (one.metadata["key"].scope, one.metadata["key"].name, one.default == one.metadata["key"].default)
+        for kind in (FlowConfig, ConsumerSettings, ProducerSettings, OffsetSettings, SyncSettings, StatusSettings)
+        for one in fields(kind)
+        if "key" in one.metadata
+    ]
+    assert {(scope, name, True) for scope, name, _ in filled} == set(filled)
+    assert [entry for entry, count in Counter(filled).items() if count > 1] == []
+    assert {(scope, name) for scope, name, _ in filled} <= {(key.scope, key.name) for key in KEYS}
+
+
+def test_the_scope_of_a_key_tells_the_layer_of_its_value() -> None:
+    lines = b"clusters = A, B\nsession.timeout.ms = 7000\nA->B.session.timeout.ms = 8000\nB.session.timeout.ms = 9000\n"
+    reader = FlowReader(flow_layers(parse_properties(lines, "mm2.properties"), FlowName("A", "B")), Problems("f"))
+    assert reader.settings(FlowConfig)["session_timeout_ms"] == 9000
 
 
 def test_a_name_is_either_used_or_without_effect() -> None:
