@@ -1,6 +1,36 @@
-"""Points in time and ages as people write and read them; pure. Used by the verbs and by what they print."""
+"""The clock that the program reads, and points in time and ages as people write and read them."""
 
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Final, Protocol
+
+
+class Clock(Protocol):
+    """What code that waits or stamps takes as a parameter, so that a test can give its own."""
+
+    def monotonic(self) -> float:
+        """Seconds since some moment; they never go back."""
+
+    def time_ns(self) -> int:
+        """Nanoseconds since 1970, by a clock that may be set."""
+
+    def thread_time(self) -> float:
+        """Seconds of CPU time that the calling thread has used."""
+
+
+class SystemClock:
+    """This machine's clock. Its functions are attributes, by which the simulator gives all parts its own time."""
+
+    __slots__ = ("monotonic", "thread_time", "time_ns")
+
+    def __init__(self) -> None:
+        self.monotonic: Callable[[], float] = time.monotonic
+        self.time_ns: Callable[[], int] = time.time_ns
+        self.thread_time: Callable[[], float] = time.thread_time
+
+
+SYSTEM_CLOCK: Final = SystemClock()
 
 
 def parse_moment(text: str) -> int:

@@ -14,6 +14,7 @@ from typing import Any, Self
 from tests.faults.numbered import Arrival, create_topic, read_arrival, wait_until
 
 from sparkmirror.batch.records import encode_batch
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
@@ -95,8 +96,10 @@ class OneTask:
         starts: Sequence[int] = (),
         timeout_ms: int = 60_000,
         way: str = "",
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """The target is reached by the addresses `way` where those are given."""
+        """The target is reached by the addresses `way` where those are given. `clock` is the sender's."""
+        self._clock = clock
         self._flow = flow
         self._way = way
         self._starts = list(starts) or [0] * flow.partitions
@@ -118,7 +121,7 @@ class OneTask:
         progress = ProgressOptions(flow.connector, ledger_topics(flow.alias), 1.0)
         target = Cluster("B", {"bootstrap.servers": self._way or flow.servers})
         options = SenderOptions(client_settings(target, "writer"), progress, transactions=transactions)
-        return Sender(options, plan, RingPeer(self._ring.address))
+        return Sender(options, plan, RingPeer(self._ring.address), self._clock)
 
     def __enter__(self) -> Self:
         self.sender.start()

@@ -28,6 +28,7 @@ from tests.scenarios.data import ORDER_SECONDS_MAX, alter_topic
 from tests.scenarios.mirror import COMMAND
 from tests.scenarios.status import board_of
 
+from sparkmirror.clock import SystemClock
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.pipeline.produce.coordinator import Coordinator
 from sparkmirror.testing.kafka import KafkaCluster
@@ -74,13 +75,11 @@ def test_a_transaction_whose_positions_are_too_large_is_aborted_and_sent_again(f
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])
-def test_a_clock_that_is_hours_ahead_costs_no_position(
-    flow: Mirrored, exactly_once: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_is_hours_ahead_costs_no_position(flow: Mirrored, exactly_once: bool) -> None:
     """Brokers refuse records of the future, an hour by default."""
-    right = time.time_ns
-    monkeypatch.setattr(time, "time_ns", lambda: right() + 3 * HOUR_NS)
-    with OneTask(flow, exactly_once=exactly_once) as task:
+    clock = SystemClock()
+    clock.time_ns = lambda: time.time_ns() + 3 * HOUR_NS
+    with OneTask(flow, exactly_once=exactly_once, clock=clock) as task:
         task.give(BEFORE, BEFORE)
         task.wait_for_ledger(BEFORE, BEFORE)
         assert task.failed == {}

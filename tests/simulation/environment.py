@@ -1,7 +1,8 @@
 """Puts the simulated clock, sockets, threads and clients where the product's modules look for the real ones.
 
-The product runs as it is: for the time of a history the names `time`, `selectors`, `threading`, `os` and those of the
-few classes that reach outside are exchanged in its modules. What is exchanged is listed here, and nowhere else.
+The product runs as it is: for the time of a history the system clock shows the simulated time, and the names `time`,
+`selectors`, `threading`, `os` and those of the few classes that reach outside are exchanged in the modules that use
+them. What is exchanged is listed here, and nowhere else.
 """
 
 import os
@@ -26,6 +27,7 @@ import sparkmirror.pipeline.produce.writer
 import sparkmirror.pipeline.relay.ring
 import sparkmirror.planning.planner
 from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.clock import SYSTEM_CLOCK
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.background import Outcome
 
@@ -221,7 +223,8 @@ def simulated(world: World, net: Network) -> Iterator[None]:
         return sock
 
     package = sparkmirror.kafka
-    exchanged: list[tuple[ModuleType, str, Any]] = [
+    exchanged: list[tuple[Any, str, Any]] = [
+        *((SYSTEM_CLOCK, name, getattr(time, name)) for name in ("monotonic", "time_ns")),
         (package.wire.link, "_connect", connect),
         (package.clients, "ClusterConnection", lambda settings: SimClusterConnection(world, net, settings)),
         (package.clients, "TopicTail", lambda *args, **more: SimTail(world, net, *args, **more)),

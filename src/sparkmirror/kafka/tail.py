@@ -4,8 +4,7 @@ Used by the ledger, and by the readers of the command and status topics. A `Kafk
 are assigned by hand, nothing is committed, only committed records are seen.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -13,6 +12,7 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as ClientPartition
 
 from sparkmirror.batch.unpacking import INTERNAL_BYTES_MAX, UNPACKED_BYTES_MAX
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.client_records import bound_batches, use_fast_checksums
 from sparkmirror.kafka.connection import BOOTSTRAP_SECONDS_MAX, fail_fast_client
@@ -56,7 +56,7 @@ class TopicTail:
         wait_seconds: float = WAIT_SECONDS,
         *,
         is_internal: bool = True,
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Connects. A broker without anything new answers after `wait_seconds`, and a `seek` waits for that.
 
@@ -67,7 +67,7 @@ class TopicTail:
         quiet_client_logging()
         use_fast_checksums()
         self._settings = settings
-        self._monotonic = monotonic
+        self._clock = clock
         self._partitions = [ClientPartition(one.topic, one.partition) for one in partitions]
         self._consumer = _open_consumer(settings, wait_seconds)
         bytes_max = INTERNAL_BYTES_MAX if is_internal else UNPACKED_BYTES_MAX
@@ -118,26 +118,26 @@ class TopicTail:
         """
         self.seek(partition, first)
         ends = {ClientPartition(partition.topic, partition.partition): end}
-        silent_at = self._monotonic() + _SILENCE_SECONDS_MAX
+        silent_at = self._clock.monotonic() + _SILENCE_SECONDS_MAX
         while not self._has_reached(ends):
             for record in self.poll(_POLL_SECONDS_MAX):
-                silent_at = self._monotonic() + _SILENCE_SECONDS_MAX
+                silent_at = self._clock.monotonic() + _SILENCE_SECONDS_MAX
                 if record.offset < end:
                     yield record
-            if self._monotonic() > silent_at:
+            if self._clock.monotonic() > silent_at:
                 raise ClusterUnreachable(f"Cluster {self._settings.alias} sends no more of {partition}.")
 
     def _read_to(self, ends: dict[Any, int], seconds_max: float) -> list[TailRecord]:
-        silent_at = self._monotonic() + seconds_max
+        silent_at = self._clock.monotonic() + seconds_max
         records: list[TailRecord] = []
         left = self._left(ends)
         while left:
-            if self._monotonic() > silent_at:
+            if self._clock.monotonic() > silent_at:
                 raise self._silence(left, seconds_max)
             records += self.poll(_POLL_SECONDS_MAX)
             before, left = left, self._left(ends)
             if left < before:
-                silent_at = self._monotonic() + seconds_max
+                silent_at = self._clock.monotonic() + seconds_max
         return records
 
     def _silence(self, left: int, seconds: float) -> ClusterUnreachable:

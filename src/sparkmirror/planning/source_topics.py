@@ -4,10 +4,10 @@
 A look at ten thousand partitions that finds what it found before costs next to nothing.
 """
 
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
 from sparkmirror.model import Position, Topic, TopicPartition
@@ -74,9 +74,9 @@ class Withheld:
     says what is missing. And those whose start the brokers did not tell are asked about again after 30 s.
     """
 
-    def __init__(self, flow: FlowConfig, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, flow: FlowConfig, clock: Clock = SYSTEM_CLOCK) -> None:
         self._flow = flow
-        self._monotonic = monotonic
+        self._clock = clock
         self._without_topic: set[TopicPartition] = set()
         self._fewest: float = float("inf")
         self._patient_until = 0.0
@@ -87,7 +87,7 @@ class Withheld:
 
     def pick(self, fresh: Collection[TopicPartition], target: Admin) -> set[TopicPartition]:
         """Those of `fresh`, which no task has, that are not to be handed out now. Raises ClusterError."""
-        now = self._monotonic()
+        now = self._clock.monotonic()
         self._unknown_until = {where: at for where, at in self._unknown_until.items() if at > now}
         if not self._flow.refresh_topics_enabled or len(fresh) <= NEW_PARTITIONS_PER_REQUEST:
             self._without_topic, self._fewest = set(), float("inf")
@@ -109,4 +109,4 @@ class Withheld:
 
     def back_off(self, unknown: Collection[TopicPartition]) -> None:
         """Where these begin, no broker has answered."""
-        self._unknown_until |= dict.fromkeys(unknown, self._monotonic() + _UNKNOWN_START_SECONDS)
+        self._unknown_until |= dict.fromkeys(unknown, self._clock.monotonic() + _UNKNOWN_START_SECONDS)

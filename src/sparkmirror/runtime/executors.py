@@ -4,10 +4,10 @@ Only with `--master`; on one machine every task has a slot. Owned by `runtime.ru
 """
 
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 from sparkmirror.runtime.running_flow import RunningFlow, reason_of
 from sparkmirror.spark.cluster import SlotPlan, Steady, master_kind, plan_slots
@@ -35,7 +35,7 @@ class Executors:
         context: "SparkContext",
         master: str,
         flows: Sequence[RunningFlow],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._context = context
         self._clock = clock
@@ -52,13 +52,13 @@ class Executors:
 
         Raises SparkMirrorError when the cluster ends the application, EnvironmentProblem when executors are unfit.
         """
-        began = changed = self._clock()
+        began = changed = self._clock.monotonic()
         self._remind_at = began + _PATIENCE_SECONDS
         slots = 0
-        while slots < sum(self._wanted) and not (slots and self._clock() - changed >= _SETTLED_SECONDS):
+        while slots < sum(self._wanted) and not (slots and self._clock.monotonic() - changed >= _SETTLED_SECONDS):
             if stop.wait(_LOOK_SECONDS / 4):
                 return False
-            now, counted = self._clock(), self._count()
+            now, counted = self._clock.monotonic(), self._count()
             if counted != slots:
                 slots, changed = counted, now
             self._remind(slots, now)
@@ -85,7 +85,7 @@ class Executors:
 
     def poll(self) -> None:
         """Looks once a second, and fits the flows to executors that were lost or have come. Raises SparkMirrorError."""
-        now = self._clock()
+        now = self._clock.monotonic()
         if now < self._look_at:
             return
         self._look_at = now + _LOOK_SECONDS

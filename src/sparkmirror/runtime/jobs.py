@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.settings import LOOK_SECONDS, HeartbeatSettings
 from sparkmirror.errors import SparkMirrorError
@@ -149,14 +150,15 @@ class _Paced:
     sync: Sync
     look_seconds: float
     seconds_max: float
+    clock: Clock
     due_at: float = 0.0
     last: Round | None = None
 
     def run(self) -> Round:
-        began, began_cpu = time.monotonic(), time.thread_time()
+        began, began_cpu = self.clock.monotonic(), self.clock.thread_time()
         self.last = run_round(self.sync)
-        ended = time.monotonic()
-        cpu_seconds = max(time.thread_time() - began_cpu, self._others_seconds())
+        ended = self.clock.monotonic()
+        cpu_seconds = max(self.clock.thread_time() - began_cpu, self._others_seconds())
         self.due_at = ended + pause_seconds(cpu_seconds, ended - began, self.seconds_max, self.look_seconds)
         return self.last
 
@@ -171,9 +173,10 @@ class FlowSync:
     Called every few seconds; those that are due have their round.
     """
 
-    def __init__(self, flow: FlowConfig, reported: Round | None = None) -> None:
+    def __init__(self, flow: FlowConfig, reported: Round | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
         """`reported` is a round whose changes the log has named."""
         self._flow = flow
+        self._clock = clock
         self._syncs: list[_Paced] = []
         self._connections = ExitStack()
         self._told = set(_sentences(reported)) if reported else set()
@@ -205,7 +208,7 @@ class FlowSync:
         try:
             if not self._syncs:
                 self._open()
-            now = time.monotonic()
+            now = self._clock.monotonic()
             rounds = [paced.run() for paced in self._syncs if paced.due_at <= now]
         except SparkMirrorError:
             self.close()
@@ -226,10 +229,10 @@ class FlowSync:
     def _pace(self, sync: Sync) -> _Paced:
         flow = self._flow
         if isinstance(sync, TopicSync):
-            return _Paced(sync, flow.look_seconds, float(flow.refresh_topics_interval_seconds))
+            return _Paced(sync, flow.look_seconds, float(flow.refresh_topics_interval_seconds), self._clock)
         is_settings = isinstance(sync, ConfigSync)
         seconds = flow.sync.configs_interval_seconds if is_settings else flow.sync.acls_interval_seconds
-        return _Paced(sync, LOOK_SECONDS, float(seconds))
+        return _Paced(sync, LOOK_SECONDS, float(seconds), self._clock)
 
 
 def offset_jobs(flow: FlowConfig, heartbeats: Sequence[HeartbeatSettings], latency: CheckpointLatency) -> list[Job]:

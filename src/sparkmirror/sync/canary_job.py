@@ -9,11 +9,12 @@ time. Run by `runtime.leader_jobs` where `canary.interval.seconds` is set; tells
 import json
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.decoding import Count, Name, decode_or_none
 from sparkmirror.kafka.admin import Admin
@@ -42,9 +43,9 @@ class _Probe:
 class CanaryJob:
     """A round sends a probe, and waits for arrivals until the interval is over. Connections stay open."""
 
-    def __init__(self, flow: FlowConfig, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, flow: FlowConfig, clock: Clock = SYSTEM_CLOCK) -> None:
         self._flow = flow
-        self._monotonic = monotonic
+        self._clock = clock
         self._home = TopicPartition(flow.remote_topic(flow.canary_topic), 0)
         self._status_topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
         self._connections = ExitStack()
@@ -69,14 +70,14 @@ class CanaryJob:
         self._open = self._tail = None
 
     def _round(self, opened: "_Opened") -> None:
-        ends_at = self._monotonic() + self._flow.canary_interval_seconds
+        ends_at = self._clock.monotonic() + self._flow.canary_interval_seconds
         if self._tail is None:
             self._tail = self._follow(opened)
-        if self._monotonic() >= self._clocks_at:
-            self._clocks_at = self._monotonic() + _CLOCK_SECONDS
+        if self._clock.monotonic() >= self._clocks_at:
+            self._clocks_at = self._clock.monotonic() + _CLOCK_SECONDS
             self._read_clocks(opened)
         self._send(opened)
-        while (left := ends_at - self._monotonic()) > 0:
+        while (left := ends_at - self._clock.monotonic()) > 0:
             self._take_arrivals(min(left, _POLL_SECONDS))
         self._tell(opened)
 
@@ -93,7 +94,7 @@ class CanaryJob:
             return
         number = self._state.sent
         value = json.dumps({"canary": self._state.run, "n": number}).encode()
-        self._sent_at[number] = (self._monotonic(), time.time_ns() // 1_000_000)
+        self._sent_at[number] = (self._clock.monotonic(), self._clock.time_ns() // 1_000_000)
         opened.to_source.write(self._flow.canary_topic, [(str(self._flow.name).encode(), value)])
         self._state = replace(self._state, sent=number + 1)
 
@@ -112,7 +113,7 @@ class CanaryJob:
         if sent is None:
             return
         latency = self._state.latency.copy()
-        latency.add(round((self._monotonic() - sent[0]) * 1000), 1)
+        latency.add(round((self._clock.monotonic() - sent[0]) * 1000), 1)
         overtaken = [one for one in self._sent_at if one < number]
         for one in overtaken:
             del self._sent_at[one]

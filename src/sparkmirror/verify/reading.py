@@ -22,6 +22,7 @@ from sparkmirror.batch.headers import (
     PRODUCER_ID,
     read_headers,
 )
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import AuthenticationFailed, ClusterError, ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.errors import error_name
 from sparkmirror.kafka.settings import ClientSettings
@@ -58,13 +59,13 @@ class LogRange:
     compacted: bool = False
 
 
-def read_parts(settings: ClientSettings, wanted: LogRange) -> Iterator[Part]:
+def read_parts(settings: ClientSettings, wanted: LogRange, clock: Clock = SYSTEM_CLOCK) -> Iterator[Part]:
     """The batches of the range, in order. `end` must not lie beyond the log's end.
 
     Raises RangeGone, ClusterUnreachable when nothing comes for 30 s, AuthorizationFailed, ProtocolError.
     """
     position = wanted.first
-    with _Reader(settings, wanted) as reader:
+    with _Reader(settings, wanted, clock) as reader:
         while position < wanted.end:
             part = reader.next_part(position)
             position = part.next_offset
@@ -74,7 +75,8 @@ def read_parts(settings: ClientSettings, wanted: LogRange) -> Iterator[Part]:
 class _Reader:
     """One connection to the partition's leader; a question is always under way."""
 
-    def __init__(self, settings: ClientSettings, wanted: LogRange) -> None:
+    def __init__(self, settings: ClientSettings, wanted: LogRange, clock: Clock) -> None:
+        self._clock = clock
         self._settings = settings
         self._wanted = wanted
         self._limits = FetchLimits(_ANSWER_BYTES, _ANSWER_BYTES, 1, 500, wanted.read_committed, settings.client_rack)
@@ -101,7 +103,7 @@ class _Reader:
         That nothing does is believed of a compacted log when it has given nothing for 30 s, and of no other.
         """
         self._is_bare, self._problem = False, ""
-        give_up_at = time.monotonic() + _SILENCE_SECONDS_MAX
+        give_up_at = self._clock.monotonic() + _SILENCE_SECONDS_MAX
         while True:
             try:
                 part = self._try(position)
@@ -110,7 +112,7 @@ class _Reader:
                 part = None
             if part is not None:
                 return part
-            if time.monotonic() > give_up_at:
+            if self._clock.monotonic() > give_up_at:
                 if self._is_bare and self._wanted.compacted:
                     return NO_PART._replace(next_offset=self._wanted.end)
                 raise ClusterUnreachable(
@@ -165,8 +167,8 @@ class _Reader:
 
     def _receive(self, connection: FetchConnection) -> Frame | None:
         """The answer; None when nothing comes for too long."""
-        give_up_at = time.monotonic() + _SILENCE_SECONDS_MAX
-        while time.monotonic() < give_up_at:
+        give_up_at = self._clock.monotonic() + _SILENCE_SECONDS_MAX
+        while self._clock.monotonic() < give_up_at:
             frame = connection.receive()
             if frame is not None:
                 return frame

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka import tail as module
@@ -15,20 +16,10 @@ WHERE = TopicPartition("positions", 0)
 SETTINGS = ClientSettings("B", ("one:9092",), "test")
 
 
-class Clock:
-    """Moves only when the consumer waits."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 class SlowConsumer:
-    """One partition of `end` records, one of which comes every `seconds` until `stop`."""
+    """One partition of `end` records, one of which comes every `seconds` until `stop`. Only waiting moves the clock."""
 
-    def __init__(self, clock: Clock, end: int, seconds: float, stop: int) -> None:
+    def __init__(self, clock: ManualClock, end: int, seconds: float, stop: int) -> None:
         self.clock, self._end, self._seconds, self._stop = clock, end, seconds, stop
         self._position = 0
 
@@ -52,27 +43,22 @@ class SlowConsumer:
         return {WHERE: [record]}
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 def tail(monkeypatch: pytest.MonkeyPatch, consumer: SlowConsumer) -> TopicTail:
     monkeypatch.setattr(module, "_open_consumer", lambda *_: consumer)
-    return TopicTail(SETTINGS, [WHERE], monotonic=consumer.clock.monotonic)
+    return TopicTail(SETTINGS, [WHERE], clock=consumer.clock)
 
 
 def test_a_long_topic_may_take_longer_than_the_deadline_as_long_as_records_come(
-    monkeypatch: pytest.MonkeyPatch, clock: Clock
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    clock = ManualClock(0.0)
     found = tail(monkeypatch, SlowConsumer(clock, end=100, seconds=5.0, stop=100)).read_to_end(60)
     assert [record.offset for record in found] == list(range(100))
     assert clock.now == 500
 
 
-def test_a_broker_that_falls_silent_is_given_up_with_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch, clock: Clock
-) -> None:
+def test_a_broker_that_falls_silent_is_given_up_with_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock(0.0)
     with pytest.raises(ClusterUnreachable, match="90 offsets of topic positions could not be read: nothing came"):
         tail(monkeypatch, SlowConsumer(clock, end=100, seconds=5.0, stop=10)).read_to_end(60)
     assert 10 * 5 + 60 <= clock.now <= 10 * 5 + 60 + 10

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.config.flow.flows import FlowConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties
@@ -31,19 +32,9 @@ class Cluster:
         return dict(self.topics)
 
 
-class Clock:
-    """Given to what reads the time."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 def test_a_look_that_finds_nothing_new_is_told_by_the_same_object() -> None:
@@ -70,9 +61,9 @@ def names_of(partitions: Iterable[TopicPartition]) -> set[str]:
     return {where.topic for where in partitions}
 
 
-def test_partitions_wait_for_their_topics_while_very_many_are_being_made(clock: Clock) -> None:
+def test_partitions_wait_for_their_topics_while_very_many_are_being_made(clock: ManualClock) -> None:
     fresh = partitions_of(topics(*(f"t{number:02}" for number in range(60))))
-    withheld, target = Withheld(a_flow(), clock.monotonic), Cluster("A.t00", "A.t01")
+    withheld, target = Withheld(a_flow(), clock), Cluster("A.t00", "A.t01")
     assert len(names_of(withheld.pick(fresh, target))) == 58  # type: ignore[arg-type]
     assert withheld, "there is something to look for"
     target.topics |= topics(*(f"A.t{number:02}" for number in range(30)))
@@ -86,9 +77,9 @@ def test_partitions_wait_for_their_topics_while_very_many_are_being_made(clock: 
     assert not withheld
 
 
-def test_a_task_says_what_is_missing_when_nobody_makes_the_topics(clock: Clock) -> None:
+def test_a_task_says_what_is_missing_when_nobody_makes_the_topics(clock: ManualClock) -> None:
     fresh = partitions_of(topics(*(f"t{number:02}" for number in range(60))))
-    withheld, target = Withheld(a_flow(), clock.monotonic), Cluster()
+    withheld, target = Withheld(a_flow(), clock), Cluster()
     assert len(withheld.pick(fresh, target)) == 600  # type: ignore[arg-type]
     clock.now += 29
     assert len(withheld.pick(fresh, target)) == 600  # type: ignore[arg-type]
@@ -101,14 +92,14 @@ def test_a_task_says_what_is_missing_when_nobody_makes_the_topics(clock: Clock) 
     [(25, "topics = .*"), (60, "refresh.topics.enabled = false")],
     ids=["few are handed out before their topics are seen", "where no job makes topics, nothing waits for one"],
 )
-def test_nothing_is_withheld(count: int, setting: str, clock: Clock) -> None:
+def test_nothing_is_withheld(count: int, setting: str, clock: ManualClock) -> None:
     fresh = partitions_of(topics(*(f"t{number:02}" for number in range(count))))
-    assert not Withheld(a_flow(setting), clock.monotonic).pick(fresh, Cluster())  # type: ignore[arg-type]
+    assert not Withheld(a_flow(setting), clock).pick(fresh, Cluster())  # type: ignore[arg-type]
 
 
-def test_whose_start_no_broker_told_is_asked_about_again_after_half_a_minute(clock: Clock) -> None:
+def test_whose_start_no_broker_told_is_asked_about_again_after_half_a_minute(clock: ManualClock) -> None:
     (where,) = partitions_of(topics("orders", partitions=1))
-    withheld = Withheld(a_flow(), clock.monotonic)
+    withheld = Withheld(a_flow(), clock)
     withheld.back_off([where])
     assert withheld.pick([where], Cluster()) == {where}  # type: ignore[arg-type]
     clock.now += 31

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.runtime.executors import Executors
@@ -26,12 +27,12 @@ class Flow:
         self.told.append((tasks, turn_seconds))
 
 
-class World:
+class World(ManualClock):
     """A cluster with `slots`, a clock, and a stop that is never asked for; each wait lets time pass."""
 
     def __init__(self, slots: int) -> None:
+        super().__init__()
         self.slots = slots
-        self.now = 1000.0
         self.is_ended = False
         self.stops_at = 1e9
         pool = SimpleNamespace(defaultResourceProfile=lambda: None)
@@ -60,7 +61,7 @@ class World:
 
 
 def executors(world: World, *flows: Flow) -> Executors:
-    given: Any = (world, MASTER, flows, lambda: world.now)
+    given: Any = (world, MASTER, flows, world)
     return Executors(*given)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.config.flow.flows import FlowConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties
@@ -127,18 +128,11 @@ class Desk:
     """A flow's syncs, whose plans take CPU time by a clock of our own."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cpu_seconds: dict[type, float]) -> None:
-        self.now, self.cpu, self.rounds, self.warnings = 1000.0, 0.0, list[type](), dict[type, str]()
+        self.clock, self.rounds, self.warnings = ManualClock(), list[type](), dict[type, str]()
         self.is_away = False
         self.syncs = [self.sync(kind, seconds) for kind, seconds in cpu_seconds.items()]
-        monkeypatch.setattr(jobs, "time", self)
         monkeypatch.setattr(jobs, "open_admin", self.open_admin)
         monkeypatch.setattr(jobs, "flow_syncs", lambda *_, **__: self.syncs)
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def thread_time(self) -> float:
-        return self.cpu
 
     @contextmanager
     def open_admin(self, *_: Any) -> Iterator[None]:
@@ -155,7 +149,8 @@ class Desk:
                 if desk.is_away:
                     raise ClusterUnreachable("B is away.")
                 desk.rounds.append(kind)
-                desk.now, desk.cpu = desk.now + cpu_seconds, desk.cpu + cpu_seconds
+                desk.clock.now += cpu_seconds
+                desk.clock.cpu += cpu_seconds
                 return Plan(warnings=tuple(text for about, text in desk.warnings.items() if about is kind))
 
             def apply(self, plan: Plan) -> Sequence[str]:
@@ -167,11 +162,11 @@ class Desk:
 def test_new_topics_do_not_wait_for_the_settings_of_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings that cost 0.6 s of CPU are compared every half a minute, topics looked for all the while."""
     desk = Desk(monkeypatch, {TopicSync: 0.01, ConfigSync: 0.6})
-    sync = FlowSync(a_flow())
+    sync = FlowSync(a_flow(), clock=desk.clock)
     looks = round(60 / sync.look_seconds)
     for _ in range(looks):
         sync()
-        desk.now += sync.look_seconds
+        desk.clock.now += sync.look_seconds
     assert desk.rounds.count(TopicSync) == looks
     assert desk.rounds.count(ConfigSync) == 2
 
@@ -179,10 +174,10 @@ def test_new_topics_do_not_wait_for_the_settings_of_a_thousand(monkeypatch: pyte
 def test_brokers_are_asked_for_the_settings_of_a_thousand_topics_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the answers cost us counts, and what they cost the brokers: a millisecond a topic."""
     desk = Desk(monkeypatch, {TopicSync: 0.01, ConfigSync: 0.01})
-    sync, desk.syncs[1].compared = FlowSync(a_flow()), 1000
+    sync, desk.syncs[1].compared = FlowSync(a_flow(), clock=desk.clock), 1000
     for _ in range(round(120 / sync.look_seconds)):
         sync()
-        desk.now += sync.look_seconds
+        desk.clock.now += sync.look_seconds
     assert desk.rounds.count(ConfigSync) == 3
 
 
@@ -191,18 +186,19 @@ def test_what_a_sync_has_warned_of_is_not_said_again_because_it_paused(
 ) -> None:
     desk = Desk(monkeypatch, {TopicSync: 0.0, ConfigSync: 0.6})
     desk.warnings[ConfigSync] = "The target does not know the setting x."
-    sync = FlowSync(a_flow())
+    sync = FlowSync(a_flow(), clock=desk.clock)
     for _ in range(24):
         sync()
-        desk.now += sync.look_seconds
+        desk.clock.now += sync.look_seconds
     assert [record.message for record in caplog.records].count("A->B: The target does not know the setting x.") == 1
 
 
 def test_after_a_failure_all_syncs_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(monkeypatch, {TopicSync: 0.0, ConfigSync: 0.6})
-    sync = FlowSync(a_flow())
+    sync = FlowSync(a_flow(), clock=desk.clock)
     sync()
-    desk.is_away, desk.now = True, desk.now + 2.5
+    desk.is_away = True
+    desk.clock.now += 2.5
     with pytest.raises(ClusterUnreachable):
         sync()
     desk.is_away = False

@@ -1,11 +1,11 @@
 """What a canary makes of probes that arrive, come twice, are overtaken, or are somebody else's."""
 
 import json
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.config.flow.flows import FlowConfig, load_config
 from sparkmirror.kafka.tail import TailRecord
@@ -71,9 +71,16 @@ def clusters(flow: FlowConfig, monkeypatch: pytest.MonkeyPatch) -> Clusters:
     return both
 
 
+class HastyClock(ManualClock):
+    """Goes on by 0.3 s whenever it is read."""
+
+    def monotonic(self) -> float:
+        self.now += 0.3
+        return self.now
+
+
 def new_job(flow: FlowConfig) -> CanaryJob:
-    """Its clock goes on by 0.3 s whenever it is read."""
-    return CanaryJob(flow, (at * 0.3 for at in count(1)).__next__)
+    return CanaryJob(flow, HastyClock())
 
 
 def test_the_topic_of_the_probes_is_mirrored_although_the_file_does_not_name_it(flow: FlowConfig) -> None:

@@ -1,9 +1,9 @@
 """What of a fetch response is compared: data only, and where old messages may begin."""
 
-import time
 from uuid import UUID
 
 import pytest
+from tests.manual_clock import ManualClock
 from tests.scenarios.odd_logs import java_batch, numbered_records, sealed
 
 from sparkmirror.batch.header import CONTROL, TRANSACTIONAL, Codec, parse_header, stamp
@@ -93,6 +93,14 @@ def test_a_compressed_old_message_may_begin_where_the_one_before_it_ends() -> No
     assert part is not None and firsts(part) == [0, 5] and int(part.table[-1, NEXT_OFFSET]) == 10
 
 
+class HastyClock(ManualClock):
+    """Goes on by 5 s whenever it is read."""
+
+    def monotonic(self) -> float:
+        self.now += 5
+        return self.now
+
+
 class Hollow(Connection):
     """A broker whose log reaches the end of the range, and that gives nothing."""
 
@@ -109,12 +117,12 @@ class Waiting(Connection):
 def test_nothing_is_believed_to_lie_there_only_in_a_compacted_log_and_after_long(
     answers: type[Connection], compacted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seconds = iter(range(0, 10_000, 5))
-    monkeypatch.setattr(time, "monotonic", lambda: float(next(seconds)))
     connection = answers()
     monkeypatch.setattr(reading._Reader, "_connect", lambda _: connection)
     parts = read_parts(
-        client_settings(Cluster("a:1", {"bootstrap.servers": "a:1"}), "test"), LogRange(WHERE, 0, 1000, True, compacted)
+        client_settings(Cluster("a:1", {"bootstrap.servers": "a:1"}), "test"),
+        LogRange(WHERE, 0, 1000, True, compacted),
+        HastyClock(),
     )
     if answers is Hollow and compacted:
         (part,) = parts

@@ -2,11 +2,11 @@
 `pipeline.fetch.reader`."""
 
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping
 
 from sparkmirror.batch.header import whole_batches
 from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.errors import error_name
 from sparkmirror.kafka.wire.data_requests import FetchedPartition
@@ -35,8 +35,11 @@ _MOVED = frozenset({3, 5, 6, 9, 74, 75, 78, 100, 103})
 class FetchResponseReader:
     """Collects the rows of a turn. `on_out_of_range` is called for a partition whose log bounds must be asked for."""
 
-    def __init__(self, ring: Ring, on_out_of_range: Callable[[PartitionFetchState], None]) -> None:
+    def __init__(
+        self, ring: Ring, on_out_of_range: Callable[[PartitionFetchState], None], clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._ring = ring
+        self._clock = clock
         self._on_out_of_range = on_out_of_range
         self.rows: list[Row] = []
         self._nothing_left = False
@@ -57,7 +60,7 @@ class FetchResponseReader:
                 return
             inline = frame.region is None or len(frame.buffer) <= INLINE_RESPONSE_BYTES_MAX or not self._ring.peer
             fetch_states = partitions.by_key(node, by_id=connection.by_id)
-            fetched_at = time.time_ns() // 1_000_000
+            fetched_at = self._clock.time_ns() // 1_000_000
             self._nothing_left = all(fetched.start == fetched.stop for fetched in response.partitions)
             for fetched in response.partitions:
                 fetch_state = fetch_states.get((fetched.topic_key, fetched.partition))
@@ -77,7 +80,7 @@ class FetchResponseReader:
         ProtocolError."""
         leases: list[int] = []
         try:
-            fetched_at = time.time_ns() // 1_000_000
+            fetched_at = self._clock.time_ns() // 1_000_000
             self._take_partition(fetch_state, fetched, frame.buffer, frame.region, leases, fetched_at)
         finally:
             if frame.region is not None:
@@ -178,7 +181,7 @@ class FetchResponseReader:
 
     def _suspect(self, fetch_state: PartitionFetchState) -> None:
         assert fetch_state.end is not None
-        self._emptiness.suspect(fetch_state, time.monotonic())
+        self._emptiness.suspect(fetch_state, self._clock.monotonic())
         nothing = (
             f"offsets {fetch_state.offset} to {fetch_state.end - 1} of {fetch_state.partition}, which it says it has"
         )
@@ -186,7 +189,7 @@ class FetchResponseReader:
 
     def _step_over_empty(self, fetch_states: Mapping[PartitionKey, PartitionFetchState], by_id: bool) -> None:
         """What has stayed empty for long is taken to be empty, and reported as a gap (invariant 1)."""
-        for fetch_state in self._emptiness.believe(fetch_states, by_id, time.monotonic()):
+        for fetch_state in self._emptiness.believe(fetch_states, by_id, self._clock.monotonic()):
             assert fetch_state.end is not None
             self.lose(fetch_state, judge_empty(fetch_state.offset, fetch_state.lineage, fetch_state.end))
 
@@ -195,18 +198,18 @@ class FetchResponseReader:
         is_elsewhere = fetched.diverging_offset >= 0 or fetched.error == _OFFSET_OUT_OF_RANGE
         if is_elsewhere and fetch_state.is_nearer:  # a replica that is behind says so too: the leader knows
             fetch_state.node = None
-            fetch_state.not_before = time.monotonic() + BACKOFF_SECONDS
+            fetch_state.not_before = self._clock.monotonic() + BACKOFF_SECONDS
         elif fetched.diverging_offset >= 0:
             position, lineage = fetch_state.offset, fetch_state.lineage
             self.lose(
                 fetch_state, judge_divergence(position, lineage, fetched.diverging_epoch, fetched.diverging_offset)
             )
         elif fetched.error == _OFFSET_OUT_OF_RANGE:
-            fetch_state.not_before = time.monotonic() + BACKOFF_SECONDS
+            fetch_state.not_before = self._clock.monotonic() + BACKOFF_SECONDS
             self._on_out_of_range(fetch_state)
         elif fetched.error in _MOVED:
             fetch_state.node = None
-            fetch_state.not_before = time.monotonic() + BACKOFF_SECONDS / 3
+            fetch_state.not_before = self._clock.monotonic() + BACKOFF_SECONDS / 3
         else:
             advice = _ADVICE.get(fetched.error, "")
             self.back_off(
@@ -239,7 +242,7 @@ class FetchResponseReader:
     def back_off(self, fetch_state: PartitionFetchState, reason: str) -> None:
         """Leave a partition alone for a moment, and tell why."""
         fetch_state.node = None
-        fetch_state.not_before = time.monotonic() + 4 * BACKOFF_SECONDS
+        fetch_state.not_before = self._clock.monotonic() + 4 * BACKOFF_SECONDS
         self.report([fetch_state], reason)
 
     def _tell_end(self, fetch_state: PartitionFetchState, high_watermark: int) -> None:

@@ -7,7 +7,6 @@ that a retry mends, the same bytes go out again with the same sequences and in t
 meanwhile. Offsets are source offsets, always the next one.
 """
 
-import time
 from collections import deque
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from sparkmirror.batch.header import HEADER_BYTES, BatchHeader, parse_header, st
 from sparkmirror.batch.merging import IN_FLIGHT_MAX, Traffic
 from sparkmirror.batch.piece import Span
 from sparkmirror.batch.unpacking import USUAL_SHARE, Unpacking
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.model import TopicPartition
@@ -38,7 +38,7 @@ class PartitionBuffer(AckedPosition):
     """
 
     __slots__ = (
-        "_draining", "_handed_on", "_identity", "_in_flight", "_packing", "_queue", "_recovering", "_resend",
+        "_clock", "_draining", "_handed_on", "_identity", "_in_flight", "_packing", "_queue", "_recovering", "_resend",
         "_round_trip_seconds", "_sequence", "_target", "awaits_limits", "committed", "extent", "failures", "gaps",
         "is_far", "is_held", "is_ledger", "limits", "linger", "lost_reason", "position", "progressed_at", "reason",
         "rests", "retry_at", "route", "slot", "state", "turns", "unpacking",
@@ -55,8 +55,10 @@ class PartitionBuffer(AckedPosition):
         packing: Packing = AS_THEY_ARE,
         moved: dict[TopicPartition, None] | None = None,
         unpacking: Unpacking | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(source, moved)
+        self._clock = clock
         self._target = target
         self.slot = slot
         self.position = self.acknowledged = position
@@ -80,7 +82,7 @@ class PartitionBuffer(AckedPosition):
         self._draining = False
         self._packing = packing
         self.unpacking = unpacking or Unpacking()
-        self.linger = Linger(packing.linger_seconds, packing.batch_bytes)
+        self.linger = Linger(packing.linger_seconds, packing.batch_bytes, clock)
         self._round_trip_seconds = 0.0
         self.is_far = True
         self._queue: deque[QueuedRecords] = deque()
@@ -115,7 +117,7 @@ class PartitionBuffer(AckedPosition):
         A run without bytes (a gap, or a topic that is not mirrored) only moves the position.
         """
         if self.idle:
-            self.progressed_at = time.monotonic()
+            self.progressed_at = self._clock.monotonic()
         self._queue.append(queued)
         self.position = queued.next_offset
         if queued.turned is not None:
@@ -129,7 +131,7 @@ class PartitionBuffer(AckedPosition):
         Nobody awaits an answer for it here, so a partition that fails can be rewound at once.
         """
         if self.idle:
-            self.progressed_at = time.monotonic()
+            self.progressed_at = self._clock.monotonic()
         queued.open_batches, queued.handed_out = 1, True
         self._handed_on = self._handed_on.read(queued.leader_epoch, queued.first_offset)
         entry = Batch(queued.data, 0, (), records, queued.next_offset, self._handed_on, queued, waiting=False)
@@ -198,7 +200,7 @@ class PartitionBuffer(AckedPosition):
                 self._refit(producer_id, producer_epoch, transactional)
             again = self._resend.pop(0)
             again.waiting = True
-            again.sent_at = time.monotonic()
+            again.sent_at = self._clock.monotonic()
             self._recovering = bool(self._resend)
             return again
         if (producer_id, producer_epoch) != self._identity:
@@ -232,8 +234,8 @@ class PartitionBuffer(AckedPosition):
         stamp(data, 0, header, producer_id, producer_epoch, self._sequence, transactional)
         if queued.leader_epoch != self._handed_on.leader_epoch:
             self._handed_on = self._handed_on.read(queued.leader_epoch, spans[0].first_offset)
-        lineage = self._handed_on
-        batch = Batch(data, self._sequence, spans, header.records_count, next_offset, lineage, queued, time.monotonic())
+        lineage, sent_at = self._handed_on, self._clock.monotonic()
+        batch = Batch(data, self._sequence, spans, header.records_count, next_offset, lineage, queued, sent_at)
         self._sequence = (self._sequence + header.records_count) & _SEQUENCE_MASK
         queued.open_batches += 1
         self._in_flight.append(batch)
@@ -313,7 +315,7 @@ class PartitionBuffer(AckedPosition):
         """The target has the batch, from `base_offset` on. Gives the batches by which `acknowledged` moved."""
         batch.base_offset = base_offset
         batch.waiting = False
-        self._measure(time.monotonic() - batch.sent_at)
+        self._measure(self._clock.monotonic() - batch.sent_at)
         batch.acknowledged = True
         moved: list[Batch] = []
         while self._in_flight and self._in_flight[0].acknowledged:
@@ -322,7 +324,7 @@ class PartitionBuffer(AckedPosition):
             self._reach(done.next_offset, done.lineage)
             done.queued.settle()
         if moved:
-            self.progressed_at = time.monotonic()
+            self.progressed_at = self._clock.monotonic()
             self.failures = 0
         self._recover_if_quiet()
         return moved

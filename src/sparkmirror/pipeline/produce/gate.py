@@ -10,6 +10,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.ledger.lineage import Lineage, epochs_from_json
 from sparkmirror.model import TopicPartition
@@ -42,7 +43,9 @@ class SequenceGate:
         limits: TargetLimits,
         packing: Packing,
         on_data_loss: LossPolicy = CONTINUE_ALWAYS,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._budget = UnpackingBudget(packing.unpacked_bytes_max)
         self._on_data_loss = on_data_loss
         self._peer = peer
@@ -67,8 +70,9 @@ class SequenceGate:
             if buffer is None:
                 own, moved = Unpacking(self._budget), self._progress.moved
                 buffer = PartitionBuffer(
-                    where, None, start.offset, slot, packing=self._packing, moved=moved, unpacking=own
-                )
+                    where, None, start.offset, slot,
+                    packing=self._packing, moved=moved, unpacking=own, clock=self._clock,
+                )  # fmt: skip
                 self.buffers[where] = buffer
             buffer.slot = slot
             if buffer.idle:

@@ -4,16 +4,18 @@
 As in Java's producer the time runs from the first record on, and what makes a whole batch waits no longer.
 """
 
-import time
 from math import inf
+
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 
 
 class Linger:
     """What waits of one target partition, by its bytes. With 0 seconds nothing is held back."""
 
-    __slots__ = ("_batch_bytes", "_bytes", "_ends_at", "_is_told", "_seconds")
+    __slots__ = ("_batch_bytes", "_bytes", "_clock", "_ends_at", "_is_told", "_seconds")
 
-    def __init__(self, seconds: float, batch_bytes: int) -> None:
+    def __init__(self, seconds: float, batch_bytes: int, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._seconds = seconds
         self._batch_bytes = batch_bytes
         self._bytes = 0
@@ -22,7 +24,7 @@ class Linger:
 
     def add(self, size_bytes: int) -> None:
         if not self._bytes and self._seconds:
-            self._ends_at = time.monotonic() + self._seconds
+            self._ends_at = self._clock.monotonic() + self._seconds
             self._is_told = False
         self._bytes += size_bytes
         if self._bytes >= self._batch_bytes:
@@ -30,7 +32,7 @@ class Linger:
 
     @property
     def holds_back(self) -> bool:
-        return self._ends_at > 0 and self._ends_at > time.monotonic()
+        return self._ends_at > 0 and self._ends_at > self._clock.monotonic()
 
     def tell_end(self) -> float:
         """When what waits goes out though it is little; given once, 0 after that and while nothing is held back."""

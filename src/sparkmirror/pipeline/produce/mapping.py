@@ -4,10 +4,10 @@ Fed by `pipeline.produce.sender` with acknowledged batches, emptied by `pipeline
 task never reads the map: what came before it took a partition over is in other chunks (`ledger.map_records`).
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.model import TopicPartition
@@ -29,8 +29,8 @@ class OpenChunk:
 class OffsetMapping:
     """The open chunks of one task's partitions."""
 
-    def __init__(self) -> None:
-        self._began_ms = time.time_ns() // 1_000_000
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._began_ms = clock.time_ns() // 1_000_000
         self._numbers = 0
         self._growing: dict[TopicPartition, OpenChunk] = {}
         self._full: list[tuple[TopicPartition, OpenChunk]] = []

@@ -6,7 +6,6 @@ A position waits while a ledger partition that it goes to still has the last lot
 Owned by `pipeline.produce.sender`.
 """
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from sparkmirror.batch.records import NO_TIMESTAMP, Record, RecordHeader, encode_batch
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.ledger import connect, gaps, map_records, positions
 from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.gaps import Gap
@@ -73,13 +73,16 @@ class Progress:
         *,
         in_transactions: bool = False,
         lost: Callable[[Gap], None] = _count_nothing,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`lost` is called with each gap once it is stored."""
+        self._clock = clock
         self._options = options
         self._offsets_partitions = offsets_partitions
         self._task = task
         self._run = run
-        self._sequence = time.time_ns() // 1_000  # a later attempt of the same generation goes on behind an earlier one
+        # A later attempt of the same generation continues behind an earlier one.
+        self._sequence = clock.time_ns() // 1_000
         # What the ledger holds, or will once what is open is acknowledged.
         self._stored: dict[TopicPartition, Place] = {}
         self._released: set[TopicPartition] = set()
@@ -88,7 +91,7 @@ class Progress:
         self._lost = lost
         self._gapped: dict[TopicPartition, PartitionBuffer] = {}
         self._open_gaps: set[TopicPartition] = set()
-        self._mapping = OffsetMapping()
+        self._mapping = OffsetMapping(clock)
         self._unmapped: dict[TopicPartition, PartitionBuffer] = {}
         self._in_transactions = in_transactions
         self._uncommitted: list[_Entry] = []
@@ -140,7 +143,7 @@ class Progress:
         """The partition's log is not where it was left: stored before any position beyond it (invariant 1), and only
         when the partition has got so far. `beyond` is as `FoundGap` has it.
         """
-        at_ms = time.time_ns() // 1_000_000
+        at_ms = self._clock.time_ns() // 1_000_000
         gap = Gap(buffer.source, cause, expected, resumed, action, at_ms, topic_id, self._run)
         buffer.gaps += (FoundGap(gap, beyond),)
         self._gapped[buffer.source] = buffer
@@ -228,7 +231,7 @@ class Progress:
 
         Without a status, as in most transactions, offset maps wait for the next time too.
         """
-        self._due_at = time.monotonic() + self._options.flush_seconds
+        self._due_at = self._clock.monotonic() + self._options.flush_seconds
         lots: dict[TopicPartition, list[_Entry]] = {}
         has_gaps = self._add_gaps(lots)
         composed = self._add_positions(lots, buffers, generation)
@@ -350,10 +353,10 @@ class Progress:
     def _queue(self, target: TopicPartition, entries: list[_Entry]) -> PartitionBuffer:
         buffer = self.buffers.get(target)
         if buffer is None:
-            buffer = self.buffers[target] = PartitionBuffer(target, target, 0, -1, is_ledger=True)
+            buffer = self.buffers[target] = PartitionBuffer(target, target, 0, -1, is_ledger=True, clock=self._clock)
         # Brokers refuse records of the future: which those are must not depend on our clock. In the status topic the
         # time counts, and no position depends on what is refused there.
-        timestamp = time.time_ns() // 1_000_000 if target == self._status else NO_TIMESTAMP
+        timestamp = self._clock.time_ns() // 1_000_000 if target == self._status else NO_TIMESTAMP
         if self._in_transactions:
             self._uncommitted += entries
         for lot in _split(entries):

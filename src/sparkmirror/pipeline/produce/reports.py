@@ -5,10 +5,10 @@ With ten thousand busy partitions each is reported from time to time, and what i
 changes is reported at once. Owned by `pipeline.produce.sender`, stored by `pipeline.produce.progress`.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.plan_row import PlanRow
@@ -32,8 +32,13 @@ class Reports:
     """Reads a task's tally and outboxes; remembers which states were reported."""
 
     def __init__(
-        self, task_metrics: TaskMetrics, buffers: Mapping[TopicPartition, PartitionBuffer], source_alias: str
+        self,
+        task_metrics: TaskMetrics,
+        buffers: Mapping[TopicPartition, PartitionBuffer],
+        source_alias: str,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._task_metrics = task_metrics
         self._buffers = buffers
         self._source_alias = source_alias
@@ -54,8 +59,8 @@ class Reports:
         self._task_told = b""
 
     def _due_partitions(self, plan: PlanRow, *, in_transactions: bool, final: bool) -> list[Report]:
-        now = time.monotonic()
-        now_ms = time.time_ns() // 1_000_000
+        now = self._clock.monotonic()
+        now_ms = self._clock.time_ns() // 1_000_000
         reports: list[Report] = []
         for where in self._choose(now, final=final):
             meter, buffer = self._task_metrics.meters.get(where), self._buffers.get(where)

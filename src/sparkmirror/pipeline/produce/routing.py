@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sparkmirror.batch.piece import Span
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle
@@ -60,7 +61,9 @@ class Routing:
         fail: Callable[[PartitionBuffer, str], None],
         close: Callable[[PartitionBuffer, list[Batch]], None],
         land: Callable[[PartitionBuffer, list[Batch], str], bool],
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._peer = peer
         self._gate = gate
         self._task_metrics = task_metrics
@@ -106,7 +109,7 @@ class Routing:
         if lane is None:
             # Its own name differs from every source partition's, also where topics keep theirs.
             lane = self.lanes[target] = PartitionBuffer(
-                TopicPartition(f"to {target.topic}", target.partition), target, 0, -1
+                TopicPartition(f"to {target.topic}", target.partition), target, 0, -1, clock=self._clock
             )
         return lane
 

@@ -10,7 +10,6 @@ import logging
 import os
 import selectors
 import threading
-import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Final
 
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.batch.unpacking import CONTENT_HINT, UnpackingBusy
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ContentTooLarge, ProtocolError, RecordTooLarge
 from sparkmirror.kafka.background import Background
 from sparkmirror.kafka.fencing import ProducerIdentity, transactional_id
@@ -97,7 +97,10 @@ class SenderOptions:
 class Sender:
     """One task's producing loop, from `start` to `finish`."""
 
-    def __init__(self, options: SenderOptions, plan: PlanRow, peer: RingPeer | None) -> None:
+    def __init__(
+        self, options: SenderOptions, plan: PlanRow, peer: RingPeer | None, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._clock = clock
         self._options = options
         self._plan = plan
         self._peer = peer
@@ -114,7 +117,7 @@ class Sender:
             options.send_bytes,
             options.request_seconds + 10,
         )
-        self.task_metrics = TaskMetrics(plan)
+        self.task_metrics = TaskMetrics(plan, clock)
         in_transactions = options.transactions is not None
         self._progress = Progress(
             options.progress,
@@ -123,12 +126,14 @@ class Sender:
             plan.run,
             in_transactions=in_transactions,
             lost=self.task_metrics.lost,
+            clock=clock,
         )
         self._limits = TargetLimits(options.target, self._background)
         self._gate = SequenceGate(
-            peer, self._progress, self.task_metrics, self._limits, options.packing, options.on_data_loss
+            peer, self._progress, self.task_metrics, self._limits, options.packing, options.on_data_loss, clock
         )
-        self._reports = Reports(self.task_metrics, self._gate.buffers, options.progress.connector.source_alias)
+        source_alias = options.progress.connector.source_alias
+        self._reports = Reports(self.task_metrics, self._gate.buffers, source_alias, clock)
         self._dispatch = Dispatch(
             self._selector, self._brokers, self._next_batch, self._take_back, int(options.request_seconds * 1000)
         )
@@ -137,7 +142,7 @@ class Sender:
         )
         self._log_check = TargetLogCheck(self._progress, options.on_data_loss, self._brokers.topic_id)
         self._routing = Routing(
-            peer, self._gate, self.task_metrics, self._isolation.fail, self._close_range, self._land
+            peer, self._gate, self.task_metrics, self._isolation.fail, self._close_range, self._land, clock
         )
         self._finish_by = 0.0
         self._tend_at = 0.0
@@ -158,7 +163,7 @@ class Sender:
         hooks = Hooks(
             self._speak, self._dispatch.offer, self._store_progress, self._commit, self._roll_back, self._refuse_target
         )
-        return ExactlyOnce(transactions, plan.task, own, self._progress, hooks, spare)
+        return ExactlyOnce(transactions, plan.task, own, self._progress, hooks, spare, self._clock)
 
     def _seat(self, task: int, identity: ProducerIdentity) -> Seat:
         name = transactional_id(self._options.progress.connector, task)
@@ -184,7 +189,7 @@ class Sender:
 
     def finish(self) -> None:
         """Drain for at most two seconds, store the last positions, and end. Raises what ended the loop early."""
-        self._finish_by = time.monotonic() + DRAIN_SECONDS_MAX
+        self._finish_by = self._clock.monotonic() + DRAIN_SECONDS_MAX
         self._wake()
         self._thread.join(_JOIN_SECONDS_MAX)
         if self.error is not None:
@@ -235,7 +240,7 @@ class Sender:
         can be."""
         if not self._finish_by or self._inbox:
             return False
-        now = time.monotonic()
+        now = self._clock.monotonic()
         flowing = [buffer for buffer in self._gate.buffers.values() if buffer.state is State.FLOWING]
         if now < self._finish_by and not all(buffer.idle for buffer in flowing):
             return False
@@ -266,7 +271,7 @@ class Sender:
         return bool(fresh)
 
     def _turn(self) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._take_inbox()
         if now >= self._tend_at:
             self._tend_at = now + _TEND_SECONDS
@@ -317,7 +322,7 @@ class Sender:
             if events & selectors.EVENT_WRITE:
                 what.write()
             if events & selectors.EVENT_READ:
-                now = time.monotonic()
+                now = self._clock.monotonic()
                 for sent, response in what.receive():
                     for produced in response.partitions:
                         buffer, batch = sent[(produced.topic_key, produced.partition)]
@@ -349,7 +354,7 @@ class Sender:
                 case "order":
                     touched = self._gate.take_order(delivery)
                     if touched is not None:
-                        self._isolation.force(touched, time.monotonic())
+                        self._isolation.force(touched, self._clock.monotonic())
                 case "release":
                     touched = self._gate.take_release(delivery)
                 case "plan":
@@ -382,7 +387,7 @@ class Sender:
         if not buffer.sendable:
             return None
         is_again = buffer.is_resending
-        began = time.monotonic()
+        began = self._clock.monotonic()
         if not is_again and not (self._may_begin(buffer, began) and guarantee.admits(buffer)):
             return None
         buffer.is_far = self._brokers.is_far  # near by, slow answers are the brokers' own
@@ -405,7 +410,7 @@ class Sender:
             self._isolation.fail(buffer, str(problem))
             return None
         finally:
-            self._wait_longer(time.monotonic() - began)
+            self._wait_longer(self._clock.monotonic() - began)
             if buffer.unpacking.is_poor and len(self._gate.buffers) > 1:
                 self._hold_back(buffer, began)
         if batch is not None:
@@ -430,7 +435,7 @@ class Sender:
 
         Its time is what is spent here, and what the target's broker spends on unpacking what passes as it is.
         """
-        ended = time.monotonic()
+        ended = self._clock.monotonic()
         spent = ended - began + buffer.unpacking.owed_seconds
         if spent > _SHORT_SECONDS and not buffer.rests:
             buffer.unpacking.owed_seconds = 0.0
@@ -455,7 +460,7 @@ class Sender:
     def _wait_longer(self, seconds: float) -> None:
         """The first batch that is rebuilt waits for the kernels: that must not count as a target's silence."""
         if seconds > _MAKING_SECONDS and self._finish_by:
-            self._finish_by = time.monotonic() + DRAIN_SECONDS_MAX
+            self._finish_by = self._clock.monotonic() + DRAIN_SECONDS_MAX
 
     # Answers.
 
@@ -464,7 +469,7 @@ class Sender:
         if outcome is BatchOutcome.DONE:
             if not buffer.is_ledger:
                 self.task_metrics.acknowledged(
-                    self._routing.source_of(buffer, batch), batch, time.time_ns() // 1_000_000
+                    self._routing.source_of(buffer, batch), batch, self._clock.time_ns() // 1_000_000
                 )
             moved = buffer.succeed(batch, produced.base_offset)
             if self._routing.is_lane(buffer):
@@ -556,7 +561,7 @@ class Sender:
         if answered is None:
             return
         topic, has_changed = answered
-        now = time.monotonic()
+        now = self._clock.monotonic()
         for buffer in self._gate.buffers.values():
             if not buffer.is_aimed_at_topic(topic):
                 continue

@@ -7,10 +7,10 @@ and count as none.
 """
 
 import struct
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
@@ -37,8 +37,9 @@ class TaskMetrics:
     longest ago first.
     """
 
-    def __init__(self, plan: PlanRow) -> None:
+    def __init__(self, plan: PlanRow, clock: Clock = SYSTEM_CLOCK) -> None:
         self._plan = plan
+        self._clock = clock
         self.records = 0
         self.bytes = 0
         self.batches = 0
@@ -62,7 +63,7 @@ class TaskMetrics:
         self._stalled_since_ms: int | None = None
         self._progress = (0, 0, 0, 0)
         self._rate = 0.0
-        self._rate_mark = (time.monotonic(), 0)
+        self._rate_mark = (self._clock.monotonic(), 0)
         self._latency = Histogram()
         self._transit = Histogram()
         self._marks = [(0, self._latency.copy(), self._transit.copy())] * 2
@@ -136,21 +137,21 @@ class TaskMetrics:
         """The JSON record of the status topic, as `telemetry.records.TaskRecord` has it. An idle one changes with the
         beat."""
         lag, behind_since_ms, is_movable = self._lag()
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._clock.time_ns() // 1_000_000
         recent_latency, recent_transit = self._recent(now_ms)
         return {
             "run": self._plan.run,
             "task": self._plan.task,
             "epoch": self._plan.epoch,
             "producer_epoch": self._plan.producer_epoch,
-            "beat": int(time.monotonic() / BEAT_SECONDS),
+            "beat": int(self._clock.monotonic() / BEAT_SECONDS),
             "records": self.records,
             "bytes": self.bytes,
             "batches": self.batches,
             "lag_records": lag,
             "behind_since_ms": behind_since_ms,
             "stalled_since_ms": self._stall(now_ms, is_movable=is_movable),
-            "records_per_second": self._pace(time.monotonic()),
+            "records_per_second": self._pace(self._clock.monotonic()),
             "unknown_ends": sum(not (at in self.failed or at in self.faults) for at in self._unanswered),
             "partitions": len(self.meters),
             "retries": self.retries,

@@ -7,12 +7,12 @@ instance has taken over; all partitions go back to what is committed and are rea
 """
 
 import logging
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.errors import NO_ERROR, error_name, refusal
@@ -120,14 +120,16 @@ class ExactlyOnce:
         progress: Progress,
         hooks: Hooks,
         spare: Seat | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`spare` is used while a transaction under `seat`'s transactional id cannot end."""
         self.phase = Phase.STARTING
+        self._clock = clock
         self._options = options
         self._task = task
         self._take_seat(seat)
         self._spare = spare
-        self._unfinished = Unfinished()
+        self._unfinished = Unfinished(clock)
         self._progress = progress
         self._hooks = hooks
         self._second = False
@@ -177,7 +179,7 @@ class ExactlyOnce:
         if phase is Phase.OPEN:
             return self._bytes < self._pace.bytes_max
         if phase is Phase.READY:
-            return not self._leftovers.wanted and (not self._resume_at or time.monotonic() >= self._resume_at)
+            return not self._leftovers.wanted and (not self._resume_at or self._clock.monotonic() >= self._resume_at)
         return phase in (Phase.CLOSING, Phase.LOOKING) and buffer.is_ledger
 
     def sent(self, buffer: PartitionBuffer, batch: Batch) -> None:
@@ -189,7 +191,7 @@ class ExactlyOnce:
     def _open(self) -> None:
         """The first record after a pause is committed at once, under load a commit follows every interval."""
         self.phase = Phase.OPEN
-        self._opened_at = time.monotonic()
+        self._opened_at = self._clock.monotonic()
         self._close_at = self._closed_at + self._interval
         self._empty_until = self._opened_at + self._options.interval_seconds
 
@@ -278,17 +280,17 @@ class ExactlyOnce:
     def _clear_leftovers(self) -> None:
         if not self._coordinator.busy:
             self.phase = Phase.ADDING
-            self._look_at = time.monotonic() + self._silence_seconds_max
+            self._look_at = self._clock.monotonic() + self._silence_seconds_max
             self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._leftovers.next_lot()))
 
     def finish(self) -> bool:
         """Commit what is open; the last positions, offset maps and status first. While a broker pauses, go without."""
         self._status_at = 0.0
         if self.phase is Phase.READY:
-            now = time.monotonic()
+            now = self._clock.monotonic()
             return now < self._resume_at or not self._close(now)
         if self.phase is Phase.OPEN:
-            self._close(time.monotonic())
+            self._close(self._clock.monotonic())
         return False
 
     def _get_ready(self, second: bool) -> None:
@@ -358,7 +360,7 @@ class ExactlyOnce:
     def _take_look(self, answer: Answer) -> None:
         """What a transaction that is being closed waits for: its own partitions, or the end of the one before it."""
         self.phase = Phase.CLOSING
-        self._moved_at = time.monotonic()
+        self._moved_at = self._clock.monotonic()
         if answer.error != NO_ERROR:
             return
         if answer.state not in UNENDED_STATES:
@@ -384,7 +386,7 @@ class ExactlyOnce:
             self._take_committed(answer)
             self._leave(answer.partitions, self._spare)
         else:
-            self._end(time.monotonic())
+            self._end(self._clock.monotonic())
 
     def _give_up(self, away: set[TopicPartition]) -> None:
         """The transaction is aborted without them, all others go on."""
@@ -478,7 +480,7 @@ class ExactlyOnce:
     def _take_committed(self, answer: Answer) -> None:
         if answer.identity is not None:
             self.identity = answer.identity
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._pause = now - self._closed_at if self._bytes >= _BYTES_OF_LOAD else 0.0
         self._pace.note(self._bytes, now - self._opened_at)
         self._forget_transaction()
@@ -499,7 +501,7 @@ class ExactlyOnce:
         absent = {where for where, code in answer.refused.items() if code in _ABSENT}
         if absent:
             self._absent |= absent
-            self._add_at = time.monotonic() + _ADD_AGAIN_SECONDS
+            self._add_at = self._clock.monotonic() + _ADD_AGAIN_SECONDS
         if self._added and self.phase is Phase.READY:
             self._open()
         self._release_held()
@@ -521,12 +523,12 @@ class ExactlyOnce:
 
     def _take_identity(self, answer: Answer) -> None:
         if answer.error in _FENCED:
-            self._look_at = time.monotonic() + _LOOK_SECONDS
+            self._look_at = self._clock.monotonic() + _LOOK_SECONDS
             self._look(Phase.FENCED)
             return
         if answer.error != NO_ERROR or answer.identity is None:
             raise self._refusal(answer.error, "taking a new producer epoch")
-        if time.monotonic() > self._believe_until:
+        if self._clock.monotonic() > self._believe_until:
             raise SparkMirrorError(f"task {self._task}'s transaction was long in being aborted; the task starts again")
         self.identity = answer.identity
         if self._unfinished.coordinator is None:
@@ -545,7 +547,7 @@ class ExactlyOnce:
         if answer.error == NO_ERROR and not (follows and answer.state in _ABORTED_STATES):
             raise FencedError(f"task {self._task} was fenced: a newer instance has taken over")
         if answer.error == NO_ERROR and answer.state in ABORTING_STATES and self._spare is not None:
-            if time.monotonic() >= self._look_at:
+            if self._clock.monotonic() >= self._look_at:
                 self._leave(answer.partitions, self._spare)
             return
         raise SparkMirrorError(f"task {self._task}'s transaction took too long and was aborted; the task starts again")
@@ -588,7 +590,7 @@ class ExactlyOnce:
         self.phase = Phase.RECOVERING
         self._must_roll_back = True
         may_end = awaits_answers and not self._second
-        self._roll_back_by = time.monotonic() + _ANSWERS_SECONDS_MAX if may_end else 0.0
+        self._roll_back_by = self._clock.monotonic() + _ANSWERS_SECONDS_MAX if may_end else 0.0
 
     @property
     def _is_answered(self) -> bool:
@@ -602,7 +604,7 @@ class ExactlyOnce:
         self._forget_transaction()
         self._pace.begin_anew()
         self._hooks.roll_back()
-        self._believe_until = time.monotonic() + _BELIEVE_SECONDS_MAX if ends else _NEVER
+        self._believe_until = self._clock.monotonic() + _BELIEVE_SECONDS_MAX if ends else _NEVER
         if ends:
             self.phase = Phase.ABORTING
             self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second, commits=False))
@@ -611,7 +613,7 @@ class ExactlyOnce:
 
     def _initialize(self) -> None:
         self.phase = Phase.RECOVERING
-        self._look_at = time.monotonic() + _LOOK_SECONDS
+        self._look_at = self._clock.monotonic() + _LOOK_SECONDS
         self._coordinator.ask(Initialize(self._transactional_id, self._options.timeout_ms, self.identity))
 
     def close(self) -> None:

@@ -6,10 +6,10 @@ a planner that takes the flow over meanwhile leaves it alone (`planning.fencing`
 `pipeline.produce.transaction`.
 """
 
-import time
 from dataclasses import dataclass
 from typing import Final
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.kafka.errors import NO_ERROR
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.wire.coordinator import UNENDED_STATES, Describe
@@ -34,7 +34,8 @@ class Seat:
 class Unfinished:
     """What waits, and for which partitions of the target: their records are not sent meanwhile."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._seat: Seat | None = None
         self._look_at = _NEVER
         self._away: frozenset[TopicPartition] = frozenset()
@@ -80,7 +81,7 @@ class Unfinished:
             return
         is_known = answer.error in (NO_ERROR, _ID_NOT_FOUND)
         if not is_known or answer.state in UNENDED_STATES:
-            self._look_at = time.monotonic() + _LOOK_SECONDS
+            self._look_at = self._clock.monotonic() + _LOOK_SECONDS
             return
         self._seat = None
         self.end()

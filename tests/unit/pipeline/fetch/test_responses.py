@@ -1,12 +1,12 @@
 """Fetch responses become rows: runs, gaps and faults, and nothing is stepped over that is still to come."""
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.control.assignment import Assigned
@@ -50,7 +50,8 @@ class Field:
     def __init__(self) -> None:
         self.ring = Ring(1 << 20)
         self.asked_for: list[PartitionFetchState] = []
-        self.response_reader = FetchResponseReader(self.ring, self.asked_for.append)
+        self.clock = ManualClock()
+        self.response_reader = FetchResponseReader(self.ring, self.asked_for.append, self.clock)
         self.partitions = Partitions(1 << 20)
         self.fetch_states = [
             self.partitions.add(Assigned(TopicPartition("orders", number), 0, topic_id=TOPIC_ID, end=5), 1)
@@ -89,31 +90,25 @@ def test_the_first_answer_says_where_an_idle_partition_ends_and_no_later_one_doe
     assert field.take(fetched(0, 0), fetched(1, 0), asked_offset=5) == []
 
 
-def test_an_empty_answer_is_no_end_and_believed_only_when_it_lasts(
-    field: Field, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [1_000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+def test_an_empty_answer_is_no_end_and_believed_only_when_it_lasts(field: Field) -> None:
     assert field.take(fetched(0, 0), fetched(1, 0)) == ["fault 0 None-None", "fault 1 None-None"]
-    now[0] += EMPTY_SECONDS - 1
+    field.clock.now += EMPTY_SECONDS - 1
     for _ in range(2):  # in a session that has nothing new, no partition is named
         assert field.take() == []
     assert field.take(fetched(1, len(BATCH))) == ["run 1 0-5"], "it was only late"
-    now[0] += 1
+    field.clock.now += 1
     assert field.take() == []
     assert field.take() == ["gap 0 0-5"], "nothing is skipped in silence"
     assert all(fetch_state.done for fetch_state in field.fetch_states)
 
 
-def test_a_process_that_has_slept_asks_again_before_it_believes(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1_000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+def test_a_process_that_has_slept_asks_again_before_it_believes(field: Field) -> None:
     field.take(fetched(0, 0))
-    now[0] += 10 * EMPTY_SECONDS
+    field.clock.now += 10 * EMPTY_SECONDS
     said = [row for _ in range(EMPTY_ANSWERS_MIN) for row in field.take()]
     assert said == ["gap 0 0-5"]
     field.take(fetched(1, 0))
-    now[0] += 10 * EMPTY_SECONDS
+    field.clock.now += 10 * EMPTY_SECONDS
     field.fetch_states[1].held_by_writer = True
     assert [field.take() for _ in range(9)] == [[]] * 9, "a partition that is not asked for does not answer"
 
@@ -172,7 +167,7 @@ def test_bytes_that_cannot_be_a_batch_rest_their_partition_alone_and_what_stands
     beginning = taken._replace(start=len(BATCH))
     assert field.take_bytes(bytes(damaged), beginning, whole) == ["fault 0 None-None", "run 1 0-5"]
     assert "cannot be" in field.fetch_states[0].fault
-    assert not field.fetch_states[0].may_read(time.monotonic())
+    assert not field.fetch_states[0].may_read(field.clock.now)
 
 
 def test_a_batch_that_is_longer_than_what_came_is_told_of_instead_of_asked_for_for_ever() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.control.assignment import Assigned
@@ -77,7 +78,8 @@ class Desk:
     ) -> None:
         self.peer = Peer()
         self.ledger = Ledger()
-        self.task_metrics = TaskMetrics(plan())
+        self.clock = ManualClock()
+        self.task_metrics = TaskMetrics(plan(), self.clock)
         limits = TargetLimits(None, None)  # type: ignore[arg-type]
         policy = LossPolicy(on_data_loss)
         self.gate = SequenceGate(self.peer, self.ledger, self.task_metrics, limits, AS_THEY_ARE, policy)  # type: ignore[arg-type]
@@ -332,25 +334,25 @@ def test_where_a_partition_ends_is_unknown_until_the_source_has_answered() -> No
     assert (desk.task_metrics.status("")["unknown_ends"], desk.task_metrics.meters[where].end) == (0, 100)
 
 
-def test_a_task_stands_still_while_it_could_read_and_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, now = Desk(), [5_000_000_000_000]
-    monkeypatch.setattr("time.time_ns", lambda: now[0])
+def test_a_task_stands_still_while_it_could_read_and_does_not_move() -> None:
+    desk = Desk()
+    began, began_ms = desk.clock.now, desk.clock.now_ms
     where = next(iter(desk.gate.buffers))
 
     def stalled_since(seconds: int) -> int | None:
-        now[0] = (5_000 + seconds) * 1_000_000_000
+        desk.clock.now = began + seconds
         found: int | None = desk.task_metrics.status("")["stalled_since_ms"]
-        return found
+        return found if found is None else (found - began_ms) // 1000
 
     assert stalled_since(0) is None, "nothing is behind"
     desk.run(100, 101)
-    assert [stalled_since(second) for second in (1, 2, 9)] == [5_001_000] * 3
+    assert [stalled_since(second) for second in (1, 2, 9)] == [1] * 3
     desk.task_metrics.throttled_ms += 5
-    assert [stalled_since(second) for second in (10, 11)] == [None, 5_011_000], "a quota held it back"
+    assert [stalled_since(second) for second in (10, 11)] == [None, 11], "a quota held it back"
     desk.task_metrics.paused.add(where)
     assert stalled_since(12) is None, "a person holds it"
     desk.task_metrics.paused.clear()
-    assert stalled_since(13) == 5_013_000
+    assert stalled_since(13) == 13
     desk.task_metrics.records += 1
     assert stalled_since(14) is None
 

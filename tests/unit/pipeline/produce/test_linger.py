@@ -1,6 +1,7 @@
 """`linger.ms` and `batch.size`: a little waits for more, a whole batch does not, and merging stops at its size."""
 
 import pytest
+from tests.manual_clock import ManualClock
 from tests.unit.pipeline.produce.test_packing import accept, batch, kernels, new_outbox, send_all
 
 from sparkmirror.batch.header import parse_header
@@ -10,22 +11,9 @@ from sparkmirror.pipeline.produce.packing import Packing
 __all__ = ["kernels"]  # a fixture that every test here uses
 
 
-class Clock:
-    now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("sparkmirror.pipeline.produce.linger.time", clock)
-    return clock
-
-
-def test_the_time_runs_from_the_first_and_is_told_once(clock: Clock) -> None:
-    linger = Linger(0.1, 1000)
+def test_the_time_runs_from_the_first_and_is_told_once() -> None:
+    clock = ManualClock()
+    linger = Linger(0.1, 1000, clock)
     assert not linger.holds_back and linger.tell_end() == 0
     linger.add(100)
     clock.now += 0.06
@@ -40,8 +28,8 @@ def test_the_time_runs_from_the_first_and_is_told_once(clock: Clock) -> None:
     assert linger.tell_end() == pytest.approx(1000.21)
 
 
-def test_what_makes_a_whole_batch_waits_no_longer(clock: Clock) -> None:
-    linger = Linger(0.1, 250)
+def test_what_makes_a_whole_batch_waits_no_longer() -> None:
+    linger = Linger(0.1, 250, ManualClock())
     linger.add(100)
     linger.add(149)
     assert linger.holds_back
@@ -49,19 +37,20 @@ def test_what_makes_a_whole_batch_waits_no_longer(clock: Clock) -> None:
     assert not linger.holds_back
 
 
-def test_without_a_time_and_at_the_end_nothing_is_held_back(clock: Clock) -> None:
-    at_once = Linger(0.0, 1000)
+def test_without_a_time_and_at_the_end_nothing_is_held_back() -> None:
+    at_once = Linger(0.0, 1000, ManualClock())
     at_once.add(1)
     assert not at_once.holds_back
-    linger = Linger(5.0, 1000)
+    linger = Linger(5.0, 1000, ManualClock())
     linger.add(1)
     linger.stop()
     linger.add(1)
     assert not linger.holds_back
 
 
-def test_an_outbox_sends_nothing_before_the_time_and_then_one_batch(clock: Clock) -> None:
-    buffer = new_outbox(Packing(linger_seconds=0.1))
+def test_an_outbox_sends_nothing_before_the_time_and_then_one_batch() -> None:
+    clock = ManualClock()
+    buffer = new_outbox(Packing(linger_seconds=0.1), clock=clock)
     for offset in range(50):
         accept(buffer, offset + 1, batch(offset, [b"%d" % offset]))
         assert not buffer.sendable

@@ -14,6 +14,7 @@ from sparkmirror.batch.merging import IN_FLIGHT_MAX
 from sparkmirror.batch.piece import Span
 from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget, UnpackingBusy
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ContentTooLarge, ProtocolError, RecordTooLarge
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
@@ -35,8 +36,10 @@ def kernels() -> None:
         time.sleep(0.05)
 
 
-def new_outbox(packing: Packing, position: int = 0, limits: TopicLimits | None = None) -> PartitionBuffer:
-    buffer = PartitionBuffer(WHERE, None, position, 5, packing=packing)
+def new_outbox(
+    packing: Packing, position: int = 0, limits: TopicLimits | None = None, clock: Clock = SYSTEM_CLOCK
+) -> PartitionBuffer:
+    buffer = PartitionBuffer(WHERE, None, position, 5, packing=packing, clock=clock)
     buffer.aim(TARGET.topic, limits or TopicLimits())
     return buffer
 

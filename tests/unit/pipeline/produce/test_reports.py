@@ -1,8 +1,7 @@
 """What a task tells of itself and of its partitions on the status topic, and how often."""
 
-from collections.abc import Callable
-
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.model import TopicPartition
@@ -16,28 +15,26 @@ from sparkmirror.pipeline.relay.ring import RingAddress
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.records import PartitionRecord, PartitionState
 
-EPOCH_MS = 1_800_000_000_000
+RETRY_AT_MS = 1_800_000_000_000
 ORDERS = [TopicPartition("orders", number) for number in range(500)]
 
 
 class Task:
     """A task with partitions, a clock that a test turns, and the board that reads what it tells."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, partitions: int = 1) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr("sparkmirror.pipeline.produce.reports.time.monotonic", lambda: self.now)
-        monkeypatch.setattr("sparkmirror.pipeline.produce.task_metrics.time.time_ns", lambda: self.now_ms * 1_000_000)
+    def __init__(self, partitions: int = 1) -> None:
+        self.clock = ManualClock()
         self.plan = PlanRow(0, "run", 1, 5, 7, 3, RingAddress(0, 0, 0, 0), 25, ())
-        self.task_metrics = TaskMetrics(self.plan)
+        self.task_metrics = TaskMetrics(self.plan, self.clock)
         self.buffers = {where: PartitionBuffer(where, where, 0, 0) for where in ORDERS[:partitions]}
-        self.reports = Reports(self.task_metrics, self.buffers, "A")
+        self.reports = Reports(self.task_metrics, self.buffers, "A", self.clock)
         self.board = StatusBoard("A", "run")
         for where in self.buffers:
             self.task_metrics.assigned(where)
 
     @property
     def now_ms(self) -> int:
-        return EPOCH_MS + round(self.now * 1000)
+        return self.clock.now_ms
 
     def arrive(self, where: TopicPartition, first: int, following: int, produced_ms: int, end: int = 0) -> None:
         run = Delivery(
@@ -59,7 +56,7 @@ class Task:
         self.task_metrics.moved(buffer)
 
     def tell(self, seconds: float = 1.0, *, final: bool = False) -> list[Report]:
-        self.now += seconds
+        self.clock.now += seconds
         due = self.reports.due(self.plan, "", in_transactions=False, final=final)
         for report in due:
             assert self.board.take(report.key, report.value, self.now_ms)
@@ -69,20 +66,15 @@ class Task:
         return self.board.partitions[where]
 
 
-@pytest.fixture
-def new_task(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Task]:
-    return lambda partitions: Task(monkeypatch, partitions)
-
-
-def test_an_idle_task_tells_of_its_partitions_once_and_then_beats(new_task: Callable[[int], Task]) -> None:
-    task = new_task(3)
+def test_an_idle_task_tells_of_its_partitions_once_and_then_beats() -> None:
+    task = Task(3)
     assert len(task.tell()) == 4
     assert sum(len(task.tell()) for _ in range(20)) == 2
     assert task.told().state is PartitionState.RUNNING
 
 
-def test_lag_rate_and_latency_of_a_partition_are_told(new_task: Callable[[int], Task]) -> None:
-    task = new_task(1)
+def test_lag_rate_and_latency_of_a_partition_are_told() -> None:
+    task = Task(1)
     task.tell()
     now_ms = task.now_ms
     task.arrive(ORDERS[0], 0, 100, now_ms - 50, end=300)
@@ -100,8 +92,8 @@ def test_lag_rate_and_latency_of_a_partition_are_told(new_task: Callable[[int], 
     assert (status.transit.count, status.transit.total_ms) == (2, 8)
 
 
-def test_a_rate_falls_back_to_none_when_nothing_moves(new_task: Callable[[int], Task]) -> None:
-    task = new_task(1)
+def test_a_rate_falls_back_to_none_when_nothing_moves() -> None:
+    task = Task(1)
     task.tell()
     task.arrive(ORDERS[0], 0, 1, task.now_ms)
     task.acknowledge(ORDERS[0], task.now_ms)
@@ -113,23 +105,23 @@ def test_a_rate_falls_back_to_none_when_nothing_moves(new_task: Callable[[int], 
     assert sum(len(task.tell(3.0)) for _ in range(3)) == 1, "the beat"
 
 
-def test_one_that_was_in_step_is_behind_since_its_next_record_was_produced(new_task: Callable[[int], Task]) -> None:
-    task = new_task(1)
+def test_one_that_was_in_step_is_behind_since_its_next_record_was_produced() -> None:
+    task = Task(1)
     task.arrive(ORDERS[0], 0, 1, task.now_ms - 1000)
     task.acknowledge(ORDERS[0], task.now_ms - 1000)
-    task.now += 3600
+    task.clock.now += 3600
     task.arrive(ORDERS[0], 1, 2, task.now_ms - 7)
     task.tell(0.0)
     assert task.told().lag_seconds(task.now_ms) == 0.007
 
 
-def test_many_partitions_take_turns_and_one_that_fails_goes_first(new_task: Callable[[int], Task]) -> None:
-    task = new_task(500)
+def test_many_partitions_take_turns_and_one_that_fails_goes_first() -> None:
+    task = Task(500)
     assert len(task.tell()) == 101
     task.task_metrics.failed[ORDERS[499]] = "too large"
-    task.task_metrics.retry_at_ms[ORDERS[499]] = EPOCH_MS
+    task.task_metrics.retry_at_ms[ORDERS[499]] = RETRY_AT_MS
     task.tell()
-    assert (task.told(ORDERS[499]).state, task.told(ORDERS[499]).retry_at_ms) == (PartitionState.FAILED, EPOCH_MS)
+    assert (task.told(ORDERS[499]).state, task.told(ORDERS[499]).retry_at_ms) == (PartitionState.FAILED, RETRY_AT_MS)
     for _ in range(4):
         assert len(task.tell()) <= 101
     assert task.board.partitions.keys() == set(ORDERS)
@@ -138,8 +130,8 @@ def test_many_partitions_take_turns_and_one_that_fails_goes_first(new_task: Call
     assert (task.told(ORDERS[499]).state, task.told(ORDERS[499]).retry_at_ms) == (PartitionState.RUNNING, None)
 
 
-def test_at_the_end_all_that_changed_is_told_and_then_nothing_more(new_task: Callable[[int], Task]) -> None:
-    task = new_task(300)
+def test_at_the_end_all_that_changed_is_told_and_then_nothing_more() -> None:
+    task = Task(300)
     task.tell()
     for where in task.buffers:
         task.arrive(where, 0, 1, task.now_ms)
@@ -149,15 +141,15 @@ def test_at_the_end_all_that_changed_is_told_and_then_nothing_more(new_task: Cal
     assert task.tell(0.0, final=True) == []
 
 
-def test_what_was_lost_is_told_again(new_task: Callable[[int], Task]) -> None:
-    task = new_task(1)
+def test_what_was_lost_is_told_again() -> None:
+    task = Task(1)
     for report in task.tell():
         report.forget()
     assert len(task.tell(2.0)) == 2
 
 
-def test_clocks_that_differ_make_no_negative_latency(new_task: Callable[[int], Task]) -> None:
-    task = new_task(1)
+def test_clocks_that_differ_make_no_negative_latency() -> None:
+    task = Task(1)
     task.arrive(ORDERS[0], 0, 1, task.now_ms + 500)
     task.acknowledge(ORDERS[0], task.now_ms + 500)
     task.tell()
@@ -173,12 +165,12 @@ def test_clocks_that_differ_make_no_negative_latency(new_task: Callable[[int], T
     ],
     ids=["another task in another epoch", "the same task, tried again"],
 )
-def test_counters_go_on_over_epochs_tasks_and_attempts(new_task: Callable[[int], Task], later: PlanRow) -> None:
-    first = new_task(1)
+def test_counters_go_on_over_epochs_tasks_and_attempts(later: PlanRow) -> None:
+    first = Task(1)
     first.arrive(ORDERS[0], 0, 1, first.now_ms)
     first.acknowledge(ORDERS[0], first.now_ms)
     first.tell()
-    second = new_task(1)
+    second = Task(1)
     second.board = first.board
     second.plan = second.task_metrics._plan = later
     second.arrive(ORDERS[0], 1, 3, second.now_ms)
@@ -188,8 +180,8 @@ def test_counters_go_on_over_epochs_tasks_and_attempts(new_task: Callable[[int],
     assert second.board.status().records == 3
 
 
-def test_a_topic_that_was_deleted_leaves_no_trouble_behind(new_task: Callable[[int], Task]) -> None:
-    task = new_task(2)
+def test_a_topic_that_was_deleted_leaves_no_trouble_behind() -> None:
+    task = Task(2)
     waits, fails = ORDERS[:2]
     task.task_metrics.faults[waits] = "the source answers error 3"
     task.task_metrics.failed[fails] = "refused"

@@ -1,9 +1,9 @@
 """One transaction after another: what may go out when, what is committed, and the way back from any doubt."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import encode_batch
@@ -22,14 +22,6 @@ from sparkmirror.pipeline.produce.unfinished import Seat
 ORDERS, BILLS, LATE = (TopicPartition(topic, 0) for topic in ("orders", "bills", "late"))
 TOPICS = ledger_topics("A")
 INTERVAL = 0.2
-CLOCK = SimpleNamespace(now=1000.0)
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time passes when a test says so."""
-    for module in ("transaction", "unfinished"):
-        monkeypatch.setattr(f"sparkmirror.pipeline.produce.{module}.time", SimpleNamespace(monotonic=lambda: CLOCK.now))
 
 
 class Broker:
@@ -69,6 +61,7 @@ class Desk:
     """A task with two partitions in transactions, and all around it in sight."""
 
     def __init__(self, *, second: bool = True, spare: Seat | None = None) -> None:
+        self.clock = ManualClock()
         self.broker = Broker(second)
         self.progress = Progress(
             ProgressOptions(Connector.of_dedicated_mode("A"), TOPICS, 1.0), 0, 25, in_transactions=True
@@ -82,7 +75,7 @@ class Desk:
         hooks = Hooks(self._speak, self.offered.append, self._store, self._commit, self._roll_back, self._refuse)
         options = TransactionOptions("B", Connector.of_dedicated_mode("A"), 60_000, INTERVAL, 3600.0)
         seat = Seat("A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, 3), self.broker)  # type: ignore[arg-type]
-        self.transaction = ExactlyOnce(options, 0, seat, self.progress, hooks, spare)
+        self.transaction = ExactlyOnce(options, 0, seat, self.progress, hooks, spare, self.clock)
         self.spoken: list[bool] = []
 
     def _speak(self, second: bool, name: str) -> None:
@@ -112,8 +105,8 @@ class Desk:
         self.settle()
 
     def poll(self, seconds: float = 0.0) -> None:
-        CLOCK.now += seconds
-        self.transaction.poll(CLOCK.now)
+        self.clock.now += seconds
+        self.transaction.poll(self.clock.now)
 
     def fill(self, where: TopicPartition, first: int, following: int) -> PartitionBuffer:
         buffer = self.buffers[where]
@@ -237,8 +230,8 @@ def test_under_load_slow_commits_make_longer_transactions(size: int, pause: floa
     desk.transaction.sent(buffer, batch)
     buffer.succeed(batch)
     desk.poll(INTERVAL)
-    closed_at = CLOCK.now
-    CLOCK.now += pause
+    closed_at = desk.clock.now
+    desk.clock.now += pause
     desk.settle()
     assert desk.send(desk.fill(ORDERS, 3, 5)) is not None
     assert desk.transaction.wake_at == pytest.approx(closed_at + intervals * INTERVAL)
@@ -250,7 +243,7 @@ def test_a_pause_that_a_broker_asks_for_ends_the_transaction_and_the_next_one_op
     batch = desk.send(buffer)
     assert batch is not None
     buffer.succeed(batch)
-    desk.transaction.throttled(CLOCK.now + 40)
+    desk.transaction.throttled(desk.clock.now + 40)
     desk.poll()
     assert desk.phase is Phase.CLOSING, "no interval is waited for"
     assert desk.transaction.hurries
@@ -262,7 +255,7 @@ def test_a_pause_that_a_broker_asks_for_ends_the_transaction_and_the_next_one_op
     desk.poll(39.9)
     assert desk.phase is Phase.READY
     assert desk.transaction.finish(), "a task that ends meanwhile leaves no transaction open"
-    assert desk.transaction.wake_at == pytest.approx(CLOCK.now + 0.1)
+    assert desk.transaction.wake_at == pytest.approx(desk.clock.now + 0.1)
     desk.offered.clear()
     desk.poll(0.2)
     assert desk.offered == [buffer]
@@ -278,7 +271,7 @@ def test_a_target_that_takes_long_gets_less_in_a_transaction(desk: Desk) -> None
     desk.transaction.sent(buffer, batch)
     buffer.succeed(batch)
     desk.poll(INTERVAL)
-    CLOCK.now += 50
+    desk.clock.now += 50
     desk.settle()
     batch = desk.send(desk.fill(ORDERS, 3, 5))
     assert batch is not None
@@ -434,7 +427,7 @@ def _fall_silent(spare: Broker) -> tuple[Desk, PartitionBuffer]:
     desk.poll(INTERVAL)
     desk.send_ledger()
     desk.poll()
-    buffer.progressed_at = CLOCK.now
+    buffer.progressed_at = desk.clock.now
     desk.poll(14.0)
     assert desk.broker.question is None, "a slow answer is waited for"
     desk.poll(2.0)
@@ -645,7 +638,7 @@ def test_the_first_protocol_adds_partitions_before_their_first_batch_and_keeps_e
     assert desk.send(bills) is None
     desk.poll()
     assert [desk.send(buffer) for buffer in (orders, bills)] == [None, None]
-    assert desk.transaction.wake_at > CLOCK.now, "the answer is awaited, not polled for"
+    assert desk.transaction.wake_at > desk.clock.now, "the answer is awaited, not polled for"
     assert desk.broker.question == AddPartitions(
         "A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, epoch), (ORDERS, BILLS)
     )
