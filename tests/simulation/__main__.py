@@ -1,6 +1,7 @@
 """Searches histories for one that breaks a promise: `make simulate ARGS="--minutes 60"`.
 
-A failing one is shrunk, told as a story, and its seed printed: `--seed N` plays it again.
+A failing one is shrunk, told as a story, and its seed printed: `--seed N` plays it again. With `--keep` what is left of
+it joins the past failures, which `--past` plays.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from secrets import randbits
 
 from tests.simulation.mutations import mutate
@@ -16,8 +18,10 @@ from tests.simulation.mutations import mutate
 if "--mutation" in sys.argv:
     mutate(sys.argv[sys.argv.index("--mutation") + 1])
 
-from tests.simulation.history import Result, plan, run
+from tests.simulation.history import Result, Script, plan, read_scripts, run, write_scripts
 from tests.simulation.shrink import shrink
+
+_PAST = Path(__file__).with_name("past_failures.json")
 
 
 def main() -> int:
@@ -28,7 +32,9 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     if options.seed is not None:
         result = run(plan(options.seed), is_told=True)
-        _tell(result, shrinks=options.shrink)
+        small = _tell(result, shrinks=options.shrink)
+        if options.keep:
+            _PAST.write_text(write_scripts([*read_scripts(_PAST.read_text()), small.script]))
         return bool(result.problems)
     return _search(options)
 
@@ -37,28 +43,29 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
     parser.add_argument("--minutes", type=float, default=2.0, help="how long to search")
     parser.add_argument("--seed", type=int, help="play this history alone, and tell it")
+    parser.add_argument("--keep", action="store_true", help="with --seed: let it join the past failures")
+    parser.add_argument("--past", action="store_true", help="play all past failures, and no others")
     parser.add_argument("--mutation", help="break the protocol, as `tests.simulation.mutations` names it")
-    parser.add_argument("--seeds", type=int, nargs="*", help="play these histories alone")
     parser.add_argument("--from", dest="first", type=int, default=None, help="seeds from here on, one after another")
     parser.add_argument("--until-found", type=int, default=1, help="how many failing histories end the search")
     parser.add_argument("--no-shrink", dest="shrink", action="store_false", help="tell the history as it was found")
     return parser.parse_args()
 
 
-def _seeds(options: argparse.Namespace) -> Iterator[int]:
-    if options.seeds:
-        yield from options.seeds
+def _scripts(options: argparse.Namespace) -> Iterator[Script]:
+    if options.past:
+        yield from read_scripts(_PAST.read_text())
         return
     seed = randbits(40) if options.first is None else options.first
     while True:
-        yield seed
+        yield plan(seed)
         seed += 1
 
 
 def _search(options: argparse.Namespace) -> int:
     began, histories, events, found = time.monotonic(), 0, 0, 0
-    for seed in _seeds(options):
-        result = run(plan(seed))
+    for script in _scripts(options):
+        result = run(script)
         histories += 1
         events += result.events
         if result.problems:
@@ -74,7 +81,7 @@ def _search(options: argparse.Namespace) -> int:
     return int(found > 0)
 
 
-def _tell(result: Result, *, shrinks: bool) -> None:
+def _tell(result: Result, *, shrinks: bool) -> Result:
     print(f"\nseed {result.script.seed}: {'; '.join(result.problems) or 'all promises held'}", flush=True)
     small = shrink(result, run) if shrinks and result.problems else result
     again = run(small.script, is_told=True)
@@ -84,6 +91,7 @@ def _tell(result: Result, *, shrinks: bool) -> None:
     print(f"epochs of {script.epoch_seconds} s")
     print(f"  faults: {[(fault.at, fault.name, fault.draw) for fault in script.faults]}")
     print("\n".join(f"  {line[:400]}" for line in again.story), flush=True)
+    return small
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ class Cluster:
         self.graves.append(topic)
         for partition in topic.partitions:
             partition.is_gone = True
-            self._fail_waiting(partition, UNKNOWN_TOPIC)
+            self.fail_waiting(partition, UNKNOWN_TOPIC)
         self.poke()
         return topic
 
@@ -160,7 +160,7 @@ class Cluster:
                 log.truncate(end)
             log.begin_epoch(log.epoch + 1)
         partition.leader = node
-        self._fail_waiting(partition, NOT_LEADER)
+        self.fail_waiting(partition, NOT_LEADER)
         if node is not None:
             self._replicate_later(partition)
         self.poke()
@@ -171,7 +171,7 @@ class Cluster:
         for topic in self.topics.values():
             for partition in topic.partitions:
                 if partition.leader == number:
-                    self._fail_waiting(partition, NOT_LEADER)
+                    self.fail_waiting(partition, NOT_LEADER)
                     partition.leader = None
         if self.coordinator_node == number:
             self.elect_coordinator()
@@ -281,7 +281,8 @@ class Cluster:
         if not request.left:
             request.reply(wire.write_produce(request.correlation, request.answers))
 
-    def _fail_waiting(self, partition: Partition, error: int) -> None:
+    def fail_waiting(self, partition: Partition, error: int) -> None:
+        """Answers the producers that wait for replicas."""
         waiting, partition.waiting = partition.waiting, []
         for one in waiting:
             one.produced.error, one.produced.base = error, -1

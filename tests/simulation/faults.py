@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tests.simulation.history import Scene
 
 
+_NOT_ENOUGH_AFTER_APPEND = 20
+
+
 class Fault(NamedTuple):
     """`at` is in seconds from the beginning; `draw` seeds the fault's own random numbers."""
 
@@ -131,7 +134,14 @@ def _stick(scene: "Scene", random: Random) -> str:
         else:
             cluster.replicate(partition)
 
+    def shrink() -> None:
+        """The leader alone is in sync, fewer than `min.insync.replicas`: what waits has been appended all the same."""
+        if partition.is_stuck and not partition.is_gone:
+            scene.target.fail_waiting(partition, _NOT_ENOUGH_AFTER_APPEND)
+
     scene.world.after(seconds, go_on)
+    if random.random() < 0.5:
+        scene.world.after(seconds * random.random(), shrink)
     return (
         f"replicas of {partition.where} do not follow for {seconds:.1f} s, {'and its leader is lost' if lacks else ''}"
     )
