@@ -23,7 +23,18 @@ from sparkmirror.kafka.settings import ClientSettings
 
 NO_ERROR = 0
 UNKNOWN_TOPIC_OR_PARTITION = 3
+COORDINATOR_LOAD_IN_PROGRESS = 14
+COORDINATOR_NOT_AVAILABLE = 15
+NOT_COORDINATOR = 16
 NOT_CONTROLLER = 41
+CONCURRENT_TRANSACTIONS = 51
+LEADER_MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 78, 80, 100, 103})
+"""After these codes of Fetch and Produce the leader is looked up again: unknown topic or id, no leader, not the leader,
+a replica that is away, a leader epoch that is fenced or unknown."""
+COORDINATOR_MOVED = frozenset({COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+"""After these codes the coordinator of a group or a transactional id is looked up again."""
+COORDINATOR_PASSING = COORDINATOR_MOVED | {COORDINATOR_LOAD_IN_PROGRESS}
+"""After these codes the same question is asked again in a moment."""
 TOPIC_ALREADY_EXISTS = 36
 INVALID_REPLICATION_FACTOR = 38
 _AUTHORIZATION = {29: "topic", 30: "group", 31: "cluster", 53: "transactional id", 65: "delegation token"}

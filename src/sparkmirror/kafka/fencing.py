@@ -22,7 +22,16 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.coordinators import TRANSACTION, find_coordinators
-from sparkmirror.kafka.errors import INVALID_REPLICATION_FACTOR, NO_ERROR, RequestRefused, refusal
+from sparkmirror.kafka.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_MOVED,
+    COORDINATOR_NOT_AVAILABLE,
+    COORDINATOR_PASSING,
+    INVALID_REPLICATION_FACTOR,
+    NO_ERROR,
+    RequestRefused,
+    refusal,
+)
 from sparkmirror.kafka.every_broker import BROKER_SECONDS_MAX, ask_every_broker
 from sparkmirror.model import Connector, TopicPartition
 
@@ -64,12 +73,8 @@ def _describe_cluster(node_id: int) -> Any:
 
 COORDINATOR_HINT = f"Add brokers, or set {REPLICATION_SETTING} to at most their number."
 
-# 14 COORDINATOR_LOAD_IN_PROGRESS, 15 COORDINATOR_NOT_AVAILABLE, 16 NOT_COORDINATOR, 51 CONCURRENT_TRANSACTIONS
-_PASSING = frozenset({14, 15, 16, 51})
-_MOVED = frozenset({15, 16})
-_NOT_AVAILABLE = 15
+_PASSING = COORDINATOR_PASSING | {CONCURRENT_TRANSACTIONS}
 _PAUSE_SECONDS = 0.05
-_CONCURRENT_TRANSACTIONS = 51
 _UNFINISHED_SECONDS = 4.0
 """An aborted transaction ends at once, unless a partition is away."""
 _LISTING = "listing transactional ids"
@@ -98,7 +103,7 @@ def rouse_coordinator(admin: Admin, connector: Connector) -> str:
     Returns why no coordinator can exist, as `why_no_coordinator`; empty otherwise. Raises ClusterUnreachable.
     """
     code, _, _ = _find_coordinator(admin, transactional_id(connector, 0), "looking for the coordinator of transactions")
-    return why_no_coordinator(admin) if code == _NOT_AVAILABLE else ""
+    return why_no_coordinator(admin) if code == COORDINATOR_NOT_AVAILABLE else ""
 
 
 def used_tasks(admin: Admin, connector: Connector) -> set[int]:
@@ -228,7 +233,7 @@ def _init(admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: 
         code, detail = NO_ERROR, ""
         if transactional_id is not None and coordinator is None:
             code, detail, coordinator = _find_coordinator(admin, transactional_id, doing)
-            if code == _NOT_AVAILABLE and not is_examined:
+            if code == COORDINATOR_NOT_AVAILABLE and not is_examined:
                 is_examined = True
                 if why := why_no_coordinator(admin):
                     raise NoTransactionCoordinator(f"No transactions: {why}.", COORDINATOR_HINT)
@@ -237,8 +242,8 @@ def _init(admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: 
             code = answer.error_code
             if code == NO_ERROR:
                 return ProducerIdentity(answer.producer_id, answer.producer_epoch)
-            coordinator = None if code in _MOVED else coordinator
-        if code == _CONCURRENT_TRANSACTIONS and transactional_id and coordinator and time.monotonic() >= look_at:
+            coordinator = None if code in COORDINATOR_MOVED else coordinator
+        if code == CONCURRENT_TRANSACTIONS and transactional_id and coordinator and time.monotonic() >= look_at:
             unended = _look_at_unended(admin, transactional_id, coordinator)
             look_at = time.monotonic() + _UNFINISHED_SECONDS
         detail = detail or unended

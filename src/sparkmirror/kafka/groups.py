@@ -18,7 +18,7 @@ from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connection import portions, waits_within
 from sparkmirror.kafka.coordinators import GROUP, find_coordinators, keys_per_search
-from sparkmirror.kafka.errors import NO_ERROR, refusal
+from sparkmirror.kafka.errors import COORDINATOR_NOT_AVAILABLE, COORDINATOR_PASSING, NO_ERROR, refusal
 from sparkmirror.kafka.every_broker import BROKER_SECONDS_MAX, ask_every_broker
 from sparkmirror.kafka.group_answers import Committed, GroupListing, GroupOffsets
 from sparkmirror.model import NO_EPOCH, TopicPartition
@@ -28,8 +28,6 @@ _GROUPS_PER_REQUEST = 200
 _PATIENCE_SECONDS = 0.4
 _PAUSE_SECONDS = 0.1
 UNKNOWN_MEMBER_ID = 25
-PASSING = frozenset({14, 15, 16})
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: ask again in a moment."""
 _LISTING = "listing groups"
 _NO_GROUP = frozenset({69})  # GROUP_ID_NOT_FOUND: nothing committed
 
@@ -79,7 +77,7 @@ def find_coordinator(admin: Admin, group: str) -> int:
         if home.error_code == NO_ERROR:
             return int(home.node_id)
         late = time.monotonic() > ends_at
-        if home.error_code not in PASSING or late or admin.connection.wait(_PAUSE_SECONDS):
+        if home.error_code not in COORDINATOR_PASSING or late or admin.connection.wait(_PAUSE_SECONDS):
             raise refusal(home.error_code, admin.alias, doing, home.error_message)
 
 
@@ -90,7 +88,7 @@ def list_groups(admin: Admin) -> dict[str, GroupListing]:
     """
     groups: dict[str, GroupListing] = {}
     for answer in _list_everywhere(admin, _PATIENCE_SECONDS):
-        if answer.error_code not in PASSING | {NO_ERROR}:
+        if answer.error_code not in COORDINATOR_PASSING | {NO_ERROR}:
             raise refusal(answer.error_code, admin.alias, _LISTING)
         groups |= {one.name: one for one in _listings(answer)}
     return groups
@@ -105,7 +103,7 @@ def _listed(admin: Admin, node_id: int, patience_seconds: float) -> Any:
     ends_at = time.monotonic() + patience_seconds
     while True:
         answer = admin.connection.ask(lambda: ListGroupsRequest(max_version=5), _LISTING, node_id, BROKER_SECONDS_MAX)
-        if answer.error_code not in PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+        if answer.error_code not in COORDINATOR_PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             return answer
 
 
@@ -171,7 +169,7 @@ class GroupOffsetsClient:
             again: list[str] = []
             for node_id, some in self._by_coordinator(waiting):
                 for group, code, offsets in self._fetch(node_id, some):
-                    if code in PASSING:
+                    if code in COORDINATOR_PASSING:
                         self._coordinators.pop(group, None)
                         again.append(group)
                     elif code in _NO_GROUP or code == NO_ERROR:
@@ -182,7 +180,8 @@ class GroupOffsetsClient:
             if not waiting:
                 break
         for group in waiting:
-            failed.setdefault(group, refusal(15, self._admin.alias, f"reading the offsets of group {group}"))
+            doing = f"reading the offsets of group {group}"
+            failed.setdefault(group, refusal(COORDINATOR_NOT_AVAILABLE, self._admin.alias, doing))
         return found, failed
 
     def commit(self, group: str, offsets: GroupOffsets) -> dict[TopicPartition, SparkMirrorError]:
@@ -196,15 +195,15 @@ class GroupOffsetsClient:
             for problem in self._find_coordinators([group]).values():
                 raise problem
             if group not in self._coordinators:
-                code = 15
+                code = COORDINATOR_NOT_AVAILABLE
                 continue
             answer = self._admin.connection.ask(
                 partial(_commit_request, group, offsets), doing, self._coordinators[group]
             )
             codes = dict(_codes(answer))
-            if not set(codes.values()) & PASSING:
+            if not set(codes.values()) & COORDINATOR_PASSING:
                 return self._refusals(group, codes, doing)
-            code = next(iter(set(codes.values()) & PASSING))
+            code = next(iter(set(codes.values()) & COORDINATOR_PASSING))
             self._coordinators.pop(group, None)
         raise refusal(code, self._admin.alias, doing)
 
@@ -234,7 +233,7 @@ class GroupOffsetsClient:
                 name = getattr(found, "key", None) or group
                 if found.error_code == NO_ERROR:
                     self._coordinators[name] = found.node_id
-                elif found.error_code not in PASSING:
+                elif found.error_code not in COORDINATOR_PASSING:
                     doing = f"looking for the coordinator of group {name}"
                     failed[name] = refusal(found.error_code, self._admin.alias, doing, found.error_message)
         return failed

@@ -13,13 +13,11 @@ from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGro
 
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.errors import NO_ERROR, refusal
+from sparkmirror.kafka.errors import COORDINATOR_PASSING, NO_ERROR, refusal
 from sparkmirror.kafka.groups import describe_group, find_coordinator
 
 PROTOCOL_TYPE = "sparkmirror"
 _PROTOCOL = "shares-1"
-_LOADING = 14
-_MOVED = frozenset({15, 16})  # COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 _LOST = frozenset({22, 25})  # ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID
 _REBALANCE_IN_PROGRESS = 27
 _MEMBER_ID_REQUIRED = 79
@@ -125,7 +123,7 @@ class Membership:
             except ClusterError:
                 self._coordinator = None
                 raise
-            if answer.error_code not in _MOVED | {_LOADING} or time.monotonic() > ends_at:
+            if answer.error_code not in COORDINATOR_PASSING or time.monotonic() > ends_at:
                 return answer
             self._coordinator = None
             if self._admin.connection.wait(_PAUSE_SECONDS):

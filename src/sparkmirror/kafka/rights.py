@@ -15,8 +15,8 @@ from kafka.protocol.metadata import MetadataRequest
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connection import portions, waits_within
 from sparkmirror.kafka.coordinators import GROUP, TRANSACTION, find_coordinators, keys_per_search
-from sparkmirror.kafka.errors import NO_ERROR, refusal
-from sparkmirror.kafka.groups import PASSING, find_coordinator
+from sparkmirror.kafka.errors import COORDINATOR_PASSING, NO_ERROR, refusal
+from sparkmirror.kafka.groups import find_coordinator
 
 Rights = frozenset[str]
 """Kafka's words: READ, WRITE, CREATE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, CLUSTER_ACTION …"""
@@ -70,7 +70,7 @@ def group_rights(admin: Admin, groups: Collection[str]) -> dict[str, Rights]:
     while waiting:
         told = list(_describe(admin, waiting))
         found |= {one.group_id: _rights(one.authorized_operations) or frozenset() for one in told}
-        codes = {one.group_id: one.error_code for one in told if one.error_code in PASSING}
+        codes = {one.group_id: one.error_code for one in told if one.error_code in COORDINATOR_PASSING}
         waiting = sorted(codes)
         if waiting and not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise refusal(codes[waiting[0]], admin.alias, f"reading permissions on group {waiting[0]}")

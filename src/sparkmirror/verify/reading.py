@@ -27,8 +27,7 @@ from sparkmirror.errors import AuthenticationFailed, ClusterError, ClusterUnreac
 from sparkmirror.kafka.errors import error_name
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPartition, FetchPosition
-from sparkmirror.kafka.wire.link import dial
-from sparkmirror.kafka.wire.lookup import look_up
+from sparkmirror.kafka.wire.lookup import dial_leader
 from sparkmirror.model import NO_EPOCH, TopicPartition
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
 from sparkmirror.pipeline.relay.ring import PrivateMemory
@@ -150,12 +149,8 @@ class _Reader:
 
     def _connect(self) -> FetchConnection:
         where = self._wanted.where
-        view = look_up(self._settings, [where.topic])
-        if where not in view.leaders:
-            code = view.errors.get(where.topic, 0)
-            raise ClusterUnreachable(f"{where} has no leader{f' ({error_name(code)})' if code else ''}")
-        host, port = view.brokers[view.leaders[where]]
-        connection = FetchConnection(dial(host, port, self._settings), PrivateMemory(), self._limits)
+        link, view = dial_leader(self._settings, where)
+        connection = FetchConnection(link, PrivateMemory(), self._limits)
         self._connection = connection
         self._topic_key = view.topic_ids[where.topic] if connection.by_id else where.topic
         return connection

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka.protocol.metadata import FindCoordinatorResponse
 from kafka.protocol.producer import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -20,6 +20,7 @@ from kafka.protocol.producer import (
 )
 
 from sparkmirror.errors import ClusterError
+from sparkmirror.kafka.coordinators import FIND_COORDINATOR, TRANSACTION, coordinator_request
 from sparkmirror.kafka.errors import NO_ERROR, error_name
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.settings import ClientSettings
@@ -27,9 +28,7 @@ from sparkmirror.kafka.wire.link import Link, dial
 from sparkmirror.kafka.wire.lookup import ask_anyone
 from sparkmirror.model import TopicPartition
 
-_FIND_COORDINATOR = 10
 _FIND_VERSIONS = (4, 6)
-_TRANSACTION = 1
 _FEATURE = "transaction.version"
 _OPERATION_NOT_ATTEMPTED = 55
 ABORTING_STATES = frozenset({"PrepareEpochFence", "PrepareAbort"})
@@ -173,8 +172,8 @@ def find(settings: ClientSettings, transactional_id: str) -> Link:
 
 
 def _locate(link: Link, transactional_id: str) -> tuple[str, int]:
-    request = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[transactional_id])
-    answer = link.ask(request, FindCoordinatorResponse, link.version(_FIND_COORDINATOR, _FIND_VERSIONS))
+    request = coordinator_request(TRANSACTION, [transactional_id])
+    answer = link.ask(request, FindCoordinatorResponse, link.version(FIND_COORDINATOR, _FIND_VERSIONS))
     found = answer.coordinators[0]
     if found.error_code != NO_ERROR:
         raise ClusterError(

@@ -1,8 +1,7 @@
 """Who leads which partition: metadata look-ups for the data plane's worker processes.
 
 One short connection per look-up, tried over the bootstrap servers in turn; blocking, so for a helper thread. Called by
-`pipeline.fetch.reader` and `pipeline.produce.sender` when a leader is unknown or has moved; `kafka.wire.coordinator`
-asks likewise.
+`kafka.wire.leaders` when a leader is unknown or has moved; `kafka.wire.coordinator` asks likewise.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError
+from sparkmirror.kafka.errors import NO_ERROR, error_name
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.link import Link, dial
 from sparkmirror.model import TopicPartition
@@ -43,7 +43,6 @@ class ClusterView:
 
     brokers: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
-    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
     is_far: bool = False
@@ -90,7 +89,7 @@ def _view(link: Link, topics: list[str]) -> ClusterView:
     asked = [MetadataRequest.MetadataRequestTopic(topic_id=UUID(int=0), name=name) for name in topics]
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
     answer = link.ask(request, MetadataResponse, version)
-    leaders, epochs, ids, errors = {}, {}, {}, {}
+    leaders, ids, errors = {}, {}, {}
     for topic in answer.topics:
         if topic.error_code:
             errors[topic.name] = topic.error_code
@@ -100,9 +99,22 @@ def _view(link: Link, topics: list[str]) -> ClusterView:
             where = TopicPartition(topic.name, partition.partition_index)
             if partition.leader_id >= 0:
                 leaders[where] = partition.leader_id
-            epochs[where] = partition.leader_epoch
     brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-    return ClusterView(brokers, leaders, epochs, ids, errors, link.is_far)
+    return ClusterView(brokers, leaders, ids, errors, link.is_far)
+
+
+def dial_leader(settings: ClientSettings, where: TopicPartition) -> tuple[Link, ClusterView]:
+    """A connection to the partition's leader, and the look-up that named it.
+
+    Raises ClusterUnreachable if the partition has no leader now, and what `look_up` and `dial` raise.
+    """
+    view = look_up(settings, [where.topic])
+    leader = view.leaders.get(where)
+    address = None if leader is None else view.brokers.get(leader)
+    if address is None:
+        code = view.errors.get(where.topic, NO_ERROR)
+        raise ClusterUnreachable(f"{where} has no leader{f' ({error_name(code)})' if code else ''}")
+    return dial(*address, settings), view
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +127,7 @@ class Span:
 
 def look_up_span(settings: ClientSettings, where: TopicPartition) -> Span:
     """Ask the partition's leader where its log starts and ends. Raises ClusterError when nobody can say."""
-    view = look_up(settings, [where.topic])
-    leader = view.leaders.get(where)
-    if leader is None:
-        raise ClusterUnreachable(f"partition {where} has no leader")
-    host, port = view.brokers[leader]
-    link = dial(host, port, settings)
+    link, _ = dial_leader(settings, where)
     try:
         with sensible_answers(link):
             return Span(_list_offset(link, where, _EARLIEST), _list_offset(link, where, _LATEST))

@@ -15,12 +15,12 @@ from sparkmirror.batch.records import Record, decode_records
 from sparkmirror.batch.unpacking import INTERNAL_BYTES_MAX
 from sparkmirror.control.command_decoding import decode_command
 from sparkmirror.control.commands import Command
-from sparkmirror.errors import ClusterUnreachable, ProtocolError
+from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.data_requests import FetchPosition
-from sparkmirror.kafka.wire.link import Link, dial
-from sparkmirror.kafka.wire.lookup import look_up, look_up_span
+from sparkmirror.kafka.wire.link import Link
+from sparkmirror.kafka.wire.lookup import dial_leader, look_up_span
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
 from sparkmirror.pipeline.relay.ring import PrivateMemory
@@ -61,12 +61,9 @@ class CommandTail:
 
     def _dial(self) -> tuple[Link, UUID, int]:
         where = TopicPartition(self._topic, 0)
-        view = look_up(self._settings, [self._topic])
-        leader = view.leaders.get(where)
-        if leader is None:
-            raise ClusterUnreachable(f"topic {self._topic} has no leader")
         offset = look_up_span(self._settings, where).start if self._is_lost else self._offset
-        return dial(*view.brokers[leader], self._settings), view.topic_ids[self._topic], offset
+        link, view = dial_leader(self._settings, where)
+        return link, view.topic_ids[self._topic], offset
 
     def take_link(self, outcome: Outcome) -> None:
         """A dial has ended: follow the topic over its connection, or try again in a moment."""

@@ -15,14 +15,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from sparkmirror.errors import ProtocolError
-from sparkmirror.kafka.background import Background, Outcome
-from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.wire.data_requests import FetchPosition
-from sparkmirror.kafka.wire.link import Link, dial
+from sparkmirror.kafka.wire.leaders import Leaders
+from sparkmirror.kafka.wire.link import Link
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
 from sparkmirror.pipeline.fetch.read_ahead import FetchStep, Range, ReadAhead
@@ -56,45 +55,44 @@ class ReadAheadConnections:
 
     def __init__(
         self,
-        settings: ClientSettings,
+        leaders: Leaders,
+        silence_seconds_max: float,
         limits: FetchLimits,
         receive_bytes: int,
         ring: Ring,
         response_reader: FetchResponseReader,
         partitions: Partitions,
         selector: selectors.BaseSelector,
-        background: Background,
         has_credit: Callable[[], bool],
     ) -> None:
-        self._settings = settings
+        self._leaders = leaders
+        self._silence_seconds_max = silence_seconds_max
         self._limits = limits
         self._receive_bytes = receive_bytes
         self._ring = ring
         self._response_reader = response_reader
         self._partitions = partitions
         self._selector = selector
-        self._background = background
         self._has_credit = has_credit
         self._window_bytes = ring.ring_bytes or _WINDOW_BYTES_WITHOUT_RING
         self._range_bytes_min = min(limits.partition_bytes_max, self._window_bytes // 8)
         self._lanes: dict[tuple[int, int], ReadAheadConnection] = {}
         self._read_aheads: dict[PartitionFetchState, ReadAhead] = {}
-        self._dial_after: dict[tuple[int, int], float] = {}
         self.starved = False
 
-    def recruit(self, node: int, link: Link, address: tuple[str, int] | None) -> None:
+    def recruit(self, node: int, link: Link) -> None:
         """After a session's answer, before its next question: partitions far behind begin their chase.
 
         Not before a lane is open: until then the session goes on.
         """
-        if not link.is_far or address is None:
+        if not link.is_far or node not in self._leaders.addresses:
             return
         behind = [
             fetch_state for fetch_state in self._partitions if fetch_state.node == node and self._is_behind(fetch_state)
         ]
         if not behind:
             return
-        self._dial(node, address)
+        self._dial(node)
         if any(lane.node == node for lane in self._lanes.values()):
             for fetch_state in behind[: _CHASES_MAX - len(self._read_aheads)]:
                 fetch_state.is_chased = True
@@ -113,13 +111,11 @@ class ReadAheadConnections:
 
     # Connections.
 
-    def _dial(self, node: int, address: tuple[str, int]) -> None:
-        now = time.monotonic()
-        for key in ((node, number) for number in range(LANES_PER_BROKER)):
-            if key not in self._lanes and now >= self._dial_after.get(key, 0.0):
-                self._dial_after[key] = now + _DIAL_SECONDS
-                work = partial(dial, *address, self._settings, receive_bytes=self._receive_bytes)
-                self._background.submit(("lane", *key), work)
+    def _dial(self, node: int) -> None:
+        for number in range(LANES_PER_BROKER):
+            if (node, number) not in self._lanes:
+                key = ("lane", node, number)
+                self._leaders.dial(key, node, pause_seconds=_DIAL_SECONDS, receive_bytes=self._receive_bytes)
 
     def take_link(self, node: int, number: int, outcome: Outcome) -> None:
         """A dial has ended. One that failed is tried again with the next recruit: the session tells what is wrong."""
@@ -145,7 +141,7 @@ class ReadAheadConnections:
 
     def _tend_lane(self, lane: ReadAheadConnection, now: float) -> None:
         is_over = now >= lane.connection.link.reauthenticate_at or now - lane.used_at > _IDLE_SECONDS
-        if lane.connection.is_silent(now, self._settings.request_timeout_seconds) or (is_over and not lane.asked):
+        if lane.connection.is_silent(now, self._silence_seconds_max) or (is_over and not lane.asked):
             self._drop(lane)
 
     # Chases.

@@ -25,8 +25,8 @@ from sparkmirror.control.commands import Throttle as RateOrder
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire.link import dial
-from sparkmirror.kafka.wire.lookup import ClusterView, Span, look_up, look_up_span
+from sparkmirror.kafka.wire.leaders import LOOK_UP_KEYS, Leaders
+from sparkmirror.kafka.wire.lookup import ClusterView, Span, look_up_span
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.command_tail import DIAL_KEY, CommandTail
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
@@ -34,7 +34,7 @@ from sparkmirror.pipeline.fetch.loss import Loss, judge_out_of_range, judge_recr
 from sparkmirror.pipeline.fetch.orders import EpochEnd, Orders
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions, plan_row
 from sparkmirror.pipeline.fetch.read_ahead_connections import ReadAheadConnection, ReadAheadConnections
-from sparkmirror.pipeline.fetch.responses import BACKOFF_SECONDS, FetchResponseReader
+from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 from sparkmirror.pipeline.fetch.throttle import Throttle
 from sparkmirror.pipeline.relay.ring import Ring, SlotOrder
 from sparkmirror.pipeline.relay.schema import RELEASE, Row, close, propose_targets
@@ -44,7 +44,6 @@ _PEER_SECONDS_MAX = 5.0
 _YIELD_SECONDS_MAX = 1.0
 _STARVED_POLL_SECONDS = 0.02
 _DOUBTS_MAX = 10
-_LOOK_UP = "metadata"
 _PEER = "peer"
 _WAKE = "wake"
 
@@ -85,15 +84,12 @@ class TaskReader:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._ring.wake_reader, selectors.EVENT_READ, _WAKE)
         self._partitions = Partitions(options.limits.partition_bytes_max)
-        self._brokers = dict(plan.brokers)
-        self._leaders = dict(plan.leaders)
+        self._leaders = Leaders(options.source, self._background, addresses=plan.brokers, leaders=plan.leaders)
         self._connections: dict[int, FetchConnection] = {}
-        self._dial_after: dict[int, float] = {}
-        self._look_up_after = 0.0
         self._response_reader = FetchResponseReader(self._ring, self._ask_for_span)
         self._lanes = ReadAheadConnections(
-            options.source, options.limits, options.receive_bytes, self._ring, self._response_reader, self._partitions,
-            self._selector, self._background, self._has_credit,
+            self._leaders, options.source.request_timeout_seconds, options.limits, options.receive_bytes, self._ring,
+            self._response_reader, self._partitions, self._selector, self._has_credit,
         )  # fmt: skip
         self._throttle = Throttle(plan.limits, plan.topics)
         self._orders = Orders(plan.orders)
@@ -203,28 +199,19 @@ class TaskReader:
     # Brokers: look up leaders, dial, ask, receive.
 
     def _find_homes(self) -> None:
-        now = time.monotonic()
-        if now >= self._look_up_after:
-            topics = {fetch_state.partition.topic for fetch_state in self._partitions.leaderless(now)}
-            if topics:
-                self._look_up_after = now + BACKOFF_SECONDS
-                self._background.submit(_LOOK_UP, partial(look_up, self._options.source, topics))
+        if self._leaders.may_ask():
+            leaderless = self._partitions.leaderless(time.monotonic())
+            self._leaders.want(fetch_state.partition.topic for fetch_state in leaderless)
+            self._leaders.poll()
         for node in list(self._partitions.nodes):
-            if node not in self._connections and now >= self._dial_after.get(node, 0.0):
-                self._dial(node, now)
-
-    def _dial(self, node: int, now: float) -> None:
-        self._dial_after[node] = now + BACKOFF_SECONDS
-        if node not in self._brokers:
-            self._forget_home(node)
-            return
-        host, port = self._brokers[node]
-        work = partial(dial, host, port, self._options.source, receive_bytes=self._options.receive_bytes)
-        self._background.submit(("dial", node), work)
+            if node in self._connections:
+                continue
+            if not self._leaders.dial(("dial", node), node, receive_bytes=self._options.receive_bytes):
+                self._forget_home(node)
 
     def _take_outcome(self, outcome: Outcome) -> None:
         match outcome.key:
-            case "metadata":
+            case str(key) if key in LOOK_UP_KEYS:
                 self._take_view(outcome)
             case "command-topic":
                 if self._commands is not None:
@@ -250,12 +237,10 @@ class TaskReader:
         self._selector.register(connection.link.socket, selectors.EVENT_READ, node)
 
     def _take_view(self, outcome: Outcome) -> None:
-        if outcome.error is not None:
-            self._response_reader.report(self._partitions.leaderless(time.monotonic()), str(outcome.error))
+        view = self._leaders.take(outcome)
+        if view is None:
+            self._response_reader.report(self._partitions.leaderless(time.monotonic()), self._leaders.problem)
             return
-        view: ClusterView = outcome.result
-        self._brokers.update(view.brokers)
-        self._leaders.update(view.leaders)
         for fetch_state in self._partitions:
             where = fetch_state.partition
             if where.topic in view.errors:
@@ -321,7 +306,7 @@ class TaskReader:
                 self._selector.unregister(connection.link.socket)
             if frame is not None:
                 self._response_reader.take_frame(node, connection, frame, self._partitions)
-                self._lanes.recruit(node, connection.link, self._brokers.get(node))
+                self._lanes.recruit(node, connection.link)
                 self._ask(node)
         except OSError:
             self._drop(node)
@@ -337,13 +322,14 @@ class TaskReader:
         with suppress(KeyError):  # a starved connection is not watched
             self._selector.unregister(connection.link.socket)
         connection.close()
-        self._dial_after[node] = time.monotonic() + BACKOFF_SECONDS
+        self._leaders.broke(("dial", node))
         self._forget_home(node)
 
     def _forget_home(self, node: int) -> None:
         for fetch_state in self._partitions:
             if fetch_state.node == node:
                 fetch_state.node = None
+        self._leaders.forget_node(node)
 
     def _take_span(self, partition: TopicPartition, outcome: Outcome) -> None:
         fetch_state = self._partitions.get(partition)
@@ -390,7 +376,7 @@ class TaskReader:
     def _take_on(self, assigned: tuple[Assigned, ...], generation: int) -> None:
         unknown = [(item, NO_SLOT) for item in assigned if item.unknown]
         fresh = [item for item in assigned if not item.unknown and self._partitions.get(item.partition) is None]
-        fetch_states = [self._partitions.add(item, self._leaders.get(item.partition)) for item in fresh]
+        fetch_states = [self._partitions.add(item, self._leaders.of(item.partition)) for item in fresh]
         slots = [(item, fetch_state.slot) for item, fetch_state in zip(fresh, fetch_states, strict=True)]
         self._response_reader.rows.append(plan_row(self._plan, generation, [*slots, *unknown], self._ring.address))
         self._response_reader.rows += self._orders.apply(fetch_states)

@@ -8,7 +8,7 @@ from sparkmirror.batch.header import whole_batches
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ProtocolError
-from sparkmirror.kafka.errors import error_name
+from sparkmirror.kafka.errors import LEADER_MOVED, error_name
 from sparkmirror.kafka.wire.data_requests import FetchedPartition
 from sparkmirror.pipeline.fetch.connection import FetchConnection, Frame, PartitionKey
 from sparkmirror.pipeline.fetch.emptiness import Emptiness
@@ -19,7 +19,7 @@ from sparkmirror.pipeline.relay.ring import Ring
 from sparkmirror.pipeline.relay.schema import FAULT, GAP, RUN, Row
 
 INLINE_RESPONSE_BYTES_MAX = 32 << 10
-BACKOFF_SECONDS = 0.3
+_BACKOFF_SECONDS = 0.3
 _AHEAD_MAX = 1 << 31
 """What one batch can span."""
 SMALL_BATCHES_MAX = 1_000_000
@@ -28,8 +28,6 @@ _ADVICE = {
     2: "; a batch there is damaged (checksum)",
     29: "; grant READ on it to SparkMirror's principal",
 }
-_MOVED = frozenset({3, 5, 6, 9, 74, 75, 78, 100, 103})
-"""Kafka error codes that a metadata look-up mends: unknown topic or id, no leader, not the leader, replica away."""
 
 
 class FetchResponseReader:
@@ -198,18 +196,18 @@ class FetchResponseReader:
         is_elsewhere = fetched.diverging_offset >= 0 or fetched.error == _OFFSET_OUT_OF_RANGE
         if is_elsewhere and fetch_state.is_nearer:  # a replica that is behind says so too: the leader knows
             fetch_state.node = None
-            fetch_state.not_before = self._clock.monotonic() + BACKOFF_SECONDS
+            fetch_state.not_before = self._clock.monotonic() + _BACKOFF_SECONDS
         elif fetched.diverging_offset >= 0:
             position, lineage = fetch_state.offset, fetch_state.lineage
             self.lose(
                 fetch_state, judge_divergence(position, lineage, fetched.diverging_epoch, fetched.diverging_offset)
             )
         elif fetched.error == _OFFSET_OUT_OF_RANGE:
-            fetch_state.not_before = self._clock.monotonic() + BACKOFF_SECONDS
+            fetch_state.not_before = self._clock.monotonic() + _BACKOFF_SECONDS
             self._on_out_of_range(fetch_state)
-        elif fetched.error in _MOVED:
+        elif fetched.error in LEADER_MOVED:
             fetch_state.node = None
-            fetch_state.not_before = self._clock.monotonic() + BACKOFF_SECONDS / 3
+            fetch_state.not_before = self._clock.monotonic() + _BACKOFF_SECONDS / 3
         else:
             advice = _ADVICE.get(fetched.error, "")
             self.back_off(
@@ -242,7 +240,7 @@ class FetchResponseReader:
     def back_off(self, fetch_state: PartitionFetchState, reason: str) -> None:
         """Leave a partition alone for a moment, and tell why."""
         fetch_state.node = None
-        fetch_state.not_before = self._clock.monotonic() + 4 * BACKOFF_SECONDS
+        fetch_state.not_before = self._clock.monotonic() + 4 * _BACKOFF_SECONDS
         self.report([fetch_state], reason)
 
     def _tell_end(self, fetch_state: PartitionFetchState, high_watermark: int) -> None:

@@ -7,6 +7,7 @@ from enum import Enum
 
 from kafka.errors import for_code
 
+from sparkmirror.kafka.errors import CONCURRENT_TRANSACTIONS, LEADER_MOVED
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
 
 
@@ -23,11 +24,9 @@ class BatchOutcome(Enum):
 
 _OUT_OF_ORDER_SEQUENCE = 45
 _DONE = frozenset({0, 46})  # 46 DUPLICATE_SEQUENCE: written before, base offset unknown
-_CONCURRENT_TRANSACTIONS = 51
-_RETRY = frozenset({7, 13, 14, 19, 20, _CONCURRENT_TRANSACTIONS, 56, 89})
+_RETRY = frozenset({7, 13, 14, 19, 20, CONCURRENT_TRANSACTIONS, 56, 89})
 _RETRY_SECONDS = 0.1
 _IN_DOUBT = frozenset({-1, 7, 13, 20})
-_MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 80, 100, 103})
 MESSAGE_TOO_LARGE = 10
 LIMITED = frozenset({MESSAGE_TOO_LARGE, 32})
 """With INVALID_TIMESTAMP: refusals by limits of the target topic, which can be asked for."""
@@ -60,7 +59,7 @@ def judge(error: int, *, is_head: bool) -> BatchOutcome:
         return BatchOutcome.RESTART if is_head else BatchOutcome.RETRY
     if error in _RETRY:
         return BatchOutcome.RETRY
-    if error in _MOVED:
+    if error in LEADER_MOVED:
         return BatchOutcome.MOVED
     if error in _FENCED:
         return BatchOutcome.FENCED
@@ -76,7 +75,7 @@ def leaves_doubt(error: int) -> bool:
 
 def rest_seconds(error: int) -> float:
     """How long a partition waits before what was not taken goes out again: not at all while a commit completes."""
-    return 0.0 if error == _CONCURRENT_TRANSACTIONS else _RETRY_SECONDS
+    return 0.0 if error == CONCURRENT_TRANSACTIONS else _RETRY_SECONDS
 
 
 def describe(produced: ProducedPartition) -> str:

@@ -1,26 +1,20 @@
-"""Which connection a target partition goes over: look-ups, dialling, several connections per broker.
+"""Which connection a target partition goes over: several connections per broker, to leaders as `kafka.wire.leaders`
+knows them.
 
-Owned by `pipeline.produce.sender`; nothing here blocks: look-ups and dials run in `kafka.background`.
+Owned by `pipeline.produce.sender`; nothing here blocks.
 """
 
-import time
 from collections.abc import Iterable, Iterator
-from functools import partial
 from uuid import UUID
 from zlib import crc32
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire.link import dial
-from sparkmirror.kafka.wire.lookup import ClusterView, look_up
+from sparkmirror.kafka.wire.leaders import LOOK_UP_KEYS, Leaders
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.connection import PLAIN, Dialect, ProduceConnection
-
-_LOOK_UP = "metadata"
-_FORESIGHT = "foresight"
-_BACKOFF_SECONDS = 0.2
-_BACKOFF_SECONDS_MAX = 2.0
 
 ConnectionKey = tuple[int, int]
 
@@ -35,21 +29,19 @@ class Brokers:
     """
 
     def __init__(
-        self, settings: ClientSettings, background: Background, per_broker: int, send_bytes: int, request_seconds: float
+        self,
+        settings: ClientSettings,
+        background: Background,
+        per_broker: int,
+        send_bytes: int,
+        request_seconds: float,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._settings = settings
-        self._background = background
+        self._leaders = Leaders(settings, background, clock=clock)
         self._per_broker = per_broker
         self._send_bytes = send_bytes
         self._request_seconds = request_seconds
-        self._addresses: dict[int, tuple[str, int]] = {}
-        self._leaders: dict[TopicPartition, int] = {}
-        self._topic_ids: dict[str, UUID] = {}
-        self._unknown: set[str] = set()
         self._connections: dict[ConnectionKey, ProduceConnection] = {}
-        self._dial_after: dict[ConnectionKey, float] = {}
-        self._look_up_after = 0.0
-        self._look_up_pause = _BACKOFF_SECONDS
         self.problem = ""
         self.is_far = False
         self.changes = 0
@@ -63,9 +55,7 @@ class Brokers:
 
         Nothing is dialled while it is not known what to speak (`dialect`).
         """
-        leader = self._leaders.get(partition)
-        if leader is None:
-            self._unknown.add(partition.topic)
+        leader = self._leaders.of(partition)
         if leader is None or self.dialect is None:
             return None
         is_apart = is_ledger and self.dialect.transactional_id is not None
@@ -77,32 +67,27 @@ class Brokers:
 
     def topic_id(self, topic: str) -> UUID | None:
         """As the last look-up said."""
-        return self._topic_ids.get(topic)
+        return self._leaders.topic_ids.get(topic)
 
     def prefetch(self, topics: Iterable[str]) -> None:
         """Look topics up before anything waits for them: their leaders, addresses, how far away they are."""
-        self._background.submit(_FORESIGHT, partial(look_up, self._settings, list(topics)))
+        self._leaders.prefetch(topics)
 
     def topic_key(self, connection: ProduceConnection, topic: str) -> UUID | str:
-        return self._topic_ids[topic] if connection.by_id else topic
+        return self._leaders.topic_ids[topic] if connection.by_id else topic
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """The leader is no longer to be trusted: it is looked up before the next batch goes out."""
         self.changes += 1
-        for partition in partitions:
-            self._leaders.pop(partition, None)
+        self._leaders.forget(partitions)
 
     def poll(self) -> None:
         """Start a look-up if one is needed and allowed by the back-off."""
-        now = time.monotonic()
-        if self._unknown and now >= self._look_up_after:
-            topics, self._unknown = self._unknown, set()
-            self._look_up_after = now + self._look_up_pause
-            self._background.submit(_LOOK_UP, partial(look_up, self._settings, topics))
+        self._leaders.poll()
 
     def take(self, outcome: Outcome) -> ProduceConnection | None:
         """Digest what background work brought; a new connection is returned, to be registered with the selector."""
-        if outcome.key in (_LOOK_UP, _FORESIGHT):
+        if outcome.key in LOOK_UP_KEYS:
             self._take_view(outcome)
             return None
         match outcome.key:
@@ -111,26 +96,15 @@ class Brokers:
         return None
 
     def _take_view(self, outcome: Outcome) -> None:
-        if outcome.error is not None:
-            self.problem = str(outcome.error)
-            self._look_up_pause = min(self._look_up_pause * 2, _BACKOFF_SECONDS_MAX)
-            return
-        self.problem = ""
-        self._look_up_pause = _BACKOFF_SECONDS
-        self.changes += 1
-        view: ClusterView = outcome.result
-        self.is_far = view.is_far
-        self._addresses.update(view.brokers)
-        self._leaders.update(view.leaders)
-        self._topic_ids.update(view.topic_ids)
+        view = self._leaders.take(outcome)
+        self.problem = self._leaders.problem
+        if view is not None:
+            self.changes += 1
+            self.is_far = view.is_far
 
     def _dial(self, key: ConnectionKey) -> None:
-        now = time.monotonic()
-        if now < self._dial_after.get(key, 0.0):
-            return
-        self._dial_after[key] = now + _BACKOFF_SECONDS
-        host, port = self._addresses[key[0]]
-        self._background.submit(("dial", *key), partial(dial, host, port, self._settings, send_bytes=self._send_bytes))
+        if not self._leaders.dial(("dial", *key), key[0], send_bytes=self._send_bytes):
+            self.changes += 1
 
     def _take_link(self, key: ConnectionKey, outcome: Outcome) -> ProduceConnection | None:
         if outcome.error is not None:
@@ -151,7 +125,8 @@ class Brokers:
         return connection
 
     def _forget_node(self, node: int) -> None:
-        self.forget([partition for partition, leader in self._leaders.items() if leader == node])
+        self.changes += 1
+        self._leaders.forget_node(node)
 
     def drop(self, connection: ProduceConnection) -> None:
         """A broken connection: its broker's partitions are looked up again."""
@@ -159,7 +134,7 @@ class Brokers:
         for key, candidate in list(self._connections.items()):
             if candidate is connection:
                 del self._connections[key]
-                self._dial_after[key] = time.monotonic() + _BACKOFF_SECONDS
+                self._leaders.broke(("dial", *key))
                 self._forget_node(key[0])
 
     def close(self) -> None:

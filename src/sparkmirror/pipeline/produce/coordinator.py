@@ -15,13 +15,13 @@ from typing import Final
 
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
+from sparkmirror.kafka.errors import CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_MOVED
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.coordinator import Answer, Question, find, speaks_second_protocol
 from sparkmirror.kafka.wire.link import Link
 
 KEY: Final = "transaction-coordinator"
-_PASSING = frozenset({14, 51})  # COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS
-_MOVED = frozenset({15, 16})  # COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+_PASSING = frozenset({COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS})
 _PAUSE_SECONDS: Final = 0.005
 _PAUSE_SECONDS_MAX: Final = 0.5
 _DIAL_PAUSE_SECONDS: Final = 0.2
@@ -157,7 +157,7 @@ class Coordinator:
 
     def _judge(self, answer: Answer) -> Answer | None:
         self._asked_at = 0.0
-        if answer.error in _MOVED:
+        if answer.error in COORDINATOR_MOVED:
             self._drop()
             return None
         if answer.error in _PASSING:

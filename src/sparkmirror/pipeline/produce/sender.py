@@ -116,6 +116,7 @@ class Sender:
             options.connections_per_broker,
             options.send_bytes,
             options.request_seconds + 10,
+            clock,
         )
         self.task_metrics = TaskMetrics(plan, clock)
         in_transactions = options.transactions is not None

@@ -1,0 +1,131 @@
+"""Which broker leads each partition, as one loop of the data plane knows it: asked, remembered, forgotten, dialled.
+
+Owned by `pipeline.fetch.reader` for the source and by `pipeline.produce.brokers` for the target. Nothing here blocks:
+look-ups and dials run in `kafka.background`. Each look-up that fails doubles the pause before the next, as in Kafka's
+clients (KIP-580).
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
+from sparkmirror.kafka.background import Background, Outcome
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.link import dial
+from sparkmirror.kafka.wire.lookup import ClusterView, look_up
+from sparkmirror.model import TopicPartition
+
+LOOK_UP_KEYS: Final = ("metadata", "prefetch")
+"""Keys of the outcomes for `Leaders.take`."""
+_PAUSE_SECONDS: Final = 0.2
+_PAUSE_SECONDS_MAX: Final = 1.0
+
+DialKey = tuple[str, int] | tuple[str, int, int]
+"""What is dialled: a name, the broker's node id, and the number of the connection where there are several."""
+
+
+class Leaders:
+    """Leaders, addresses and topic ids of one cluster, as its brokers last told them."""
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        background: Background,
+        *,
+        addresses: Mapping[int, tuple[str, int]] | None = None,
+        leaders: Mapping[TopicPartition, int] | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`addresses` and `leaders` are what the planner has seen; they spare the first look-up."""
+        self._settings = settings
+        self._background = background
+        self._clock = clock
+        self._leaders = dict(leaders or {})
+        self._unknown: set[str] = set()
+        self._ask_at = 0.0
+        self._pause = _PAUSE_SECONDS
+        self._dial_at: dict[DialKey, float] = {}
+        self.addresses = dict(addresses or {})
+        self.topic_ids: dict[str, UUID] = {}
+        self.problem = ""
+
+    def of(self, partition: TopicPartition) -> int | None:
+        """The leader's node id; None where it is not known, and then the next look-up asks about the topic."""
+        leader = self._leaders.get(partition)
+        if leader is None:
+            self._unknown.add(partition.topic)
+        return leader
+
+    def want(self, topics: Iterable[str]) -> None:
+        """Ask about these topics as soon as the pause allows."""
+        self._unknown.update(topics)
+
+    def prefetch(self, topics: Iterable[str]) -> None:
+        """Ask at once, before a partition of these topics is wanted."""
+        self._background.submit(LOOK_UP_KEYS[1], partial(look_up, self._settings, list(topics)))
+
+    def may_ask(self) -> bool:
+        """Whether the pause after the last look-up is over."""
+        return self._clock.monotonic() >= self._ask_at
+
+    def poll(self) -> None:
+        """Start a look-up if a leader is unknown and the pause is over."""
+        if self._unknown and self.may_ask():
+            topics, self._unknown = self._unknown, set()
+            self._ask_at = self._clock.monotonic() + self._pause
+            self._background.submit(LOOK_UP_KEYS[0], partial(look_up, self._settings, topics))
+
+    def take(self, outcome: Outcome) -> ClusterView | None:
+        """Remember what a look-up brought; None if it failed, and then `problem` says why."""
+        if outcome.error is not None:
+            self.problem = str(outcome.error)
+            self._pause = min(self._pause * 2, _PAUSE_SECONDS_MAX)
+            return None
+        self.problem = ""
+        self._pause = _PAUSE_SECONDS
+        view: ClusterView = outcome.result
+        self.addresses.update(view.brokers)
+        self._leaders.update(view.leaders)
+        self.topic_ids.update(view.topic_ids)
+        return view
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These leaders are no longer to be trusted."""
+        for partition in partitions:
+            self._leaders.pop(partition, None)
+
+    def forget_node(self, node: int) -> None:
+        """A broker did not answer: the partitions that it leads may have another leader by now."""
+        self.forget([partition for partition, leader in self._leaders.items() if leader == node])
+
+    def dial(
+        self,
+        key: DialKey,
+        node: int,
+        *,
+        pause_seconds: float = _PAUSE_SECONDS,
+        receive_bytes: int = 0,
+        send_bytes: int = 0,
+    ) -> bool:
+        """Start to connect, unless that was tried a moment ago; the link comes as the outcome of `key`.
+
+        False, and the node's leaderships are forgotten, if its address is not known.
+        """
+        now = self._clock.monotonic()
+        if now < self._dial_at.get(key, 0.0):
+            return True
+        self._dial_at[key] = now + pause_seconds
+        address = self.addresses.get(node)
+        if address is None:
+            self.forget_node(node)
+            return False
+        host, port = address
+        work = partial(dial, host, port, self._settings, receive_bytes=receive_bytes, send_bytes=send_bytes)
+        self._background.submit(key, work)
+        return True
+
+    def broke(self, key: DialKey) -> None:
+        """A connection broke: it is dialled again after a pause."""
+        self._dial_at[key] = self._clock.monotonic() + _PAUSE_SECONDS
