@@ -9,7 +9,6 @@ from uuid import UUID
 from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.ledger.gaps import Gap
-from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.facts import gather
@@ -32,21 +31,15 @@ def board_of_the_night(now_ms: int) -> StatusBoard:
     """One partition failed, one paused, a worker restarted, a job fails, the canary flies."""
     board = StatusBoard(FLOW.source)
 
-    def tell(kind: str, *name: str | int, at_ms: int = now_ms, **told: Any) -> None:
-        board.take(encode_key(kind, FLOW.source, *name), encode_value({"run": "r", **told}), at_ms)
+    def tell(kind: str, *name: str | int, **told: Any) -> None:
+        board.take(encode_key(kind, FLOW.source, *name), encode_value({"run": "r", **told}), now_ms)
 
     process = {"version": "0.1.0", "host": "m1", "started_at_ms": now_ms - 2 * HOUR_MS, "records": 5, "bytes": 5}
     tell("flow", "m1:7", state="RUNNING", pid=7, **process)
     tell("flow", "m2:9", state="RUNNING", pid=9, **process | {"host": "m2"})
     failed = {"orders-3": "RECORD_TOO_LARGE (error 10): raise max.message.bytes of the target topic"}
-    sums = {
-        "records": 4_000_000,
-        "bytes": 10**9,
-        "lag_records": 1200,
-        "throttled_ms": 42_000,
-        "limited_ms": 900,
-        "behind_since_ms": now_ms - 90_000,
-    }
+    sums = {"records": 4_000_000, "bytes": 10**9, "throttled_ms": 42_000, "limited_ms": 900}
+    sums |= {"lag_records": 1200, "behind_since_ms": now_ms - 90_000}
     tell("task", 0, epoch=2, producer_epoch=5, partitions=8, failed=failed, records_per_second=800.0, **sums)
     tell("task", 1, epoch=2, producer_epoch=5, partitions=7, paused=["audit-1"], records_per_second=450.5, **sums)
     for topic, count in TOPICS.items():
@@ -56,6 +49,8 @@ def board_of_the_night(now_ms: int) -> StatusBoard:
     refused = "GROUP_AUTHORIZATION_FAILED on backup: grant READ on the groups to SparkMirror's principal."
     failing = {"state": "FAILED", "reason": refused, "failing_since_ms": now_ms - 180_000, "failures": 9}
     tell("job", "offsets", rounds=9, next_at_ms=now_ms + 3000, last_at_ms=now_ms - 2000, **failing)
+    told = {"sent": 700, "arrived": 698, "lost": 1, "oldest_sent_ms": now_ms - 900}
+    tell("canary", **told)
     tell("history", **_history(now_ms))
     return board
 
@@ -81,7 +76,19 @@ def _history(now_ms: int) -> dict[str, Any]:
         (2.0, "started", "process 7 on m1"), (0.1, "paused", "audit-1"), (0.03, "failed", "orders-3: RECORD_TOO_LARGE"),
     ]  # fmt: skip
     told = [{"at_ms": now_ms - round(ago * HOUR_MS), "kind": kind, "text": text} for ago, kind, text in events]
-    return {"events": told, "restarts": [now_ms - 200_000]}
+    return {"events": told, "restarts": [now_ms - 200_000], "samples": _samples(now_ms)}
+
+
+def _samples(now_ms: int) -> list[tuple[int, int | None, int | None]]:
+    """Nobody ran the mirror for 24 minutes, and for an hour nobody knew the lag."""
+    first_ms = now_ms - now_ms % 300_000 - 288 * 300_000
+    found: list[tuple[int, int | None, int | None]] = []
+    for at in range(288):
+        hours = (288 - at) / 12
+        if not 2.0 <= hours <= 2.4:
+            lag = None if 12 < hours < 13 else 300 + at % 40 * 15
+            found.append((first_ms + at * 300_000, 900 + at % 24 * 30, lag))
+    return found
 
 
 def page_of_the_night(now_ms: int) -> PageState:
@@ -92,9 +99,10 @@ def page_of_the_night(now_ms: int) -> PageState:
     about = {"version": "0.1.0", "file": "mirror.properties", "host": "m1", "pid": 7, "may_order": True}
     page_state.put("about", about)
     page_state.put("verdict", {"level": level.value, "sentence": sentence})
-    part = flow_snapshot.flow_part(facts, verdict, board, flow_snapshot.Pace(), [900] * 60, [*range(60)])
-    page_state.put(f"flow/{FLOW}", part)
-    page_state.put(f"events/{FLOW}", flow_snapshot.events_part(board.history))
+    page_state.put(f"flow/{FLOW}", flow_snapshot.flow_part(facts, verdict, board, flow_snapshot.Pace(1250.5, 10**6)))
+    page_state.put(f"works/{FLOW}", flow_snapshot.works_part(facts))
+    page_state.put(f"history/{FLOW}", flow_snapshot.history_part(board.history))
+    page_state.put(f"recent/{FLOW}", [[now_ms - 5000 * (59 - at), 1200 + at, 2400] for at in range(60)])
     failure = {
         "level": "WARNING",
         "text": "the target refuses orders-3",
@@ -106,20 +114,19 @@ def page_of_the_night(now_ms: int) -> PageState:
     rows = flow_snapshot.partition_rows(board.partitions.values(), facts.held)
     page_state.replace_rows(f"partitions/{FLOW}", rows)
     page_state.update_rows(f"gaps/{FLOW}", {0: flow_snapshot.gap_row(GAP)})
-    checkpoint = Checkpoint("billing", TopicPartition("west.orders", 2), 60, 58, "")
-    page_state.update_rows(f"groups/{FLOW}", {0: flow_snapshot.group_row(checkpoint, now_ms, "orders")})
     return page_state
 
 
 @contextmanager
-def served_night() -> Iterator[PageServer]:
+def served_night() -> Iterator[tuple[str, PageState]]:
+    """Its address, and what it shows."""
     page_state = page_of_the_night(time.time_ns() // 1_000_000)
-    desk = PageRequests(page_state, (str(FLOW),), _curves, _settings, _readiness, print)
+    desk = PageRequests(page_state, (str(FLOW),), _curves, _settings, LOOKUPS, print)
     with PageServer(StatusSettings(Address("127.0.0.1", 0)), Health(), {}, desk).start() as server:
-        yield server
+        yield f"http://{server.address}/", page_state
 
 
-def _curves(_: str, numbers: list[int]) -> Mapping[int, list[int]]:
+def _curves(_: str, numbers: list[int]) -> Mapping[int, list[int | None]]:
     return {number: [(number + at) % 17 for at in range(60)] for number in numbers}
 
 
@@ -136,3 +143,28 @@ def _readiness(_: str) -> dict[str, Any]:
         "at_ms": time.time_ns() // 1_000_000, "source_answers": True, "records_behind": 33, "seconds_behind": 12.5,
         "unknown": [], "behind": [behind], "groups": {"billing": group}, "differences": ["audit: retention.ms differs"],
     }  # fmt: skip
+
+
+def _groups(_: str) -> dict[str, Any]:
+    why = "4 of its 6 partitions have not been translated: no offset sync is old enough"
+    place = {
+        "topic": "orders", "partition": 2, "committed": 60, "lag": 12, "remote_topic": "west.orders",
+        "translated": 58, "exact": False, "checkpoint_at": None, "target_committed": None, "target_lag": None,
+    }  # fmt: skip
+    billing = {"group": "billing", "state": "Stable", "target_state": "", "lag": 12, "target_lag": None}
+    audit = {"group": f"audit-of-{LONG_NAME}", "state": "Empty", "target_state": "Empty", "lag": 0, "target_lag": 0}
+    synced = place | {"translated": 60, "exact": True, "target_committed": 60, "target_lag": 0}
+    groups = [{**billing, "notes": [why], "partitions": [place]}, {**audit, "notes": [], "partitions": [synced]}]
+    return {"at_ms": time.time_ns() // 1_000_000, "groups": groups}
+
+
+def _brokers(_: str) -> dict[str, Any]:
+    broker = {"id": 1, "address": "west-1.example.org:9092", "problem": "", "round_trip_ms": 1.4, "release": "4.3"}
+    away = {"id": 2, "address": "west-2.example.org:9092", "problem": "west-2.example.org:9092 refuses the connection."}
+    west = {"alias": "west", "role": "source", "problem": ""}
+    backup = {"alias": "backup", "role": "target", "problem": "", "brokers": [broker]}
+    silent = away | {"round_trip_ms": None, "release": ""}
+    return {"at_ms": time.time_ns() // 1_000_000, "clusters": [{**west, "brokers": [broker, silent]}, backup]}
+
+
+LOOKUPS = {"readiness": _readiness, "groups": _groups, "brokers": _brokers}

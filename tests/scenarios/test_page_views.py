@@ -1,34 +1,68 @@
 """Each view of the status page, with all that it can show, in a browser: light and dark, wide and on a phone."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.scenarios.browser import LOOKS, chromium, keep_picture, open_page, violations
-from tests.scenarios.played_page import served_night
+from tests.scenarios.browser import LOOKS, chromium, open_page, violations
+from tests.scenarios.played_page import FLOW, LONG_NAME, served_night
 
-VIEWS = ("overview", "partitions", "groups", "gaps", "failover", "configuration", "log")
+from sparkmirror.web.page_state import PageState
+
+VIEWS = (
+    "overview", "topics", "partitions", "groups", "gaps", "processes", "failover", "configuration", "log",
+)  # fmt: skip
 WORDS = {
     "overview": "raise max.message.bytes",
+    "topics": "sensors",
     "partitions": "orders",
     "groups": "billing",
     "gaps": "retention",
+    "processes": "west-2.example.org:9092 refuses",
     "failover": "33 records would be lost",
     "configuration": "topics.whitelist",
     "log": "9 times since",
 }
+TORN = """() => {
+    const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const text = walker.currentNode.data.trim(), range = document.createRange();
+        if (walker.currentNode.parentElement.closest(".only-read")) continue;
+        range.selectNodeContents(walker.currentNode);
+        const lines = new Set([...range.getClientRects()].map((one) => Math.round(one.top))).size;
+        if (lines > 2 && text.length / lines < 6) found.push(text);
+    }
+    return found;
+}"""
+"""Texts that are broken so often that a line has but a few letters."""
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served_night() as server:
-        yield f"http://{server.address}/"
+def night() -> Iterator[tuple[str, PageState]]:
+    with served_night() as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def url(night: tuple[str, PageState]) -> str:
+    return night[0]
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with chromium() as opened:
         yield opened
+
+
+@pytest.fixture
+def page(url: str, browser: Browser) -> Iterator[Page]:
+    complaints: list[str] = []
+    opened = open_page(browser, url, "light", complaints)
+    expect(opened.locator(".timeline")).to_be_visible()
+    yield opened
+    opened.context.close()
+    assert complaints == []
 
 
 def turn_to(page: Page, view: str) -> None:
@@ -43,8 +77,72 @@ def test_axe_core_finds_nothing_in_any_view(url: str, browser: Browser, look: st
     page = open_page(browser, url, look, complaints)
     for view in VIEWS:
         turn_to(page, view)
-        keep_picture(page, f"night-{view}-{look}")
         assert violations(page) == [], view
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{view} is too wide"
+        assert page.evaluate(TORN) == [], f"{view}: broken letter by letter"
+    page.evaluate("() => { location.hash = 'partitions/west-%3Ebackup/orders/3' }")
+    expect(page.get_by_role("dialog", name="orders-3")).to_be_visible()
+    assert violations(page) == [], "a partition"
     assert complaints == []
     page.context.close()
+
+
+def test_a_topic_opens_into_its_partitions_and_each_has_an_address(page: Page, url: str) -> None:
+    page.keyboard.press("2")
+    topic = page.get_by_role("row", name=re.compile(r"orders 6 FAILED"))
+    expect(topic).to_have_attribute("aria-expanded", "false")
+    topic.click()
+    expect(topic).to_have_attribute("aria-expanded", "true")
+    expect(page.get_by_role("row", name=re.compile("^partition "))).to_have_count(6)
+    assert page.evaluate("location.hash") == "#topics/west-%3Ebackup/orders"
+    page.reload()
+    expect(page.get_by_role("row", name=re.compile("^partition "))).to_have_count(6)
+    page.get_by_role("treegrid").focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="orders-3")).to_contain_text("RECORD_TOO_LARGE")
+    assert page.evaluate("location.hash") == "#partitions/west-%3Ebackup/orders/3"
+    page.reload()
+    expect(page.get_by_role("dialog", name="orders-3")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.goto(f"{url}#topics/west-%3Ebackup/{LONG_NAME}")
+    expect(page.get_by_role("row", name=re.compile("^partition "))).to_have_count(3)
+    page.goto(f"{url}#overview/west-%3Ebackup")
+    expect(page.get_by_role("heading", name=str(FLOW))).to_be_in_viewport()
+
+
+def test_the_curves_of_a_day_have_axes_and_events_and_what_is_not_known_is_a_gap(page: Page) -> None:
+    day = page.get_by_role("img", name=re.compile("in the last 24 hours: at most 1.59.k.s and 2,400 records"))
+    expect(day).to_be_visible()
+    assert {"records/s", "lag, records", "UTC", "events", "2.00\u00a0k"} <= set(day.locator("text").all_text_contents())
+    expect(day.locator(".rate .void")).to_have_count(1)
+    expect(day.locator(".lag .void")).to_have_count(2)
+    expect(day.locator(".mark")).to_have_count(7)
+    expect(day.locator(".mark.bad", has_text="gap, orders-0: retention, 485 offsets gone")).to_have_count(1)
+    page.get_by_role("button", name="5 min").click()
+    recent = page.get_by_role("img", name=re.compile("in the last five minutes"))
+    expect(recent.locator(".void")).to_have_count(0)
+
+
+def test_a_group_opens_into_its_partitions_and_says_why_it_is_not_synced(page: Page) -> None:
+    turn_to(page, "groups")
+    row = page.get_by_role("row", name=re.compile("billing look 12 not known Stable"))
+    expect(row).to_contain_text("no offset sync is old enough")
+    row.click()
+    expect(page.get_by_role("dialog", name="billing")).to_contain_text("orders-2")
+
+
+def test_a_verdict_is_read_aloud_once_though_its_figures_change_every_second(
+    night: tuple[str, PageState], page: Page
+) -> None:
+    page_state = night[1]
+    spoken = page.locator(".overview [role=status]")
+    for seconds in (75, 76):
+        page_state.put("verdict", {"level": "amber", "sentence": f"west->backup is up to {seconds} s behind"})
+        expect(page.locator(".verdict")).to_contain_text(f"{seconds} s behind")
+        expect(spoken).to_have_text("west->backup is up to 75 s behind.")
+    page_state.put("verdict", {"level": "red", "sentence": "west->backup: cluster backup: does not answer"})
+    expect(spoken).to_have_text("west->backup: cluster backup: does not answer.")
+    assert page.locator("#link").evaluate("one => one.closest('[aria-live], [role=status]') === null"), "the clock"

@@ -27,7 +27,9 @@ from sparkmirror.testing.kafka import KafkaCluster
 
 DIFFERENCE = "orders-0 at upstream offset 7, downstream offset 9 (value)"
 TOKEN, PASSWORD = "token-of-the-page-0001", "pass-of-a-store-0002"
-VIEWS = ("overview", "partitions", "groups", "gaps", "failover", "configuration", "log")
+VIEWS = (
+    "overview", "topics", "partitions", "groups", "gaps", "processes", "failover", "configuration", "log",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,9 @@ class Story:
         finally:
             connection.close()
 
-    def readiness(self) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self.ask(f"/api/readiness?flow={self.flow.replace('>', '%3E')}")[1])
+    def look_up(self, kind: str) -> dict[str, Any]:
+        """What the page looks up on the clusters."""
+        answer: dict[str, Any] = json.loads(self.ask(f"/api/{kind}?flow={self.flow.replace('>', '%3E')}")[1])
         return answer
 
     def states(self) -> dict[int, str]:
@@ -92,6 +95,7 @@ def story(
     lines = [
         "status.listen = localhost:0", f"status.token = {TOKEN}", f"backup.ssl.keystore.password = {PASSWORD}",
         f"groups = billing-{mark}", "emit.checkpoints.interval.seconds = 1",
+        "sync.group.offsets.enabled = true", "sync.group.offsets.interval.seconds = 1",
     ]  # fmt: skip
     text = flow_file(source, target, alias=alias, topics=f"{topic}.*", lines=lines)
     mirror = Mirror(tmp_path_factory.mktemp("page"), text)
@@ -134,8 +138,8 @@ def test_the_page_tells_programs_how_the_mirror_stands_and_takes_their_orders(ev
     assert "were found to differ" in story.ask("/readyz")[1]
     assert story.ask("/healthz") == (200, "ok\n")
     story.mirror.wait_until(lambda: story.states().get(0) == "RUNNING", "the partition runs again", 30)
-    story.mirror.wait_until(lambda: story.readiness()["records_behind"] == 0, "its records have arrived", 30)
-    assert story.readiness()["source_answers"]
+    story.mirror.wait_until(lambda: story.look_up("readiness")["records_behind"] == 0, "its records have arrived", 30)
+    assert story.look_up("readiness")["source_answers"]
 
 
 def test_the_page_tells_of_groups_of_what_was_lost_and_of_comparisons(eventful: Story) -> None:
@@ -153,14 +157,24 @@ def test_the_page_tells_of_groups_of_what_was_lost_and_of_comparisons(eventful: 
         "somebody has seen the gap", 30,
     )  # fmt: skip
     happened = {"started", "paused", "runs again", "gap"}
-    eventful.mirror.wait_until(lambda: happened <= {one["kind"] for one in eventful.part("events")}, "a time line")
-    place = [f"{eventful.alias}.{eventful.topic}", 2, 60, 60]
     eventful.mirror.wait_until(
-        lambda: [row[2:6] for row in eventful.rows("groups")] == [place], "the group is shown", 30
+        lambda: happened <= {one["kind"] for one in eventful.part("history")["events"]}, "a time line"
     )
+    eventful.mirror.wait_until(lambda: _group(eventful) == (40, 40, [], [(60, 60)]), "the group is synced", 60)
     eventful.mirror.wait_until(
         lambda: DIFFERENCE in eventful.ask("/status.txt")[1], "what differs is told in words", 10
     )
+
+
+def test_the_page_tells_what_does_the_work(eventful: Story) -> None:
+    works = eventful.part("works")
+    assert [one["state"] for one in works["processes"]] == ["RUNNING"]
+    assert works["tasks"] and {"topics", "offsets"} <= {one["name"] for one in works["jobs"]}
+    clusters = eventful.look_up("brokers")["clusters"]
+    assert [(one["alias"], len(one["brokers"]), one["problem"]) for one in clusters] == [
+        (eventful.alias, 1, ""), ("backup", 1, ""),
+    ]  # fmt: skip
+    assert all(one["release"] and one["round_trip_ms"] >= 0 for cluster in clusters for one in cluster["brokers"])
 
 
 def test_no_answer_of_the_page_holds_a_secret(story: Story) -> None:
@@ -203,6 +217,13 @@ def test_a_person_looks_at_everything_and_pauses_and_resumes_a_partition(eventfu
         keep_picture(page, "status-stale-light")
 
 
+def _group(story: Story) -> tuple[Any, ...]:
+    """Its lag on both sides, why it is not synced, and its offsets: on the source, translated."""
+    (group,) = [one for one in story.look_up("groups")["groups"] if one["group"].startswith("billing")]
+    offsets = [(one["committed"], one["translated"]) for one in group["partitions"]]
+    return group["lag"], group["target_lag"], group["notes"], offsets
+
+
 def commit(client: Client, group: str, place: TopicPartition) -> None:
     member = Consumer({**client, "group.id": group})
     member.commit(offsets=[place], asynchronous=False)
@@ -214,9 +235,11 @@ def _wait_for(page: Page, view: str, story: Story) -> None:
     expect(page.locator("main")).to_have_attribute("data-view", view)
     wanted = {
         "overview": page.locator(".problems").get_by_text(DIFFERENCE),
+        "topics": page.get_by_role("gridcell", name=story.topic).first,
         "partitions": page.get_by_role("gridcell", name=story.topic).first,
         "groups": page.get_by_role("gridcell", name="billing").first,
         "gaps": page.get_by_role("gridcell", name="retention").first,
+        "processes": page.get_by_text("answers").first,
         "failover": page.get_by_text("Nothing would be lost"),
         "configuration": page.get_by_text("[hidden]").first,
         "log": page.get_by_role("heading", name="The last warnings"),
@@ -226,7 +249,7 @@ def _wait_for(page: Page, view: str, story: Story) -> None:
 
 def _pause_and_resume(page: Page, story: Story) -> None:
     """With the keyboard alone, and the token."""
-    page.keyboard.press("2")
+    page.keyboard.press("3")
     expect(page.get_by_role("gridcell", name=story.topic).first).to_be_visible(timeout=60_000)
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused(timeout=60_000)

@@ -38,12 +38,10 @@ def page_server() -> Iterator[PageServer]:
     page_state = PageState()
     page_state.put("about", {"version": "1", "file": "m.properties", "may_order": False})
     facts = gather(FLOW, BOARD, 0)
-    page_state.put(f"flow/{FLOW}", flow_part(facts, judge(facts), BOARD, Pace(), [1] * 60, [2] * 60))
+    page_state.put(f"flow/{FLOW}", flow_part(facts, judge(facts), BOARD, Pace()))
     rows = {TopicPartition(f"topic-{number // 20:03}", number % 20): row_of(number) for number in range(PARTITIONS)}
     page_state.replace_rows(f"partitions/{FLOW}", rows)
-    desk = PageRequests(
-        page_state, (str(FLOW),), lambda _, numbers: {at: [at] * 60 for at in numbers}, dict, lambda _: {}, print
-    )
+    desk = PageRequests(page_state, (str(FLOW),), lambda _, numbers: {at: [at] * 60 for at in numbers}, dict, {}, print)
     with PageServer(StatusSettings(Address("127.0.0.1", 0)), Health(), {}, desk).start() as server:
         yield server
 

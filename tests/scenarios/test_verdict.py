@@ -248,7 +248,7 @@ def _start_again(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -
     earlier = {"started", "paused", "gap", "failed", "waiting", "restarted"}
 
     def kinds() -> list[str]:
-        events = json.loads(stage.ask("/api/state")[1])["parts"]["events/west->backup"]
+        events = json.loads(stage.ask("/api/state")[1])["parts"]["history/west->backup"]["events"]
         return [one["kind"] for one in events]
 
     stage.mirror.wait_until(lambda: earlier <= set(kinds()) and kinds().count("started") >= 2, "both are told", 30)

@@ -6,9 +6,8 @@ Called by `runtime.run`.
 import logging
 import os
 import socket
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 1.0
 _FEEDS_SECONDS = 15.0
-_READINESS_SECONDS = 5.0
 
 
 class Page:
@@ -78,6 +76,7 @@ class _OpenPage:
         from sparkmirror.telemetry.scrape import Scrapes
         from sparkmirror.web.api import PageRequests
         from sparkmirror.web.failures import FailureLog
+        from sparkmirror.web.lookups import LOOKS
         from sparkmirror.web.page_state import PageState
         from sparkmirror.web.plain import plain_page
         from sparkmirror.web.server import PageServer
@@ -88,14 +87,12 @@ class _OpenPage:
         self._watchers: dict[str, FlowWatcher] = {}
         self._running: dict[str, RunningFlow] = {}
         self._flows = {str(flow.name): flow for flow in config.flows}
-        self._readiness = {name: _Readiness(flow) for name, flow in self._flows.items()}
         self._log = FailureLog()
         self._scrapes = Scrapes()
         logging.getLogger("sparkmirror").addHandler(self._log)
         self._page_state.put("about", _about(config))
-        desk = PageRequests(
-            self._page_state, tuple(self._flows), self._curves, self._settings, self._ready, self._order
-        )
+        lookups = {kind: _by_flow(self._flows, make) for kind, make in LOOKS.items()}
+        desk = PageRequests(self._page_state, tuple(self._flows), self._curves, self._settings, lookups, self._order)
         documents: dict[str, Document] = {
             "/status.txt": partial(plain_page, self._page_state),
             "/metrics": self._scrapes.answer,
@@ -143,7 +140,7 @@ class _OpenPage:
             job.start()
         self._jobs += jobs
 
-    def _curves(self, flow: str, numbers: list[int]) -> dict[int, list[int]]:
+    def _curves(self, flow: str, numbers: list[int]) -> dict[int, list[int | None]]:
         watcher = self._watchers.get(flow)
         return watcher.curves_of(numbers) if watcher is not None else {}
 
@@ -155,9 +152,6 @@ class _OpenPage:
         settings = {name: [setting.as_json() for setting in listed] for name, listed in explained.items()}
         return {"file": config.file, "warnings": list(config.warnings), "settings": settings}
 
-    def _ready(self, flow: str) -> dict[str, Any]:
-        return self._readiness[flow]()
-
     def _order(self, order: Any) -> None:
         from sparkmirror.errors import SparkMirrorError
         from sparkmirror.web.orders import give_order
@@ -167,28 +161,12 @@ class _OpenPage:
         give_order(running.flow, running.run, order)
 
 
-class _Readiness:
-    """One look at a time; who asks while it goes on, or soon after, gets the same answer."""
+def _by_flow(flows: Mapping[str, FlowConfig], make: Callable[[FlowConfig], dict[str, Any]]) -> Callable[[str], Any]:
+    """What is looked up, for each flow by its name."""
+    from sparkmirror.web.lookups import LookUp
 
-    def __init__(self, flow: FlowConfig) -> None:
-        self._flow = flow
-        self._lock = threading.Lock()
-        self._found: dict[str, Any] = {}
-        self._found_at = 0.0
-
-    def __call__(self) -> dict[str, Any]:
-        """Raises ClusterError."""
-        from sparkmirror.operations.cluster_pair import open_sides
-        from sparkmirror.operations.failover_snapshot import look
-        from sparkmirror.web.flow_snapshot import readiness_part
-
-        with self._lock:
-            if not self._found or time.monotonic() - self._found_at > _READINESS_SECONDS:
-                with open_sides(self._flow, "page") as cluster_pair:
-                    found = look(self._flow, cluster_pair).as_json()
-                self._found = readiness_part(found, time.time_ns() // 1_000_000)
-                self._found_at = time.monotonic()
-            return self._found
+    looks = {name: LookUp(flow, make) for name, flow in flows.items()}
+    return lambda name: looks[name]()
 
 
 def _run_of(running: RunningFlow) -> str:

@@ -23,6 +23,7 @@ from sparkmirror.logs import handlers
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.bus import BusReader
+from sparkmirror.telemetry.day_curve import DayCurve
 from sparkmirror.telemetry.event_log import EventLog
 from sparkmirror.telemetry.facts import Facts, gather
 from sparkmirror.telemetry.gap_follower import GapFollower
@@ -58,6 +59,7 @@ class FlowWatch:
         self._gaps_at = self._judged_at = 0.0
         self._gaps_problem = ""
         self._event_log: EventLog | None = None
+        self._day_curve = DayCurve()
         self._verdict: Verdict | None = None
         self._changes = StateChanges(flow.name)
         self.status = FlowStatus()
@@ -103,21 +105,24 @@ class FlowWatch:
                 target_problem=problem, file=self._file,
             )  # fmt: skip
             self._verdict = judge(facts)
-            self._note_events(facts)
+            self._remember(facts, self._verdict)
         return self._verdict
 
     @property
     def history(self) -> HistoryRecord | None:
         """What is to be remembered of the flow; None until what was remembered before has been read."""
-        return None if self._event_log is None else self._event_log.record(self.board)
+        return None if self._event_log is None else self._event_log.record(self.board, self._day_curve.samples)
 
-    def _note_events(self, facts: Facts) -> None:
+    def _remember(self, facts: Facts, verdict: Verdict) -> None:
         """From where an earlier process ended; that is read first, or it would be written over."""
         if self._event_log is None and not facts.target_problem:
             with suppress(SparkMirrorError):
                 self._bus.read_to_end()
                 self._event_log = EventLog()
                 self._event_log.adopt(self.board.history)
+                self._day_curve.adopt(self.board.history.samples)
+        is_known = verdict.level is not Level.UNKNOWN and not facts.target_problem
+        self._day_curve.look(facts.now_ms, self.status.records if is_known else None, verdict.lag_records)
         if self._event_log is not None:
             self._event_log.look(self.board, self._gaps.gaps.values(), facts.target_problem, facts.now_ms)
 

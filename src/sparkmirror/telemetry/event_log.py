@@ -10,7 +10,7 @@ from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.facts import HeldPartition, list_held
-from sparkmirror.telemetry.history import EVENTS_HOURS, EVENTS_MAX, TEXT_MAX, Event, HistoryRecord
+from sparkmirror.telemetry.history import EVENTS_HOURS, EVENTS_MAX, TEXT_MAX, Event, HistoryRecord, Sample
 from sparkmirror.telemetry.problems import first_line, plural
 from sparkmirror.telemetry.records import FlowRecord, FlowState, JobState, PartitionState
 
@@ -46,11 +46,11 @@ class EventLog:
         self._restarts = max(before.restarts, default=0)
         self._held = {one.partition_of: PartitionState.FAILED for one in before.failing}
 
-    def record(self, board: StatusBoard) -> HistoryRecord:
-        """What is to be kept of it now."""
+    def record(self, board: StatusBoard, samples: tuple[Sample, ...] = ()) -> HistoryRecord:
+        """What is to be kept of it now, with the day's curve."""
         trouble = board.trouble
         failing = tuple(trouble.failing[where] for where in sorted(trouble.failing))
-        return HistoryRecord(tuple(self._events), failing, tuple(trouble.restarts))
+        return HistoryRecord(tuple(self._events), failing, tuple(trouble.restarts), samples)
 
     def look(self, board: StatusBoard, gaps: Collection[Gap], target_problem: str, now_ms: int) -> None:
         """Add what has happened since the last look. `gaps` is the whole gap ledger."""

@@ -1,11 +1,11 @@
 """What a flow remembers beyond the life of a process, a record on its status topic under `["history", source]`; pure.
 
 Written by the process that leads the flow (`runtime.progress` makes it, `runtime.reporter` stores it), bounded; read by
-any process that asks how it stands. `telemetry.event_log` finds the events.
+any process that asks how it stands. `telemetry.event_log` finds the events, `telemetry.day_curve` the samples.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sparkmirror.decoding import Count, Moment, Name, Number, Offset, Text, TopicName
 from sparkmirror.model import TopicPartition
@@ -13,6 +13,8 @@ from sparkmirror.model import TopicPartition
 EVENTS_MAX: Final = 200
 EVENTS_HOURS: Final = 24
 FAILING_MAX: Final = 200
+SAMPLE_SECONDS: Final = 300
+SAMPLES_MAX: Final = EVENTS_HOURS * 3600 // SAMPLE_SECONDS
 TEXT_MAX: Final = 300
 
 
@@ -41,13 +43,23 @@ class Event:
     times: Count = 1
 
 
+class Sample(NamedTuple):
+    """The mean rate and the greatest lag of SAMPLE_SECONDS that begin at `at_ms`; None is "not known", never 0."""
+
+    at_ms: Moment
+    records_per_second: Count | None = None
+    lag_records: Count | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryRecord:
-    """The last events, the oldest first; partitions that stand where they failed; times of restarts."""
+    """The last events and the samples of the last day, the oldest first; partitions that stand where they failed; times
+    of restarts. While no process ran there are no samples."""
 
     events: tuple[Event, ...] = ()
     failing: tuple[Failing, ...] = ()
     restarts: tuple[Moment, ...] = ()
+    samples: tuple[Sample, ...] = ()
     at_ms: Moment = 0
 
     def as_json(self) -> dict[str, Any]:
@@ -56,4 +68,5 @@ class HistoryRecord:
             "events": [asdict(event) for event in self.events],
             "failing": [asdict(one) | {"reason": one.reason[:TEXT_MAX]} for one in self.failing[:FAILING_MAX]],
             "restarts": list(self.restarts),
+            "samples": [list(sample) for sample in self.samples],
         }

@@ -1,4 +1,4 @@
-"""What the page asks for: the state and its changes, curves, the configuration, readiness; and the orders it gives.
+"""What the page asks for: the state and its changes, curves, the configuration, look-ups; and the orders it gives.
 
 Made by `runtime.page`, mounted by `web.app`.
 """
@@ -6,7 +6,7 @@ Made by `runtime.page`, mounted by `web.app`.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -36,15 +36,16 @@ _ORDER_SECONDS_MAX: Final = 5.0
 class PageRequests:
     """What answers the page. Flows are called by their names, `A->B`.
 
-    `curves` gives the lag of partitions by their rows' numbers, `configuration` and `readiness` give JSON, `order`
-    carries an order out; the latter two may raise ClusterError.
+    `curves` gives the lag of partitions by their rows' numbers, `configuration` gives JSON, and so does each of
+    `lookups` (by the last part of its path) for a flow; `order` carries an order out; the latter two may raise
+    ClusterError.
     """
 
     page_state: PageState
     flows: tuple[str, ...]
-    curves: Callable[[str, list[int]], Mapping[int, list[int]]]
+    curves: Callable[[str, list[int]], Mapping[int, list[int | None]]]
     configuration: Callable[[], Any]
-    readiness: Callable[[str], Any]
+    lookups: Mapping[str, Callable[[str], Any]]
     order: Callable[[Order], None]
 
 
@@ -74,8 +75,11 @@ def make_routes(desk: PageRequests, is_closing: Callable[[], bool]) -> list[Base
     def config(_: Request) -> Response:
         return _Shown(desk.configuration())
 
-    async def readiness(request: Request) -> Response:
-        return _Shown(await run_slowly(partial(desk.readiness, _flow(request, desk))))
+    def look_up(look: Callable[[str], Any]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return _Shown(await run_slowly(partial(look, _flow(request, desk))))
+
+        return answer
 
     async def orders(request: Request) -> Response:
         order = await _read_order(request)
@@ -89,7 +93,7 @@ def make_routes(desk: PageRequests, is_closing: Callable[[], bool]) -> list[Base
         Route("/api/events", events),
         Route("/api/lags", lags),
         Route("/api/config", config),
-        Route("/api/readiness", readiness),
+        *(Route(f"/api/{name}", look_up(look)) for name, look in desk.lookups.items()),
         Route("/api/orders", orders, methods=["POST"]),
     ]
 

@@ -4,24 +4,26 @@ The order of a row's cells is known to `static/live.js` too.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sparkmirror.ledger.gaps import Gap
-from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
+from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.facts import Facts, HeldPartition
 from sparkmirror.telemetry.histogram import Histogram
-from sparkmirror.telemetry.history import HistoryRecord
-from sparkmirror.telemetry.problems import Level, living
-from sparkmirror.telemetry.records import FlowState, JobRecord, PartitionRecord, PartitionState, TaskRecord
+from sparkmirror.telemetry.history import SAMPLE_SECONDS, HistoryRecord
+from sparkmirror.telemetry.problems import Level, first_line, living
+from sparkmirror.telemetry.records import FlowRecord, FlowState, JobRecord, PartitionRecord, PartitionState, TaskRecord
 from sparkmirror.telemetry.verdict import Verdict
 from sparkmirror.views.topology import Topology
 from sparkmirror.web.page_state import Row
 
 _RATE_SECONDS = 3.0
+_BRAKES_SECONDS = 60.0
+_BRAKES = ("source_throttled_ms", "throttled_ms", "limited_ms")
 _BEST_FIRST = (
     FlowState.RUNNING, FlowState.STOPPED, FlowState.STOPPING, FlowState.STARTING, FlowState.RESTARTING,
     FlowState.SILENT, FlowState.FAILED,
@@ -49,10 +51,28 @@ class Pace:
             self.bytes_per_second = round((size - size_then) / (now_seconds - at), 1)
 
 
+@dataclass(slots=True)
+class Brakes:
+    """For how many ms in the last minute a flow was held back, by cause, from its sums as they come now and then."""
+
+    lately: dict[str, int] = field(default_factory=dict)
+    _marks: list[tuple[float, tuple[int, ...]]] = field(default_factory=list)
+
+    def measure(self, now_seconds: float, status: FlowStatus) -> None:
+        sums = tuple(getattr(status, name) for name in _BRAKES)
+        if self._marks and any(now < before for now, before in zip(sums, self._marks[-1][1], strict=True)):
+            self._marks.clear()
+        self._marks.append((now_seconds, sums))
+        while len(self._marks) > 2 and now_seconds - self._marks[1][0] >= _BRAKES_SECONDS:
+            self._marks.pop(0)
+        before = self._marks[0][1]
+        self.lately = {name: now - then for name, now, then in zip(_BRAKES, sums, before, strict=True)}
+
+
 def flow_part(
-    facts: Facts, verdict: Verdict, board: StatusBoard, pace: Pace, rates: Sequence[int], lags: Sequence[int]
+    facts: Facts, verdict: Verdict, board: StatusBoard, pace: Pace, brakes: Brakes | None = None
 ) -> dict[str, Any]:
-    """All of a flow but its partitions; curves are the oldest first. What is not known is None."""
+    """All of a flow but its partitions, tasks and curves. What is not known is None."""
     status = board.status()
     alive = living(facts)
     told = max(alive, key=lambda one: _rank(one.state), default=board.flow)
@@ -78,17 +98,26 @@ def flow_part(
         "counts": {state.value: counts[state] for state in PartitionState if state is not PartitionState.RUNNING},
         "latency": _quantiles(status.recent_latency),
         "transit": _quantiles(status.recent_transit),
-        "rates": list(rates),
-        "lags": list(lags),
-        "tasks": [_task(task) for _, task in sorted(board.tasks.items())],
-        "jobs": [_job(job) for _, job in sorted(board.jobs.items())],
+        "held_back_lately": {} if brakes is None else dict(brakes.lately),
         "verify": None if board.verified is None else asdict(board.verified),
     }
 
 
-def events_part(history: HistoryRecord) -> list[dict[str, Any]]:
-    """What happened to a flow, the latest first."""
-    return [asdict(event) for event in reversed(history.events)]
+def works_part(facts: Facts) -> dict[str, Any]:
+    """What does the flow's work: processes, tasks, jobs and the canary, by their last words."""
+    processes = sorted(facts.processes, key=lambda one: one.started_at_ms)
+    return {
+        "processes": [_process(one, facts.now_ms) for one in processes],
+        "tasks": [_task(task) for task in facts.tasks],
+        "jobs": [_job(job) for job in facts.jobs],
+        "canary": None if facts.canary is None else _canary(facts.canary),
+    }
+
+
+def history_part(history: HistoryRecord) -> dict[str, Any]:
+    """What happened to a flow, the latest first; its rate and lag in the last day, the oldest first."""
+    events = [asdict(event) for event in reversed(history.events)]
+    return {"events": events, "samples": [list(one) for one in history.samples], "step_ms": SAMPLE_SECONDS * 1000}
 
 
 def _rank(state: FlowState) -> int:
@@ -114,12 +143,29 @@ def _quantiles(found: Histogram) -> dict[str, float | None]:
     return {"p50": found.quantile_ms(0.5), "p99": found.quantile_ms(0.99), "p999": found.quantile_ms(0.999)}
 
 
+def _process(one: FlowRecord, now_ms: int) -> dict[str, Any]:
+    told = ("host", "pid", "version", "started_at_ms", "restarts", "at_ms")
+    return {
+        **{name: getattr(one, name) for name in told},
+        "state": one.state_at(now_ms).value,
+        "reason": first_line(one.reason),
+    }
+
+
 def _task(task: TaskRecord) -> dict[str, Any]:
-    return {"task": task.task, "partitions": task.partitions, "lag_records": task.lag_records, "problem": task.problem}
+    told = ("task", "epoch", "partitions", "records_per_second", "problem", "at_ms")
+    lag = None if task.unknown_ends else task.lag_records
+    return {name: getattr(task, name) for name in told} | {"lag_records": lag}
 
 
 def _job(job: JobRecord) -> dict[str, Any]:
-    return {"name": job.name, "state": job.state.value, "reason": job.reason, "next_at_ms": job.next_at_ms}
+    told = ("name", "rounds", "failures", "cost_seconds", "last_at_ms", "next_at_ms", "failing_since_ms")
+    return {name: getattr(job, name) for name in told} | {"state": job.state.value, "reason": first_line(job.reason)}
+
+
+def _canary(told: CanaryState) -> dict[str, Any]:
+    names = ("sent", "arrived", "lost", "oldest_sent_ms", "at_ms")
+    return {name: getattr(told, name) for name in names} | {"latency": _quantiles(told.latency)}
 
 
 def partition_rows(records: Iterable[PartitionRecord], held: Iterable[HeldPartition] = ()) -> dict[TopicPartition, Row]:
@@ -137,16 +183,9 @@ def _partition_row(record: PartitionRecord, held: HeldPartition | None) -> Row:
     )  # fmt: skip
 
 
-def lags_of(records: Iterable[PartitionRecord]) -> dict[TopicPartition, int]:
-    """Records that are not mirrored yet, of partitions whose source's end is known."""
-    return {record.source: lag for record in records if (lag := record.lag_records) is not None}
-
-
-def group_row(checkpoint: Checkpoint, at_ms: int, source_topic: str) -> Row:
-    """`at_ms` is when the checkpoint was written."""
-    where = checkpoint.partition
-    group = (checkpoint.group, where.topic, where.partition)
-    return (*group, checkpoint.upstream, checkpoint.downstream, at_ms, source_topic)
+def lags_of(records: Iterable[PartitionRecord]) -> dict[TopicPartition, int | None]:
+    """Records that are not mirrored yet; None where nobody knows where the source's partition ends."""
+    return {record.source: record.lag_records for record in records}
 
 
 def gap_row(gap: Gap) -> Row:
@@ -166,10 +205,3 @@ def feeds_part(topology: Topology) -> list[dict[str, Any]]:
         }
         for feed in topology.feeds
     ]
-
-
-def readiness_part(found: Mapping[str, Any], at_ms: int) -> dict[str, Any]:
-    """Of `Readiness.as_json`, what the page shows: the places of each group can be many."""
-    groups = {name: {key: told for key, told in group.items() if key != "partitions"}
-              for name, group in found["groups"].items()}  # fmt: skip
-    return {**found, "groups": groups, "at_ms": at_ms}

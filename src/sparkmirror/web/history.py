@@ -1,6 +1,7 @@
-"""The last minutes of a few figures, for the page's small curves; pure. Filled by `web.watchers`, read by `web.api`.
+"""The lag of partitions in the last minutes, for the page's small curves; pure. Filled by `web.watchers`,
+read by `web.api`.
 
-What stands at nothing is not kept, so ten thousand idle partitions cost nothing.
+What stands at nothing is not kept, so ten thousand idle partitions cost nothing. What is not known is None, never 0.
 """
 
 import threading
@@ -11,6 +12,7 @@ from typing import Final
 SAMPLES_MAX: Final = 60
 SAMPLE_SECONDS: Final = 5.0
 """Sixty samples are five minutes."""
+_UNKNOWN: Final = -1
 
 
 class History:
@@ -21,20 +23,21 @@ class History:
         self._samples = 0
         self._curves: dict[Hashable, array[int]] = {}
 
-    def sample(self, values: Mapping[Hashable, int]) -> None:
-        """One sample of all keys; those left out stand at nothing."""
+    def sample(self, values: Mapping[Hashable, int | None]) -> None:
+        """One sample of all keys; those left out stand at nothing, those that are None are not known."""
         with self._lock:
             self._samples = min(self._samples + 1, SAMPLES_MAX)
             for key, value in values.items():
-                if value and key not in self._curves:
+                if value != 0 and key not in self._curves:
                     self._curves[key] = array("q", bytes(8 * (self._samples - 1)))
             for key, curve in list(self._curves.items()):
-                curve.append(values.get(key, 0))
+                value = values.get(key, 0)
+                curve.append(_UNKNOWN if value is None else value)
                 del curve[:-SAMPLES_MAX]
                 if not any(curve):
                     del self._curves[key]
 
-    def curve(self, key: Hashable) -> list[int]:
+    def curve(self, key: Hashable) -> list[int | None]:
         """The oldest first; empty where all of it is nothing."""
         with self._lock:
-            return list(self._curves.get(key, ()))
+            return [None if value == _UNKNOWN else value for value in self._curves.get(key, ())]

@@ -4,31 +4,29 @@ heartbeats. Run again and again by jobs of `runtime.page`; reads what is on the 
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack
 
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
-from sparkmirror.errors import ProtocolError, SparkMirrorError
-from sparkmirror.kafka.clients import TopicFollower, open_admin
-from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.gaps import Gap
-from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.snapshots import look_topology
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.bus import BusReader
 from sparkmirror.telemetry.facts import gather
 from sparkmirror.telemetry.gap_follower import GapFollower
+from sparkmirror.telemetry.history import HistoryRecord, Sample
 from sparkmirror.telemetry.verdict import Verdict, judge, sum_up
 from sparkmirror.web import flow_snapshot
 from sparkmirror.web.failures import FailureLog
-from sparkmirror.web.history import SAMPLE_SECONDS, History
-from sparkmirror.web.page_state import PageState, Row
+from sparkmirror.web.history import SAMPLE_SECONDS, SAMPLES_MAX, History
+from sparkmirror.web.page_state import PageState
 
 _LISTS_SECONDS = 3.0
 _BEATS_MAX = 600
-RATE, LAG = "rate", "lag"
-"""What a flow's own curves are called; those of partitions are called by them."""
 
 
 class Headline:
@@ -73,9 +71,11 @@ class FlowWatcher:
         self._bus: BusReader | None = None
         self._gaps: GapFollower | None = None
         self._known_gaps: tuple[Gap, ...] = ()
-        self._checkpoints: TopicFollower | None = None
+        self._recent: deque[Sample] = deque(maxlen=SAMPLES_MAX)
+        self._history: HistoryRecord | None = None
         self._board = StatusBoard(flow.name.source)
         self._pace = flow_snapshot.Pace()
+        self._brakes = flow_snapshot.Brakes()
         self._sampled_at = self._listed_at = 0.0
 
     def __call__(self) -> None:
@@ -96,67 +96,60 @@ class FlowWatcher:
         self._board = bus.board
         if time.monotonic() - self._listed_at >= _LISTS_SECONDS:
             self._listed_at = time.monotonic()
-            self._read_lists()
+            self._read_gaps()
         return is_first or count > 0
 
     def close(self) -> None:
         self._open.close()
-        self._bus = self._gaps = self._checkpoints = None
+        self._bus = self._gaps = None
 
     def _connect(self) -> BusReader:
         flow = self._flow
         admin = self._open.enter_context(open_admin(flow.target, "page"))
         self._gaps = GapFollower(flow, admin, "page")
-        checkpoints = flow.policy.checkpoints_topic(flow.name.source)
-        self._checkpoints = TopicFollower(flow.target, admin, checkpoints, "page")
-        for follower in (self._gaps, self._checkpoints):
-            self._open.callback(follower.close)
+        self._open.callback(self._gaps.close)
         self._bus = self._open.enter_context(BusReader(flow, "", "page", admin))
         self._bus.read_to_end()
         return self._bus
 
-    def _read_lists(self) -> None:
-        name = self._flow.name
-        assert self._gaps is not None and self._checkpoints is not None
+    def _read_gaps(self) -> None:
+        assert self._gaps is not None
         self._known_gaps = tuple(self._gaps.read())
-        self._page_state.update_rows(
-            f"gaps/{name}", {key: flow_snapshot.gap_row(gap) for key, gap in self._gaps.gaps.items()}
-        )
-        self._page_state.update_rows(f"groups/{name}", self._group_rows(self._checkpoints.read()))
-
-    def _group_rows(self, records: Sequence[TailRecord]) -> dict[object, Row]:
-        rows: dict[object, Row] = {}
-        for record in records:
-            with suppress(ProtocolError):  # Others may have written there.
-                one = Checkpoint.parse(record.key, record.value)
-                upstream = self._flow.policy.upstream_topic(one.partition.topic) or one.partition.topic
-                rows[one.group, one.partition] = flow_snapshot.group_row(one, record.timestamp_ms, upstream)
-        return rows
+        rows = {key: flow_snapshot.gap_row(gap) for key, gap in self._gaps.gaps.items()}
+        self._page_state.update_rows(f"gaps/{self._flow.name}", rows)
 
     def _show(self, target_problem: str, *, is_new: bool) -> None:
         name, board, status = self._flow.name, self._board, self._board.status()
-        now = time.monotonic()
+        now, now_ms = time.monotonic(), time.time_ns() // 1_000_000
         self._pace.measure(now, status.records, status.bytes)
-        if now - self._sampled_at >= SAMPLE_SECONDS:
-            self._sampled_at = now
-            figures: dict[object, int] = {RATE: round(self._pace.records_per_second), LAG: status.lag_records}
-            self.curves.sample(figures | dict(flow_snapshot.lags_of(board.partitions.values())))
-        rates, lags = self.curves.curve(RATE), self.curves.curve(LAG)
-        now_ms = time.time_ns() // 1_000_000
+        self._brakes.measure(now, status)
         facts = gather(
             name, board, now_ms, gaps=self._known_gaps, target_problem=target_problem,
             is_starting=board.run != self._run(), file=self._file,
         )  # fmt: skip
         verdict = judge(facts)
         self._headline.tell(verdict)
-        part = flow_snapshot.flow_part(facts, verdict, board, self._pace, rates, lags)
+        part = flow_snapshot.flow_part(facts, verdict, board, self._pace, self._brakes)
         self._page_state.put(f"flow/{name}", part)
-        self._page_state.put(f"events/{name}", flow_snapshot.events_part(board.history))
+        self._page_state.put(f"works/{name}", flow_snapshot.works_part(facts))
+        if now - self._sampled_at >= SAMPLE_SECONDS:
+            self._sampled_at = now
+            self._sample(now_ms, part["records_per_second"], verdict.lag_records)
+        if board.history is not self._history:
+            self._history = board.history
+            self._page_state.put(f"history/{name}", flow_snapshot.history_part(board.history))
         if is_new:
             rows = flow_snapshot.partition_rows(board.partitions.values(), facts.held)
             self._page_state.replace_rows(f"partitions/{name}", rows)
 
-    def curves_of(self, numbers: list[int]) -> dict[int, list[int]]:
+    def _sample(self, now_ms: int, rate: float | None, lag: int | None) -> None:
+        """One point of each curve of the last minutes; what is not known is a gap in it."""
+        self._recent.append(Sample(now_ms, None if rate is None else round(rate), lag))
+        self._page_state.put(f"recent/{self._flow.name}", [list(one) for one in self._recent])
+        lags = flow_snapshot.lags_of(self._board.partitions.values())
+        self.curves.sample({where: None if rate is None else known for where, known in lags.items()})
+
+    def curves_of(self, numbers: list[int]) -> dict[int, list[int | None]]:
         """The lag of partitions in the last minutes, by their rows' numbers."""
         keys = self._page_state.keys_of(f"partitions/{self._flow.name}", numbers)
         return {number: self.curves.curve(key) for number, key in keys.items() if isinstance(key, TopicPartition)}

@@ -37,7 +37,7 @@ def main() -> None:
     def readiness(_: str) -> Any:
         ended.wait()
 
-    desk = PageRequests(page_state, (FLOW,), lambda *_: {}, dict, readiness, lambda _: None)
+    desk = PageRequests(page_state, (FLOW,), lambda *_: {}, dict, {"readiness": readiness}, lambda _: None)
     health = Health()
     health.beat()
     anywhere = Address("127.0.0.1", 0)

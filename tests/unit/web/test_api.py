@@ -43,10 +43,12 @@ def page() -> Iterator[Page]:
     def readiness(_: str) -> Any:
         raise ClusterUnreachable("Cluster B does not answer.", "Is it up?")
 
-    def curves(flow: str, numbers: list[int]) -> dict[int, list[int]]:
+    def curves(flow: str, numbers: list[int]) -> dict[int, list[int | None]]:
         return {number: [number, number] for number in numbers}
 
-    desk = PageRequests(page_state, (FLOW,), curves, lambda: {"file": "m.properties"}, readiness, ordered.append)
+    desk = PageRequests(
+        page_state, (FLOW,), curves, lambda: {"file": "m.properties"}, {"readiness": readiness}, ordered.append
+    )
     settings, health = StatusSettings(Address("127.0.0.1", 0), TOKEN), Health()
     with PageServer(settings, health, {}, desk).start() as server:
         yield Page(server, health, {}, page_state, ordered)

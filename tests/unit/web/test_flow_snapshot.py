@@ -4,13 +4,12 @@ import json
 from typing import Any
 
 from sparkmirror.ledger.gaps import Gap
-from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.facts import gather, list_held
 from sparkmirror.telemetry.records import encode_key, encode_value
 from sparkmirror.telemetry.verdict import judge
-from sparkmirror.web.flow_snapshot import Pace, flow_part, gap_row, group_row, lags_of, partition_rows
+from sparkmirror.web.flow_snapshot import Brakes, Pace, flow_part, gap_row, lags_of, partition_rows, works_part
 
 FLOW = FlowName("A", "B")
 NOW = 1_700_000_000_000
@@ -36,7 +35,7 @@ def board_of(*partitions: dict[str, object], run: str = "r") -> StatusBoard:
 
 def part_of(board: StatusBoard, now_ms: int = NOW, **more: Any) -> dict[str, Any]:
     facts = gather(FLOW, board, now_ms, **more)
-    return flow_part(facts, judge(facts), board, Pace(12.0), [1, 2], [3])
+    return flow_part(facts, judge(facts), board, Pace(12.0))
 
 
 def tell_process(board: StatusBoard, pid: int = 1, state: str = "RUNNING", reason: str = "") -> None:
@@ -51,7 +50,7 @@ def test_a_flow_shows_its_sums_and_how_many_partitions_are_in_which_state() -> N
     part = part_of(board)
     assert part["counts"] == {"PAUSED": 1, "WAITING": 0, "FAILED": 1}
     assert (part["records"], part["lag_records"], part["behind_since_ms"]) == (70, 5, NOW)
-    assert (part["name"], part["state"], part["rates"], part["lags"]) == ("A->B", "RUNNING", [1, 2], [3])
+    assert (part["name"], part["state"]) == ("A->B", "RUNNING")
     assert part["verdict"]["level"] == "red" and part["records_per_second"] == 12.0
     assert json.loads(json.dumps(part)) == part
 
@@ -87,7 +86,7 @@ def test_a_partition_is_a_row_with_its_reason_and_its_lag_where_the_end_is_known
     rows = partition_rows(board.partitions.values(), list_held(board))
     row = rows[TopicPartition("orders", 0)]
     assert row[:5] == ("orders", 0, "FAILED", 10, 15) and row[-2:] == ("too large", 7)
-    assert lags_of(board.partitions.values()) == {TopicPartition("orders", 0): 5}
+    assert lags_of(board.partitions.values()) == {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): None}
 
 
 def test_a_pace_is_that_of_the_last_seconds_and_begins_anew_with_a_run() -> None:
@@ -103,8 +102,30 @@ def test_a_pace_is_that_of_the_last_seconds_and_begins_anew_with_a_run() -> None
     assert pace.records_per_second == 100.0
 
 
-def test_groups_and_gaps_are_rows_of_json() -> None:
-    checkpoint = Checkpoint("billing", TopicPartition("A.orders", 3), 100, 90)
-    assert group_row(checkpoint, NOW, "orders") == ("billing", "A.orders", 3, 100, 90, NOW, "orders")
+def test_what_holds_a_flow_back_is_told_of_the_last_minute_by_cause() -> None:
+    brakes = Brakes()
+    for second in range(0, 200, 10):
+        brakes.measure(float(second), FlowStatus(throttled_ms=100 * second, limited_ms=7))
+    assert brakes.lately == {"source_throttled_ms": 0, "throttled_ms": 6000, "limited_ms": 0}
+    brakes.measure(200.0, FlowStatus(throttled_ms=5))
+    assert brakes.lately["throttled_ms"] == 0, "another run begins at nothing: its sums are no answer for the last"
+
+
+def test_what_does_the_work_is_shown_by_its_last_words_and_what_is_not_known_is_none() -> None:
+    board = board_of({})
+    tell_process(board)
+    job = {"run": "r", "state": "FAILED", "reason": "Traceback (most recent call last):\n  File x\nOSError: no space"}
+    board.take(encode_key("job", "A", "offsets"), encode_value(job), NOW)
+    board.take(encode_key("canary", "A"), encode_value({"run": "r", "sent": 3, "arrived": 2}), NOW)
+    works = works_part(gather(FLOW, board, NOW))
+    assert [(one["host"], one["state"]) for one in works["processes"]] == [("h", "RUNNING")]
+    assert [(one["task"], one["lag_records"]) for one in works["tasks"]] == [(0, 5)]
+    assert works["jobs"][0]["reason"] == "OSError: no space"
+    assert works["canary"]["sent"] == 3 and works["canary"]["latency"]["p50"] is None
+    silent = works_part(gather(FLOW, board, NOW + 60_000))
+    assert silent["processes"][0]["state"] == "SILENT"
+
+
+def test_gaps_are_rows_of_json() -> None:
     gap = Gap(TopicPartition("orders", 1), "retention", 5, 9, "continue", NOW)
     assert gap_row(gap) == ("orders", 1, "retention", 5, 9, 4, "continue", NOW, False)

@@ -25,3 +25,10 @@ def test_ten_thousand_idle_partitions_keep_nothing() -> None:
     history = History()
     history.sample(dict.fromkeys(range(10000), 0))
     assert not history._curves
+
+
+def test_what_is_not_known_is_no_zero() -> None:
+    history = History()
+    for value in (0, None, 3, None):
+        history.sample({"a": value})
+    assert history.curve("a") == [0, None, 3, None]

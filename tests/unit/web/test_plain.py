@@ -31,7 +31,7 @@ def test_each_flow_has_a_line_and_below_it_what_does_not_run() -> None:
     board.take(encode_key("flow", "A", "h:1"), encode_value(told), 5)
     board.take(encode_key("task", "A", 0), encode_value({"run": "r", "epoch": 1, "lag_records": 3}), 5)
     facts = gather(FlowName("A", "B"), board, 5000)
-    page_state.put("flow/A->B", flow_part(facts, judge(facts), board, Pace(1200.0), [], []))
+    page_state.put("flow/A->B", flow_part(facts, judge(facts), board, Pace(1200.0)))
     rows = {
         number: (
             "orders",

@@ -1,54 +1,35 @@
 // What is only looked up when somebody asks: failover readiness and the configuration.
 
-import { badge, fill, h } from "./dom.js";
+import { badge, fill, h, table } from "./dom.js";
 import { age, count, moment, plural } from "./format.js";
+import { LookUps } from "./lookups.js";
 
 const SHOWN = 10;
-const AGAIN_MS = 15000;
 const OLD_SECONDS = 30;
 
 export class Failover {
   title = "Failover";
-  #found = new Map();
-  #lookedAt = 0;
 
   constructor(live) {
     this.live = live;
-    this.again = h("button", { type: "button", class: "button", onclick: () => this.#look() }, "Look again");
+    this.looks = new LookUps(live, "readiness", () => this.show());
+    this.again = h("button", { type: "button", class: "button", onclick: () => this.looks.look() }, "Look again");
     this.cards = h("div", { class: "cards" });
     this.element = h("div", { class: "failover" }, h("div", { class: "toolbar" }, h("p", {}, "What a failover would mean if it happened now."), h("span", { class: "grow" }), this.again), this.cards);
   }
 
   enter() {
-    if (!this.#found.size) this.#look();
+    this.looks.look();
   }
 
   show() {
-    if (!this.#found.size) return;
-    if (this.element.isConnected && !this.again.disabled && Date.now() - this.#lookedAt > AGAIN_MS) this.#look();
-    fill(this.cards, [...this.#found].map(([name, found]) => this.#card(name, found)));
-  }
-
-  async #look() {
-    this.again.disabled = true;
-    this.#lookedAt = Date.now();
-    for (const flow of this.live.flows()) {
-      if (!this.#found.has(flow.name)) this.#found.set(flow.name, { looking: true });
-      this.show();
-      try {
-        const answer = await this.live.ask(`/api/readiness?flow=${encodeURIComponent(flow.name)}`);
-        this.#found.set(flow.name, await answer.json());
-      } catch (problem) {
-        this.#found.set(flow.name, { problem: `Nobody can say now what a failover would lose: ${problem.message}` });
-      }
-      this.show();
-    }
-    this.#lookedAt = Date.now();
-    this.again.disabled = false;
+    this.looks.again(this.element);
+    this.again.disabled = this.looks.busy;
+    fill(this.cards, this.looks.all().map(([name, found]) => this.#card(name, found)));
   }
 
   #card(name, found) {
-    const body = found.looking ? [h("p", { class: "none" }, "Looking at both clusters…")] : found.problem ? [h("p", { class: "reason" }, found.problem)] : this.#judge(found);
+    const body = found.looking ? [h("p", { class: "none" }, "Looking at both clusters…")] : found.problem ? [h("p", { class: "reason" }, `Nobody can say now what a failover would lose:\n${found.problem}`)] : this.#judge(found);
     return h("article", { class: "panel", "aria-label": name }, h("header", {}, h("h2", {}, name), found.at_ms ? h("span", { class: "hint" }, `looked at ${moment(found.at_ms)}`) : null), body);
   }
 
@@ -130,9 +111,4 @@ export class Configuration {
     const origin = (item) => (item.default ? h("span", { class: "origin" }, "default") : h("span", { class: "origin set" }, `line ${item.line}`, h("code", {}, item.written), item.beaten.map((one) => h("s", { title: "does not count" }, `${one.written}, line ${one.line}`))));
     return [h("h3", {}, part), h("dl", { class: "settings" }, items.map((item) => h("div", { class: "setting" }, h("dt", {}, h("code", {}, item.key)), h("dd", {}, h("code", { class: "value" }, item.value === "" ? "(empty)" : item.value), item.used === item.value ? null : ` ${item.used} is used`), h("dd", {}, origin(item)))))];
   }
-}
-
-function table(titles, rows) {
-  const kind = (at) => (rows.every((row) => /^[\d,–]+$/.test(row[at])) ? "number" : "");
-  return h("div", { class: "wrap", tabindex: "0", role: "group", "aria-label": titles[0] }, h("table", {}, h("thead", {}, h("tr", {}, titles.map((title, at) => h("th", { scope: "col", class: kind(at) }, title)))), h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: kind(at) }, cell)))))));
 }

@@ -37,4 +37,11 @@ export function toast(text, bad = false) {
   setTimeout(() => shown.remove(), bad ? 9000 : 5000);
 }
 
+/** A table of few rows, which scrolls sideways where it is too wide. Cells are text or elements. */
+export function table(titles, rows) {
+  const isNumber = (at) => rows.every((row) => /^([\d,]+|–)$/.test(row[at])) && rows.some((row) => row[at] !== "–");
+  const kind = (at) => (isNumber(at) ? "number" : titles[at] === "Why" ? "reasons" : "");
+  return h("div", { class: "wrap", tabindex: "0", role: "group", "aria-label": titles[0] }, h("table", {}, h("thead", {}, h("tr", {}, titles.map((title, at) => h("th", { scope: "col", class: kind(at) }, title)))), h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: kind(at) }, cell)))))));
+}
+
 export const badge = (state, text = state) => h("span", { class: `badge ${String(state).toLowerCase()}` }, text);

@@ -1,30 +1,24 @@
-// The long lists: partitions, groups, gaps and the log's failures.
+// The long lists: partitions, gaps and the log's failures.
 
 import { curve } from "./curve.js";
 import { badge, fill, h, openDialog } from "./dom.js";
-import { age, clock, count, moment, ms, perSecond, size } from "./format.js";
+import { age, clock, count, moment, ms, perSecond, plural, size } from "./format.js";
 import { lagOf } from "./live.js";
+import { placeOf } from "./place.js";
+import { matcher, search } from "./search.js";
 import { LongTable } from "./table.js";
+import { drawTimeline } from "./timeline.js";
 
 const CURVES_EVERY_MS = 5000;
+const SAMPLE_MS = 5000;
 const RANK = { FAILED: 0, WAITING: 1, PAUSED: 2, RUNNING: 3 };
-
-function search(placeholder, onInput) {
-  const field = h("input", { type: "search", placeholder, "aria-label": placeholder, class: "search", spellcheck: "false", oninput: onInput });
-  return field;
-}
-
-/** Words in any order, all of which must be in the text. */
-function matcher(text) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  return (...texts) => words.every((word) => texts.some((one) => String(one).toLowerCase().includes(word)));
-}
 
 export class Partitions {
   title = "Partitions";
   #curves = new Map();
   #askedAt = 0;
   #asking = false;
+  #wanted = null;
 
   constructor(live, orders) {
     Object.assign(this, { live, orders });
@@ -41,7 +35,7 @@ export class Partitions {
         { title: "Topic", width: "minmax(140px, 2.2fr)", phone: "minmax(0, 1fr)", order: (row) => row.topic, cell: (row) => h("span", { class: "name", title: row.topic }, row.topic) },
         { title: "#", width: "52px", phone: "36px", number: true, order: (row) => row.partition, cell: (row) => row.partition },
         { title: "State", width: "92px", phone: "76px", order: (row) => RANK[row.state], cell: (row) => badge(row.state) },
-        { title: "Lag", width: "96px", phone: "72px", number: true, order: lagOf, cell: (row) => count(lagOf(row)) },
+        { title: "Lag", width: "96px", phone: "72px", number: true, order: lagOf, cell: (row) => (lagOf(row) === null ? "not known" : count(lagOf(row))) },
         { title: "Behind", width: "78px", number: true, wide: true, order: (row) => this.#behind(row), cell: (row) => (row.behindSince ? age(this.#behind(row)) : "–") },
         { title: "Lag, 5 min", width: "116px", wide: true, cell: (row) => this.#curve(row) },
         { title: "Rate", width: "92px", number: true, wide: true, order: (row) => row.rate, cell: (row) => (row.rate ? perSecond(row.rate) : "–") },
@@ -52,6 +46,15 @@ export class Partitions {
       ],
     });
     this.element = h("div", { class: "list" }, h("div", { class: "toolbar" }, this.field, this.flow, this.chips), this.table.element);
+  }
+
+  /** Open the partition that an address names, or only show its topic's. */
+  go([flow, topic, partition]) {
+    if (topic === undefined) return;
+    this.field.value = partition === undefined ? topic : `${topic}-${partition}`;
+    this.#wanted = partition === undefined ? null : { flow, topic, partition: Number(partition) };
+    this.state = "";
+    this.show();
   }
 
   #behind(row) {
@@ -78,6 +81,12 @@ export class Partitions {
     rows.sort((a, b) => RANK[a.state] - RANK[b.state] || (lagOf(b) ?? 0) - (lagOf(a) ?? 0) || (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.partition - b.partition));
     this.table.show(rows);
     this.#ask();
+    const wanted = this.#wanted;
+    const row = wanted && rows.find((one) => one.flow === wanted.flow && one.topic === wanted.topic && one.partition === wanted.partition);
+    if (!row) return;
+    this.#wanted = null;
+    this.table.choose(row.id);
+    this.#open(row);
   }
 
   #chips(states) {
@@ -94,7 +103,7 @@ export class Partitions {
 
   #curve(row) {
     const values = this.#curves.get(row.id) ?? [];
-    return curve(values, { kind: "lag", label: values.length ? `Lag of the last five minutes: at most ${count(Math.max(...values))}` : "No lag in the last five minutes" });
+    return curve(values, { kind: "lag", label: values.length ? `Lag of the last five minutes: at most ${count(Math.max(...values.filter((value) => value !== null)))}` : "No lag in the last five minutes" });
   }
 
   /** The curves of the rows in sight, every few seconds. */
@@ -129,6 +138,10 @@ export class Partitions {
 
   #open(row) {
     const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
+    history.replaceState(null, "", placeOf("partitions", row.flow, row.topic, row.partition));
+    const values = this.#curves.get(row.id) ?? [];
+    const points = values.map((value, at) => [this.live.now - (values.length - 1 - at) * SAMPLE_MS, value]);
+    const shown = { from: this.live.now - 60 * SAMPLE_MS, to: this.live.now, step: SAMPLE_MS, width: Math.min(540, innerWidth - 80), label: "Lag of the last five minutes" };
     const dialog = openDialog(
       `${row.topic}-${row.partition}`,
       h("p", {}, badge(row.state), " ", row.reason, row.retryAt ? ` Next try at ${clock(row.retryAt)}.` : ""),
@@ -139,52 +152,17 @@ export class Partitions {
         fact("target topic", row.target || "–"),
         fact("next offset", count(row.offset)),
         fact("end of the source", count(row.end)),
-        fact("lag", `${count(lagOf(row))} records`),
+        fact("lag", lagOf(row) === null ? "not known" : plural(lagOf(row), "record")),
         fact("behind", row.behindSince ? age(this.#behind(row)) : "nothing"),
         fact("rate", `${perSecond(row.rate)} · ${size(row.bytes)}/s`),
         fact("latency, mean", ms(row.latency)),
       ),
-      h("figure", { class: "tall" }, h("figcaption", {}, "lag, last five minutes"), curve(this.#curves.get(row.id) ?? [], { width: 520, height: 90, kind: "lag", label: "Lag of the last five minutes" })),
+      values.length ? drawTimeline({ panels: [{ title: "lag, records", kind: "lag", points }], ...shown }) : h("p", { class: "hint" }, "No lag in the last five minutes."),
+      h("p", { class: "hint" }, "The address of this page now leads to this partition."),
       h("div", { class: "row" }, this.orders.buttons(row, row.state)),
     );
     dialog.querySelector(".row").addEventListener("click", () => dialog.close());
-  }
-}
-
-export class Groups {
-  title = "Groups";
-
-  constructor(live) {
-    this.live = live;
-    this.field = search("Find a group or topic  ( / )", () => this.show());
-    this.table = new LongTable({
-      label: "Consumer groups with translated offsets",
-      empty: "No group has committed offsets of mirrored topics, or no checkpoint has been written yet.",
-      columns: [
-        { title: "Group", width: "minmax(120px, 1.4fr)", phone: "minmax(0, .8fr)", order: (row) => row.group, cell: (row) => h("span", { class: "name", title: row.group }, row.group) },
-        { title: "Topic on the target", width: "minmax(120px, 2fr)", phone: "minmax(0, 1fr)", order: (row) => row.topic, cell: (row) => h("span", { class: "name", title: row.topic }, row.topic) },
-        { title: "#", width: "52px", phone: "34px", number: true, order: (row) => row.partition, cell: (row) => row.partition },
-        { title: "Source offset", width: "130px", number: true, wide: true, order: (row) => row.source, cell: (row) => count(row.source) },
-        { title: "Translated", width: "130px", phone: "84px", number: true, order: (row) => row.target, cell: (row) => count(row.target) },
-        { title: "Lag on the source", width: "140px", number: true, wide: true, order: (row) => row.lag, cell: (row) => count(row.lag) },
-        { title: "Checkpoint", width: "120px", number: true, wide: true, order: (row) => row.at, cell: (row) => `${age((live.now - row.at) / 1000)} ago` },
-        { title: "Flow", width: "minmax(112px, .8fr)", wide: true, order: (row) => row.flow, cell: (row) => row.flow },
-      ],
-    });
-    this.element = h("div", { class: "list" }, h("div", { class: "toolbar" }, this.field), this.table.element);
-  }
-
-  show() {
-    this.table.leave("Flow", this.live.flows().length < 2);
-    const ends = new Map(this.live.rows("partitions").map((row) => [`${row.flow} ${row.topic} ${row.partition}`, row.end]));
-    const matches = matcher(this.field.value);
-    const rows = this.live.rows("groups").filter((row) => matches(row.group, row.topic, row.flow));
-    for (const row of rows) {
-      const end = ends.get(`${row.flow} ${row.sourceTopic} ${row.partition}`) ?? null;
-      row.lag = end === null ? null : Math.max(end - row.source, 0);
-    }
-    rows.sort((a, b) => (a.group < b.group ? -1 : a.group > b.group ? 1 : a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.partition - b.partition));
-    this.table.show(rows);
+    dialog.addEventListener("close", () => location.hash.startsWith("#partitions/") && history.replaceState(null, "", "#partitions"));
   }
 }
 

@@ -5,9 +5,8 @@ const TOKEN = "sparkmirror-token";
 const SILENCE_MS = 6000;
 const STALE_MS = 4000;
 const PARTITION = ["topic", "partition", "state", "offset", "end", "rate", "bytes", "behindSince", "latency", "target", "reason", "retryAt"];
-const GROUP = ["group", "topic", "partition", "source", "target", "at", "sourceTopic"];
 const GAP = ["topic", "partition", "cause", "expected", "resumed", "lost", "action", "at", "onTarget"];
-const COLUMNS = { partitions: PARTITION, groups: GROUP, gaps: GAP };
+const COLUMNS = { partitions: PARTITION, gaps: GAP };
 
 export class Live extends EventTarget {
   parts = new Map();
@@ -63,7 +62,7 @@ export class Live extends EventTarget {
     const answer = await fetch(path, { ...options, headers, cache: "no-store" });
     if (answer.ok) return answer;
     const told = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.`, hint: "" }));
-    throw Object.assign(new Error([told.error, told.hint].filter(Boolean).join(" ")), { status: answer.status });
+    throw Object.assign(new Error([told.error, told.hint].filter(Boolean).join("\n")), { status: answer.status });
   }
 
   async follow() {

@@ -3,14 +3,18 @@
 import { Configuration, Failover } from "./asked.js";
 import { h, openDialog } from "./dom.js";
 import { age, clock } from "./format.js";
-import { Gaps, Groups, Log, Partitions } from "./lists.js";
+import { Groups } from "./groups.js";
+import { Gaps, Log, Partitions } from "./lists.js";
 import { Live } from "./live.js";
 import { Orders } from "./orders.js";
 import { Overview } from "./overview.js";
+import { readPlace } from "./place.js";
+import { Topics } from "./topics.js";
+import { Works } from "./works.js";
 
 const live = new Live();
 const orders = new Orders(live);
-const views = [new Overview(live, orders), new Partitions(live, orders), new Groups(live), new Gaps(live), new Failover(live), new Configuration(live), new Log(live)];
+const views = [new Overview(live, orders), new Topics(live), new Partitions(live, orders), new Groups(live), new Gaps(live), new Works(live), new Failover(live), new Configuration(live), new Log(live)];
 const byHash = new Map(views.map((view) => [view.title.toLowerCase(), view]));
 const [nav, main, link, unlock, theme] = ["nav", "view", "link", "unlock", "theme"].map((id) => document.getElementById(id));
 let current = null;
@@ -21,8 +25,13 @@ let wasStale = false;
 nav.append(...views.map((view, at) => h("a", { href: `#${view.title.toLowerCase()}`, title: `Key ${at + 1}` }, view.title, h("span", { class: "tally", hidden: true }))));
 
 function turn() {
-  const view = byHash.get(location.hash.slice(1)) ?? views[0];
-  if (view === current) return;
+  const [name, ...place] = readPlace();
+  const view = byHash.get(name) ?? views[0];
+  if (view !== current) turnTo(view);
+  if (place.length) view.go?.(place);
+}
+
+function turnTo(view) {
   current = view;
   for (const one of nav.children) {
     if (one.hash === `#${view.title.toLowerCase()}`) one.setAttribute("aria-current", "page");
@@ -41,9 +50,9 @@ function draw() {
   requestAnimationFrame(() => {
     drawing = false;
     current.show();
-    tally(1, live.flows().reduce((sum, flow) => sum + flow.counts.FAILED + flow.counts.WAITING, 0));
-    tally(3, live.rows("gaps").length);
-    tally(6, (live.part("failures") ?? []).length);
+    tally(2, live.flows().reduce((sum, flow) => sum + flow.counts.FAILED + flow.counts.WAITING, 0));
+    tally(4, live.rows("gaps").length);
+    tally(8, (live.part("failures") ?? []).length);
     unlock.hidden = !orders.possible || orders.unlocked;
     if (!performance.getEntriesByName("first-data").length) performance.mark("first-data");
   });
@@ -87,7 +96,7 @@ function paint(name) {
 }
 
 function showKeys() {
-  const keys = [["1 … 7", "the views"], ["/", "find"], ["↑ ↓ or k j", "move in a list"], ["Enter", "open a partition"], ["p", "pause or resume the chosen partition"], ["r", "try the chosen failed partition again"], ["Esc", "close, or leave the search"], ["?", "this"]];
+  const keys = [["1 … 9", "the views"], ["/", "find"], ["↑ ↓ or k j", "move in a list"], ["Enter", "open a topic, partition or group"], ["p", "pause or resume the chosen partition"], ["r", "try the chosen failed partition again"], ["Esc", "close, or leave the search"], ["?", "this"]];
   openDialog("Keys", h("dl", { class: "sheet" }, keys.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])));
 }
 
@@ -95,7 +104,7 @@ function press(event) {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
   if (typing && event.key === "Escape") event.target.blur();
   if (event.target.matches(".search") && ["Enter", "ArrowDown"].includes(event.key)) {
-    main.querySelector("[role=grid]")?.focus();
+    main.querySelector("[role=grid], [role=treegrid]")?.focus();
     event.preventDefault();
     return;
   }

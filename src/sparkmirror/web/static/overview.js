@@ -1,12 +1,17 @@
 // The first view: the verdict as the server gives it, the problems, the map, the flows and what happened to them. What is
 // judged here is one thing alone: whether anything was heard of the server lately.
 
-import { curve } from "./curve.js";
 import { badge, fill, h } from "./dom.js";
 import { age, clock, count, moment, ms, perSecond, plural, short, size } from "./format.js";
 import { drawMap } from "./map.js";
+import { placeOf } from "./place.js";
+import { drawTimeline } from "./timeline.js";
 
 const EVENTS_SHOWN = 12;
+const DAY_MS = 24 * 3_600_000;
+const RECENT_MS = 300_000;
+const SAMPLE_MS = 5000;
+const DAY_SAMPLES_MIN = 3;
 const narrow = matchMedia("(max-width: 760px)");
 const VERDICTS = { equal: "equal", different: "DIFFERENT", unproven: "not proven equal" };
 const NEEDY = ["FAILED", "WAITING", "PAUSED"];
@@ -17,13 +22,26 @@ const EDGES = { green: "RUNNING", amber: "BEHIND", unknown: "UNKNOWN", red: "FAI
 export class Overview {
   title = "Overview";
 
-  constructor(live, orders, go) {
-    Object.assign(this, { live, orders, go });
-    this.verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  #range = "";
+  #drawn = new Map();
+  #said = "";
+  #wanted = "";
+
+  constructor(live, orders) {
+    Object.assign(this, { live, orders });
+    this.verdict = h("p", { class: "verdict" });
+    this.spoken = h("p", { class: "only-read", role: "status", "aria-live": "polite" });
+    this.about = h("p", { class: "hint about" });
     this.map = h("div", { class: "map-box", tabindex: "0", role: "group", "aria-label": "Topology" });
     this.flows = h("div", { class: "flows" });
     this.needs = h("section", { class: "panel", "aria-label": "What needs you" });
-    this.element = h("div", { class: "overview" }, this.verdict, this.needs, h("section", { class: "panel", "aria-label": "Topology" }, this.map), this.flows);
+    this.element = h("div", { class: "overview" }, this.verdict, this.spoken, this.needs, h("section", { class: "panel", "aria-label": "Topology" }, this.map), this.flows, this.about);
+  }
+
+  /** Scroll to the flow that an address names. */
+  go([flow]) {
+    this.#wanted = flow;
+    this.show();
   }
 
   show() {
@@ -32,12 +50,19 @@ export class Overview {
     fill(this.map, flows.length ? drawMap([...flows.map((flow) => this.#edge(flow)), ...this.#others(flows)], narrow.matches) : h("p", { class: "none" }, "No flow has reported yet."));
     this.#flows(flows);
     this.#needs(flows);
+    const about = this.live.part("about");
+    if (about) fill(this.about, `SparkMirror ${about.version} with ${about.file}, process ${about.pid} on ${about.host}`);
+    const wanted = this.#wanted && [...this.flows.children].find((card) => card.getAttribute("aria-label") === this.#wanted);
+    if (!wanted || !this.element.isConnected) return;
+    this.#wanted = "";
+    wanted.scrollIntoView();
   }
 
   /** How far behind, in words; what is not known is said so. */
   behind(flow) {
     if (flow.lag_records === null || this.live.isStale) return "not known";
-    return flow.behind_since_ms === null ? "nothing" : age(Math.max(this.live.now - flow.behind_since_ms, 0) / 1000);
+    if (flow.behind_since_ms === null) return flow.lag_records ? plural(flow.lag_records, "record") : "nothing";
+    return age(Math.max(this.live.now - flow.behind_since_ms, 0) / 1000);
   }
 
   #judge() {
@@ -46,7 +71,16 @@ export class Overview {
     const [level, sentence] = this.live.isStale ? ["unknown", heard] : [told.level, told.sentence];
     this.verdict.className = `verdict ${KINDS[level]}`;
     fill(this.verdict, h("span", { class: "dot", "aria-hidden": "true" }), " ", h("strong", {}, `${sentence}.`));
+    this.#speak(`${sentence}.`);
     document.title = `${level === "red" ? "⚠ " : level === "unknown" ? "? " : ""}${sentence} – SparkMirror`;
+  }
+
+  /** Read aloud once: figures that change every second are no news. */
+  #speak(sentence) {
+    const same = sentence.replace(/\d[\d,.:]*/g, "#");
+    if (same === this.#said) return;
+    this.#said = same;
+    this.spoken.textContent = sentence;
   }
 
   #edge(flow) {
@@ -78,13 +112,8 @@ export class Overview {
     return h(
       "article",
       { class: "panel flow", "aria-label": flow.name },
-      h("header", {}, h("h2", {}, flow.name), badge(this.live.isStale ? "not known" : flow.state), h("span", { class: "grow" }), rest, button),
-      h(
-        "div",
-        { class: "curves" },
-        h("figure", {}, h("figcaption", {}, "records/s ", h("b", {}, perSecond(flow.records_per_second))), curve(flow.rates, { width: 240, height: 44, label: `Rate of the last five minutes, now ${perSecond(flow.records_per_second)}` })),
-        h("figure", {}, h("figcaption", {}, "lag ", h("b", {}, lagText(flow))), curve(flow.lags, { width: 240, height: 44, kind: "lag", label: `Lag of the last five minutes, now ${lagText(flow)}` })),
-      ),
+      h("header", {}, h("h2", {}, h("a", { class: "self", href: placeOf("overview", flow.name), "data-focus": `self ${flow.name}` }, flow.name)), badge(this.live.isStale ? "not known" : flow.state), h("span", { class: "grow" }), rest, button),
+      this.#curves(flow),
       h(
         "dl",
         { class: "facts" },
@@ -93,8 +122,8 @@ export class Overview {
         fact("throughput", `${size(flow.bytes_per_second)}/s`),
         fact("mirrored", `${short(flow.records)} · ${size(flow.bytes)}`),
         fact("partitions", h("span", {}, count(flow.partitions), NEEDY.filter((state) => flow.counts[state]).map((state) => [" ", badge(state, `${count(flow.counts[state])} ${state.toLowerCase()}`)])), NEEDY.some((state) => flow.counts[state]) ? "two" : ""),
-        fact("gaps not acknowledged", flow.gaps ? `${count(flow.gaps)}, ${plural(flow.lost_records, "offset")}` : "none", flow.gaps ? "warn" : ""),
-        fact("held back", this.#pauses(flow)),
+        fact("gaps not acknowledged", flow.gaps ? `${plural(flow.gaps, "gap")}, ${plural(flow.lost_records, "offset")}` : "none", flow.gaps ? "warn" : ""),
+        fact("held back", this.#pauses(flow), this.#pauses(flow) === "no" ? "" : "two"),
         flow.verify ? fact("compared", this.#compared(flow.verify), flow.verify.verdict === "equal" ? "two" : "two warn") : null,
         fact("running for", flow.started_at_ms ? `${age((this.live.now - flow.started_at_ms) / 1000)} · ${flow.processes !== 1 ? plural(flow.processes, "process", "processes") : flow.host}` : "–"),
       ),
@@ -102,9 +131,38 @@ export class Overview {
     );
   }
 
+  /** Rate and lag with what happened, of the last day or of the last minutes. */
+  #curves(flow) {
+    const history = this.live.part(`history/${flow.name}`) ?? { samples: [], events: [], step_ms: RECENT_MS };
+    const recent = this.live.part(`recent/${flow.name}`) ?? [];
+    const range = this.#range || (history.samples.length >= DAY_SAMPLES_MIN ? "day" : "recent");
+    const button = (name, text) => h("button", { type: "button", class: "chip", "aria-pressed": String(range === name), "data-focus": `${name} ${flow.name}`, onclick: () => ((this.#range = name), this.show()) }, text, h("span", { class: "only-read" }, ` of ${flow.name}`));
+    const now = h("p", { class: "now" }, "now ", h("b", {}, perSecond(flow.records_per_second)), ", lag ", h("b", {}, lagText(flow)));
+    return [h("div", { class: "toolbar range" }, now, h("span", { class: "grow" }), h("div", { class: "chips", role: "group", "aria-label": "Time shown" }, button("day", "24 h"), button("recent", "5 min"))), this.#timeline(flow.name, range, history, recent)];
+  }
+
+  /** Drawn again only when there is something new in it. */
+  #timeline(name, range, history, recent) {
+    const width = Math.max(Math.min(this.element.clientWidth || 1000, 1500) - (narrow.matches ? 28 : 38), 280);
+    const known = this.#drawn.get(name);
+    const latest = recent.at(-1);
+    if (known && known.history === history && known.latest === latest && known.range === range && known.width === width) return known.svg.cloneNode(true);
+    const to = latest ? latest[0] : this.live.now;
+    const day = [...history.samples.map(([at, rate, lag]) => [at + history.step_ms / 2, rate, lag]), ...(latest ? [latest] : [])];
+    const [points, from, step] = range === "day" ? [day, to - DAY_MS, history.step_ms] : [recent, to - RECENT_MS, SAMPLE_MS];
+    const most = (at) => Math.max(0, ...points.map((point) => point[at] ?? 0));
+    const label = `Rate and lag of ${name} in the last ${range === "day" ? "24 hours" : "five minutes"}: at most ${perSecond(most(1))} and ${plural(most(2), "record")}. What happened is listed below.`;
+    const panels = [["records/s", "rate", 1], ["lag, records", "lag", 2]].map(([title, kind, at]) => ({ title, kind, points: points.map((point) => [point[0], point[at]]) }));
+    const svg = drawTimeline({ panels, events: history.events, from, to, step, width, label });
+    this.#drawn.set(name, { history, latest, range, width, svg });
+    return svg.cloneNode(true);
+  }
+
+  /** What slows the flow on purpose: in the last minute, and in all. */
   #pauses(flow) {
-    const causes = [["source quota", flow.source_throttled_ms], ["target quota", flow.throttled_ms], ["own limit", flow.limited_ms]];
-    return causes.filter(([, held]) => held).map(([name, held]) => `${name} ${age(held / 1000)}`).join(", ") || "no";
+    const causes = [["source quota", "source_throttled_ms"], ["target quota", "throttled_ms"], ["own limit", "limited_ms"]];
+    const told = ([name, key]) => `${name} ${age((flow.held_back_lately[key] ?? 0) / 1000)} of the last minute, ${age(flow[key] / 1000)} in all`;
+    return causes.filter(([, key]) => flow[key]).map(told).join("; ") || "no";
   }
 
   #compared(found) {
@@ -119,7 +177,7 @@ export class Overview {
 
   /** What happened, the latest first. */
   #events(flow) {
-    const events = this.live.part(`events/${flow.name}`) ?? [];
+    const events = this.live.part(`history/${flow.name}`)?.events ?? [];
     if (!events.length) return null;
     const line = (event) => h("li", {}, h("time", { datetime: new Date(event.at_ms).toISOString() }, moment(event.at_ms)), h("b", {}, event.kind), h("span", { class: "text" }, event.text, event.times > 1 ? h("em", {}, ` ${event.times} times`) : ""));
     const [shown, more] = [events.slice(0, EVENTS_SHOWN), events.slice(EVENTS_SHOWN)];
@@ -138,7 +196,7 @@ export class Overview {
       "li",
       {},
       badge(problem.level, WORDS[problem.level]),
-      h("div", {}, h("p", {}, several ? h("b", {}, `${problem.flow} `) : null, problem.sentence, times.length ? h("span", { class: "hint" }, ` ${times.join(", ")}`) : null), problem.command ? h("p", { class: "mend" }, h("code", {}, problem.command), copyButton(problem.command)) : null, problem.page ? h("p", { class: "hint" }, `see docs/${problem.page}`) : null),
+      h("div", {}, h("p", {}, several ? h("b", {}, `${problem.flow} `) : null, problem.sentence, times.length ? h("span", { class: "hint" }, ` ${times.join(", ")}`) : null), problem.command ? h("p", { class: "mend" }, h("code", {}, problem.command.split(" ").map((word) => [h("span", { class: "word" }, word), " "])), copyButton(problem.command)) : null, problem.page ? h("p", { class: "hint" }, `see docs/${problem.page}`) : null),
     );
   }
 }

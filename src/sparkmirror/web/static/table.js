@@ -9,27 +9,29 @@ let made = 0;
 
 /**
  * `columns`: {title, width, cell(row), order?(row), number?, wide?}; wide ones are left out on a phone.
- * `open(row)` is what Enter and a click do.
+ * `open(row)` is what Enter and a click do. `children(row)` are the rows below one that is open, null for one that is not.
  */
 export class LongTable {
   #columns;
   #rows = [];
+  #top = [];
   #sorted = { at: -1, up: true };
   #active = -1;
   #pending = false;
   #shown = new Map();
 
-  constructor({ label, columns, open, empty = "Nothing here.", settle }) {
+  constructor({ label, columns, open, empty = "Nothing here.", settle, children }) {
     made += 1;
     this.id = `table-${made}`;
     this.columns = columns;
     this.left = new Set();
     this.open = open;
+    this.children = children;
     this.settle = settle ?? (() => {});
     this.head = h("div", { class: "tr head", role: "row" });
     this.body = h("div", { class: "tbody", role: "rowgroup" });
     this.none = h("p", { class: "none" }, empty);
-    this.scroller = h("div", { class: "scroller", tabindex: "0", role: "grid", "aria-label": label }, h("div", { class: "thead", role: "rowgroup" }, this.head), this.body, this.none);
+    this.scroller = h("div", { class: "scroller", tabindex: "0", role: children ? "treegrid" : "grid", "aria-label": label }, h("div", { class: "thead", role: "rowgroup" }, this.head), this.body, this.none);
     this.element = h("div", { class: "long" }, this.scroller);
     this.scroller.addEventListener("scroll", () => this.#later(), { passive: true });
     this.scroller.addEventListener("keydown", (event) => this.#key(event));
@@ -54,12 +56,26 @@ export class LongTable {
   /** Rows in the order they are to have where no column is chosen. */
   show(rows) {
     const chosen = this.active?.id;
-    this.#rows = this.#sort(rows);
+    this.#top = rows;
+    this.#rows = this.children ? this.#sort(rows).flatMap((row) => [row, ...this.#below(row)]) : this.#sort(rows);
     this.#active = chosen === undefined ? -1 : this.#rows.findIndex((row) => row.id === chosen);
     this.scroller.setAttribute("aria-rowcount", this.#rows.length + 1);
     this.body.style.height = `${this.#rows.length * ROW}px`;
     this.none.hidden = this.#rows.length > 0;
     this.#draw(true);
+  }
+
+  /** Move to the row of this id; whether there is one. */
+  choose(id) {
+    const at = this.#rows.findIndex((row) => row.id === id);
+    if (at >= 0) this.#go(at);
+    return at >= 0;
+  }
+
+  #below(row) {
+    const found = this.children(row) ?? [];
+    const order = this.columns[this.#sorted.at]?.order;
+    return order ? this.#sort(found) : found;
   }
 
   redraw() {
@@ -92,7 +108,7 @@ export class LongTable {
     this.#columns = this.columns.filter((column) => !(column.wide && narrow.matches) && !this.left.has(column.title));
     this.element.style.setProperty("--columns", this.#columns.map((column) => (narrow.matches ? column.phone ?? column.width : column.width)).join(" "));
     this.head.replaceChildren(...this.#columns.map((column) => this.#title(column)));
-    this.show(this.#rows);
+    this.show(this.#top);
   }
 
   #title(column) {
@@ -147,6 +163,10 @@ export class LongTable {
       this.open?.(row);
     };
     const element = h("div", { class: at % 2 ? "tr odd" : "tr", role: "row", "aria-rowindex": at + 2, id: `${this.id}-${at}`, onclick: choose }, cells);
+    if (this.children) {
+      element.setAttribute("aria-level", row.partitions ? 1 : 2);
+      if (row.partitions) element.setAttribute("aria-expanded", String(this.children(row) !== null));
+    }
     element.style.transform = `translateY(${at * ROW}px)`;
     return element;
   }
