@@ -21,7 +21,7 @@ from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.connection import waits_within
-from sparkmirror.kafka.coordinators import TRANSACTION, find_coordinators
+from sparkmirror.kafka.coordinators import BROKER_SECONDS_MAX, TRANSACTION, ask_every_broker, find_coordinators
 from sparkmirror.kafka.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_MOVED,
@@ -32,7 +32,6 @@ from sparkmirror.kafka.errors import (
     RequestRefused,
     refusal,
 )
-from sparkmirror.kafka.every_broker import BROKER_SECONDS_MAX, ask_every_broker
 from sparkmirror.model import Connector, TopicPartition
 
 REPLICATION_SETTING: Final = "transaction.state.log.replication.factor"

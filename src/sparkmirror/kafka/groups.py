@@ -17,9 +17,14 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, Of
 from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connection import portions, waits_within
-from sparkmirror.kafka.coordinators import GROUP, find_coordinators, keys_per_search
+from sparkmirror.kafka.coordinators import (
+    BROKER_SECONDS_MAX,
+    GROUP,
+    ask_every_broker,
+    find_coordinators,
+    keys_per_search,
+)
 from sparkmirror.kafka.errors import COORDINATOR_NOT_AVAILABLE, COORDINATOR_PASSING, NO_ERROR, refusal
-from sparkmirror.kafka.every_broker import BROKER_SECONDS_MAX, ask_every_broker
 from sparkmirror.kafka.group_answers import Committed, GroupListing, GroupOffsets
 from sparkmirror.model import NO_EPOCH, TopicPartition
 

@@ -17,12 +17,11 @@ from sparkmirror.config.flow.settings import LOOK_SECONDS, HeartbeatSettings
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.sync.change import Round, Sync
-from sparkmirror.sync.checkpoint_latency import CheckpointLatency
 from sparkmirror.sync.config_job import ConfigSync
 from sparkmirror.sync.flow import flow_syncs, run_round
 from sparkmirror.sync.heartbeat_job import HeartbeatJob
 from sparkmirror.sync.offset_job import LOOK_SECONDS as OFFSETS_LOOK_SECONDS
-from sparkmirror.sync.offset_job import OffsetJob
+from sparkmirror.sync.offset_job import CheckpointLatency, OffsetJob
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.telemetry.records import JobRecord, JobState
 

@@ -14,7 +14,7 @@ from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
 from sparkmirror.runtime.jobs import Job, heartbeat_jobs, offset_jobs
 from sparkmirror.runtime.page import Page
 from sparkmirror.stop_request import StopRequest
-from sparkmirror.sync.checkpoint_latency import CheckpointLatency
+from sparkmirror.sync.offset_job import CheckpointLatency
 from sparkmirror.web.health import Health
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.runtime.reporter import FlowReporter
 from sparkmirror.sharing.group import ProcessGroup
-from sparkmirror.sync.checkpoint_latency import CheckpointLatency
+from sparkmirror.sync.offset_job import CheckpointLatency
 from sparkmirror.telemetry.records import FlowState
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSource
 from sparkmirror.pipeline.relay.options import RunsOptions
 
 if TYPE_CHECKING:
-    from sparkmirror.spark.record_reader import KafkaRecordsReader
-    from sparkmirror.spark.record_writer import KafkaRecordsWriter
+    from sparkmirror.spark.run_reader import KafkaRecordsReader
+    from sparkmirror.spark.run_writer import KafkaRecordsWriter
 
 
 class KafkaRecords(DataSource):
@@ -31,12 +31,12 @@ class KafkaRecords(DataSource):
         return RECORD_DDL
 
     def streamReader(self, schema: Any) -> "KafkaRecordsReader":  # noqa: ARG002
-        from sparkmirror.spark.record_reader import KafkaRecordsReader
+        from sparkmirror.spark.run_reader import KafkaRecordsReader
 
         return KafkaRecordsReader(self._options())
 
     def streamWriter(self, schema: Any, overwrite: bool) -> "KafkaRecordsWriter":  # noqa: ARG002
-        from sparkmirror.spark.record_writer import KafkaRecordsWriter
+        from sparkmirror.spark.run_writer import KafkaRecordsWriter
 
         return KafkaRecordsWriter(self._options())
 

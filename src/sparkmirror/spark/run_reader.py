@@ -161,3 +161,13 @@ def _proposal(flow: "FlowConfig") -> Callable[[str], str | None]:
         return flow.remote_topic(topic) if flow.should_replicate(topic) else None
 
     return propose
+
+
+class KafkaRecordsReader(KafkaRunsReader):
+    """Plans as `KafkaRunsReader` does; rows are records."""
+
+    def read(self, partition: "InputPartition") -> Iterator["pa.RecordBatch"]:
+        from sparkmirror.batch.unpacking import bound_for
+        from sparkmirror.pipeline.fetch.record_rows import decode_rows
+
+        return decode_rows(super().read(partition), bound_for(self._options.flow().unpacked_bytes_max))

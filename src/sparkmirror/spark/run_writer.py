@@ -87,3 +87,13 @@ def _drain(iterator: Iterator["pa.RecordBatch"]) -> None:
     with suppress(Exception):
         for _ in iterator:
             pass
+
+
+class KafkaRecordsWriter(KafkaRunsWriter):
+    """Produces records to the target and keeps the ledger."""
+
+    def _task(self, flow: "FlowConfig") -> "WritingTask":
+        from sparkmirror.pipeline.produce.record_writer import RecordTask
+        from sparkmirror.pipeline.produce.writer import sender_options
+
+        return RecordTask(sender_options(flow), flow)

@@ -7,7 +7,9 @@ offsets.
 """
 
 import logging
+import threading
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from uuid import UUID
 
@@ -21,9 +23,32 @@ from sparkmirror.ledger.setup import ensure_compacted_topic, ensure_ledger_topic
 from sparkmirror.ledger.syncs import SyncEmitter
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.sync.checkpoint_latency import CheckpointLatency
 from sparkmirror.sync.group_sync import GroupRound
 from sparkmirror.sync.offset_state import OffsetState
+from sparkmirror.telemetry.records import Spread
+from sparkmirror.telemetry.window import Window
+
+GroupPartition = tuple[str, TopicPartition]
+"""A group, and a partition by its name on the target."""
+
+
+class CheckpointLatency:
+    """One flow's. Filled by one thread, read by others."""
+
+    def __init__(self) -> None:
+        self._windows: dict[GroupPartition, Window] = {}
+        self._lock = threading.Lock()
+
+    def add(self, stored: Iterable[GroupPartition], ms: int, now_ms: int) -> None:
+        """These checkpoints took `ms`."""
+        with self._lock:
+            for one in stored:
+                self._windows.setdefault(one, Window()).add(ms, ms, 1, now_ms)
+
+    def spreads(self, now_ms: int) -> Mapping[GroupPartition, Spread]:
+        with self._lock:
+            return {one: window.spread(now_ms) for one, window in self._windows.items()}
+
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Least, greatest and mean of times lately, as MirrorMaker's metrics have them; pure.
 
 Over two windows of 30 s, the older of which is dropped when a third begins (Kafka's `SampledStat`). Used by
-`pipeline.produce.task_metrics` and `sync.checkpoint_latency`.
+`pipeline.produce.task_metrics` and `sync.offset_job`.
 """
 
 from typing import Final

@@ -15,8 +15,8 @@ from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.runtime import jobs
 from sparkmirror.runtime.jobs import FlowSync, Job, pause_seconds
 from sparkmirror.sync.change import Plan
-from sparkmirror.sync.checkpoint_latency import CheckpointLatency
 from sparkmirror.sync.config_job import ConfigSync
+from sparkmirror.sync.offset_job import CheckpointLatency
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.telemetry.records import JobRecord, JobState
 

@@ -1,12 +1,17 @@
-"""How far the target has a source partition. The base of `pipeline.produce.buffer`, which moves it.
+"""How far the target has a source partition, and the gaps that it has met and not stored yet. The base of
+`pipeline.produce.buffer`, which moves it.
 
-A task may have thousands of partitions, few of which move in a second: those that do enter themselves in `moved`, and
-`pipeline.produce.progress` looks at them alone.
+A task may have thousands of partitions, few of which move in a second: those enter themselves in `moved`, and
+`pipeline.produce.progress` looks at them alone. A gap begins where the partition stands when it has all that came
+before. A partition that goes back before it (a rewind, an aborted transaction) gets the gap again from its reader, from
+where it stands then: the first finding is dropped, or the ledger would list two.
 """
 
+from dataclasses import replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import Position, TopicPartition
 
@@ -60,3 +65,30 @@ class AckedPosition:
     def acknowledged(self, offset: int) -> None:
         self._acknowledged = offset
         self._moved[self.source] = None
+
+
+Order = tuple[int, int]
+"""As `Place.order`."""
+ANYWHERE: Final[Order] = (0, 0)
+"""The order of a gap on the target, which stays one wherever the partition goes back to."""
+
+
+class FoundGap(NamedTuple):
+    """A gap that the ledger does not have yet. `beyond` is the order of the place behind it, None if the partition is
+    held before it."""
+
+    gap: Gap
+    beyond: Order | None
+
+    @property
+    def order(self) -> Order:
+        """By which those of a partition follow each other."""
+        return self.beyond or ANYWHERE
+
+    def is_met(self, order: Order) -> bool:
+        """Whether a partition that stands at `order` does not get it again."""
+        return self.order <= order
+
+    def seen_from(self, offset: int) -> Gap:
+        """As it is stored: a partition that is held comes to rest where all that was under way is answered."""
+        return self.gap if self.beyond is not None else replace(self.gap, expected=offset)

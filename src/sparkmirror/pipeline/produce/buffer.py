@@ -18,11 +18,9 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.acked_position import AckedPosition, Place, State
-from sparkmirror.pipeline.produce.found_gap import FoundGap
+from sparkmirror.pipeline.produce.acked_position import AckedPosition, FoundGap, Place, State
 from sparkmirror.pipeline.produce.limits import TopicLimits
-from sparkmirror.pipeline.produce.linger import Linger
-from sparkmirror.pipeline.produce.packing import AS_THEY_ARE, Packing
+from sparkmirror.pipeline.produce.packing import AS_THEY_ARE, Linger, Packing
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF

@@ -12,8 +12,8 @@ from uuid import UUID
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.ledger.lineage import TARGET_DELETED, Extent, judge
 from sparkmirror.model import NO_TOPIC_ID
+from sparkmirror.pipeline.produce.acked_position import ANYWHERE
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.found_gap import ANYWHERE
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.policy.loss import CONTINUE, DONE, LossPolicy, what_next

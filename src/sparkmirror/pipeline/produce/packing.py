@@ -1,7 +1,9 @@
-"""How what waits is packed into batches: passed through, rebuilt, or merged; owned by `pipeline.produce.buffer`.
+"""How waiting batches are packed: passed through, rebuilt, or merged, and held back for a while by `linger.ms`.
+Owned by `pipeline.produce.buffer`.
 
-`prepare` looks at the head of an outbox's queue before each batch. What cannot pass through (`batch.header.refusal`) is
-rebuilt by `batch.rewrite`; small batches are merged where `batch.merging` says that it pays, also across runs.
+`prepare` looks at the head of a buffer's queue before each batch. What cannot pass through (`batch.header.refusal`) is
+rebuilt by `batch.rewrite`; small batches are merged where `batch.merging` says that it pays, also across runs. As in
+Java's producer, the linger time runs from the first record on, and a full batch is sent at once.
 """
 
 import sys
@@ -9,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from sparkmirror.batch.header import BatchHeader, Codec, refusal
@@ -18,8 +21,53 @@ from sparkmirror.batch.merging import MERGED_BYTES_MAX, Traffic, choose, may_pay
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.rewrite import Limits, rewrite
 from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX, Unpacking
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, fuse, slice_spans
+
+
+class Linger:
+    """What waits of one target partition, by its bytes. With 0 seconds nothing is held back."""
+
+    __slots__ = ("_batch_bytes", "_bytes", "_clock", "_ends_at", "_is_told", "_seconds")
+
+    def __init__(self, seconds: float, batch_bytes: int, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._batch_bytes = batch_bytes
+        self._bytes = 0
+        self._ends_at = -inf
+        self._is_told = False
+
+    def add(self, size_bytes: int) -> None:
+        if not self._bytes and self._seconds:
+            self._ends_at = self._clock.monotonic() + self._seconds
+            self._is_told = False
+        self._bytes += size_bytes
+        if self._bytes >= self._batch_bytes:
+            self._ends_at = -inf
+
+    @property
+    def holds_back(self) -> bool:
+        return self._ends_at > 0 and self._ends_at > self._clock.monotonic()
+
+    def tell_end(self) -> float:
+        """When what waits goes out though it is little; given once, 0 after that and while nothing is held back."""
+        if self._is_told or not self.holds_back:
+            return 0.0
+        self._is_told = True
+        return self._ends_at
+
+    def begin_anew(self) -> None:
+        """Nothing waits any more."""
+        self._bytes = 0
+        self._ends_at = -inf
+
+    def stop(self) -> None:
+        """Hold nothing back from now on."""
+        self._seconds = 0.0
+        self._ends_at = -inf
+
 
 _UNLIMITED_BYTES: Final = 1 << 30
 _PASS_BATCHES: Final = 16

@@ -20,9 +20,8 @@ from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Connector, Position, TopicPartition
-from sparkmirror.pipeline.produce.acked_position import Place, State
+from sparkmirror.pipeline.produce.acked_position import FoundGap, Order, Place, State
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.found_gap import FoundGap, Order
 from sparkmirror.pipeline.produce.mapping import OffsetMapping
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.reports import Report

@@ -28,11 +28,10 @@ from sparkmirror.kafka.wire.coordinator import (
 )
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.leftovers import Leftovers
 from sparkmirror.pipeline.produce.pace import TransactionPace
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
-from sparkmirror.pipeline.produce.unfinished import Seat, Unfinished
+from sparkmirror.pipeline.produce.unfinished import Leftovers, Seat, Unfinished
 
 log = logging.getLogger(__name__)
 

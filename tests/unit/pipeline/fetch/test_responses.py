@@ -14,10 +14,9 @@ from sparkmirror.kafka.wire.data_requests import FetchedPartition, FetchResponse
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.connection import Frame
-from sparkmirror.pipeline.fetch.emptiness import EMPTY_ANSWERS_MIN, EMPTY_SECONDS
 from sparkmirror.pipeline.fetch.loss import judge_divergence
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
-from sparkmirror.pipeline.fetch.responses import FetchResponseReader
+from sparkmirror.pipeline.fetch.responses import EMPTY_ANSWERS_MIN, EMPTY_SECONDS, FetchResponseReader
 from sparkmirror.pipeline.relay.ring import Ring
 
 TOPIC_ID = UUID(int=1)

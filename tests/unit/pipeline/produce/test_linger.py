@@ -5,8 +5,7 @@ from tests.manual_clock import ManualClock
 from tests.unit.pipeline.produce.test_packing import accept, batch, kernels, new_outbox, send_all
 
 from sparkmirror.batch.header import parse_header
-from sparkmirror.pipeline.produce.linger import Linger
-from sparkmirror.pipeline.produce.packing import Packing
+from sparkmirror.pipeline.produce.packing import Linger, Packing
 
 __all__ = ["kernels"]  # a fixture that every test here uses
 
