@@ -1,7 +1,7 @@
-"""Following the command topic from inside a reader's selector loop, by a long-polling fetch of its one partition.
+"""Follows the command topic inside a reader's selector loop, by a long-polling fetch of its one partition.
 
-The topic lives on the target cluster. Whatever goes wrong is tried again: a task without commands still mirrors.
-Owned by `pipeline.fetch.reader`.
+The topic is on the target cluster. After any error the reader tries again: a task without commands still mirrors. Owned
+by `pipeline.fetch.reader`.
 """
 
 import logging
@@ -66,7 +66,7 @@ class CommandTail:
         return link, view.topic_ids[self._topic], offset
 
     def take_link(self, outcome: Outcome) -> None:
-        """A dial has ended: follow the topic over its connection, or try again in a moment."""
+        """Follow the topic over the new connection; after a failed dial, try again in a moment."""
         if outcome.error is None:
             try:
                 connection = self.adopt(outcome.result)
@@ -76,7 +76,7 @@ class CommandTail:
             self._selector.register(connection.link.socket, selectors.EVENT_READ, DIAL_KEY)
 
     def take_commands(self) -> list[Command]:
-        """The socket is readable: what it brought. A connection that breaks is made again."""
+        """The commands that a readable socket brought. A connection that breaks is opened again."""
         assert self.connection is not None
         try:
             return self.receive()
@@ -99,7 +99,7 @@ class CommandTail:
         self.connection.send({(key, 0): FetchPosition(key, 0, self._offset, -1, 1 << 20)})
 
     def receive(self) -> list[Command]:
-        """Commands that a readable socket brought, and the next poll sent. Raises OSError or ProtocolError."""
+        """Take the commands that a readable socket brought, and send the next poll. Raises OSError or ProtocolError."""
         assert self.connection is not None
         frame = self.connection.receive()
         if frame is None:
@@ -127,7 +127,8 @@ class CommandTail:
         return found
 
     def _records(self, batch: memoryview, offset: int) -> Sequence[Record]:
-        """None of a batch that nobody of ours has written: to meet it again and again would hide what comes after."""
+        """An unreadable batch gives no records: no SparkMirror process wrote it, and reading it again would block the
+        topic."""
         try:
             return decode_records(batch, INTERNAL_BYTES_MAX)
         except ProtocolError as problem:

@@ -26,14 +26,14 @@ INVALID_FETCH_SESSION_EPOCH = 71
 _SMALL_BYTES = 1 << 20
 _NO_SESSION = -1
 _REST_SECONDS = 0.004
-"""After an answer that brought little: what comes meanwhile comes with the next, at the price of one."""
+"""The pause after a small answer: the next answer brings what arrives meanwhile, for the cost of one request."""
 _LITTLE_BYTES = 64 << 10
 _AROUND_BYTES = 1 << 20
 _PARTITION_BYTES = 256
 _LONE_BATCH_BYTES_MAX = 128 << 20
 """By default brokers take no request of more than 100 MiB from a producer."""
 _UNTAKEN_MAX = 1
-"""Batches of rows on their way through Spark, beyond which little answers do not follow."""
+"""With more batches of rows than this on their way through Spark, no further small answer is fetched."""
 _PATIENCE_SECONDS = 0.1
 _LENGTH = struct.Struct(">i")
 
@@ -53,7 +53,7 @@ class FetchLimits:
 
 
 class FetchSession:
-    """What the broker remembers of our partitions, so that only changes are sent."""
+    """A fetch session as the broker remembers it (KIP-227): a request names only the partitions that changed."""
 
     def __init__(self) -> None:
         self._id = 0
@@ -65,7 +65,7 @@ class FetchSession:
     ) -> tuple[int, int, list[FetchPosition], list[PartitionKey]]:
         """Session id, session epoch, positions to send and partitions to forget for the next request.
 
-        `changed` are the keys of which alone `wanted` may differ from the last time, where that is known.
+        `changed`, if known, are the only keys for which `wanted` may differ from the last call.
         """
         if self._epoch == 0:
             self._known = dict(wanted)
@@ -81,7 +81,7 @@ class FetchSession:
 
     @property
     def partitions(self) -> int:
-        """How many the broker may answer for."""
+        """The number of partitions that the broker may answer for."""
         return len(self._known)
 
     def offset_of(self, key: PartitionKey) -> int:
@@ -90,7 +90,7 @@ class FetchSession:
         return -1 if position is None else position.offset
 
     def accept(self, response: FetchResponse) -> bool:
-        """Take note of an answer; False when the session is lost and the next request must be a full one."""
+        """Follow the session by an answer; False when the broker lost it and the next request must be a full one."""
         if response.error:
             if response.error == FETCH_SESSION_ID_NOT_FOUND:
                 self._id = 0  # else the next full request closes the old session
@@ -140,15 +140,16 @@ class FetchConnection:
         bytes_max: int = 0,
         changed: Collection[PartitionKey] | None = None,
     ) -> None:
-        """Ask for these partitions, in an answer of at most `bytes_max` where given; `changed` as in the session.
+        """Ask for these partitions, in an answer of at most `bytes_max` if given; `changed` is as in the session.
 
-        The request is small: it is written whole. Raises OSError when the link is gone.
+        The request is small and is written whole. Raises OSError when the connection is gone.
         """
         session_id, session_epoch, positions, forgotten = self.session.step(wanted, changed)
         self._send(session_id, session_epoch, positions, forgotten, bytes_max or self._limits.bytes_max)
 
     def send_alone(self, position: FetchPosition) -> None:
-        """Ask for one piece of one partition, without a session; such requests may queue up. Raises OSError."""
+        """Ask for a range of one partition without a session; several such requests may be under way. Raises
+        OSError."""
         self._send(0, _NO_SESSION, [position], [], position.bytes_max)
 
     def _send(
@@ -189,13 +190,12 @@ class FetchConnection:
 
     @property
     def asks_at(self) -> float:
-        """When the broker is to be asked again: after a pause that it wants, and a moment after it had little."""
+        """When the broker may be asked again: after its throttle time, and a moment after a small answer."""
         return max(self.not_before, self._rests_until)
 
     def rests(self, now: float) -> bool:
-        """Whether the broker is not to be asked yet. Where the machine is behind, so that what came before is still on
-        its way through Spark, another little answer would only queue up behind it, at the price of a large one.
-        """
+        """Whether the broker must not be asked yet. While earlier rows are still on their way through Spark, another
+        small answer would only queue behind them, and cost as much as a large one."""
         if now < self.asks_at:
             return True
         if now < self._patient_until and self._ring.untaken > _UNTAKEN_MAX:
@@ -204,11 +204,11 @@ class FetchConnection:
         return False
 
     def is_silent(self, now: float, seconds: float) -> bool:
-        """Whether an answer is due and nothing of it came for so long: then the broker is as good as gone."""
+        """Whether no byte of a due answer came for `seconds`: the broker then counts as gone."""
         return self.waiting and not self.starved and now - self._active_at > seconds
 
     def receive(self) -> Frame | None:
-        """Read what is there; the whole frame once it is complete, else None.
+        """Read what the socket has; the frame once it is complete, else None.
 
         Raises OSError when the connection is gone, ProtocolError for a frame that cannot be one.
         """
@@ -234,7 +234,8 @@ class FetchConnection:
         return self._reserve(size)
 
     def _frame_bytes_max(self) -> int:
-        """What is asked for, and what stands around it; or one batch, which comes whole however large it is."""
+        """The largest plausible answer: the bytes asked for and their headers, or one batch, which comes whole at any
+        size."""
         asked_bytes = self._asked[0] if self._asked else self._limits.bytes_max
         around_bytes = _AROUND_BYTES + _PARTITION_BYTES * self.session.partitions
         return min(max(asked_bytes + around_bytes, _LONE_BATCH_BYTES_MAX), wire.MAX_FRAME_BYTES)
@@ -279,11 +280,11 @@ class FetchConnection:
         return frame
 
     def asked(self, fetched: FetchedPartition, offset: int) -> bool:
-        """Whether an answer is to a question for `offset`: after a seek, an older answer would hide a gap."""
+        """Whether the request behind this answer asked for `offset`: after a seek, an older answer would hide a gap."""
         return self.session.offset_of((fetched.topic_key, fetched.partition)) == offset
 
     def decode(self, frame: Frame) -> FetchResponse:
-        """Parse a frame and keep the session in step. Raises ProtocolError."""
+        """Parse a frame and follow the session. Raises ProtocolError."""
         response = wire.decode_fetch(self.version, frame.buffer)
         if len(frame.buffer) > frame.asked_bytes > 0:
             self._check_size(response, frame)
@@ -293,7 +294,7 @@ class FetchConnection:
         return response
 
     def _check_size(self, response: FetchResponse, frame: Frame) -> None:
-        """More than was asked for comes only as one batch alone (KIP-74)."""
+        """An answer larger than asked for must be a single batch (KIP-74)."""
         filled = [fetched for fetched in response.partitions if fetched.stop > fetched.start]
         size = sum(fetched.stop - fetched.start for fetched in filled)
         if size <= frame.asked_bytes:
@@ -311,5 +312,5 @@ class FetchConnection:
 
 
 def _private_memory(size: int) -> memoryview:
-    """Of a large answer, only what has come takes memory: the length is no more than the broker's word."""
+    """Memory that fills as the answer arrives: the length that a broker announces may be false."""
     return memoryview(bytearray(size) if size <= _SMALL_BYTES else mmap.mmap(-1, size))

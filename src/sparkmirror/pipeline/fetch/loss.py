@@ -1,4 +1,4 @@
-"""What to make of a source log that is not where we left it: pure judgements. Called by `pipeline.fetch.reader`.
+"""Judges what was lost when a source log is no longer as the reader left it. Pure; called by `pipeline.fetch.reader`.
 
 Nothing is skipped in silence (invariant 1): each judgement becomes a gap row, which the writer records.
 """
@@ -18,9 +18,10 @@ EMPTY = "empty"
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Go on from `resume` instead of `position`; `cause` is one of the names above, none where they are the same.
+    """Reading continues at `resume` instead of `position`; `cause` is one of the names above, empty if nothing was
+    lost.
 
-    `before` is the lineage of what was read up to `position`, `after` that of what is before `resume` now.
+    `before` is the lineage of what was read up to `position`, `after` the lineage of the log before `resume`.
     """
 
     cause: str
@@ -31,7 +32,7 @@ class Loss:
 
 
 def judge_out_of_range(position: int, lineage: Lineage, span: Span) -> Loss | None:
-    """The broker says OFFSET_OUT_OF_RANGE. None when the position lies inside the log after all."""
+    """After OFFSET_OUT_OF_RANGE; None when the position lies inside the log after all."""
     if position < span.start:
         return Loss(RETENTION, position, span.start, lineage, lineage)
     if position > span.end:
@@ -40,22 +41,23 @@ def judge_out_of_range(position: int, lineage: Lineage, span: Span) -> Loss | No
 
 
 def judge_empty(position: int, lineage: Lineage, end: int) -> Loss:
-    """The broker says that there is more, up to `end` at least, and has given nothing for long."""
+    """The broker reports an end of at least `end`, and has returned nothing for a long time."""
     return Loss(EMPTY, position, end, lineage, lineage)
 
 
 def judge_divergence(position: int, lineage: Lineage, epoch: int, end: int) -> Loss:
     """The broker's log parted from ours (KIP-320): its last epoch that is not later than ours is `epoch`, up to `end`.
 
-    What we have of that epoch and those before it may end earlier: there the broker is asked once more, with our epoch
-    before, until it agrees.
+    If our records of that epoch end earlier, the broker is asked again from there with our earlier epoch, until both
+    agree.
     """
     resume = min(position, lineage.parts_at(epoch, end))
     return Loss(TRUNCATED, position, resume, lineage, lineage.truncated(resume, epoch))
 
 
 def judge_unknown_epoch(position: int, lineage: Lineage, span: Span) -> Loss | None:
-    """No epoch in the log is as late as our last one: nothing that we read of that is there. None without an epoch."""
+    """The log has no epoch as late as our last one, so it lost all that was read under that epoch. None without an
+    epoch."""
     if not lineage.epochs:
         return None
     resume = min(lineage.epochs[-1][1], position, span.end)
@@ -68,9 +70,9 @@ def judge_recreated(position: int, lineage: Lineage, topic_id: UUID) -> Loss:
 
 
 def judge_untaken(position: int, losses: Sequence[Loss]) -> Loss:
-    """All that was rewritten since the writer stood at `position`, where it stands again: as one loss.
+    """Joins all losses since the writer stood at `position`, to which it has gone back.
 
-    Where `position` lies before all of it, nothing is lost: it leads to where it is.
+    If `position` lies before all of them, nothing is lost: the log continues there.
     """
     before = losses[0].before.up_to(position)
     resume, after, cause = position, before, ""

@@ -1,7 +1,8 @@
-"""What planner and operator ordered of a task: when its epoch ends, and partitions held, resumed or retried. No I/O.
+"""Applies the planner's and the operator's commands to a task: end the epoch; pause, resume or retry partitions. No
+I/O.
 
-An operator's order goes on to the writing end as a row, which answers for the partition's state. An epoch ends by the
-clock, by an order, or soon after its process was given more tasks. Owned by `pipeline.fetch.reader`.
+An operator's command goes on to the writer as a row, since the writer reports the partition's state. An epoch ends by
+the clock, by a command, or soon after its process was given more tasks. Owned by `pipeline.fetch.reader`.
 """
 
 from collections.abc import Iterable
@@ -15,13 +16,13 @@ from sparkmirror.pipeline.relay.schema import ORDER, ORDERED_PAUSE, ORDERED_RESU
 
 
 class Orders:
-    """Pauses and resumes of a run, the last that covers a partition counts; `given` are those before this epoch."""
+    """Pauses and resumes of a run; the last one that covers a partition counts. `given` are those before this epoch."""
 
     def __init__(self, given: Iterable[Pause | Resume]) -> None:
         self._given = list(given)
 
     def take(self, order: Pause | Resume | Retry, fetch_states: Iterable[PartitionFetchState]) -> list[Row]:
-        """Carry out an order on those that are read now. Gives a row for each that it changes."""
+        """Apply a command to the partitions that are read now. Gives a row for each partition that it changes."""
         covered = [fetch_state for fetch_state in fetch_states if order.selection.covers(fetch_state.partition)]
         if isinstance(order, Retry):
             for fetch_state in covered:
@@ -31,7 +32,7 @@ class Orders:
         return self.apply(covered)
 
     def apply(self, fetch_states: Iterable[PartitionFetchState]) -> list[Row]:
-        """Hold and let go as the orders so far say; also for partitions that the task has just taken on."""
+        """Apply all pauses and resumes so far, also to partitions that the task has just taken on."""
         rows = []
         for fetch_state in fetch_states:
             is_held = self._holds(fetch_state)
@@ -50,14 +51,14 @@ def _row(fetch_state: PartitionFetchState, word: bytes) -> Row:
 
 
 GROWN_SECONDS: Final = 5.0
-"""What another process has left is mirrored by the tasks that run, at once; then an epoch begins with all of them."""
+"""The running tasks mirror what another process left at once; after this time an epoch begins with all tasks."""
 
 
 class EpochEnd:
     """Of one task. Times are monotonic."""
 
     def __init__(self, plan: TaskPlan, now: float) -> None:
-        """`seconds` of a bounded run's plan are 0: only an order ends it before its partitions do."""
+        """In the plan of a bounded run `seconds` is 0: it ends with its partitions, or by a command."""
         self._share = plan.share
         self._at = now + plan.seconds if plan.seconds else inf
 

@@ -1,7 +1,7 @@
-"""The partitions a task reads right now, and where in each. No I/O. Owned by `pipeline.fetch.reader`.
+"""The partitions that a task reads, with the position in each. No I/O; owned by `pipeline.fetch.reader`.
 
-What to ask of each broker is kept in step, partition by partition as they change: a task may have thousands, few of
-which have news.
+The positions to ask of each broker are updated partition by partition as they change: a task may have thousands of
+partitions, of which few change at a time.
 """
 
 import json
@@ -28,9 +28,9 @@ _ASKED: Final = frozenset(
     {"lineage", "offset", "end", "node", "held_by_writer", "held_by_order", "not_before", "is_chased",
      "buckets"}
 )  # fmt: skip
-"""What decides whether, where and from which offset on a partition is asked for."""
+"""The fields that decide whether a partition is fetched, from which broker and from which offset."""
 NO_SLOT: Final = -1
-"""Of a partition without a place on the control page."""
+"""The slot of a partition that has none on the control page."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,12 +83,12 @@ class PartitionFetchState:
 
     @property
     def stop(self) -> int:
-        """The offset up to which there is something to read, as far as is known."""
+        """The offset up to which there are records to read, as far as is known."""
         return self.readable if self.end is None else min(self.readable, self.end)
 
     @property
     def paused(self) -> bool:
-        """Whether nothing is to be asked of it: its target has trouble, or the operator said so."""
+        """Whether it must not be fetched: its target does not accept records, or the operator paused it."""
         return self.held_by_writer or self.held_by_order
 
     def may_read(self, now: float) -> bool:
@@ -98,7 +98,7 @@ class PartitionFetchState:
         return not any(bucket.seconds_until_ready(now) for bucket in self.buckets)
 
     def grain_bytes(self, otherwise: int) -> int:
-        """What one fetch may ask for, with its rate limits."""
+        """The bytes that one fetch may ask for under its rate limits."""
         return min((bucket.grain_bytes for bucket in self.buckets), default=otherwise)
 
     def spend(self, size: int) -> None:
@@ -106,7 +106,7 @@ class PartitionFetchState:
             bucket.spend(size)
 
     def measure(self, offsets: int, batches: int, size: int) -> None:
-        """Learn from a run what the next will be like; the newest counts half."""
+        """Update the mean sizes by a run; the newest run counts half."""
         if offsets and batches:
             weight = 0.5 if self.batch_bytes else 1.0
             self.bytes_per_offset += weight * (size / offsets - self.bytes_per_offset)
@@ -121,7 +121,7 @@ class PartitionFetchState:
 
 
 class _Home:
-    """What one broker leads: its partitions by key, what to ask of it, and the keys for which that has changed."""
+    """One broker's partitions by key, the positions to ask for, and the keys whose positions have changed."""
 
     def __init__(self, *, by_id: bool) -> None:
         self.by_id = by_id
@@ -140,7 +140,7 @@ class _Home:
             self.changed.add(key)
 
     def drop(self, key: PartitionKey, fetch_state: PartitionFetchState) -> None:
-        """Unless its key is another's by now."""
+        """Does nothing if the key belongs to another partition by now."""
         if self.fetch_states.get(key) is fetch_state:
             del self.fetch_states[key]
             self._forget(key)
@@ -158,8 +158,8 @@ class Partitions:
         self._fetch_states: dict[TopicPartition, PartitionFetchState] = {}
         self._slots: list[PartitionFetchState | None] = []
         self._changed: dict[PartitionFetchState, None] = {}
-        self._unasked: dict[PartitionFetchState, None] = {}  # filed, and its position not looked at since
-        self._timed: dict[PartitionFetchState, None] = {}  # what may be asked of it depends on the clock
+        self._unasked: dict[PartitionFetchState, None] = {}  # known to its broker, and its position not updated since
+        self._timed: dict[PartitionFetchState, None] = {}  # whether it may be fetched depends on the clock
         self._lost: dict[PartitionFetchState, None] = {}
         self._nodes: Counter[int] = Counter()
         self._homes: dict[int, _Home] = {}
@@ -211,12 +211,12 @@ class Partitions:
 
     @property
     def nodes(self) -> Set[int]:
-        """The brokers that lead any of them."""
+        """The brokers that lead a partition of this task."""
         self._file_changed()
         return self._nodes.keys()
 
     def wanted(self, node: int, *, by_id: bool, now: float) -> Mapping[PartitionKey, FetchPosition]:
-        """What to ask of one broker."""
+        """The positions to ask for at one broker."""
         home = self._home(node, by_id=by_id)
         self._file_changed()
         unasked, self._unasked = self._unasked | self._timed, {}
@@ -236,14 +236,14 @@ class Partitions:
         return home.fetch_states
 
     def leaderless(self, now: float) -> list[PartitionFetchState]:
-        """Partitions whose broker must be looked up."""
+        """The partitions whose leader must be looked up."""
         self._file_changed()
         return [fetch_state for fetch_state in self._lost if not fetch_state.paused and fetch_state.not_before <= now]
 
     def all_done(self) -> bool:
         return all(fetch_state.done for fetch_state in self._fetch_states.values())
 
-    # What is kept in step with the readings.
+    # Kept up to date with each partition's state.
 
     def _home(self, node: int, *, by_id: bool) -> _Home:
         home = self._homes.get(node)
@@ -318,7 +318,8 @@ def _enter(those: dict[PartitionFetchState, None], fetch_state: PartitionFetchSt
 
 
 def plan_row(plan: TaskPlan, generation: int, assigned: Iterable[tuple[Assigned, int]], ring: RingAddress) -> Row:
-    """The row that tells the writer what follows: who we are, where the ring is, and each partition's start."""
+    """The row that opens the task's stream for the writer: the task's identity, the ring, and each partition's
+    start."""
     payload = {
         "task": plan.task,
         "run": plan.run,

@@ -1,14 +1,14 @@
-"""Reading ahead in one partition over a long link: several fetches under way on disjoint ranges of offsets. Pure.
+"""Reads ahead in one partition over a long link: several fetches are under way, on disjoint ranges of offsets. Pure.
 
-A fetch at a time would bring one response a round trip. A chase asks for the ranges behind it as well, before it knows
-where exactly the response before ends: each begins where the bytes per offset measured so far say it should, a little
-earlier rather than later. Answers are taken strictly in the order of offsets. What overlaps is trimmed at a batch
-boundary; a hole between two answers is asked for before what lies behind it is taken (invariants 1 and 2).
+With one fetch at a time a link carries one response a round trip. A read-ahead also asks for the following ranges,
+before it knows where the response before them ends: the measured bytes per offset predict the begin of each, rather too
+low than too high. Answers are taken strictly in the order of offsets. Overlaps are trimmed at a batch boundary; a hole
+between two answers is fetched before the answer behind it is taken (invariants 1 and 2).
 
 A range that begins where a known batch ends is asked with that batch's leader epoch, and the broker tells if the log
-was truncated meanwhile. A range whose begin was predicted cannot be: it is taken only if its first batch is of the same
-leader epoch as the one before, which a truncation would have ended; else it is asked for again. Owned by
-`pipeline.fetch.read_ahead_connections`.
+was truncated meanwhile. A range with a predicted begin has no such check: it is taken only if its first batch has the
+leader epoch of the batch before, since a truncation would have ended that epoch; otherwise it is fetched again. Owned
+by `pipeline.fetch.read_ahead_connections`.
 """
 
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
 _MARGIN_MIN = 0.02
 _MARGIN_MAX = 0.5
 _RANGE_BATCHES = 8
-"""A range holds several batches: on average, one of them comes twice or in part."""
+"""Batches in a range: on average one of them comes twice or in part."""
 
 
 class FetchStep(Enum):
-    """What to do with the first range: wait for it, take it, pass it by; start over from the position; or hand the
-    partition back, after the harvest has heard of the answer (TELL) or without (OVER)."""
+    """What to do with the first range: wait for it, take it, or skip it; start over from the position; or give the
+    partition back to its session, with the answer passed to the response reader (TELL) or without (OVER)."""
 
     WAIT = "wait"
     TAKE = "take"
@@ -58,12 +58,13 @@ class Range:
 
     @property
     def outstanding_bytes(self) -> int:
-        """What it takes of the window: its answer's size, or what that may be."""
+        """The bytes that it takes of the window: the size of its answer, or the largest possible one."""
         return self.bytes_max if self.fetched is None else len(self.buffer)
 
 
 class ReadAhead:
-    """One partition's ranges, in the order of offsets. `position` is the reading's offset as the chase left it."""
+    """One partition's ranges, in the order of offsets. `position` is the fetch state's offset as the read-ahead left
+    it."""
 
     def __init__(self, fetch_state: PartitionFetchState, node: int, range_bytes_min: int, range_bytes_max: int) -> None:
         self.fetch_state = fetch_state
@@ -82,7 +83,7 @@ class ReadAhead:
         return self._range_bytes
 
     def next_range(self) -> Range | None:
-        """The piece to ask for next; None where readers may not read on yet, or need not."""
+        """The range to ask for next; None if the log's readable end, or the partition's end, is reached."""
         one = self._unasked() or self._extend()
         if one is not None:
             one.is_asked = True
@@ -90,7 +91,7 @@ class ReadAhead:
 
     @property
     def must_ask(self) -> bool:
-        """Whether something is due that takes no more of the window: a first range, a hole, a lost question."""
+        """Whether a range must be asked for even if the window is full: the first one, a hole, or a lost request."""
         return not self.ranges or self._unasked() is not None
 
     def _unasked(self) -> Range | None:
@@ -117,7 +118,7 @@ class ReadAhead:
         return before.start + max(int(whole / max(self.fetch_state.bytes_per_offset, 0.01)), 1)
 
     def answer(self, one: Range, fetched: FetchedPartition, buffer: memoryview) -> None:
-        """Note an answer, and the hole behind it if there is one.
+        """Store an answer, and note the hole behind it if there is one.
 
         Raises ProtocolError for batches that cannot be read.
         """
@@ -137,7 +138,7 @@ class ReadAhead:
         self.ranges.insert(at, Range(before.next_offset, min(size, self._range_bytes), before.final_epoch))
 
     def judge(self) -> FetchStep:
-        """What becomes of the first range."""
+        """The next step for the first range."""
         if not self.ranges or self.ranges[0].fetched is None:
             return FetchStep.WAIT
         first = self.ranges[0]
@@ -159,7 +160,7 @@ class ReadAhead:
         )
 
     def _fresh(self, first: Range) -> Iterator[tuple[int, BatchHeader]]:
-        """The batches that are not mirrored yet, each with its place in the buffer."""
+        """The batches at or beyond the position, each with its place in the buffer."""
         assert first.fetched is not None
         for at, header in iterate_headers(first.buffer, first.fetched.start, first.fetched.stop):
             if header.next_offset > self.position:
@@ -168,7 +169,7 @@ class ReadAhead:
     def trimmed(self) -> tuple[FetchedPartition, memoryview]:
         """The first range's answer and its bytes, from the first new batch on.
 
-        With aborted transactions nothing is trimmed: a marker in the overlap may be the end of one.
+        With aborted transactions nothing is trimmed: a marker in the overlap may end one of them.
         """
         first = self.ranges[0]
         fetched = first.fetched
@@ -177,12 +178,12 @@ class ReadAhead:
         return fetched._replace(start=0, stop=fetched.stop - start), first.buffer[start : fetched.stop]
 
     def took(self) -> None:
-        """The first range is done with: the position is where the reading stands now."""
+        """The first range is done: the position follows the fetch state."""
         self.ranges.pop(0)
         self.position = self.fetch_state.offset
 
     def restart(self) -> None:
-        """Forget all ranges; answers that are still to come are left alone."""
+        """Forget all ranges; later answers to them are ignored."""
         for one in self.ranges:
             one.is_abandoned = True
         self.ranges.clear()

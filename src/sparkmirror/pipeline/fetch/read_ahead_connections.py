@@ -1,13 +1,13 @@
-"""Connections of their own for partitions that are far behind on a broker that is far away. Owned by
+"""Fetches partitions that are far behind on a distant broker over connections of their own. Owned by
 `pipeline.fetch.reader`.
 
-A fetch session has one request under way; over a long link it brings one response a round trip. Where the round trip is
-long and the backlog large, a partition leaves its session for a chase (`pipeline.fetch.read_ahead`), whose fetches go
-without a session over a few connections more, several on each: a broker takes a connection's next request up as soon as
-it has written the answer before. When little is left, the partition goes back to the session.
+A fetch session has one request under way: over a long link it brings one response a round trip. If the round trip is
+long and the backlog large, a partition leaves its session and is read ahead (`pipeline.fetch.read_ahead`): its fetches
+have no session and go over a few further connections, several on each, since a broker begins the next request of a
+connection when it has written the answer before. When little is left, the partition goes back to the session.
 
-Answers wait for their turn in private memory, and are copied to the ring when it comes: so one that is late never holds
-the ring's tail. All that is under way or waits is bounded by the ring's size once more (invariant 9).
+Answers wait for their turn in private memory and are copied to the ring then, so a late answer never blocks the ring.
+Requests under way and waiting answers together are bounded by the size of the ring (invariant 9).
 """
 
 import selectors
@@ -38,7 +38,7 @@ _DIAL_SECONDS: Final = 1.0
 
 @dataclass(slots=True, eq=False)
 class ReadAheadConnection:
-    """One connection, and what was asked on it, oldest first."""
+    """One connection with its unanswered requests, oldest first."""
 
     node: int
     connection: FetchConnection
@@ -51,7 +51,7 @@ class ReadAheadConnection:
 
 
 class ReadAheadConnections:
-    """All chases of a task, and the connections they use. `has_credit` says whether rows may carry payload inline."""
+    """All read-aheads of a task and their connections. `has_credit` says whether rows may carry payload inline."""
 
     def __init__(
         self,
@@ -81,9 +81,10 @@ class ReadAheadConnections:
         self.starved = False
 
     def recruit(self, node: int, link: Link) -> None:
-        """After a session's answer, before its next question: partitions far behind begin their chase.
+        """Called after a session's answer and before its next request: partitions that are far behind leave the
+        session.
 
-        Not before a lane is open: until then the session goes on.
+        They leave when a connection is open; until then the session goes on.
         """
         if not link.is_far or node not in self._leaders.addresses:
             return
@@ -106,7 +107,7 @@ class ReadAheadConnections:
         return (fetch_state.stop - fetch_state.offset) * fetch_state.bytes_per_offset >= 2 * self._range_bytes_min
 
     def _is_slowed(self, fetch_state: PartitionFetchState) -> bool:
-        """Whether its rate limits leave so little that a chase would only overdraw them."""
+        """Whether its rate limits leave too little for a read-ahead."""
         return fetch_state.grain_bytes(self._window_bytes) < 2 * self._range_bytes_min
 
     # Connections.
@@ -118,7 +119,7 @@ class ReadAheadConnections:
                 self._leaders.dial(key, node, pause_seconds=_DIAL_SECONDS, receive_bytes=self._receive_bytes)
 
     def take_link(self, node: int, number: int, outcome: Outcome) -> None:
-        """A dial has ended. One that failed is tried again with the next recruit: the session tells what is wrong."""
+        """Take a new connection. A failed dial is repeated by the next `recruit`; the session reports the reason."""
         if outcome.error is not None:
             return
         try:
@@ -130,7 +131,7 @@ class ReadAheadConnections:
         self._selector.register(connection.link.socket, selectors.EVENT_READ, lane)
 
     def _drop(self, lane: ReadAheadConnection) -> None:
-        """A lane that broke or is not needed; what it was asked for is asked for again."""
+        """Close a connection that broke or is not needed; its unanswered requests are sent again."""
         if lane not in self._lanes.values():
             return
         self._lanes = {key: other for key, other in self._lanes.items() if other is not lane}
@@ -144,10 +145,10 @@ class ReadAheadConnections:
         if lane.connection.is_silent(now, self._silence_seconds_max) or (is_over and not lane.asked):
             self._drop(lane)
 
-    # Chases.
+    # Read-aheads.
 
     def poll(self, now: float) -> None:
-        """Take what has come in its order, end chases that are over, and ask for more."""
+        """Take the answers that are next in order, end read-aheads that are over, and send requests."""
         if not self._lanes and not self._read_aheads:
             return
         for lane in list(self._lanes.values()):
@@ -204,7 +205,7 @@ class ReadAheadConnections:
                 return
 
     def _take(self, read_ahead: ReadAhead) -> bool:
-        """The first range's new batches go into the ring and become rows; False while there is no room."""
+        """Copy the first range's new batches into the ring and make rows of them; False while the ring has no room."""
         fetched, data = read_ahead.trimmed()
         region = None
         if self._ring.peer and len(data) <= self._ring.ring_bytes:
@@ -223,7 +224,7 @@ class ReadAheadConnections:
     # Questions and answers.
 
     def _ask(self, now: float) -> None:
-        """Fill the window, the chases in turn; each may have one range under way in any case."""
+        """Send requests until the window is full, one for each read-ahead in turn; each may have one in any case."""
         hungry = deque(self._read_aheads.values())
         outstanding = sum(read_ahead.outstanding_bytes for read_ahead in hungry)
         while hungry:
@@ -260,7 +261,7 @@ class ReadAheadConnections:
             self._drop(lane)
 
     def receive(self, lane: ReadAheadConnection) -> None:
-        """A lane's socket is readable: take the answers that are whole."""
+        """Take the complete answers of a connection whose socket is readable."""
         if lane not in self._lanes.values():
             return
         try:

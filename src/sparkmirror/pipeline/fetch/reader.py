@@ -2,8 +2,8 @@
 
 `read_task` is what `DataSourceStreamReader.read` returns: a generator of Arrow record batches. It receives fetch
 responses into the ring, turns them into rows, obeys the writer's orders (`pipeline.relay.ring`) and the planner's
-commands, and ends by the clock, on stop, when its bounded partitions are done, or when the writer is gone. It never
-raises for a broker: connections are made again, leaders looked up again, for ever. Runs in a Python worker, for
+commands, and ends by the clock, on stop, when its bounded partitions are done, or when the writer is gone. No broker's
+error ends it: it opens connections and looks up leaders again, without limit. Runs in a Python worker, for
 `spark.run_reader`.
 """
 
@@ -187,7 +187,7 @@ class TaskReader:
             self._receive(what)
 
     def _watch_peer(self) -> None:
-        """A killed writer cannot set its error flag, and Spark notices it late: watch the process itself."""
+        """Watch the writer's process: a killed writer cannot set its error flag, and Spark notices its death late."""
         if self._peer_descriptor < 0 and self._ring.peer:
             try:
                 self._peer_descriptor = os.pidfd_open(self._ring.peer)
@@ -257,7 +257,7 @@ class TaskReader:
         elif found != fetch_state.topic_id:
             self._response_reader.lose(fetch_state, judge_recreated(fetch_state.offset, fetch_state.lineage, found))
             if fetch_state.end is not None:
-                fetch_state.end = 0  # it was the old log's; the next epoch sees the new one
+                fetch_state.end = 0  # the end was the old log's; the next epoch plans the new one
         if fetch_state.node is None:
             fetch_state.node, fetch_state.is_nearer = view.leaders.get(fetch_state.partition), False
 
@@ -317,7 +317,7 @@ class TaskReader:
             self._drop(node)
 
     def _drop(self, node: int) -> None:
-        """Close a broken connection; its partitions look for their leader again."""
+        """Close a broken connection; the leaders of its partitions are looked up again."""
         connection = self._connections.pop(node)
         with suppress(KeyError):  # a starved connection is not watched
             self._selector.unregister(connection.link.socket)
@@ -344,8 +344,8 @@ class TaskReader:
             self._response_reader.lose(fetch_state, loss)
 
     def _doubt(self, fetch_state: PartitionFetchState, span: Span) -> Loss | None:
-        """The position lies in the log, but its broker says that it does not: it may have been behind, and another one
-        leads; or it knows no epoch as late as ours, and says so again and again."""
+        """The position lies in the log, but the broker refused it. The broker may have been behind, and another one
+        leads now; or its log has no epoch as late as ours, and it refuses every time."""
         fetch_state.node = None
         fetch_state.doubts += 1
         if fetch_state.doubts < _DOUBTS_MAX:

@@ -1,7 +1,7 @@
-"""From runs to records: the reading end of flows with transforms decodes what it fetched. Used by `record_stream`.
+"""Decodes fetched runs into record rows, for flows with transforms. Used by `spark.record_reader`.
 
-Follows `pipeline.fetch.reader` as a generator: rows in, rows out, in the same order. Every range of records is closed
-by a run row, also where it brought none.
+A generator behind `pipeline.fetch.reader`: rows in, rows out, in the same order. A run row closes every range of
+records, also an empty one.
 """
 
 import time
@@ -32,13 +32,12 @@ from sparkmirror.pipeline.relay.schema import (
 
 _CHUNK_BYTES = 1 << 20
 _PADDING_SECONDS = 0.1
-"""How often rows are pushed out while data comes. Without data `pipeline.fetch.reader` flushes once a second."""
+"""How often rows are flushed while data arrives. Without data `pipeline.fetch.reader` flushes once a second."""
 _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
 
 
 def decode_rows(batches: Iterator[pa.RecordBatch], bound: Bound = USUAL_BOUND) -> Iterator[pa.RecordBatch]:
-    """Rows of `pipeline.relay.schema`, payload inline, as rows of its `RECORD_SCHEMA`. `bound` is for each
-    batch."""
+    """Rows of `pipeline.relay.schema`, payload inline, as rows of its `RECORD_SCHEMA`. `bound` is for each batch."""
     pushed_at = 0.0
     for batch in batches:
         for at, kind in enumerate(batch.column(0).to_pylist()):
@@ -62,7 +61,7 @@ def _decode_row(batch: pa.RecordBatch, at: int, bound: Bound) -> Iterator[pa.Rec
 def decode_run(run: Row, payload: memoryview, bound: Bound = USUAL_BOUND) -> Iterator[pa.RecordBatch]:
     """The records of a run from its `first_offset` on, in chunks, each closed by a run row for its range.
 
-    Where the bytes cannot be read, the rest of the range comes as one refused row, with the reason as payload.
+    If the bytes cannot be decoded, one refused row stands for the rest of the range, with the reason as payload.
     """
     first, left = run.first_offset, run.bytes
     try:
@@ -134,8 +133,7 @@ def _repeat(text: str | None, count: int) -> pa.Array:
 def _segments(columns: Columns) -> pa.Array:
     """Key, value and headers of each record and what lies between them, as one binary array over the content.
 
-    The places grow from record to record, so their edges are Arrow's offsets as they stand: nothing is copied before
-    `take` picks what is wanted.
+    The places ascend, so their edges serve as Arrow's offsets without a copy, until `take` picks columns.
     """
     edges = np.empty((len(columns), 6), np.int32)
     for place in range(3):

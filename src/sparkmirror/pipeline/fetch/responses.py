@@ -27,7 +27,7 @@ from sparkmirror.pipeline.relay.schema import FAULT, GAP, RUN, Row
 INLINE_RESPONSE_BYTES_MAX = 32 << 10
 _BACKOFF_SECONDS = 0.3
 _AHEAD_MAX = 1 << 31
-"""What one batch can span."""
+"""The most offsets that one batch can span."""
 SMALL_BATCHES_MAX = 1_000_000
 _OFFSET_OUT_OF_RANGE = 1
 _ADVICE = {
@@ -37,7 +37,8 @@ _ADVICE = {
 
 
 class FetchResponseReader:
-    """Collects the rows of a turn. `on_out_of_range` is called for a partition whose log bounds must be asked for."""
+    """Collects the rows of one turn of the loop. `on_out_of_range` is called for a partition whose log's bounds must be
+    looked up."""
 
     def __init__(
         self, ring: Ring, on_out_of_range: Callable[[PartitionFetchState], None], clock: Clock = SYSTEM_CLOCK
@@ -80,8 +81,7 @@ class FetchResponseReader:
                 self._ring.lend(frame.region, leases)
 
     def take_range(self, fetch_state: PartitionFetchState, fetched: FetchedPartition, frame: Frame) -> None:
-        """Turn an answer that `pipeline.fetch.read_ahead_connections` has brought, in its turn, into rows. Raises
-        ProtocolError."""
+        """Turn an answer of a read-ahead connection into rows, when it is its turn. Raises ProtocolError."""
         leases: list[int] = []
         try:
             fetched_at = self._clock.time_ns() // 1_000_000
@@ -124,7 +124,8 @@ class FetchResponseReader:
     def _read_runs(
         self, fetch_state: PartitionFetchState, fetched: FetchedPartition, buffer: memoryview
     ) -> list[Run] | None:
-        """What came, up to what cannot be read. None if it begins with that: this partition then rests, and only it."""
+        """The runs before the first unreadable batch. None if the first is unreadable: this partition alone then backs
+        off."""
         if fetched.start == fetched.stop:
             return []
         try:
@@ -143,7 +144,7 @@ class FetchResponseReader:
         return None
 
     def _note_small_batches(self, runs: list[Run]) -> None:
-        """Loading kernels costs as much as a million small batches; what comes in such numbers goes on so."""
+        """Load kernels after a million small batches: loading costs as much as those, and more are then likely."""
         if self._small_batches < SMALL_BATCHES_MAX:
             self._small_batches += sum(run.batches for run in runs if run.batches >= MANY_BATCHES_MIN)
             if self._small_batches >= SMALL_BATCHES_MAX:
@@ -175,7 +176,7 @@ class FetchResponseReader:
         self.rows.append(_run_row(fetch_state, run, high_watermark, fetched_at, payload, lease))
 
     def _is_hollow(self, fetch_state: PartitionFetchState, fetched: FetchedPartition) -> bool:
-        """Whether a bounded read is given nothing before its end, although the broker says that readers may read on.
+        """Whether a bounded read gets no records before its end, although the broker reports a later readable end.
 
         Only if the whole response is empty: a full one has no room for this partition's records, which are still there.
         """
@@ -192,7 +193,7 @@ class FetchResponseReader:
         self.report([fetch_state], f"the source gives nothing for {nothing}")
 
     def _step_over_empty(self, fetch_states: Mapping[PartitionKey, PartitionFetchState], by_id: bool) -> None:
-        """What has stayed empty for long is taken to be empty, and reported as a gap (invariant 1)."""
+        """Treat ranges that stayed empty for long as empty, and report each as a gap (invariant 1)."""
         for fetch_state in self._emptiness.believe(fetch_states, by_id, self._clock.monotonic()):
             assert fetch_state.end is not None
             self.lose(fetch_state, judge_empty(fetch_state.offset, fetch_state.lineage, fetch_state.end))
@@ -200,7 +201,7 @@ class FetchResponseReader:
     def _take_error(self, fetch_state: PartitionFetchState, fetched: FetchedPartition) -> None:
         self._emptiness.clear(fetch_state)
         is_elsewhere = fetched.diverging_offset >= 0 or fetched.error == _OFFSET_OUT_OF_RANGE
-        if is_elsewhere and fetch_state.is_nearer:  # a replica that is behind says so too: the leader knows
+        if is_elsewhere and fetch_state.is_nearer:  # a replica that is behind answers so too; only the leader knows
             fetch_state.node = None
             fetch_state.not_before = self._clock.monotonic() + _BACKOFF_SECONDS
         elif fetched.diverging_offset >= 0:
@@ -221,7 +222,7 @@ class FetchResponseReader:
             )
 
     def lose(self, fetch_state: PartitionFetchState, loss: Loss) -> None:
-        """The log is not where it was left: say so in a gap row, and go on from where it is (invariant 1)."""
+        """Report in a gap row that the log changed, and continue at its new place (invariant 1)."""
         if loss.after.turns != loss.before.turns:
             fetch_state.losses += (loss,)
         if fetch_state.end is not None and loss.cause == TRUNCATED:
@@ -229,8 +230,8 @@ class FetchResponseReader:
         self._turn(fetch_state, loss)
 
     def seek(self, fetch_state: PartitionFetchState, offset: int, turns: int) -> None:
-        """The writer goes on from `offset` of the log that `turns` tells: what has turned it since is reported
-        again."""
+        """Continue at `offset` of the log that `turns` identifies, as the writer ordered; report later rewrites of the
+        log again."""
         if turns >= fetch_state.lineage.turns:
             fetch_state.offset, fetch_state.lineage = offset, fetch_state.lineage.up_to(offset)
         else:
@@ -244,19 +245,19 @@ class FetchResponseReader:
         fetch_state.offset, fetch_state.lineage = loss.resume, after
 
     def back_off(self, fetch_state: PartitionFetchState, reason: str) -> None:
-        """Leave a partition alone for a moment, and tell why."""
+        """Fetch nothing of a partition for a moment, and report why."""
         fetch_state.node = None
         fetch_state.not_before = self._clock.monotonic() + 4 * _BACKOFF_SECONDS
         self.report([fetch_state], reason)
 
     def _tell_end(self, fetch_state: PartitionFetchState, high_watermark: int) -> None:
-        """Its broker answers, for the first time or again, and has nothing new of it: no run says so, and none may come
-        for hours."""
+        """Report the partition's end after the first answer without records: no run may come for hours that would show
+        it."""
         where = fetch_state.partition
         self.rows.append(Row(FAULT, where.topic, where.partition, high_watermark=high_watermark, payload=b""))
 
     def report(self, fetch_states: Iterable[PartitionFetchState], reason: str) -> None:
-        """Tell why partitions do not move, once for each reason."""
+        """Report why partitions do not move, once for each reason."""
         for fetch_state in fetch_states:
             if fetch_state.fault != reason:
                 fetch_state.fault = reason
@@ -265,14 +266,15 @@ class FetchResponseReader:
 
 
 def _implausible(runs: list[Run], fetched: FetchedPartition) -> str:
-    """No checksum covers base offsets: one that lies absurdly far ahead is damage."""
+    """A base offset far beyond the log's end is damage, which no checksum covers."""
     if runs and runs[-1].next_offset > _last_plausible(fetched) >= 0:
         return f"a batch claims offsets up to {runs[-1].next_offset}, where the end is {fetched.high_watermark}"
     return ""
 
 
 def _last_plausible(fetched: FetchedPartition) -> int:
-    """The broker reads the records after it has noted the end: a busy partition's may reach beyond it. -1: no bound."""
+    """The last offset that the answer can reach, -1 for no bound. A broker reads records after it has noted the end, so
+    those of a busy partition may lie a little beyond it."""
     return fetched.high_watermark + _AHEAD_MAX if fetched.high_watermark >= 0 else -1
 
 
@@ -314,7 +316,7 @@ def _run_row(
 
 EMPTY_SECONDS: Final = 30.0
 EMPTY_ANSWERS_MIN: Final = 5
-"""A process that has slept has waited, and has not been answered."""
+"""Time alone proves nothing: a process that slept has waited without an answer."""
 
 
 @dataclass(slots=True)
@@ -325,7 +327,7 @@ class _Suspicion:
 
 
 class Emptiness:
-    """The bounded readings of a task whose broker says that there is more, and gives nothing. Times are monotonic."""
+    """The bounded partitions of a task whose broker reports a later end and returns nothing. Times are monotonic."""
 
     def __init__(self) -> None:
         self._suspicions: dict[PartitionFetchState, _Suspicion] = {}
@@ -334,21 +336,21 @@ class Emptiness:
         return bool(self._suspicions)
 
     def suspect(self, fetch_state: PartitionFetchState, now: float) -> None:
-        """An answer named the partition and had nothing of it."""
+        """An answer named the partition and had no records of it."""
         known = self._suspicions.get(fetch_state)
         if known is None or known.offset != fetch_state.offset:
             self._suspicions[fetch_state] = _Suspicion(fetch_state.offset, now)
 
     def clear(self, fetch_state: PartitionFetchState) -> None:
-        """The broker gave something, or says why not."""
+        """The broker returned records, or an error."""
         self._suspicions.pop(fetch_state, None)
 
     def believe(
         self, fetch_states: Mapping[PartitionKey, PartitionFetchState], by_id: bool, now: float
     ) -> Iterator[PartitionFetchState]:
-        """An answer of a broker had nothing at all: those among its `readings` that have been empty for long enough.
+        """After an answer without any records: the broker's partitions that have been empty for long enough.
 
-        In a fetch session it names none of which nothing has changed.
+        The answer need not name them: a fetch session leaves out partitions without changes.
         """
         for fetch_state, found in list(self._suspicions.items()):
             if fetch_states.get(fetch_state.key(by_id)) is not fetch_state or not fetch_state.may_read(now):

@@ -1,4 +1,4 @@
-"""From the records of one partition in a fetch response to a run: headers only, pure. Called by
+"""Summarizes one partition's batches in a fetch response as runs, by headers alone. Pure; called by
 `pipeline.fetch.responses`."""
 
 from collections import deque
@@ -23,13 +23,13 @@ from sparkmirror.model import NO_EPOCH
 
 MANY_BATCHES_MIN = 1000
 MANY_BYTES_MIN = 64 * MANY_BATCHES_MIN
-"""From here on a kernel is faster than the loop, where kernels are loaded already (see `pipeline.fetch.responses`)."""
+"""Above this size a kernel is faster than the loop, if kernels are loaded already (see `pipeline.fetch.responses`)."""
 
 
 class Run(NamedTuple):
     """The contiguous batches `buffer[start:stop]`, which account for source offsets first_offset … next_offset - 1.
 
-    All are of one `leader_epoch` once `split_by_epoch` has looked.
+    After `split_by_epoch` all have one `leader_epoch`.
 
     `first_offset` is the position that was fetched from, even where the first batch begins later (offsets that
     compaction or a transaction left empty) or earlier (the position lies inside it; the writer cuts it).
@@ -81,7 +81,7 @@ def summarize(buffer: memoryview, start: int, stop: int, position: int, end: int
 
 
 def _has_many(buffer: memoryview, start: int, stop: int) -> bool:
-    """Judged by the first batch."""
+    """Estimated by the first batch."""
     return (stop - start) // parse_header(buffer, start).total_bytes >= MANY_BATCHES_MIN
 
 
@@ -140,7 +140,7 @@ def summarize_committed(
 
 
 def split_by_epoch(buffer: memoryview, run: Run, known: int) -> list[Run]:
-    """The run as runs of one leader epoch each: one, as a rule, of the epoch that is `known` of what came before.
+    """The run as runs of one leader epoch each: as a rule one run, of the epoch `known` from the run before.
 
     An epoch is never lower than the one before. Raises ProtocolError.
     """

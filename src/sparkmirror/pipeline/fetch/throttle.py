@@ -1,7 +1,7 @@
 """Keeps a task within its share of the flow's rate limits: token buckets, which may go into debt. No I/O.
 
-A fetch is not asked while a bucket is in debt; what it brings is taken from the bucket. A task's share of a limit is
-the share of its partitions among all of the flow that fall under the limit. Owned by `pipeline.fetch.reader`.
+No fetch is sent while a bucket is in debt; the bytes that it brings are taken from the bucket. A task's share of a
+limit is the share of its partitions among all of the flow that fall under the limit. Owned by `pipeline.fetch.reader`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,8 @@ _GRAIN_BYTES_MIN: Final = 4096
 
 
 class Bucket:
-    """Bytes that may be read now; `rate` more a second, up to `grain_bytes`, which is also what one fetch may ask."""
+    """The bytes that may be read now; they grow by `rate` a second up to `grain_bytes`, the most that one fetch may
+    ask."""
 
     def __init__(self, now: float) -> None:
         self.rate = 0.0
@@ -27,7 +28,7 @@ class Bucket:
         return max(int(self.rate * _BURST_SECONDS), _GRAIN_BYTES_MIN)
 
     def set_rate(self, rate: float, now: float) -> None:
-        """A debt is kept, in bytes: what was read was read."""
+        """A debt stays: its bytes have been read."""
         self._fill(now)
         self.rate = rate
 
@@ -63,7 +64,7 @@ class Throttle:
             self._commanded[pattern] = RateLimit(pattern, bytes_per_second)
 
     def note_topics(self, topics: Mapping[str, int]) -> None:
-        """Topics that have come, grown, or gone (0 partitions)."""
+        """Note topics that are new, have grown, or are deleted (0 partitions)."""
         self._topics.update(topics)
 
     def share_out(self, fetch_states: Iterable[PartitionFetchState], now: float) -> None:
@@ -90,12 +91,12 @@ class Throttle:
         return sum(count for topic, count in self._topics.items() if limit in _limits_of(topic, limits))
 
     def seconds_until_ready(self, now: float) -> float:
-        """Until the next of the buckets in debt is out of it; 0 when none is."""
+        """Seconds until the next bucket in debt is out of debt; 0 if none is in debt."""
         waits = [bucket.seconds_until_ready(now) for bucket in self._buckets.values()]
         return min((wait for wait in waits if wait), default=0.0)
 
     def bytes_max(self, otherwise: int) -> int:
-        """Most bytes that one response may have."""
+        """The most bytes that one response may have."""
         bucket = self._buckets.get(WHOLE_FLOW)
         return otherwise if bucket is None else min(bucket.grain_bytes, otherwise)
 

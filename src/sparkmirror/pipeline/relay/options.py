@@ -1,4 +1,4 @@
-"""The options of `kafka-runs`, and the flow they mean: carried to the workers as they are, parsed where used."""
+"""The options of `kafka-runs`, and the flow they describe. Workers get them as text and parse them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
 
 STANDALONE = "standalone"
-"""The run of queries that somebody starts without naming one: commands to it could be meant for any of them."""
+"""The run of queries that are started without a run's name; no command is sent to it, as it could mean any of them."""
 
 
 @dataclass(frozen=True, slots=True)

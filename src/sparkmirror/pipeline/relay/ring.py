@@ -1,8 +1,8 @@
 """Node-local shared memory between a task's reader and its writer: the payload ring and its control page.
 
 A reader receives fetch responses straight into a ring in an anonymous memory file (memfd); rows carry positions in it,
-and the writer, a process on the same host, maps the same file through `/proc/<pid>/fd/<n>`. Nothing has a name, so
-nothing is left to sweep: the memory is gone when both processes are (invariant 6).
+and the writer, a process on the same host, maps the same file through `/proc/<pid>/fd/<n>`. The file has no name, so no
+clean-up is needed: the memory is freed when both processes have ended (invariant 6).
 
 Positions only ever grow; the byte lies at `position % size`. A response is one *region*, its runs are *leases*, and a
 region is free again when the writer has given all its leases back, in any order, through the completion queue of the
@@ -30,14 +30,15 @@ _W_THROTTLED, _W_LIMITED, _W_TAKEN = 8, 9, 10
 _W_COMPLETIONS: Final = 64
 _W_SLOTS: Final = _W_COMPLETIONS + _COMPLETIONS
 _SLOT_WORDS: Final = 5
-"""The count of its orders, and two places in turn for what the last one says: offset, and turns with the pause."""
+"""The count of its orders, and two places that are written in turn with the last one: offset, and turns with the
+pause."""
 _CONTROL_BYTES: Final = -(-(_W_SLOTS + _SLOT_WORDS * _SLOTS) * 8 // _PAGE) * _PAGE
 
 FLOWING, PAUSED = 0, 1
 
 
 class RingAddress(NamedTuple):
-    """Where a writer finds a reader's memory: process, file descriptors of the memory and of the wake-up pipe."""
+    """The reader's memory for its writer: process id, and file descriptors of the memory and of the wake-up pipe."""
 
     pid: int
     memory: int
@@ -48,7 +49,7 @@ class RingAddress(NamedTuple):
 class SlotOrder(NamedTuple):
     """What the writer asks of one partition: go on from `offset`, or pause.
 
-    `turns` says which log that is an offset of: how many rewritings of it (`ledger.lineage`) the writer has taken.
+    `turns` identifies the log of that offset: the number of its rewrites (`ledger.lineage`) that the writer has taken.
     """
 
     slot: int
@@ -67,7 +68,7 @@ class _Region:
 
 
 class Ring:
-    """The reader's side. `ring_bytes` is 0 when no shared memory could be had: then everything goes inline."""
+    """The reader's side. `ring_bytes` is 0 if the system gave no shared memory; all payload then goes inline."""
 
     def __init__(self, ring_bytes: int) -> None:
         self._memory = os.memfd_create("sparkmirror-ring", os.MFD_CLOEXEC)
@@ -117,7 +118,7 @@ class Ring:
         self._release_front()
 
     def collect(self) -> None:
-        """Take back what the writer has completed."""
+        """Free the regions whose leases the writer has given back."""
         tail = self._words[_W_DONE_TAIL]
         head = self._words[_W_DONE_HEAD]
         if head == tail:
@@ -139,21 +140,21 @@ class Ring:
         self._inline_sent += size
 
     def note_given(self) -> None:
-        """A batch of rows goes to Spark, on its way to the writer."""
+        """Count a batch of rows that goes to Spark, on its way to the writer."""
         self._given += 1
 
     @property
     def untaken(self) -> int:
-        """How many batches of rows are still on that way; 0 where the writer does not count what it takes."""
+        """How many batches of rows are still on their way; 0 if the writer does not count what it takes."""
         taken = self._words[_W_TAKEN]
         return self._given - taken if taken else 0
 
     def note_throttled(self, ms: int) -> None:
-        """A source broker asked for a pause (its quota); the writer tells it in the task's status."""
+        """Add a throttle time of a source broker (its quota); the writer reports it in the task's status."""
         self._words[_W_THROTTLED] += ms
 
     def note_limited(self, ms: int) -> None:
-        """Our own rate limit held partitions back for so long."""
+        """Add the time for which the flow's own rate limits held partitions back."""
         self._words[_W_LIMITED] += ms
 
     @property
@@ -195,7 +196,7 @@ class Ring:
         return orders
 
     def _slot_order(self, slot: int, count: int) -> SlotOrder:
-        """The order of that count, or a later one: its place is written again with the next but one."""
+        """The order of that count, or a later one: every second order overwrites its place."""
         first = _W_SLOTS + _SLOT_WORDS * slot
         while True:
             place = first + 1 + 2 * (count & 1)
@@ -215,7 +216,7 @@ class Ring:
 
 
 class PrivateMemory:
-    """Stands where a ring may stand, and has no room: responses are then received into memory of the process."""
+    """A ring without room: a connection that has it receives responses into memory of the process."""
 
     ring_bytes: Final = 0
     untaken: Final = 0
@@ -238,7 +239,7 @@ class RingPeer:
         memory = os.open(f"/proc/{address.pid}/fd/{address.memory}", os.O_RDWR | os.O_CLOEXEC)
         try:
             self._map = mmap.mmap(memory, _CONTROL_BYTES + address.ring_bytes)
-        except ValueError as problem:  # shorter than a ring: the number is another process's or file's by now
+        except ValueError as problem:  # shorter than a ring: another process or file has the number by now
             raise OSError(f"descriptor {address.memory} of process {address.pid} is no ring: {problem}") from problem
         finally:
             os.close(memory)
@@ -262,23 +263,23 @@ class RingPeer:
 
     @property
     def throttled_ms(self) -> int:
-        """Pauses that source brokers asked for since the task began."""
+        """The sum of the source brokers' throttle times since the task began, in ms."""
         return self._words[_W_THROTTLED]
 
     @property
     def limited_ms(self) -> int:
-        """How long our own rate limits have held partitions back."""
+        """How long the flow's own rate limits have held partitions back, in ms."""
         return self._words[_W_LIMITED]
 
     def note_taken(self, batches: int) -> None:
-        """So many batches of the reader's have come through Spark."""
+        """The number of the reader's batches of rows that have come through Spark."""
         self._words[_W_TAKEN] += batches
 
     def give_back(self, lease: int) -> None:
         self._unreported.append(lease)
 
     def publish(self) -> None:
-        """Make completions visible; what the queue cannot hold stays for the next call."""
+        """Make completions visible to the reader; those for which the queue has no room stay for the next call."""
         if not self._unreported:
             return
         tail = self._words[_W_DONE_TAIL]
@@ -295,7 +296,7 @@ class RingPeer:
         self._poke_if_waiting()
 
     def order(self, slot: int, *, paused: bool, offset: int, turns: int) -> None:
-        """Pause a partition at the reader, or let it flow again from `offset` of the log that `turns` tells."""
+        """Pause a partition at the reader, or resume it from `offset` of the log that `turns` identifies."""
         first = _W_SLOTS + _SLOT_WORDS * slot
         count = self._words[first] + 1
         place = first + 1 + 2 * (count & 1)
