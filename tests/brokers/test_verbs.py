@@ -4,6 +4,7 @@ No mirror runs: the offset map and positions are written by hand.
 """
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -132,6 +133,25 @@ def test_status_and_metrics_need_no_running_mirror(verb: Verb, file: Path) -> No
     examples.check("operating.md", "status", verb("status", "--partitions").replace(str(file), "mm2.properties"))
     name = "kafka_connect_mirror_mirrorsourceconnector_record_count"
     examples.check("operating.md", "metrics", verb("metrics", "--name", name))
+
+
+def test_status_shows_what_the_source_tells_where_the_target_does_not_answer(
+    verb: Verb, file: Path, story: Story
+) -> None:
+    """Unknown, and no zero; status 1."""
+    file.write_text(_away(story.config.text, "backup"))
+    (flow,) = verb("status", "--format", "json", "--topic", "orders", status=1)
+    assert flow["verdict"]["level"] == "red"
+    assert flow["verdict"]["sentence"].startswith("east->backup: cluster backup: does not answer")
+    assert [flow[name] for name in ("state", "lag", "records", "gaps", "records_per_second")] == [None] * 5
+    assert [(one["state"], one["offset"], one["end"], one["lag"]) for one in flow["partitions"]] == [
+        (None, None, 150, None)
+    ] * 2
+
+
+def _away(text: str, alias: str) -> str:
+    """The file, with nobody at the cluster's address."""
+    return re.sub(rf"(?m)^{alias}.bootstrap.servers.*$", f"{alias}.bootstrap.servers = localhost:1", text)
 
 
 def test_topics_says_what_is_mirrored_and_why_the_rest_is_not(verb: Verb) -> None:

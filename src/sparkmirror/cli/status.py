@@ -21,7 +21,9 @@ _DESCRIPTION = (
     "when, and which command mends it; its state, lag in records and seconds, rate and latency of the last minute, "
     "jobs that fail, and the partitions that are FAILED, WAITING for the source, or PAUSED by order. It is read from "
     "the target's internal topics and the source's ends, so it also tells what a mirror left that was stopped, or is "
-    "SILENT because it was killed: a living one writes every three seconds."
+    "SILENT because it was killed: a living one writes every three seconds. Of a flow whose target does not answer it "
+    "shows what the source tells, and that the rest is unknown. Exit status: 0, whatever the verdicts; 1 where a "
+    "target does not answer."
 )
 
 
@@ -37,12 +39,19 @@ def add_parser(verbs: Any) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Asks both clusters of each flow and prints. Raises ConfigError, and ClusterError for a target that is away."""
+    """Asks both clusters of each flow and prints; 1 where a target does not answer. Raises ConfigError."""
     from sparkmirror.control.commands import Selection
 
     check_pattern(args.topic)
     config, chosen = read_file(args), Selection(args.topic)
-    return show_again(args, lambda: _print([_look(flow, chosen, config.file) for flow in config.flows], args))
+    pages: list[FlowPage] = []
+
+    def look() -> None:
+        pages[:] = [_look(flow, chosen, config.file) for flow in config.flows]
+        _print(pages, args)
+
+    show_again(args, look)
+    return int(any(page.target_problem for page in pages))
 
 
 def _print(pages: "list[FlowPage]", args: argparse.Namespace) -> None:
@@ -53,6 +62,37 @@ def _print(pages: "list[FlowPage]", args: argparse.Namespace) -> None:
 
 
 def _look(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPage":
+    from sparkmirror.errors import ClusterError
+
+    try:
+        return _look_at_both(flow, chosen, file)
+    except ClusterError as problem:
+        target_problem = str(problem.args[0])
+    return _look_at_source(flow, chosen, file, target_problem)
+
+
+def _look_at_source(flow: "FlowConfig", chosen: "Selection", file: str, target_problem: str) -> "FlowPage":
+    """What is known while the target does not answer: which partitions there are, and where they end."""
+    from sparkmirror.errors import ClusterError
+    from sparkmirror.kafka.clients import open_admin
+    from sparkmirror.operations.cluster_pair import mirrored_partitions
+    from sparkmirror.telemetry.board import StatusBoard
+    from sparkmirror.views.flow_page import FlowPage, PartitionPlace
+
+    places: tuple[PartitionPlace, ...] = ()
+    source_problem = ""
+    try:
+        with open_admin(flow.source, "status") as admin:
+            partitions = [where for where in mirrored_partitions(flow, admin) if chosen.covers(where)]
+            ends = admin.latest_offsets(partitions).known
+            places = tuple(PartitionPlace(where, None, None, ends.get(where)) for where in partitions)
+    except ClusterError as problem:
+        source_problem = str(problem.args[0])
+    at_ms, board = time.time_ns() // 1_000_000, StatusBoard(flow.name.source)
+    return FlowPage(flow.name, at_ms, board, places, source_problem, (), (), file, target_problem)
+
+
+def _look_at_both(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPage":
     from sparkmirror.operations.cluster_pair import ledger_gaps, ledger_offsets
     from sparkmirror.sharing.processes import list_processes
     from sparkmirror.telemetry.bus import read_board

@@ -1,6 +1,6 @@
 """A flow's state as the bus tells it, with its tasks, jobs and partitions; pure. Fed and printed by `cli.status`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -24,11 +24,11 @@ _QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 class PartitionPlace:
     """One source partition: `offset` is the next one to mirror, `end` the source's; None where nobody could tell.
 
-    The record is what the run has written of it last.
+    So it is with `state`. The record is what the run has written of it last.
     """
 
     partition: TopicPartition
-    state: PartitionState
+    state: PartitionState | None
     offset: int | None
     end: int | None
     reason: str = ""
@@ -52,7 +52,7 @@ class PartitionPlace:
         return {
             "topic": self.partition.topic,
             "partition": self.partition.partition,
-            "state": self.state.value,
+            "state": None if self.state is None else self.state.value,
             "offset": self.offset,
             "end": self.end,
             "lag": self.lag_records,
@@ -79,8 +79,8 @@ class ProcessShown(Protocol):
 class FlowPage:
     """One flow at `at_ms`. A `board` without a run says that none has ever reported.
 
-    `source_problem` says why the ends of the source are not known. `processes` are those that run the flow now, `gaps`
-    is the whole gap ledger, `file` the mirror's, for commands.
+    `source_problem` says why the ends of the source are not known, `target_problem` why nothing else is. `processes`
+    are those that run the flow now, `gaps` is the whole gap ledger, `file` the mirror's, for commands.
     """
 
     flow: FlowName
@@ -91,12 +91,15 @@ class FlowPage:
     processes: tuple[ProcessShown, ...] = ()
     gaps: tuple[Gap, ...] = ()
     file: str = "FILE"
+    target_problem: str = ""
     status: FlowStatus = field(init=False)
     verdict: Verdict = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", self.board.status())
-        facts = gather(self.flow, self.board, self.at_ms, gaps=self.gaps, file=self.file)
+        facts = gather(
+            self.flow, self.board, self.at_ms, gaps=self.gaps, target_problem=self.target_problem, file=self.file
+        )
         unknown = 0 if self.source_problem else sum(place.end is None for place in self.places)
         asked = replace(facts, lag_records=self.lag_records, source_problem=self.source_problem, unknown_ends=unknown)
         object.__setattr__(self, "verdict", judge(asked))
@@ -104,7 +107,7 @@ class FlowPage:
     @property
     def lag_records(self) -> int | None:
         known = [place.lag_records for place in self.places if place.lag_records is not None]
-        return sum(known) if len(known) == len(self.places) else None
+        return sum(known) if len(known) == len(self.places) and not self.target_problem else None
 
     @property
     def state(self) -> FlowState | None:
@@ -174,6 +177,8 @@ def _place(
 
 def render_page(page: FlowPage, *, whole: bool) -> Page:
     """Lines for the flow, and tables: its partitions, tasks and jobs with `whole`, else those that do not run."""
+    if page.target_problem:
+        return _render_unknown(page, whole=whole)
     if not page.board.run:
         return [headline(page.verdict)]
     parts: Page = [
@@ -184,8 +189,7 @@ def render_page(page: FlowPage, *, whole: bool) -> Page:
         parts.append(f"  {tell_verified(page.board.verified, page.at_ms)}")
     shown = [place for place in page.places if whole or place.state is not PartitionState.RUNNING]
     if shown:
-        titles = ("topic", "partition", "state", "offset", "end", "lag", "seconds", "reason")
-        parts.append(make_table(titles, [_row(place, page.at_ms) for place in shown], indent=2))
+        parts.append(_places_table(page, shown))
     if whole and page.board.tasks:
         parts.append(_tasks_table(page))
     jobs = [job for _, job in sorted(page.board.jobs.items()) if whole or job.state is JobState.FAILED]
@@ -193,6 +197,21 @@ def render_page(page: FlowPage, *, whole: bool) -> Page:
         job_titles = ("job", "state", "last round", "took", "rounds", "failed", "reason")
         parts.append(make_table(job_titles, [_job_row(job, page.at_ms) for job in jobs], indent=2))
     return parts
+
+
+def _render_unknown(page: FlowPage, *, whole: bool) -> Page:
+    """While the target does not answer: what the source tells."""
+    source = page.source_problem or f"{page.flow.source} has {plural(len(page.places), 'partition')} to mirror"
+    told = f"  state, lag and rate are unknown; {source}"
+    parts: Page = [headline(page.verdict), told, *tell_problems(page.verdict, page.at_ms)]
+    if whole and page.places:
+        parts.append(_places_table(page, page.places))
+    return parts
+
+
+def _places_table(page: FlowPage, shown: Sequence[PartitionPlace]) -> Any:
+    titles = ("topic", "partition", "state", "offset", "end", "lag", "seconds", "reason")
+    return make_table(titles, [_row(place, page.at_ms) for place in shown], indent=2)
 
 
 def _figures(page: FlowPage) -> str:
@@ -242,7 +261,8 @@ def _row(place: PartitionPlace, at_ms: int) -> tuple[object, ...]:
     seconds = place.lag_seconds(at_ms)
     numbers = (_known(place.offset), _known(place.end), _known(place.lag_records))
     late = "-" if seconds is None else f"{seconds:.1f}"
-    return (place.partition.topic, place.partition.partition, place.state.value, *numbers, late, reason)
+    state = "unknown" if place.state is None else place.state.value
+    return (place.partition.topic, place.partition.partition, state, *numbers, late, reason)
 
 
 def _job_row(job: JobRecord, at_ms: int) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.records import PartitionState
-from sparkmirror.views.flow_page import FlowPage, list_places, render_page
+from sparkmirror.views.flow_page import FlowPage, PartitionPlace, list_places, render_page
 from sparkmirror.views.table import page_lines
 
 NOW_MS = 1_800_000_000_000
@@ -169,3 +169,20 @@ def test_a_flow_that_never_ran_says_so() -> None:
     never = FlowPage(FlowName("A", "B"), NOW_MS, StatusBoard("A"), ())
     assert lines_of(never, whole=True) == ["UNKNOWN A->B: no run has reported"]
     assert never.as_json()["reported_at"] is None
+
+
+def test_while_the_target_does_not_answer_all_but_what_the_source_tells_is_unknown() -> None:
+    places = tuple(PartitionPlace(where, None, None, 150) for where in ORDERS)
+    found = FlowPage(FlowName("A", "B"), NOW_MS, StatusBoard("A"), places, target_problem="Cluster B is away.")
+    lines = lines_of(found, whole=True)
+    assert lines[:2] == [
+        "RED A->B: cluster B: does not answer: Cluster B is away",
+        "  state, lag and rate are unknown; A has 4 partitions to mirror",
+    ]
+    assert lines[-1].split() == ["orders", "3", "unknown", "-", "150", "-", "-"]
+    shown = found.as_json()
+    assert [shown[name] for name in ("state", "lag", "records", "gaps", "records_per_second")] == [None] * 5
+    assert (shown["partitions"][0]["state"], shown["partitions"][0]["end"]) == (None, 150)
+    nothing = FlowPage(FlowName("A", "B"), NOW_MS, StatusBoard("A"), (), "Cluster A is away.", target_problem="B too.")
+    assert lines_of(nothing)[1] == "  state, lag and rate are unknown; Cluster A is away."
+    assert nothing.lag_records is None
