@@ -27,7 +27,7 @@ DialKey = tuple[str, int] | tuple[str, int, int]
 
 
 class Leaders:
-    """Leaders, addresses and topic ids of one cluster, as its brokers last told them."""
+    """Leaders, addresses and topic ids of one cluster, as its brokers last reported them."""
 
     def __init__(
         self,
