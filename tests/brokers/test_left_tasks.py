@@ -10,8 +10,7 @@ from tests.faults.numbered import wait_until
 from sparkmirror.config.flow.flows import FlowConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.control.assignment import home_task
-from sparkmirror.control.command_decoding import decode_command
-from sparkmirror.control.commands import Assign, Share, command_record
+from sparkmirror.control.commands import Assign, Share, command_record, decode_command
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_tail

@@ -5,8 +5,7 @@ import re
 from tests.faults.story import Story
 from tests.faults.tree import Run
 
-from sparkmirror.control.command_decoding import decode_command
-from sparkmirror.control.commands import Share
+from sparkmirror.control.commands import Share, decode_command
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, TopicPartition

@@ -42,7 +42,7 @@ def forged(story: Story, run: str) -> list[bytes]:
     return [
         encode_command(Assign(run, 1_000_000, task, (private,), topics={private.partition.topic: 1})) for task in (0, 1)
     ] + [
-        encode_command(Pause(run, Selection("("), 1)),
+        encode_command(Pause.of(run, Selection("("), 1)),
         json.dumps({"kind": "pause", "run": run, "pattern": 7, "partition": None, "at_ms": 1}).encode(),
         json.dumps({"kind": "throttle", "run": run, "pattern": [], "bytes_per_second": 1}).encode(),
         json.dumps({"kind": "share", "run": run, "process": "", "number": 9, "tasks": ["x"], "member": 7}).encode(),

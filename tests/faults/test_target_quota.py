@@ -20,10 +20,10 @@ from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, Connector, TopicPartition
 from sparkmirror.pipeline.produce.delivery import Delivery
-from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.sender import Sender, SenderOptions
 from sparkmirror.pipeline.produce.transaction import TransactionOptions
+from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
 from sparkmirror.pipeline.relay.schema import RUN
 from sparkmirror.testing.kafka import KafkaCluster

@@ -379,13 +379,13 @@ def _order(scene: "Scene", random: Random) -> str:
     if issubclass(kind, Restart):
         command = Restart(run, at_ms)
     else:
-        command = kind(run, Selection(), at_ms)
+        command = kind.of(run, Selection(), at_ms)
     _say(scene, command)
     return f"{kind.__name__} is ordered of {scene.mirror.name}"
 
 
 def order_resume(scene: "Scene") -> None:
-    _say(scene, Resume(scene.mirror.run, Selection(), int(scene.world.wall * 1000)))
+    _say(scene, Resume.of(scene.mirror.run, Selection(), int(scene.world.wall * 1000)))
 
 
 def _say(scene: "Scene", command: Pause | Resume | Retry | Restart) -> None:

@@ -16,8 +16,16 @@ import pytest
 from sparkmirror.config.flow.flows import parse_config
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.control.assignment import Assigned
-from sparkmirror.control.command_decoding import decode_command
-from sparkmirror.control.commands import Assign, Command, Pause, Selection, Share, Throttle, command_record
+from sparkmirror.control.commands import (
+    Assign,
+    Command,
+    Pause,
+    Selection,
+    Share,
+    Throttle,
+    command_record,
+    decode_command,
+)
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.commit_log import COMMITS_TOPIC, parse_commit
 from sparkmirror.kafka.tail import TailRecord
@@ -143,7 +151,7 @@ ORDERS: Final[list[Command]] = [
     Assign("run", 4, 1, (Assigned(WHERE, 42),), (WHERE,), {"orders": 4}),
     Share("run", "p", 3, frozenset({0, 1}), "member"),
     Throttle("run", "orders.*", 1000),
-    Pause("run", Selection("(a|b)+", 3), 5),
+    Pause.of("run", Selection("(a|b)+", 3), 5),
 ]
 CARD = MemberMetadata(
     "host", 7, "m.properties", (Claim("A->B", 4, "abc", 9, frozenset({1}), "run", "A-mm2", "Connector"),)

@@ -129,7 +129,7 @@ def pause(args: argparse.Namespace) -> int:
     """Orders the pause. Raises as `order_selected`."""
     from sparkmirror.control.commands import Pause
 
-    return order_selected(args, Pause, lambda _, chosen: f"pause of {say_selected(chosen)} is ordered")
+    return order_selected(args, Pause.of, lambda _, chosen: f"pause of {say_selected(chosen)} is ordered")
 
 
 _RESUME = "Let partitions flow again that `sparkmirror pause` holds, all of them or those that are chosen."
@@ -144,7 +144,7 @@ def resume(args: argparse.Namespace) -> int:
     """Orders that they go on. Raises as `order_selected`."""
     from sparkmirror.control.commands import Resume
 
-    return order_selected(args, Resume, lambda _, chosen: f"{say_selected(chosen)} are to go on")
+    return order_selected(args, Resume.of, lambda _, chosen: f"{say_selected(chosen)} are to go on")
 
 
 _RETRY = (
@@ -163,7 +163,7 @@ def retry(args: argparse.Namespace) -> int:
     """Orders the retry. Raises as `order_selected`."""
     from sparkmirror.control.commands import Retry
 
-    return order_selected(args, Retry, describe_retry)
+    return order_selected(args, Retry.of, describe_retry)
 
 
 def describe_retry(status: "FlowStatus", chosen: "Selection") -> str:

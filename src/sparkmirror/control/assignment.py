@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Self
 from uuid import UUID
 from zlib import crc32
 
-from sparkmirror.ledger.lineage import Extent
+from msgspec import Meta
+
+from sparkmirror.ledger.lineage import Extent, StoredEpochs
 from sparkmirror.model import NO_TOPIC_ID, Epochs, Position, TopicPartition
 from sparkmirror.policy.rates import RateLimit
+from sparkmirror.stored_json import Number, Offset, TopicName
 
 if TYPE_CHECKING:
     from sparkmirror.control.commands import Pause, Resume, Share
@@ -38,6 +41,43 @@ class Assigned:
     def stands_at(self) -> Position:
         """The position by the ledger, which the target has reached."""
         return self.restarted_from or Position(self.offset, self.epochs, self.topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAssigned:
+    """An `Assigned` as a record of the command topic has it."""
+
+    topic: TopicName
+    partition: Number
+    offset: Offset
+    epochs: StoredEpochs
+    id: UUID
+    end: Offset | None
+    restarted_from: tuple[Offset, StoredEpochs, UUID] | None
+    extent: Extent | None
+    found: Extent | None
+    unknown: Annotated[str, Meta(max_length=10_000)] = ""
+
+    @classmethod
+    def of(cls, item: Assigned) -> Self:
+        where, before = item.partition, item.restarted_from
+        return cls(
+            where.topic,
+            where.partition,
+            item.offset,
+            item.epochs,
+            item.topic_id,
+            item.end,
+            None if before is None else (before.offset, before.epochs, before.topic_id),
+            item.extent,
+            item.found,
+            item.unknown,
+        )
+
+    def assigned(self) -> Assigned:
+        before = None if self.restarted_from is None else Position(*self.restarted_from)
+        where, target = TopicPartition(self.topic, self.partition), (self.extent, self.found)
+        return Assigned(where, self.offset, self.epochs, self.id, self.end, before, *target, unknown=self.unknown)
 
 
 @dataclass(frozen=True, slots=True)

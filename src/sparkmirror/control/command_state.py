@@ -6,8 +6,7 @@ Read once from the beginning and then followed, over a connection that stays ope
 from contextlib import ExitStack
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.control.command_decoding import decode_command
-from sparkmirror.control.commands import Pause, Resume, Share, Slots, Stop, Throttle
+from sparkmirror.control.commands import Pause, Resume, Share, Slots, Stop, Throttle, decode_command
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS, TailRecord, TopicTail
 from sparkmirror.ledger.topics import ledger_topics

@@ -1,27 +1,29 @@
-"""What the planner and the operator tell running tasks: JSON records of the command topic. Pure. Read back by
-`control.command_decoding`.
+"""What the planner and the operator tell running tasks: JSON records of the command topic, read back strictly, for a
+client that may write there may write anything. Pure.
 
 Written by `planning.planner` and `runtime.run`, read by `pipeline.fetch.reader` (through its own fetch connection) and
 by the planner. Each command carries the run it is meant for, so that a new run is not stopped by an old one's commands.
+The member `kind` names the class of a command, in lower case.
 """
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Self
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
-from sparkmirror.control.assignment import Assigned
-from sparkmirror.decoding import Count, Name, Number
-from sparkmirror.model import Position, TopicPartition
-from sparkmirror.policy.filters import compile_names
+from sparkmirror.control.assignment import Assigned, StoredAssigned
+from sparkmirror.errors import ConfigError
+from sparkmirror.model import TopicPartition
+from sparkmirror.policy.filters import EXPRESSION_LENGTH_MAX, check_expression, compile_names
 from sparkmirror.policy.java_regex import SlowPattern
+from sparkmirror.stored_json import Count, Name, Number, TopicName, decode_or_none, encode, encode_ascii
 
 ORDERED_MAX = 500
 """So many partitions fit a record of the command topic."""
 ALL_TOPICS = ""
 """The pattern that selects every topic; an expression cannot be empty."""
+_Expression = Annotated[str, Meta(max_length=EXPRESSION_LENGTH_MAX)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +46,18 @@ class Assign:
     proof: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class _Command(Struct, frozen=True, tag_field="kind", tag=str.lower):
+    pass
+
+
+class Stop(_Command, frozen=True):
     """All tasks of the run end their epoch, and none follows; only those of one `process` where it is named."""
 
     run: Name
     process: Name = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(_Command, frozen=True, omit_defaults=True):
     """One process of the run takes `tasks` and no others, from its next epoch on, which begins at once.
 
     `number` grows with each share of the process; the greatest counts. It holds while `member` is in the group of
@@ -69,8 +73,7 @@ class Share:
     at_once: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Began:
+class Began(_Command, frozen=True):
     """The process keeps to the share of that number: what it ran before and does not run now has ended."""
 
     run: Name
@@ -78,8 +81,7 @@ class Began:
     number: Count
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
+class Slots(_Command, frozen=True):
     """The process runs at most so many `tasks` at once, from its next epoch on, which begins at once.
 
     Where there are fewer slots than flows, their epochs last `turn_seconds` and they take turns; 0 else.
@@ -91,16 +93,15 @@ class Slots:
     turn_seconds: Annotated[int, Meta(ge=0, le=3600)] = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Throttle:
+class Throttle(_Command, frozen=True):
     """All tasks of the run keep to another rate for topics that match `pattern`, "" for the whole flow.
 
     `bytes_per_second` 0 is no limit, None is what the file says. It holds until the run ends.
     """
 
-    run: str
-    pattern: str
-    bytes_per_second: int | None
+    run: Name
+    pattern: _Expression
+    bytes_per_second: Count | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,77 +123,84 @@ class Selection:
             return False
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class _Selecting(_Command, frozen=True):
+    run: Name
+    at_ms: Count
+    pattern: _Expression
+    partition: Number | None
+
+    @classmethod
+    def of(cls, run: str, selection: Selection, at_ms: int) -> Self:
+        return cls(run, at_ms, selection.pattern, selection.partition)
+
+    @property
+    def selection(self) -> Selection:
+        return Selection(self.pattern, self.partition)
+
+
+class Pause(_Selecting, frozen=True):
     """The selected partitions are not read until a Resume covers them, or the run ends."""
 
-    run: str
-    selection: Selection
-    at_ms: int
 
-
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(_Selecting, frozen=True):
     """The selected partitions are read again, whatever Pause held them."""
 
-    run: str
-    selection: Selection
-    at_ms: int
 
-
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(_Selecting, frozen=True):
     """The selected partitions that failed are tried again now, not when their pause is over."""
 
-    run: str
-    selection: Selection
-    at_ms: int
 
-
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(_Command, frozen=True):
     """All tasks of the run end their epoch, and the next begins at once: planned, fenced and read from the ledger."""
 
     run: Name
     at_ms: Count
 
 
+class _Assign(_Command, frozen=True, tag="assign"):
+    """An `Assign` as it is stored."""
+
+    run: Name
+    generation: Count
+    task: Number
+    add: Annotated[tuple[StoredAssigned, ...], Meta(max_length=ORDERED_MAX)]
+    release: Annotated[tuple[tuple[TopicName, Number], ...], Meta(max_length=ORDERED_MAX)]
+    topics: Mapping[TopicName, Number]
+    process: Name
+    proof: Name = ""
+
+    @classmethod
+    def of(cls, order: Assign) -> Self:
+        add = tuple(StoredAssigned.of(item) for item in order.add)
+        release = tuple((where.topic, where.partition) for where in order.release)
+        return cls(order.run, order.generation, order.task, add, release, order.topics, order.process, order.proof)
+
+    def order(self) -> Assign:
+        add = tuple(item.assigned() for item in self.add)
+        release = tuple(TopicPartition(*one) for one in self.release)
+        return Assign(self.run, self.generation, self.task, add, release, self.topics, self.process, self.proof)
+
+
+_Stored = Stop | Share | Began | Slots | Throttle | Pause | Resume | Retry | Restart | _Assign
 Command = Assign | Stop | Share | Began | Slots | Throttle | Pause | Resume | Retry | Restart
 
 
 def encode_command(command: Command) -> bytes:
-    if isinstance(command, Stop):
-        return json.dumps({"kind": "stop", "run": command.run, "process": command.process}).encode()
-    if isinstance(command, Began):
-        return json.dumps({"kind": "began", **asdict(command)}).encode()
-    if isinstance(command, Share):
-        fields = asdict(command) | {"tasks": sorted(command.tasks)}
-        if not fields["at_once"]:
-            del fields["at_once"]
-        return json.dumps({"kind": "share", **fields}).encode()
-    if isinstance(command, Slots):
-        return json.dumps({"kind": "slots", **asdict(command)}).encode()
-    if isinstance(command, Throttle):
-        fields = {"pattern": command.pattern, "bytes_per_second": command.bytes_per_second}
-        return json.dumps({"kind": "throttle", "run": command.run, **fields}).encode()
-    if isinstance(command, Restart):
-        return json.dumps({"kind": "restart", "run": command.run, "at_ms": command.at_ms}).encode()
-    if isinstance(command, Pause | Resume | Retry):
-        chosen = {"pattern": command.selection.pattern, "partition": command.selection.partition}
-        return json.dumps({"kind": _kind(command), "run": command.run, "at_ms": command.at_ms, **chosen}).encode()
-    return json.dumps(
-        {
-            "kind": "assign",
-            "run": command.run,
-            "generation": command.generation,
-            "task": command.task,
-            "add": [assigned_to_json(assigned) for assigned in command.add],
-            "release": [[tp.topic, tp.partition] for tp in command.release],
-            "topics": dict(command.topics),
-            "process": command.process,
-            "proof": command.proof,
-        }
-    ).encode()
+    return encode(_Assign.of(command) if isinstance(command, Assign) else command)
+
+
+def decode_command(value: bytes | None) -> Command | None:
+    """None for what is not a command of this version: newer kinds are left alone, and what is damaged.
+
+    An expression is compiled here; one that cannot be is no order.
+    """
+    stored: _Stored | None = decode_or_none(value, _Stored)  # type: ignore[arg-type]
+    if isinstance(stored, Throttle | Pause | Resume | Retry):
+        try:
+            check_expression(stored.pattern)
+        except ConfigError:
+            return None
+    return stored.order() if isinstance(stored, _Assign) else stored
 
 
 def command_key(command: Command) -> bytes:
@@ -211,7 +219,7 @@ def command_key(command: Command) -> bytes:
     elif isinstance(command, Pause | Resume | Retry):  # all stay: later epochs need them
         chosen = command.selection
         parts = [_kind(command), command.run, command.at_ms, chosen.pattern, str(chosen.partition)]
-    return json.dumps(parts, separators=(",", ":")).encode()
+    return encode_ascii(parts)
 
 
 def command_record(command: Command) -> tuple[bytes, bytes]:
@@ -258,23 +266,3 @@ def is_growth(share: Share, before: Share | None) -> bool:
 
 def _kind(command: Share | Began | Slots | Pause | Resume | Retry) -> str:
     return type(command).__name__.lower()
-
-
-def assigned_to_json(assigned: Assigned) -> dict[str, Any]:
-    """The JSON form shared with plan rows."""
-    return {
-        "topic": assigned.partition.topic,
-        "partition": assigned.partition.partition,
-        "offset": assigned.offset,
-        "epochs": assigned.epochs,
-        "id": str(assigned.topic_id),
-        "end": assigned.end,
-        "restarted_from": None if assigned.restarted_from is None else _position_to_json(assigned.restarted_from),
-        "extent": None if assigned.extent is None else assigned.extent.as_json(),
-        "found": None if assigned.found is None else assigned.found.as_json(),
-        "unknown": assigned.unknown,
-    }
-
-
-def _position_to_json(position: Position) -> list[Any]:
-    return [position.offset, position.epochs, str(position.topic_id)]

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sparkmirror.decoding import Number, TopicName, decode, decode_or_none
 from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.stored_json import Number, TopicName, decode, decode_or_none
 
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPED = re.compile(r'["\\\x00-\x1f]|[\U00010000-\U0010ffff]')

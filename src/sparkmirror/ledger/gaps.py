@@ -4,16 +4,15 @@ Written by `pipeline.produce.progress` before any position beyond the gap (invar
 has a key of its own, so that the compacted topic keeps them all.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sparkmirror.decoding import Moment, Name, Number, Offset, TopicName, decode_or_none
 from sparkmirror.ledger.lineage import TARGET_CAUSES
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.stored_json import Moment, Name, Number, Offset, TopicName, decode_or_none, encode
 
 UNREADABLE = "unreadable record"
 """The cause of a gap of which only the key can be read: what was lost, and when, nobody knows."""
@@ -63,21 +62,11 @@ class Gap:
 def encode_key(source_alias: str, gap: Gap) -> bytes:
     """The same gap found again, by a partition that is held where it stands, is the same key."""
     where = gap.partition
-    return _json([source_alias, where.topic, where.partition, gap.expected, gap.resumed, str(gap.topic_id)])
+    return encode([source_alias, where.topic, where.partition, gap.expected, gap.resumed, gap.topic_id])
 
 
 def encode_value(gap: Gap) -> bytes:
-    return _json(
-        {
-            "cause": gap.cause,
-            "expected": gap.expected,
-            "resumed": gap.resumed,
-            "action": gap.action,
-            "at": gap.at_ms,
-            "id": str(gap.topic_id),
-            "run": gap.run,
-        }
-    )
+    return encode(_Stored(gap.cause, gap.expected, gap.resumed, gap.action, gap.at_ms, gap.topic_id, gap.run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +99,3 @@ def list_gaps(source_alias: str, records: Iterable[tuple[bytes | None, bytes | N
     """All gaps of a flow, in the order in which they were found; of the same key the last counts."""
     found = (decode(source_alias, key, value) for key, value in dict(records).items())
     return sorted((gap for gap in found if gap is not None), key=lambda gap: (gap.at_ms, gap.partition))
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

@@ -11,19 +11,18 @@ partitions, `pipeline.produce.log_check` with every acknowledgement. DeleteRecor
 of a log, which is the target's own business.
 """
 
-from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 from uuid import UUID
 
 from msgspec import Meta
 
-from sparkmirror.decoding import Count, Number, Offset, TopicName
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Epochs, Position
+from sparkmirror.stored_json import Count, Number, Offset, TopicName
 
 EPOCHS_MAX = 16
 """So many are remembered, the newest: a partition has a few elections a year."""
 StoredEpochs = Annotated[tuple[tuple[Number, Offset], ...], Meta(max_length=EPOCHS_MAX)]
-"""As JSON has them, for `decoding`."""
+"""As JSON has them, for `stored_json`."""
 
 
 class Lineage(NamedTuple):
@@ -80,11 +79,6 @@ class Lineage(NamedTuple):
         return self._replace(topic_id=topic_id, epochs=(), turns=self.turns + 1)
 
 
-def epochs_from_json(pairs: Iterable[Iterable[Any]]) -> Epochs:
-    """JSON has lists for tuples. Raises ValueError and TypeError for what is none."""
-    return tuple((int(epoch), int(start)) for epoch, start in pairs)
-
-
 TARGET_DELETED = "target deleted"
 TARGET_TRUNCATED = "target truncated"
 TARGET_CAUSES = frozenset({TARGET_DELETED, TARGET_TRUNCATED})
@@ -96,9 +90,6 @@ class Extent(NamedTuple):
     topic: TopicName
     topic_id: UUID
     end: Count
-
-    def as_json(self) -> list[Any]:
-        return [self.topic, str(self.topic_id), self.end]
 
 
 def judge(known: Extent, found: Extent) -> str | None:

@@ -5,17 +5,16 @@ writer. Folding them in the order of their names gives the whole map (`MapView`)
 ones (`plan_compaction`). Written by `pipeline.produce.mapping`, read by `sync.offset_ledger` and the CLI.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from sparkmirror.decoding import Count, Number, TopicName, decode_or_none
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.offset_map import SEGMENTS_MAX, Chunk, OffsetMap, Segment
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.stored_json import Count, Number, TopicName, decode_or_none, encode
 
 CHUNK_SEGMENTS_MAX: Final = 256
 CHUNKS_MAX: Final = 16
@@ -44,9 +43,7 @@ class MapRecord:
 
 def encode_key(source_alias: str, partition: TopicPartition, name: ChunkName) -> bytes:
     """Compact JSON, `["A","orders",3,[12,1700000000000,0]]`."""
-    return json.dumps(
-        [source_alias, partition.topic, partition.partition, name], separators=(",", ":"), ensure_ascii=False
-    ).encode()
+    return encode([source_alias, partition.topic, partition.partition, name])
 
 
 def decode_key(key: bytes | None) -> tuple[str, TopicPartition, ChunkName] | None:

@@ -4,15 +4,14 @@ Written by the writer (in the data's transaction under exactly-once), read by `l
 authority (`authoritative`), so that a MirrorMaker that ran in between is believed.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from sparkmirror.decoding import Name, Number, Offset, TopicName, decode, decode_or_none
 from sparkmirror.ledger.lineage import Extent, StoredEpochs
 from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
+from sparkmirror.stored_json import Name, Number, Offset, TopicName, decode, decode_or_none, encode
 
 _WHAT = "A position record of ours"
 LOG_HEADER: Final = "sparkmirror.log"
@@ -46,7 +45,7 @@ class PositionRecord:
 
 def encode_key(source_alias: str, partition: TopicPartition) -> bytes:
     """Compact JSON, `["A","orders",3]`."""
-    return _json([source_alias, partition.topic, partition.partition])
+    return encode([source_alias, partition.topic, partition.partition])
 
 
 def decode_key(key: bytes | None) -> tuple[str, TopicPartition] | None:
@@ -58,30 +57,32 @@ def decode_key(key: bytes | None) -> tuple[str, TopicPartition] | None:
     return (alias, partition) if encode_key(alias, partition) == key else None
 
 
-def encode_value(record: PositionRecord) -> bytes:
-    """Compact JSON; `offset` is the next one to mirror."""
-    position, extent = record.position, record.extent
-    return _json(
-        {
-            "offset": position.offset,
-            "epochs": position.epochs,
-            "id": str(position.topic_id),
-            "generation": record.generation,
-            "task": record.task,
-            "released": record.released,
-            "run": record.run,
-            "target": None if extent is None else extent.as_json(),
-        }
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored(Tenure):
+class _Stored:
     offset: Offset
     epochs: StoredEpochs = ()
     id: UUID = NO_TOPIC_ID
+    generation: Offset
+    task: Number
     released: bool = False
+    run: Name = ""
     target: Extent | None = None
+
+
+def encode_value(record: PositionRecord) -> bytes:
+    """Compact JSON; `offset` is the next one to mirror."""
+    return encode(
+        _Stored(
+            offset=record.position.offset,
+            epochs=record.position.epochs,
+            id=record.position.topic_id,
+            generation=record.generation,
+            task=record.task,
+            released=record.released,
+            run=record.run,
+            target=record.extent,
+        )
+    )
 
 
 def decode_value(value: bytes | None) -> PositionRecord | None:
@@ -104,7 +105,7 @@ def encode_log(position: Position) -> bytes:
     The two records of a position go to two partitions, of which a crash may leave one behind. Connect's, which counts,
     then still tells its log; Connect and MirrorMaker look at no header, and write none.
     """
-    return _json([str(position.topic_id), position.epochs])
+    return encode([position.topic_id, position.epochs])
 
 
 def decode_log(offset: int, headers: Iterable[tuple[str, bytes | None]]) -> Position:
@@ -127,7 +128,3 @@ def authoritative(connect: Position | None, ours: PositionRecord | None) -> Posi
     if connect is None or ours is None or connect != Position(connect.offset):
         return connect
     return ours.position if ours.position.offset == connect.offset else connect
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

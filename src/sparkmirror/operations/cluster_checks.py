@@ -11,8 +11,7 @@ from typing import Any
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.settings import HeartbeatSettings
-from sparkmirror.control.command_decoding import decode_command
-from sparkmirror.decoding import decode_or_none
+from sparkmirror.control.commands import decode_command
 from sparkmirror.errors import AuthorizationFailed, ClusterError, ProtocolError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.api_needs import Versions, lacking
@@ -27,6 +26,7 @@ from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.operations.right_checks import check_heartbeat_rights, check_rights
+from sparkmirror.stored_json import decode_or_none
 from sparkmirror.telemetry.records import encode_key, parse_record
 from sparkmirror.views.findings import Finding, Level, show_bytes
 

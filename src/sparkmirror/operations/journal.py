@@ -9,12 +9,12 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-from sparkmirror.decoding import Name, decode, unreadable
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.publish import publish
 from sparkmirror.model import Cluster, FlowName, TopicPartition
 from sparkmirror.operations.steps import Journal, Taken
+from sparkmirror.stored_json import Name, decode, encode, unreadable
 
 _BYTES_MAX: Final = 64 << 20
 """Unpacked; thousands of groups are a tenth of that."""
@@ -23,7 +23,7 @@ _WHAT: Final = "The journal of the steps taken"
 
 def encode_journal(journal: Journal) -> bytes:
     """Compressed JSON: a thousand groups of fifty partitions are one record of less than a megabyte."""
-    return zlib.compress(json.dumps(journal.as_json(), separators=(",", ":")).encode(), 9)
+    return zlib.compress(encode(journal.as_json()), 9)
 
 
 def decode_journal(stored: bytes) -> Journal:

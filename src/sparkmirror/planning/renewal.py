@@ -10,8 +10,7 @@ from dataclasses import replace
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.admission import Admission
 from sparkmirror.control.assignment import Assigned, TaskPlan
-from sparkmirror.control.command_decoding import decode_command
-from sparkmirror.control.commands import Assign
+from sparkmirror.control.commands import Assign, decode_command
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics

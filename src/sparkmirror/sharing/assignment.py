@@ -6,14 +6,13 @@ cooperative rebalancing (KIP-429): who is to lose some is granted fewer, and onl
 they granted to another.
 """
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from msgspec import Meta
 
-from sparkmirror.decoding import Count, Name, Number, Text, decode_or_none
+from sparkmirror.stored_json import Count, Name, Number, Text, decode_or_none, encode
 
 _Tasks = Annotated[int, Meta(ge=1, le=100_000)]
 
@@ -169,8 +168,7 @@ def _shares(
 
 def encode_card(card: MemberMetadata) -> bytes:
     """As group metadata."""
-    fields = {**asdict(card), "stakes": [_listed(asdict(stake), "held") for stake in card.stakes]}
-    return json.dumps(fields, separators=(",", ":")).encode()
+    return encode(card)
 
 
 def decode_card(data: bytes) -> MemberMetadata | None:
@@ -180,13 +178,9 @@ def decode_card(data: bytes) -> MemberMetadata | None:
 
 def encode_grants(grants: Iterable[MemberAssignment]) -> bytes:
     """As a group assignment."""
-    return json.dumps([_listed(asdict(grant), "tasks") for grant in grants], separators=(",", ":")).encode()
+    return encode(tuple(grants))
 
 
 def decode_grants(data: bytes) -> tuple[MemberAssignment, ...]:
     """Nothing for what cannot be read: a member without grants runs nothing."""
     return decode_or_none(data, tuple[MemberAssignment, ...]) or ()
-
-
-def _listed(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    return {**fields, name: sorted(fields[name])}

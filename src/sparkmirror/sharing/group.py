@@ -13,13 +13,13 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from os import getpid
 from uuid import uuid4
 
+from msgspec.structs import replace
+
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.control.command_decoding import decode_command
-from sparkmirror.control.commands import Began, Share, command_record
+from sparkmirror.control.commands import Began, Share, command_record, decode_command
 from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from sparkmirror.decoding import decode_or_none
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls
 from sparkmirror.kafka.admin import Admin
@@ -16,6 +15,7 @@ from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.publish import publish
 from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.stored_json import decode_or_none
 from sparkmirror.sync.acls import AclRules, AclSnapshot, AddAcl, RevokeAcl, overlap, plan_acls
 from sparkmirror.sync.change import Plan
 

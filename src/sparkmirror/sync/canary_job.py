@@ -16,7 +16,6 @@ from typing import Final
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.decoding import Count, Name, decode_or_none
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
 from sparkmirror.kafka.clients import open_admin, open_tail
@@ -24,8 +23,9 @@ from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TopicTail
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
+from sparkmirror.stored_json import Count, Name, decode_or_none
 from sparkmirror.telemetry.canary import CanaryState
-from sparkmirror.telemetry.records import encode_key, encode_value
+from sparkmirror.telemetry.records import encode_key, encode_value, record_as_json
 
 CLOCK_TOPIC: Final = "mm2-sparkmirror-clock.internal"
 _HOUR: Final = {"retention.ms": "3600000", "segment.ms": "3600000", "segment.bytes": str(1 << 20)}
@@ -125,18 +125,9 @@ class CanaryJob:
         self._state = replace(self._state, source_skew_seconds=source, target_skew_seconds=target)
 
     def _tell(self, opened: "_Opened") -> None:
-        state = self._state
-        told = {
-            "run": state.run,
-            "sent": state.sent,
-            "arrived": state.arrived,
-            "lost": state.lost,
-            "oldest_sent_ms": min((sent_ms for _, sent_ms in self._sent_at.values()), default=None),
-            "latency": state.latency.as_json(),
-            "source_skew_seconds": state.source_skew_seconds,
-            "target_skew_seconds": state.target_skew_seconds,
-        }
-        opened.to_target.write(self._status_topic, [(encode_key("canary", self._flow.name.source), encode_value(told))])
+        oldest_sent_ms = min((sent_ms for _, sent_ms in self._sent_at.values()), default=None)
+        value = encode_value(record_as_json(replace(self._state, oldest_sent_ms=oldest_sent_ms)))
+        opened.to_target.write(self._status_topic, [(encode_key("canary", self._flow.name.source), value)])
 
 
 class _Opened:

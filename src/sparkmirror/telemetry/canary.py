@@ -5,7 +5,7 @@ Written by `sync.canary_job`, read by `metrics`.
 
 from dataclasses import dataclass, field
 
-from sparkmirror.decoding import Count, Moment, Name
+from sparkmirror.stored_json import Count, Moment, Name
 from sparkmirror.telemetry.histogram import Histogram
 
 

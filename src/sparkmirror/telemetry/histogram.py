@@ -10,7 +10,7 @@ from typing import Annotated, Final, Self
 
 from msgspec import Meta
 
-from sparkmirror.decoding import Count, convert
+from sparkmirror.stored_json import Count, convert
 
 _STEPS: Final = 8
 _BITS: Final = 4

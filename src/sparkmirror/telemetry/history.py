@@ -4,11 +4,11 @@ Written by the process that leads the flow (`runtime.progress` makes it, `runtim
 any process that asks how it stands. `telemetry.event_log` finds the events, `telemetry.day_curve` the samples.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from sparkmirror.decoding import Count, Moment, Name, Number, Offset, Text, TopicName
 from sparkmirror.model import TopicPartition
+from sparkmirror.stored_json import Count, Moment, Name, Number, Offset, Text, TopicName
 
 EVENTS_MAX: Final = 200
 EVENTS_HOURS: Final = 24
@@ -65,8 +65,8 @@ class HistoryRecord:
     def as_json(self) -> dict[str, Any]:
         """Without `at_ms`, which is the Kafka record's own timestamp."""
         return {
-            "events": [asdict(event) for event in self.events],
-            "failing": [asdict(one) | {"reason": one.reason[:TEXT_MAX]} for one in self.failing[:FAILING_MAX]],
-            "restarts": list(self.restarts),
-            "samples": [list(sample) for sample in self.samples],
+            "events": self.events,
+            "failing": [replace(one, reason=one.reason[:TEXT_MAX]) for one in self.failing[:FAILING_MAX]],
+            "restarts": self.restarts,
+            "samples": self.samples,
         }

@@ -9,7 +9,6 @@ ms since 1970; `at_ms` is when the record was written, by Kafka's timestamp. Fie
 skipped, those that a writer did not know have their defaults.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -17,7 +16,9 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
-from sparkmirror.decoding import (
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.model import TopicPartition
+from sparkmirror.stored_json import (
     MOMENT_MS_MAX,
     Count,
     Moment,
@@ -29,9 +30,9 @@ from sparkmirror.decoding import (
     TopicName,
     convert_or_none,
     decode_or_none,
+    encode,
+    encode_ascii,
 )  # fmt: skip
-from sparkmirror.ledger.gaps import Gap
-from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import HistoryRecord
@@ -262,11 +263,11 @@ StatusRecord = (
 
 
 def encode_key(kind: str, source_alias: str, *name: str | int) -> bytes:
-    return json.dumps([kind, source_alias, *name], separators=(",", ":")).encode()
+    return encode_ascii([kind, source_alias, *name])
 
 
 def encode_value(told: Mapping[str, Any]) -> bytes:
-    return json.dumps(told, separators=(",", ":")).encode()
+    return encode(told)
 
 
 def acknowledged_key(source_alias: str, gap: Gap) -> bytes:
@@ -277,7 +278,7 @@ def acknowledged_key(source_alias: str, gap: Gap) -> bytes:
     )
 
 
-def record_as_json(record: FlowRecord | JobRecord | VerifyRecord) -> dict[str, Any]:
+def record_as_json(record: FlowRecord | JobRecord | VerifyRecord | CanaryState) -> dict[str, Any]:
     """Without `at_ms`, which is the Kafka record's own timestamp."""
     return {one.name: getattr(record, one.name) for one in fields(record) if one.name != "at_ms"}
 

@@ -16,9 +16,9 @@ from sparkmirror.ledger.topics import ledger_topics
 
 _PARTITION_MAX: Final = 2**31 - 1
 _KINDS: Final[Mapping[str, Callable[[str, Selection, int], Command]]] = {
-    "pause": Pause,
-    "resume": Resume,
-    "retry": Retry,
+    "pause": Pause.of,
+    "resume": Resume.of,
+    "retry": Retry.of,
 }
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from sparkmirror.control.admission import Admission, prove
 from sparkmirror.control.assignment import Assigned, TaskPlan
-from sparkmirror.control.command_decoding import decode_command
-from sparkmirror.control.commands import Assign, encode_command
+from sparkmirror.control.commands import Assign, decode_command, encode_command
 from sparkmirror.model import TopicPartition
 
 SECRET = b"of the planner"

@@ -1,15 +1,14 @@
 """Commands survive the topic; what is not one of ours is left alone."""
 
 import json
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sparkmirror.control.assignment import Assigned
-from sparkmirror.control.command_decoding import decode_command
 from sparkmirror.control.commands import (
     Assign,
     Began,
@@ -24,6 +23,7 @@ from sparkmirror.control.commands import (
     Stop,
     Throttle,
     command_key,
+    decode_command,
     encode_command,
     ends_epoch,
     in_parts,
@@ -40,7 +40,7 @@ positions = st.builds(Position, offsets, epochs, st.uuids())
 assigned = st.builds(Assigned, where, offsets, epochs, st.uuids(), st.none() | offsets, st.none() | positions)
 throttles = st.builds(Throttle, st.text(max_size=10), expressions, st.none() | offsets)
 selections = st.builds(Selection, expressions, st.none() | st.integers(0, 1 << 20))
-orders = st.one_of(*(st.builds(kind, st.text(max_size=10), selections, offsets) for kind in (Pause, Resume, Retry)))
+orders = st.one_of(*(st.builds(kind.of, st.text(max_size=10), selections, offsets) for kind in (Pause, Resume, Retry)))
 task_sets = st.frozensets(st.integers(0, 99), max_size=4)
 shares = st.builds(
     Share, st.text(max_size=10), st.text(max_size=10), offsets, task_sets, st.text(max_size=10), st.booleans()
@@ -141,12 +141,12 @@ def test_an_expression_that_backtracks_without_end_selects_nothing_and_holds_nob
 
 def test_no_order_displaces_another_of_its_run_in_the_compacted_topic() -> None:
     some: list[Command] = [
-        Pause("run", Selection(), 1),
-        Pause("run", Selection("a"), 1),
-        Pause("run", Selection("a", 1), 1),
-        Resume("run", Selection(), 1),
-        Pause("run", Selection(), 2),
-        Retry("run", Selection(), 1),
+        Pause.of("run", Selection(), 1),
+        Pause.of("run", Selection("a"), 1),
+        Pause.of("run", Selection("a", 1), 1),
+        Resume.of("run", Selection(), 1),
+        Pause.of("run", Selection(), 2),
+        Retry.of("run", Selection(), 1),
         Restart("run", 1),
         Restart("run", 2),
     ]

@@ -4,8 +4,10 @@ from uuid import UUID
 
 import pytest
 
-from sparkmirror.ledger.lineage import EPOCHS_MAX, Lineage, epochs_from_json
+from sparkmirror.errors import ProtocolError
+from sparkmirror.ledger.lineage import EPOCHS_MAX, Lineage, StoredEpochs
 from sparkmirror.model import NO_EPOCH, Position
+from sparkmirror.stored_json import decode
 
 OLD, NEW = UUID(int=1), UUID(int=2)
 READ = Lineage(OLD, ((0, 0), (2, 100), (5, 180)))
@@ -52,7 +54,7 @@ def test_each_rewriting_counts_and_a_new_log_has_no_epochs_yet() -> None:
 
 
 def test_json_has_lists_for_tuples() -> None:
-    assert epochs_from_json([[0, 0], [2, 100]]) == ((0, 0), (2, 100))
+    assert decode(b"[[0,0],[2,100]]", StoredEpochs, "") == ((0, 0), (2, 100))
     assert Position(7, ((0, 0), (2, 100))).leader_epoch == 2
-    with pytest.raises((ValueError, TypeError)):
-        epochs_from_json([[0]])
+    with pytest.raises(ProtocolError):
+        decode(b"[[0]]", StoredEpochs, "")

@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 
 from sparkmirror import __version__
-from sparkmirror.control.command_decoding import decode_command
 from sparkmirror.control.commands import (
     Began,
     Command,
@@ -25,6 +24,7 @@ from sparkmirror.control.commands import (
     Stop,
     Throttle,
     command_record,
+    decode_command,
 )
 from sparkmirror.ledger import connect, gaps, map_records, positions
 from sparkmirror.ledger.gaps import Gap
@@ -61,9 +61,9 @@ COMMANDS: tuple[Command, ...] = (
     Share("run", "p1", 2, frozenset({0, 2}), "member"),
     Began("run", "p1", 2),
     Throttle("run", "orders.*", 1000),
-    Pause("run", Selection("orders.*", 3), 1_700_000_000_000),
-    Resume("run", Selection(), 1_700_000_000_001),
-    Retry("run", Selection("orders"), 1_700_000_000_002),
+    Pause.of("run", Selection("orders.*", 3), 1_700_000_000_000),
+    Resume.of("run", Selection(), 1_700_000_000_001),
+    Retry.of("run", Selection("orders"), 1_700_000_000_002),
     Restart("run", 1_700_000_000_003),
 )
 CARD = MemberMetadata(

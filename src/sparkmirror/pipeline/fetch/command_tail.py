@@ -13,8 +13,7 @@ from uuid import UUID
 from sparkmirror.batch.header import iterate_headers
 from sparkmirror.batch.records import Record, decode_records
 from sparkmirror.batch.unpacking import INTERNAL_BYTES_MAX
-from sparkmirror.control.command_decoding import decode_command
-from sparkmirror.control.commands import Command
+from sparkmirror.control.commands import Command, decode_command
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings

@@ -4,7 +4,6 @@ The positions to ask of each broker are updated partition by partition as they c
 partitions, of which few change at a time.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
@@ -12,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from sparkmirror.control.assignment import Assigned, TaskPlan
-from sparkmirror.control.commands import assigned_to_json
 from sparkmirror.kafka.wire.data_requests import FetchPosition
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.connection import PartitionKey
 from sparkmirror.pipeline.fetch.loss import Loss
+from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress, slot_count
 from sparkmirror.pipeline.relay.schema import PLAN, Row
+from sparkmirror.stored_json import encode
 
 if TYPE_CHECKING:
     from sparkmirror.pipeline.fetch.throttle import Bucket
@@ -320,16 +320,17 @@ def _enter(those: dict[PartitionFetchState, None], fetch_state: PartitionFetchSt
 def plan_row(plan: TaskPlan, generation: int, assigned: Iterable[tuple[Assigned, int]], ring: RingAddress) -> Row:
     """The row that opens the task's stream for the writer: the task's identity, the ring, and each partition's
     start."""
-    payload = {
-        "task": plan.task,
-        "run": plan.run,
-        "epoch": plan.epoch,
-        "generation": generation,
-        "producer": [plan.producer_id, plan.producer_epoch],
-        "producer_task": plan.producer_task,
-        "spare": plan.spare,
-        "ring": list(ring),
-        "offsets_partitions": plan.offsets_partitions,
-        "partitions": [{**assigned_to_json(item), "slot": slot} for item, slot in assigned],
-    }
-    return Row(PLAN, payload=json.dumps(payload).encode())
+    told = PlanRow(
+        task=plan.task,
+        run=plan.run,
+        epoch=plan.epoch,
+        generation=generation,
+        producer_id=plan.producer_id,
+        producer_epoch=plan.producer_epoch,
+        ring=ring,
+        offsets_partitions=plan.offsets_partitions,
+        partitions=tuple(assigned),
+        producer_task=plan.producer_task,
+        spare=plan.spare,
+    )
+    return Row(PLAN, payload=encode(told))

@@ -6,7 +6,6 @@ empty answer alone proves nothing: tiered storage that does not answer in time g
 Only compaction can leave a log without records at its end, which is rare.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -21,8 +20,10 @@ from sparkmirror.pipeline.fetch.connection import FetchConnection, Frame, Partit
 from sparkmirror.pipeline.fetch.loss import TRUNCATED, Loss, judge_divergence, judge_empty, judge_untaken
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
 from sparkmirror.pipeline.fetch.runs import MANY_BATCHES_MIN, Run, split_by_epoch, summarize, summarize_committed
+from sparkmirror.pipeline.relay.plan_row import GapRow
 from sparkmirror.pipeline.relay.ring import Ring
 from sparkmirror.pipeline.relay.schema import FAULT, GAP, RUN, Row
+from sparkmirror.stored_json import encode
 
 INLINE_RESPONSE_BYTES_MAX = 32 << 10
 _BACKOFF_SECONDS = 0.3
@@ -239,9 +240,9 @@ class FetchResponseReader:
 
     def _turn(self, fetch_state: PartitionFetchState, loss: Loss) -> None:
         where, after = fetch_state.partition, loss.after
-        told = {"cause": loss.cause, "id": str(after.topic_id), "epochs": after.epochs, "from": loss.before.turns}
+        told = GapRow(loss.cause, after.topic_id, after.epochs, loss.before.turns)
         row = Row(GAP, where.topic, where.partition, loss.position, loss.resume, turns=after.turns)
-        self.rows.append(row._replace(payload=json.dumps(told).encode()))
+        self.rows.append(row._replace(payload=encode(told)))
         fetch_state.offset, fetch_state.lineage = loss.resume, after
 
     def back_off(self, fetch_state: PartitionFetchState, reason: str) -> None:

@@ -4,28 +4,27 @@ A run below its partition's position is a duplicate and dropped, or cut; a run a
 reader is asked to come again from the position, unless a gap row has explained it (invariants 1 and 2).
 """
 
-import json
 import logging
 from collections.abc import Callable
-from uuid import UUID
 
 from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.ledger.lineage import Lineage, epochs_from_json
+from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place, State
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import Packing
-from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import QueuedRecords, free_nothing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.relay.plan_row import GapRow, PlanRow
 from sparkmirror.pipeline.relay.ring import RingPeer
 from sparkmirror.pipeline.relay.schema import ORDERED_PAUSE, ORDERED_RESUME, ORDERED_RETRY
 from sparkmirror.policy.loss import CONTINUE, DONE, LossPolicy, what_next
+from sparkmirror.stored_json import decode
 
 log = logging.getLogger(__name__)
 
@@ -152,26 +151,26 @@ class SequenceGate:
         buffer = self.buffers.get(delivery.partition) if delivery.partition else None
         if buffer is None or buffer.state is State.FAILED:
             return None
-        told = json.loads(bytes(delivery.payload))
-        if told["from"] != buffer.turns:
+        told = decode(bytes(delivery.payload), GapRow, "A gap row")
+        if told.from_turns != buffer.turns:
             return None
         if buffer.state is State.REWINDING and not buffer.take_up(delivery.first_offset):
             return None
         if not _leads_on(buffer.position, delivery):
             return None
-        turned = Lineage(UUID(told["id"]), epochs_from_json(told["epochs"]), delivery.turns)
-        if not told["cause"]:
+        turned = Lineage(told.id, told.epochs, delivery.turns)
+        if not told.cause:
             self._turn(buffer, delivery, turned)
             return buffer
         left_at = buffer.position
         lost = max(delivery.next_offset - left_at, 0)
         action = self._on_data_loss.of(buffer.source.topic)
-        found = (told["cause"], left_at, delivery.next_offset)
+        found = (told.cause, left_at, delivery.next_offset)
         log.warning(
             "%s: the source's log was found changed (%s): mirroring %s from offset %d instead of %d; "
             "%d offsets are gone.",
             buffer.source,
-            told["cause"],
+            told.cause,
             "goes on" if action == CONTINUE else "would go on",
             delivery.next_offset,
             left_at,

@@ -13,9 +13,9 @@ from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.relay.plan_row import PlanRow
 
 
 class Guarantee(Protocol):

@@ -11,9 +11,10 @@ from typing import Any, Final, NamedTuple
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.task_metrics import PartitionMetrics, TaskMetrics
-from sparkmirror.telemetry.records import PartitionState, encode_key, encode_value
+from sparkmirror.pipeline.relay.plan_row import PlanRow
+from sparkmirror.stored_json import encode
+from sparkmirror.telemetry.records import PartitionState, encode_key
 
 _SECONDS: Final = 2.0
 _RECORDS_MAX: Final = 100
@@ -48,7 +49,7 @@ class Reports:
     def due(self, plan: PlanRow, problem: str, *, in_transactions: bool, final: bool) -> list[Report]:
         """`problem` is the task's, with the target. At the end of the epoch, which is `final`, all that changed."""
         told = self._task_metrics.status(problem)
-        value = encode_value(told | {"generation": plan.generation})
+        value = encode(told | {"generation": plan.generation})
         reports = self._due_partitions(plan, in_transactions=in_transactions, final=final)
         if value != self._task_told:
             self._task_told = value
@@ -71,7 +72,7 @@ class Reports:
             if meter.measure(now) and not final:
                 self._task_metrics.touched[where] = None
             offset = None if buffer is None else buffer.reach[0] if in_transactions else buffer.acknowledged
-            value = encode_value(self._describe(plan, where, meter, offset, now_ms))
+            value = encode(self._describe(plan, where, meter, offset, now_ms))
             key = encode_key("partition", self._source_alias, where.topic, where.partition)
             reports.append(Report(key, value, _Touch(self._task_metrics.touched, where)))
         return reports

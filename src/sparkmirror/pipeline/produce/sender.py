@@ -46,7 +46,6 @@ from sparkmirror.pipeline.produce.isolation import Isolation
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.log_check import TargetLogCheck
 from sparkmirror.pipeline.produce.packing import PASS_OR_MERGE, Packing
-from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.reports import Report, Reports
@@ -54,6 +53,7 @@ from sparkmirror.pipeline.produce.routing import Routing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.produce.transaction import ExactlyOnce, Hooks, TransactionOptions
 from sparkmirror.pipeline.produce.unfinished import Seat
+from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingPeer
 from sparkmirror.policy.loss import LossPolicy
 

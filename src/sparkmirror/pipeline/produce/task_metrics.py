@@ -15,8 +15,8 @@ from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
-from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.records import BEAT_SECONDS
 from sparkmirror.telemetry.window import Window
@@ -168,10 +168,10 @@ class TaskMetrics:
             "paused": [str(partition) for partition in sorted(self.paused)[:_NAMED_MAX]],
             "faults": _named(self.faults),
             "problem": problem,
-            "latency": self._latency.as_json(),
-            "transit": self._transit.as_json(),
-            "recent_latency": recent_latency.as_json(),
-            "recent_transit": recent_transit.as_json(),
+            "latency": self._latency,
+            "transit": self._transit,
+            "recent_latency": recent_latency,
+            "recent_transit": recent_transit,
         }
 
     def _stall(self, now_ms: int, *, is_movable: bool) -> int | None:

@@ -19,12 +19,12 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.packing import Packing
-from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.receipts import Receipt
 from sparkmirror.pipeline.produce.repartition import Repartition
 from sparkmirror.pipeline.produce.sender import Sender, SenderOptions
 from sparkmirror.pipeline.produce.transaction import TransactionOptions
+from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingPeer
 from sparkmirror.pipeline.relay.schema import FLUSH, PLAN, ROW_SCHEMA, RUN, TRAIL
 

@@ -13,10 +13,10 @@ from sparkmirror.model import NO_TOPIC_ID, Connector, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.log_check import TargetLogCheck
-from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
 from sparkmirror.policy.loss import ENDS_THE_MIRROR, LossPolicy
 

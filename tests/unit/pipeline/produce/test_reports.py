@@ -7,10 +7,10 @@ from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
-from sparkmirror.pipeline.produce.plan_row import PlanRow
 from sparkmirror.pipeline.produce.queued_records import QueuedRecords, free_nothing
 from sparkmirror.pipeline.produce.reports import Report, Reports
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.records import PartitionRecord, PartitionState

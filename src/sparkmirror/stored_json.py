@@ -1,10 +1,11 @@
-"""The one decoder of what is read from topics: types, ranges, lengths, depth and size are checked; pure.
+"""The one encoder and decoder of JSON that lies on topics: types, ranges, lengths, depth and size are checked; pure.
 
 A client that may write to an internal topic may write anything into it, so nothing is used that does not fit a declared
 type. Members that a type does not have are ignored: two versions of SparkMirror can share a flow. What a record that
 cannot be read means is its reader's to say; none of them may end for it. Used by the readers of all internal topics.
 """
 
+import json
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar, cast
 
@@ -37,6 +38,17 @@ Text = Annotated[str, Meta(max_length=1 << 16)]
 """A sentence, or several."""
 
 _T = TypeVar("_T")
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic", enc_hook=lambda value: value.as_json())
+
+
+def encode(value: object) -> bytes:
+    """Compact JSON in UTF-8, sets in order, of a dataclass, a tagged struct, or collections of those."""
+    return _ENCODER.encode(value)
+
+
+def encode_ascii(value: object) -> bytes:
+    """As `encode`, with other characters escaped: keys of the command and status topics are written so."""
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def decode(data: bytes | None, kind: type[_T], what: str, *, bytes_max: int = BYTES_MAX) -> _T:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sparkmirror.decoding import BYTES_MAX, Count, Moment, Name, Number, Offset, TopicName, decode, decode_or_none
 from sparkmirror.errors import ProtocolError
+from sparkmirror.stored_json import BYTES_MAX, Count, Moment, Name, Number, Offset, TopicName, decode, decode_or_none
 
 
 @dataclass(frozen=True, slots=True)

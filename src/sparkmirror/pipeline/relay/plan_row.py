@@ -1,12 +1,15 @@
-"""The plan row as the writing end reads it; the counterpart of `pipeline.fetch.partitions.plan_row`."""
+"""What the JSON of plan and gap rows says: written by the reading end, read by the writing end."""
 
 from dataclasses import dataclass
 from typing import Final, Self
+from uuid import UUID
+
+from msgspec import Struct, field
 
 from sparkmirror.control.assignment import Assigned
-from sparkmirror.control.command_decoding import StoredAssigned
-from sparkmirror.decoding import decode
+from sparkmirror.ledger.lineage import StoredEpochs
 from sparkmirror.pipeline.relay.ring import RingAddress
+from sparkmirror.stored_json import decode
 
 _BYTES_MAX: Final = 1 << 30
 
@@ -38,35 +41,15 @@ class PlanRow:
     @classmethod
     def parse(cls, payload: bytes) -> Self:
         """Of a task with any number of partitions. Raises ProtocolError."""
-        row = decode(payload, _Stored, "A plan row", bytes_max=_BYTES_MAX)
-        return cls(
-            row.task,
-            row.run,
-            row.epoch,
-            row.generation,
-            *row.producer,
-            row.ring,
-            row.offsets_partitions,
-            tuple((item.assigned(), item.slot) for item in row.partitions),
-            row.producer_task,
-            row.spare,
-        )
+        return decode(payload, cls, "A plan row", bytes_max=_BYTES_MAX)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StoredPartition(StoredAssigned):
-    slot: int
+class GapRow(Struct, frozen=True):
+    """Why the source goes on elsewhere, "" where nothing was lost; the log that it goes on in; and how often the log
+    that ends here had been found rewritten.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    task: int
-    run: str
-    epoch: int
-    generation: int
-    producer: tuple[int, int]
-    ring: RingAddress
-    offsets_partitions: int
-    partitions: tuple[_StoredPartition, ...]
-    producer_task: int | None = None
-    spare: tuple[int, int, int] | None = None
+    cause: str
+    id: UUID
+    epochs: StoredEpochs
+    from_turns: int = field(name="from")
