@@ -17,8 +17,8 @@ from sparkmirror.model import Position, TopicPartition
 
 
 class State(Enum):
-    """FLOWING: in order. REWINDING: what arrives is dropped until the reader comes again with `position`.
-    FAILED: as rewinding, and paused at the reader until the retry time."""
+    """FLOWING: runs arrive in order. REWINDING: runs are dropped until the reader sends `position` again. FAILED: as
+    REWINDING, and the reader pauses the partition until the retry time."""
 
     FLOWING = "flowing"
     REWINDING = "rewinding"
@@ -26,7 +26,7 @@ class State(Enum):
 
 
 class Place(NamedTuple):
-    """An offset, and the log that it is an offset of: neither is known without the other."""
+    """An offset together with the log that it belongs to."""
 
     offset: int
     lineage: Lineage = Lineage()
@@ -37,12 +37,12 @@ class Place(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int]:
-        """By which places of a partition follow each other: a log that was rewritten comes after what it was."""
+        """The sort key of a partition's places: a rewritten log comes after the log before."""
         return self.lineage.turns, self.offset
 
 
 class AckedPosition:
-    """One source partition; all before `acknowledged`, in the log that `lineage` tells, is on the target."""
+    """One source partition: all before `acknowledged`, in the log of `lineage`, is on the target."""
 
     __slots__ = ("_acknowledged", "_moved", "lineage", "source")
 
@@ -54,7 +54,7 @@ class AckedPosition:
 
     @property
     def place(self) -> Place:
-        """What the target has reached."""
+        """The position that the target has acknowledged."""
         return Place(self._acknowledged, self.lineage)
 
     @property
@@ -82,13 +82,14 @@ class FoundGap(NamedTuple):
 
     @property
     def order(self) -> Order:
-        """By which those of a partition follow each other."""
+        """The sort key of a partition's gaps."""
         return self.beyond or ANYWHERE
 
     def is_met(self, order: Order) -> bool:
-        """Whether a partition that stands at `order` does not get it again."""
+        """Whether a partition that stands at `order` has passed the gap, so that its reader does not send it again."""
         return self.order <= order
 
     def seen_from(self, offset: int) -> Gap:
-        """As it is stored: a partition that is held comes to rest where all that was under way is answered."""
+        """The gap as it is stored. A held partition begins it at `offset`, where it stopped after all answers had
+        come."""
         return self.gap if self.beyond is not None else replace(self.gap, expected=offset)

@@ -12,7 +12,7 @@ from sparkmirror.kafka.wire.data_requests import ProducedPartition
 
 
 class BatchOutcome(Enum):
-    """What becomes of the batch."""
+    """What the sender does with the batch."""
 
     DONE = "done"
     RETRY = "retry"
@@ -69,12 +69,12 @@ def judge(error: int, *, is_head: bool) -> BatchOutcome:
 
 
 def leaves_doubt(error: int) -> bool:
-    """Whether the target may have the batch all the same."""
+    """Whether the target may have written the batch despite the error."""
     return error in _IN_DOUBT
 
 
 def rest_seconds(error: int) -> float:
-    """How long a partition waits before what was not taken goes out again: not at all while a commit completes."""
+    """How long a partition waits before it sends a refused batch again: not at all while a commit completes."""
     return 0.0 if error == CONCURRENT_TRANSACTIONS else _RETRY_SECONDS
 
 

@@ -25,7 +25,8 @@ class Brokers:
     In transactions the ledger's partitions have a connection of their own: positions end a transaction, and must not
     wait behind data for which the broker pauses.
 
-    `changes` counts what may lead a partition elsewhere: a route found before is good while the count is the same.
+    `changes` counts events after which a partition may need another connection: a route stays valid while the count is
+    the same.
     """
 
     def __init__(
@@ -51,9 +52,9 @@ class Brokers:
         return iter(list(self._connections.values()))
 
     def route(self, partition: TopicPartition, *, is_ledger: bool = False) -> ProduceConnection | None:
-        """The open connection for a partition; None while it is being found, looked up or dialled.
+        """The open connection for a partition; None while its leader is looked up or dialled.
 
-        Nothing is dialled while it is not known what to speak (`dialect`).
+        Nothing is dialled while the `dialect` is not known.
         """
         leader = self._leaders.of(partition)
         if leader is None or self.dialect is None:
@@ -66,7 +67,7 @@ class Brokers:
         return connection
 
     def topic_id(self, topic: str) -> UUID | None:
-        """As the last look-up said."""
+        """The topic's id by the last look-up."""
         return self._leaders.topic_ids.get(topic)
 
     def prefetch(self, topics: Iterable[str]) -> None:
@@ -77,7 +78,7 @@ class Brokers:
         return self._leaders.topic_ids[topic] if connection.by_id else topic
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """The leader is no longer to be trusted: it is looked up before the next batch goes out."""
+        """Look the leaders up again before the next batch goes out."""
         self.changes += 1
         self._leaders.forget(partitions)
 
@@ -86,7 +87,7 @@ class Brokers:
         self._leaders.poll()
 
     def take(self, outcome: Outcome) -> ProduceConnection | None:
-        """Digest what background work brought; a new connection is returned, to be registered with the selector."""
+        """Take the result of background work; returns a new connection, to be registered with the selector."""
         if outcome.key in LOOK_UP_KEYS:
             self._take_view(outcome)
             return None
@@ -129,7 +130,7 @@ class Brokers:
         self._leaders.forget_node(node)
 
     def drop(self, connection: ProduceConnection) -> None:
-        """A broken connection: its broker's partitions are looked up again."""
+        """Remove a broken connection; the leaders of its broker's partitions are looked up again."""
         self.changes += 1
         for key, candidate in list(self._connections.items()):
             if candidate is connection:

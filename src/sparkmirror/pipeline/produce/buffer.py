@@ -1,10 +1,10 @@
 """What waits to be produced to one target partition: order, sequences, retries. No I/O; owned by
 `pipeline.produce.sender`.
 
-An outbox takes runs (whole pieces of a source partition), hands out one batch at a time with its producer sequence
-stamped, and moves its source position only over the contiguous acknowledged prefix (invariants 1 to 3). After an error
-that a retry mends, the same bytes go out again with the same sequences and in the same order (KIP-98); nothing is sent
-meanwhile. Offsets are source offsets, always the next one.
+A partition buffer takes runs, hands out one batch at a time with its producer sequence stamped, and moves its source
+position only over the contiguous acknowledged prefix (invariants 1 to 3). After a retriable error the same bytes go out
+again with the same sequences and in the same order (KIP-98); nothing else is sent meanwhile. An offset is a source
+offset, always that of the next record.
 """
 
 from collections import deque
@@ -25,12 +25,12 @@ from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, fr
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 _ROUND_TRIP_GROWTH: Final = 1.02
-"""How fast the shortest acknowledgement is forgotten, a batch."""
+"""By how much the shortest round trip grows with each batch, so that old measurements lose weight."""
 
 
 class PartitionBuffer(AckedPosition):
-    """One target partition. `position` is accepted from the reader up to there, `acknowledged` by the target; `turns`
-    and `lineage` tell which log each of the two is an offset of.
+    """One target partition. Runs are accepted from the reader up to `position` and acknowledged by the target up to
+    `acknowledged`; `turns` and `lineage` identify the log of each of the two.
 
     A task may have thousands, most of them idle: hence the slots, and lists where deques would take 760 bytes each.
     """
@@ -92,12 +92,12 @@ class PartitionBuffer(AckedPosition):
 
     @property
     def target(self) -> TopicPartition:
-        """Known from the first run on: its name is the flow's decision and comes with the row."""
+        """Known from the first run on: the row carries the topic's name, which the flow's plan decides."""
         assert self._target is not None
         return self._target
 
     def aim(self, topic: str, limits: TopicLimits) -> None:
-        """Set the target topic and what it takes; the partition number is the source's."""
+        """Set the target topic and its limits; the partition number is the source's."""
         if self._target is None:
             self._target, self.limits = TopicPartition(topic, self.source.partition), limits
 
@@ -124,9 +124,10 @@ class PartitionBuffer(AckedPosition):
         self._tidy_queue()
 
     def expect(self, queued: QueuedRecords, records: int) -> Batch:
-        """A range whose records go to other target partitions: an entry that `succeed` is called with once they have.
+        """Add an entry for a range whose records go to other target partitions. `succeed` is called with it when they
+        have the records.
 
-        Nobody awaits an answer for it here, so a partition that fails can be rewound at once.
+        The entry awaits no answer here, so a failed partition can be rewound at once.
         """
         if self.idle:
             self.progressed_at = self._clock.monotonic()
@@ -138,7 +139,8 @@ class PartitionBuffer(AckedPosition):
         return entry
 
     def restart_at(self, place: Place) -> None:
-        """The task takes the partition on again; its producer sequence goes on. Only while idle."""
+        """Begin at another place, when the task takes the partition on again. Its producer sequence continues. Only
+        while idle."""
         self.acknowledged, self.lineage = place
         self.gaps = ()
         self.fall_back()
@@ -152,10 +154,10 @@ class PartitionBuffer(AckedPosition):
         self.retry_at = 0.0
 
     def take_up(self, first_offset: int) -> bool:
-        """Whether a row from `first_offset` on ends the rewind: then the outbox flows again.
+        """Whether a row from `first_offset` on ends the rewind; the buffer is then FLOWING again.
 
-        After an eviction nothing does before what was kept is acknowledged: the reader is paused until then, and what
-        still arrives was read before. To flow on with that would leave the reader paused for good.
+        After an eviction no row does before the kept batches are acknowledged: the reader is paused until then, and
+        rows that still arrive were read before the pause. To accept them would leave the reader paused for good.
         """
         if first_offset != self.position or (self._draining and not self.idle):
             return False
@@ -179,19 +181,19 @@ class PartitionBuffer(AckedPosition):
 
     @property
     def is_resending(self) -> bool:
-        """Whether its next batch was sent before."""
+        """Whether the next batch was sent before."""
         return bool(self._resend)
 
     @property
     def awaits_kernels(self) -> bool:
-        """Whether what waits is better sent in a moment, merged."""
+        """Whether the waiting batches had better wait until kernels are loaded, and be merged."""
         return not self._resend and bool(self._queue) and self._packing.awaits_kernels(self._queue, self._traffic)
 
     def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:
         """The next batch to send, stamped; None when there is none.
 
-        Raises ProtocolError for what is damaged, RecordTooLarge for what the target does not take, UnpackingBusy where
-        it has to wait for others that unpack.
+        Raises ProtocolError for a damaged batch, RecordTooLarge for a record beyond the target's limits, and
+        UnpackingBusy while other partitions use up the unpacking budget.
         """
         if self._resend:
             if self._resend[0].is_refused:
@@ -211,12 +213,13 @@ class PartitionBuffer(AckedPosition):
         return None
 
     def _cut_off(self, producer_id: int, producer_epoch: int, transactional: bool) -> Batch | None:
-        """The next batch: as it is, or the next piece of a range that is rebuilt; None if nothing is left of that."""
+        """The next batch as it came, or the next piece of a range that is rebuilt; None if the range has no piece
+        left."""
         queued = self._packing.prepare(self._queue, self.limits, self._traffic(), self.unpacking)
         header: BatchHeader | None
         if queued.rewriting is None:
             header = queued.header
-            assert header is not None, "a parcel without a batch to send leaves the queue at once"
+            assert header is not None, "a run without a batch to send leaves the queue at once"
             data = queued.data[queued.at : queued.at + header.total_bytes]
             spans: tuple[Span, ...] = (Span(header.base_offset, header.records_count),)
             next_offset = header.next_offset
@@ -240,13 +243,13 @@ class PartitionBuffer(AckedPosition):
         return batch
 
     def park(self) -> None:
-        """Give back what is unpacked of it; for one that does not move."""
+        """Free the unpacked batches of a partition that does not move."""
         for queued in self._queue:
             if queued.rewriting is not None:
                 queued.rewriting.park()
 
     def _refit(self, producer_id: int, producer_epoch: int, transactional: bool) -> None:
-        """Replace the refused batch at the head by batches within the limits; they take its place in the sequence."""
+        """Replace the refused batch at the head by batches within the limits; they use its sequence numbers."""
         refused = self._resend[0]
         fresh = self._packing.refit(refused, self.limits, self.unpacking)
         for batch in fresh[:-1]:  # the last may stand before a gap
@@ -269,15 +272,15 @@ class PartitionBuffer(AckedPosition):
         return Traffic(len(self._in_flight), round_trip_seconds, *sizes, share)
 
     def _measure(self, seconds: float) -> None:
-        """Keep the shortest acknowledgement lately: longer ones say that brokers are busy."""
+        """Keep the shortest recent round trip: longer ones only show that brokers are busy."""
         lately = self._round_trip_seconds
         self._round_trip_seconds = min(seconds, lately * _ROUND_TRIP_GROWTH) if lately else seconds
 
     def _tidy_queue(self) -> None:
-        """Leave at the queue's head a parcel with a batch to send, or none.
+        """Remove runs without a batch to send from the queue's head.
 
-        So what control batches and gaps account for is reached as soon as the batches before it are acknowledged, even
-        while no target is known.
+        So the offsets of control batches and gaps are reached when the batches before them are acknowledged, even while
+        no target is known.
         """
         try:
             while self._queue and not self._queue[0].seek_batch():
@@ -293,7 +296,7 @@ class PartitionBuffer(AckedPosition):
         return queued
 
     def _finish_parcel(self) -> None:
-        """The parcel has no batch left to send: the last batch before its end reaches up to there."""
+        """The run at the head has no batch left to send: the last batch before its end accounts for the rest of it."""
         queued = self._leave_queue()
         self._handed_on = queued.turned or self._handed_on.read(queued.leader_epoch, queued.first_offset)
         if self._in_flight:
@@ -303,14 +306,15 @@ class PartitionBuffer(AckedPosition):
             self._reach(queued.next_offset, self._handed_on)
 
     def _reach(self, offset: int, lineage: Lineage) -> None:
-        """The target has all up to there."""
+        """The target has all records before `offset`."""
         self.lineage = lineage
         self.acknowledged = offset
 
     # Answers.
 
     def succeed(self, batch: Batch, base_offset: int = -1) -> list[Batch]:
-        """The target has the batch, from `base_offset` on. Gives the batches by which `acknowledged` moved."""
+        """The target has written the batch from `base_offset` on. Returns the batches over which `acknowledged`
+        moved."""
         batch.base_offset = base_offset
         batch.waiting = False
         self._measure(self._clock.monotonic() - batch.sent_at)
@@ -328,13 +332,13 @@ class PartitionBuffer(AckedPosition):
         return moved
 
     def await_limits(self, batch: Batch) -> None:
-        """The oldest batch is more than the target's topic takes: nothing goes out until `limits` are known."""
+        """The oldest batch exceeds a limit of the target's topic: nothing goes out until `limits` are known."""
         batch.is_refused = self.awaits_limits = True
         batch.refusals += 1
         self.retry(batch)
 
     def retry(self, batch: Batch) -> None:
-        """The batch was not taken, or nobody knows: send it again once all answers of this partition are in."""
+        """The batch was refused, or its outcome is unknown: send it again when all answers of this partition are in."""
         batch.waiting = False
         self._recovering = True
         self._resend.clear()
@@ -352,12 +356,12 @@ class PartitionBuffer(AckedPosition):
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether the target may have some of what it has not acknowledged."""
+        """Whether the target may have written batches that it did not acknowledge."""
         return any(batch.in_doubt and not batch.acknowledged for batch in self._in_flight)
 
     @property
     def head(self) -> Batch | None:
-        """The oldest batch that is not acknowledged."""
+        """The oldest unacknowledged batch."""
         return self._in_flight[0] if self._in_flight else None
 
     @property
@@ -367,7 +371,7 @@ class PartitionBuffer(AckedPosition):
 
     @property
     def reach(self) -> Place:
-        """What the target has reached once all that was sent is acknowledged."""
+        """The position that the target reaches when all sent batches are acknowledged."""
         if self._in_flight:
             return Place(self._in_flight[-1].next_offset, self._in_flight[-1].lineage)
         return self.place
@@ -375,24 +379,24 @@ class PartitionBuffer(AckedPosition):
     # Transactions.
 
     def commit(self) -> None:
-        """What is acknowledged cannot be undone any more."""
+        """The transaction is committed: what is acknowledged stays."""
         self.committed = self.place
 
     def roll_back(self) -> bool:
-        """Nothing since the last commit has happened; whether the reader must come again. Answers are not awaited."""
+        """Go back to the last commit; whether the reader must read again from there. Answers are not awaited."""
         lost = self.committed.order != (self.turns, self.position) or not self.idle
         self.acknowledged, self.lineage = self.committed
         self.rewind()
         return lost
 
     def is_stuck(self, now: float, seconds: float) -> bool:
-        """Whether something waits, sent or not, and nothing was acknowledged for so long."""
+        """Whether records wait, sent or not, and none was acknowledged for `seconds`."""
         return not self.idle and now - self.progressed_at > seconds
 
-    # Giving up what is queued, to come again.
+    # Giving up what is queued; the reader sends it again.
 
     def rewind(self) -> None:
-        """Drop everything that is not acknowledged; the reader must come again with `position`.
+        """Drop everything unacknowledged; the reader must send it again from `position` on.
 
         Only when quiet, unless the producer gets another epoch.
         """
@@ -407,7 +411,8 @@ class PartitionBuffer(AckedPosition):
         self._recovering = self._draining = self.awaits_limits = False
 
     def fall_back(self) -> None:
-        """The reader is to come again with what the target, or a batch under way, reaches."""
+        """Set `position` to where the acknowledged batches, or those under way, end: the reader must go on from
+        there."""
         self.position, self._handed_on = self.reach
         self.turns = self._handed_on.turns
         if self.gaps:
@@ -416,8 +421,8 @@ class PartitionBuffer(AckedPosition):
     def evict(self) -> None:
         """Free the reader's memory while the target does not answer: in-flight batches are copied, the rest dropped.
 
-        Where none is in flight, the queue's first batch is kept instead: its acknowledgement will tell that the target
-        is back.
+        If none is in flight, the queue's first batch is kept instead: its acknowledgement shows that the target is
+        back.
         """
         self._copy_sent()
         kept = None if self._in_flight or not self._queue else self._queue[0].copy_first()
@@ -430,11 +435,11 @@ class PartitionBuffer(AckedPosition):
         self._draining = True
 
     def keep_sent(self) -> None:
-        """Instead of `rewind`, where the target may have some of what was sent: that goes out again as it was.
+        """Instead of `rewind`, if the target may have written sent batches: these go out again as they were.
 
-        Its sequences are taken. Other records under them would pass for those, and be lost: after a gap, or from a log
-        that was compacted meanwhile. What came from the reader is copied, and comes again when it is acknowledged;
-        the ledger's own lots stay. Only when quiet.
+        Their sequences are used. The target would take other records under the same sequences for duplicates and drop
+        them: records behind a gap, or of a log that was compacted meanwhile. Batches in the reader's memory are copied,
+        and read again when they are acknowledged; the ledger's own batches stay. Only when quiet.
         """
         if not self.is_ledger:
             self._copy_sent()

@@ -2,9 +2,9 @@
 `pipeline.produce.sender`.
 
 A broker serves one request of a connection at a time, so the sender keeps several of these per broker. Near a broker
-five requests under way keep it busy, and those that wait grow fuller. Far from it they would bind: a partition whose
-batch comes a moment late would wait for a round trip. The five batches of a partition that idempotence allows are the
-outbox's to count.
+five requests under way keep it busy, and those that wait grow fuller. Far from it five would be too few: a partition
+whose batch comes a moment late would wait for a round trip. The partition buffer counts the five batches of a partition
+that idempotence allows.
 """
 
 import ssl
@@ -28,11 +28,11 @@ _NEAR_REQUESTS_MAX: Final = 5
 _FAR_REQUESTS_MAX: Final = 64
 _ANSWER_BYTES_MAX: Final = 64 << 20
 _BUFFERS_MAX: Final = 512
-"""Buffers of one `sendmsg`; the kernel takes at most 1,024."""
+"""The most buffers of one `sendmsg`; the kernel's limit is 1,024."""
 
 
 class Dialect(NamedTuple):
-    """How to speak to the brokers: produce versions, and the transactional id of the requests."""
+    """The form of produce requests: their versions, and their transactional id."""
 
     versions: tuple[int, int] = wire.PRODUCE_VERSIONS
     transactional_id: str | None = None
@@ -73,12 +73,11 @@ class ProduceConnection:
         return bool(self._out)
 
     def overdue(self, now: float) -> bool:
-        """Whether the oldest request has waited longer than any broker may take, without the throttle time that it
-        gave."""
+        """Whether the oldest request has waited longer than a broker may take, throttle time not counted."""
         return bool(self.unanswered) and now - max(self.unanswered[0][0], self.not_before) > self._request_seconds_max
 
     def carries(self, buffer: PartitionBuffer) -> bool:
-        """Whether an unanswered request holds a batch of this outbox."""
+        """Whether an unanswered request holds a batch of this buffer."""
         return any(owner is buffer for _, sent in self.unanswered for owner, _ in sent.values())
 
     def send(self, items: Sequence[tuple[UUID | str, PartitionBuffer, Batch]], timeout_ms: int) -> None:
@@ -123,7 +122,7 @@ class ProduceConnection:
             sent -= size
 
     def receive(self) -> Iterator[tuple[Sent, ProduceResponse]]:
-        """Answers that are complete, each with what its request carried, one by one.
+        """Complete answers one by one, each with what its request carried.
 
         Raises OSError or ProtocolError after the answers that came before the trouble: a broker that shuts down still
         answers, and what it answered is not in `unanswered` any more.

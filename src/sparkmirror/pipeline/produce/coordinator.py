@@ -1,8 +1,9 @@
-"""The sender's connection to its transaction coordinator: found, asked one question at a time, found again.
+"""The sender's connection to its transaction coordinator. It finds the coordinator, asks one question at a time, and
+finds the coordinator again when it has moved.
 
-Nothing here blocks: finding and dialling run in `kafka.background`. What passes (a coordinator that moves or loads, a
-transaction that is still being completed) is asked again; only definite answers come out. Owned by
-`pipeline.produce.transaction`.
+Nothing here blocks: finding and dialling run in `kafka.background`. After a passing error (a coordinator that moves or
+loads, a transaction that is still being completed) the question is asked again; only definite answers come out. Owned
+by `pipeline.produce.transaction`.
 """
 
 import selectors
@@ -31,7 +32,7 @@ _NEVER: Final = float("inf")
 
 
 class Coordinator:
-    """`ask`, then `serve` when its socket has something and `tend` now and then, until one of them brings an answer."""
+    """Call `ask`, then `serve` when the socket is readable and `poll` now and then, until `serve` returns an answer."""
 
     def __init__(
         self,
@@ -59,16 +60,16 @@ class Coordinator:
 
     @property
     def busy(self) -> bool:
-        """Whether a question waits for its answer."""
+        """Whether a question has no answer yet."""
         return self._question is not None
 
     @property
     def wake_at(self) -> float:
-        """Monotonic time at which `tend` has something to do, if nothing happens before."""
+        """Monotonic time at which `poll` is due, if nothing happens before."""
         return self._dial_at if self._link is None else self._ask_at
 
     def ask(self, question: Question) -> None:
-        """Replaces a question that has no answer yet: that one's answer will not be seen."""
+        """Ask a question. It replaces one that has no answer yet, whose answer is then ignored."""
         if self.busy and self._asked_at:
             self._drop()
         self._question = question
@@ -78,7 +79,7 @@ class Coordinator:
         self.poll(time.monotonic())
 
     def poll(self, now: float) -> None:
-        """Find the coordinator, ask when it is time, give a silent one up."""
+        """Find the coordinator, ask when the question is due, and drop a connection that is silent for too long."""
         if self._link is None:
             if now >= self._dial_at:
                 self._dial_at = now + _DIAL_PAUSE_SECONDS
@@ -92,7 +93,7 @@ class Coordinator:
         return self._asked_at > 0 and now - self._asked_at > self._answer_seconds_max
 
     def take(self, outcome: Outcome) -> None:
-        """Digest what `find` brought."""
+        """Take the connection that `find` opened."""
         if outcome.error is not None:
             self.problem = str(outcome.error)
             return
@@ -122,7 +123,7 @@ class Coordinator:
             self._drop()
 
     def serve(self) -> Answer | None:
-        """Read what is there; the answer, once it is complete and definite."""
+        """Read from the socket; the answer once it is complete and definite, else None."""
         link = self._link
         if link is None:
             return None
@@ -168,7 +169,8 @@ class Coordinator:
         return answer
 
     def _drop(self) -> None:
-        """The connection is gone, or its broker is the coordinator no more; a question is asked again of the next."""
+        """Close the connection, which broke or leads to a former coordinator. An open question is asked again of the
+        next."""
         if self._link is not None:
             self._selector.unregister(self._link.socket)
             self._link.close()

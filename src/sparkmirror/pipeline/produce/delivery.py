@@ -33,7 +33,7 @@ class Delivery(NamedTuple):
 class Bundle(NamedTuple):
     """One range of a source partition (`delivery`, without payload) and the batches that its records became.
 
-    Without any it was dropped as a whole. `size_bytes` is what the reader counts as outstanding until it is done;
+    Without batches the range was dropped as a whole. The reader counts `size_bytes` as outstanding until it is done;
     `problem` says why the range cannot be passed on.
     """
 

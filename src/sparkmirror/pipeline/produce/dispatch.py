@@ -1,8 +1,8 @@
-"""Which batch goes over which connection next: ready partitions by connection, and those without one.
+"""Decides which batch goes over which connection next: ready partitions by connection, and those without one.
 
 Each request carries the next batch of every partition that is ready on its connection. Owned by
-`pipeline.produce.sender`, which says what the next batch of a partition is, and takes back what a broken connection
-left unanswered.
+`pipeline.produce.sender`, which gives the next batch of a partition, and takes back the unanswered batches of a broken
+connection.
 """
 
 import selectors
@@ -20,7 +20,7 @@ _HASTE_SECONDS: Final = 0.5
 
 
 class Dispatch:
-    """The sender's open connections, and what waits for them."""
+    """The sender's open connections, and the partitions that wait for each."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Dispatch:
         self._ready[connection] = {}
 
     def offer(self, buffer: PartitionBuffer) -> None:
-        """Queue an outbox at its connection, if it has anything to send."""
+        """Queue a buffer at its connection, if it has a batch to send."""
         if not buffer.sendable:
             return
         connection = self._connection_of(buffer)
@@ -53,7 +53,7 @@ class Dispatch:
             self._ready[connection][buffer] = None
 
     def _connection_of(self, buffer: PartitionBuffer) -> ProduceConnection | None:
-        """Asked for every batch, so the answer is kept with the outbox until a leader or a connection changes."""
+        """Called for every batch, so the buffer keeps the result until a leader or a connection changes."""
         route = buffer.route
         if route is None or route[0] != self._brokers.changes:
             found = self._brokers.route(buffer.target, is_ledger=buffer.is_ledger)
@@ -114,9 +114,10 @@ class Dispatch:
                 self.lose(connection)
 
     def hasten(self, now: float) -> None:
-        """A transaction ends: what it still needs over a connection that the broker pauses goes over a new one.
+        """While a transaction ends: what it still has to send over a throttled connection goes over a new one.
 
-        Else the coordinator might abort it, and all of it be sent again. The pause itself is kept: after it.
+        Otherwise the coordinator might abort the transaction, and all of it would be sent again. The throttle time is
+        respected after the transaction.
         """
         for connection in list(self._ready):
             if connection.not_before > now + _HASTE_SECONDS and self._is_owed(connection):
@@ -127,7 +128,7 @@ class Dispatch:
         return bool(connection.unanswered) or any(one.sendable for one in waiting)
 
     def lose(self, connection: ProduceConnection) -> None:
-        """The connection broke: everything unanswered on it is sent again over a new one."""
+        """A connection broke: its unanswered batches are sent again over a new one."""
         if connection not in self._ready:
             return
         orphans = self._ready[connection]
@@ -144,12 +145,12 @@ class Dispatch:
         return connection.close()
 
     def hang_up(self) -> None:
-        """Drop all connections; what was not answered on them is not asked for any more."""
+        """Close all connections; unanswered requests are not waited for any more."""
         for connection in list(self._ready):
             self._close(connection)
 
     def flush_socket_of(self, buffer: PartitionBuffer) -> None:
-        """Requests that are half written still refer to the memory that is about to be given back."""
+        """Finish half-written requests with batches of this buffer, before its memory is given back."""
         for connection in list(self._ready):
             if connection.wants_to_write and connection.carries(buffer):
                 self.lose(connection)

@@ -1,7 +1,9 @@
-"""From rows to outboxes: the writer is the authority on what comes next. Owned by `pipeline.produce.sender`.
+"""Checks that each row continues its partition, and queues it in the partition's buffer: the writer decides what comes
+next. Owned by `pipeline.produce.sender`.
 
-A run below its partition's position is a duplicate and dropped, or cut; a run above it is a gap: it is refused, and the
-reader is asked to come again from the position, unless a gap row has explained it (invariants 1 and 2).
+A run below its partition's position is a duplicate: it is dropped, or cut. A run above it leaves a gap: unless a gap
+row has explained that, the run is refused, and the reader is ordered to read again from the position (invariants 1 and
+2).
 """
 
 import logging
@@ -32,7 +34,7 @@ CONTINUE_ALWAYS = LossPolicy()
 
 
 class SequenceGate:
-    """All outboxes of the task by source partition."""
+    """The task's partition buffers, by source partition."""
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class SequenceGate:
     def take_plan(self, plan: PlanRow) -> None:
         for assigned, slot in plan.partitions:
             where = assigned.partition
-            if assigned.unknown:  # without an outbox no position of it is ever stored
+            if assigned.unknown:  # without a buffer no position of it is ever stored
                 self._task_metrics.assigned(where)
                 self._task_metrics.failed[where] = assigned.unknown
                 continue
@@ -86,7 +88,7 @@ class SequenceGate:
             self._progress.adopt(where)
 
     def take_run(self, delivery: Delivery) -> PartitionBuffer | None:
-        """Queue a run; returns its outbox when that may have something to send."""
+        """Queue a run; returns its buffer, which may now have a batch to send."""
         free = self._free(delivery)
         buffer = self.buffers.get(delivery.partition) if delivery.partition else None
         if buffer is None or not self._is_next(buffer, delivery):
@@ -103,7 +105,8 @@ class SequenceGate:
         return buffer
 
     def may_route(self, buffer: PartitionBuffer, delivery: Delivery) -> bool:
-        """Whether a range of records continues its partition. What they became cannot be cut: then they come again."""
+        """Whether a range of records continues its partition. Routed records cannot be cut: a range that begins too low
+        is read again."""
         if not self._is_next(buffer, delivery):
             return False
         if delivery.first_offset < buffer.position:
@@ -141,12 +144,12 @@ class SequenceGate:
         self._peer.order(buffer.slot, paused=False, offset=buffer.position, turns=buffer.turns)
 
     def take_gap(self, delivery: Delivery) -> PartitionBuffer | None:
-        """The reader explains why the source goes on elsewhere: the position follows, and the loss is counted.
+        """A gap row explains why the source continues at another offset: the position follows, and the loss is counted.
 
-        A gap that leads back says that the log was rewritten from there on. It counts from wherever this end stands, or
-        the new records would pass for duplicates, and is recorded so: a reader that was ordered back stood before it.
-        One that is not taken is reported again: what follows it is of a log that this end does not know, and is
-        refused.
+        A gap that leads back means that the log was rewritten from there on. It counts and is recorded from the
+        position of the writer, not of the reader, which may have been ordered back: otherwise the new records would
+        pass for duplicates. The reader reports a gap again that was not taken: the rows behind it are of a log that the
+        writer does not know, and are refused.
         """
         buffer = self.buffers.get(delivery.partition) if delivery.partition else None
         if buffer is None or buffer.state is State.FAILED:
@@ -186,7 +189,7 @@ class SequenceGate:
         return buffer
 
     def _turn(self, buffer: PartitionBuffer, delivery: Delivery, turned: Lineage) -> None:
-        """The log goes on as another one, once all that came before is on the target."""
+        """Queue the change to the rewritten log, behind all records of the log before."""
         self._progress.turn(buffer.source)
         queued = QueuedRecords(memoryview(b""), buffer.position, delivery.next_offset, free_nothing)
         queued.turned = turned
@@ -200,14 +203,14 @@ class SequenceGate:
         return buffer
 
     def release_if_idle(self, buffer: PartitionBuffer) -> None:
-        """A released partition leaves the task once all of it is acknowledged; the ledger says so."""
+        """A released partition leaves the task when all of it is acknowledged; the ledger records this."""
         if self._releasing and buffer.source in self._releasing and buffer.idle:
             self._releasing.discard(buffer.source)
             self._task_metrics.released(buffer.source)
             self._progress.release(buffer.source)
 
     def take_order(self, delivery: Delivery) -> PartitionBuffer | None:
-        """The operator's word about a partition; its outbox where it is to be tried again at once."""
+        """Take an operator's command; returns the buffer of a partition that is to be retried at once."""
         where, word = delivery.partition, bytes(delivery.payload)
         if where is None:
             return None
@@ -218,7 +221,7 @@ class SequenceGate:
         return self.buffers.get(where) if word == ORDERED_RETRY else None
 
     def take_fault(self, delivery: Delivery) -> None:
-        """Why the partition does not move; an empty sentence says that nothing keeps it, and where it ends."""
+        """Note why the partition does not move. An empty payload means that nothing holds it, and gives its end."""
         if delivery.partition is None:
             return
         self._task_metrics.faults.pop(delivery.partition, None)

@@ -1,8 +1,8 @@
-"""What the sender promises: at least once here, exactly once in `pipeline.produce.transaction`. Owned by
+"""The delivery guarantee of a sender: at least once here, exactly once in `pipeline.produce.transaction`. Owned by
 `pipeline.produce.sender`.
 
-A guarantee decides when positions are stored, whether a partition's next batch may go out now, and what becomes of a
-task whose producer was refused.
+A guarantee decides when positions are stored, whether a partition's next batch may go out, and what a task does whose
+producer was refused.
 """
 
 import time
@@ -19,7 +19,7 @@ from sparkmirror.pipeline.relay.plan_row import PlanRow
 
 
 class Guarantee(Protocol):
-    """`identity` stamps the batches, in transactions where `transactional`; `wake_at` is when `tend` is due."""
+    """`identity` stamps the batches, in transactions where `transactional`; `wake_at` is when `poll` is due."""
 
     identity: ProducerIdentity
     transactional: bool
@@ -28,29 +28,29 @@ class Guarantee(Protocol):
     def wake_at(self) -> float: ...
 
     def admits(self, buffer: PartitionBuffer) -> bool:
-        """Whether a batch that was never sent may go out now; if not, the outbox is offered again in time."""
+        """Whether a batch that was never sent may go out now; if not, the guarantee offers the buffer again later."""
 
     def sent(self, buffer: PartitionBuffer, batch: Batch) -> None:
-        """Such a batch goes out."""
+        """A batch that was never sent before goes out."""
 
     @property
     def hurries(self) -> bool:
-        """Whether what was sent must be acknowledged soon, or comes to nothing."""
+        """Whether sent batches must be acknowledged soon, or their transaction is aborted."""
 
     def throttled(self, until: float) -> None:
-        """A broker pauses: it reads nothing before that (monotonic) time from a connection that it has answered."""
+        """A broker throttles: it reads nothing from an answered connection before that monotonic time."""
 
     def poll(self, now: float) -> None:
         """Do what is due: called at every turn of the sender's loop. Raises FencedError and SparkMirrorError."""
 
     def finish(self) -> bool:
-        """The epoch is over and nothing more is sent: store what there is; True once it is stored."""
+        """The epoch is over and nothing more is sent: store the last positions; True when they are stored."""
 
     def take(self, outcome: Outcome) -> None:
-        """What background work brought."""
+        """Take the result of background work."""
 
     def serve(self) -> None:
-        """A socket of the guarantee's own has something."""
+        """A socket of the guarantee is readable."""
 
     def fenced(self, where: PartitionBuffer) -> None:
         """The target knows a newer producer of this task. Raises FencedError where that is final."""
@@ -62,16 +62,16 @@ class Guarantee(Protocol):
         """A batch is refused for good that may have been written when it was sent before."""
 
     def positions_refused(self, where: PartitionBuffer) -> None:
-        """The target does not take what goes to a partition of the ledger, and positions depend on it."""
+        """The target refuses records of a ledger partition, on which positions depend."""
 
     def holds(self, buffer: PartitionBuffer) -> bool:
-        """Whether nothing may go to its partition of the target for now."""
+        """Whether no record may go to this buffer's target partition for now."""
 
     def close(self) -> None: ...
 
 
 class AtLeastOnce:
-    """Positions follow what is acknowledged, every flush interval; after a crash what lies between comes again."""
+    """Stores acknowledged positions every flush interval; after a crash the records since the last store come again."""
 
     transactional = False
     hurries = False
@@ -87,17 +87,17 @@ class AtLeastOnce:
         return True
 
     def sent(self, buffer: PartitionBuffer, batch: Batch) -> None:
-        """Nothing depends on it."""
+        """At least once keeps no account of sent batches."""
 
     def throttled(self, until: float) -> None:
-        """Its connection waits; nothing else does."""
+        """Only the throttled connection waits."""
 
     def poll(self, now: float) -> None:
         if self._progress.due(now):
             self._store(True)
 
     def finish(self) -> bool:
-        """What can be stored is, also where something before it is still under way."""
+        """Store what can be stored, also while earlier records are under way."""
         is_settled = self._progress.settled
         if is_settled or self._progress.due(time.monotonic()):
             return not self._store(True) and is_settled
@@ -116,10 +116,10 @@ class AtLeastOnce:
         raise SparkMirrorError(f"{where.target}: {reason}; the task starts again with a new epoch")
 
     def refused_in_doubt(self, where: PartitionBuffer) -> None:
-        """It is sent again as it was: what is written already is answered as a duplicate."""
+        """The batch is sent again as it was: if the target has it, the answer is DUPLICATE_SEQUENCE."""
 
     def positions_refused(self, where: PartitionBuffer) -> None:
-        """Data goes on: what a crash repeats grows until the ledger takes positions again."""
+        """Data goes on. Until the ledger accepts positions again, a crash repeats more records."""
 
     def holds(self, buffer: PartitionBuffer) -> bool:  # noqa: ARG002
         return False

@@ -1,7 +1,7 @@
-"""Partitions in trouble, kept apart from the others: FAILED ones are paused and tried again, stuck ones evicted.
+"""Isolates partitions that cannot be produced: FAILED ones are paused and retried, stuck ones evicted from memory.
 
-Orders to the reader go over the control page. Without one (no shared memory to be had), or without a slot on it, a
-partition cannot be ordered back: the task is then begun again from the ledger. Owned by `pipeline.produce.sender`.
+Orders to the reader go over the control page. Without shared memory, or without a slot on the page, a partition cannot
+be ordered back: the task then starts again from the ledger. Owned by `pipeline.produce.sender`.
 """
 
 import math
@@ -20,14 +20,14 @@ _RETRY_SECONDS: Final = 5.0
 _RETRY_SECONDS_MAX: Final = 60.0
 _STUCK_SECONDS: Final = 2.0
 _PAST_ALL: Final = 1 << 62
-"""Where a bounded read of a partition that is held is over."""
+"""An offset beyond every log: a bounded read of a held partition is over there."""
 
 
 class Isolation:
     """Decides when a partition fails, comes back, or gives its memory up.
 
-    `before_evict` ends half-written requests. `may_keep` is asked about a partition of which the target may have more
-    than it said: whether that is to be sent again as it was.
+    `before_evict` finishes half-written requests. `may_keep` says of a partition with batches in doubt whether these
+    are to be sent again as they were.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Isolation:
         self._resting: list[tuple[float, PartitionBuffer]] = []
 
     def fail(self, buffer: PartitionBuffer, reason: str) -> None:
-        """Pause one partition at the reader and tell why; it is rewound once all its answers are in."""
+        """Pause a partition at the reader and report why; it is rewound when all its answers are in."""
         if buffer.state is State.FAILED:
             return
         buffer.state = State.FAILED
@@ -57,7 +57,7 @@ class Isolation:
         self.settle(buffer)
 
     def hold(self, buffer: PartitionBuffer, reason: str) -> None:
-        """As `fail`, for a cause that no time heals: a later run with another setting goes on."""
+        """As `fail`, for a cause that no retry removes: it goes on in a later run with another setting."""
         buffer.is_held = True
         self.fail(buffer, reason)
 
@@ -77,46 +77,47 @@ class Isolation:
         self.back_off(buffer, buffer.retry_at)
 
     def back_off(self, buffer: PartitionBuffer, until: float) -> None:
-        """Look at it again then."""
+        """Retry the partition at `until`."""
         self._resting.append((until, buffer))
 
     @property
     def wake_at(self) -> float:
-        """When the first of those that rest is due."""
+        """When the first retry is due."""
         return min((until for until, _ in self._resting), default=math.inf)
 
     def due(self, now: float) -> list[PartitionBuffer]:
-        """Those that have rested long enough, once each."""
+        """The partitions whose retry is due, once each."""
         due = [buffer for until, buffer in self._resting if until <= now]
         if due:
             self._resting = [(until, buffer) for until, buffer in self._resting if until > now]
         return due
 
     def retry_now(self, buffer: PartitionBuffer, now: float) -> None:
-        """The cause of a failure may be gone."""
+        """Retry at once, since the cause of the failure may be gone."""
         if buffer.retry_at and not buffer.is_held:
             buffer.retry_at = now
             self.back_off(buffer, now)
 
     def force(self, buffer: PartitionBuffer, now: float) -> None:
-        """The operator wants it tried again; if it fails, the pauses begin again with the shortest."""
+        """Retry at once on the operator's command; if it fails, the pauses begin with the shortest."""
         buffer.failures = 0
         self.retry_now(buffer, now)
 
     def wake_up(self, buffer: PartitionBuffer, now: float) -> None:
-        """Let a failed partition flow again when its time has come. Raises when the reader cannot be reached."""
+        """Resume a failed partition whose retry is due. Raises SparkMirrorError when the reader cannot be ordered."""
         if buffer.state is not State.FAILED or not buffer.retry_at or buffer.retry_at > now:
             return
         buffer.retry_at = 0.0
         buffer.state = State.REWINDING
         self._task_metrics.failed.pop(buffer.source, None)
-        if not buffer.idle:  # what was kept goes out first
+        if not buffer.idle:  # kept batches go out first
             return
         if buffer.source in self._gate.buffers and not self._order(buffer, paused=False):
             raise SparkMirrorError(f"{buffer.source} is read again by a new attempt of the task: {buffer.reason}")
 
     def roll_back(self, buffer: PartitionBuffer) -> None:
-        """Back to what is committed: the reader comes again from there. Raises when it cannot be reached."""
+        """Go back to the committed position, from which the reader reads again. Raises SparkMirrorError when it cannot
+        be ordered."""
         lost = buffer.roll_back()
         self._gate.release_if_idle(buffer)
         is_failed = buffer.state is State.FAILED
@@ -126,7 +127,7 @@ class Isolation:
             raise SparkMirrorError(f"{buffer.source} is read again by a new attempt of the task")
 
     def after_progress(self, buffer: PartitionBuffer) -> None:
-        """An evicted partition that has caught up is read on."""
+        """Resume reading an evicted partition whose kept batches are acknowledged."""
         self._task_metrics.moved(buffer)
         if buffer.state is State.REWINDING and buffer.idle:
             buffer.fall_back()
@@ -134,10 +135,11 @@ class Isolation:
         self._gate.release_if_idle(buffer)
 
     def evict_stuck(self, buffers: Iterable[PartitionBuffer], now: float) -> None:
-        """Give the reader its memory back where a target partition does not move, so that the others can.
+        """Free the reader's memory of target partitions that do not move, so that the others can.
 
-        One that rests because its batches become very large moves too slowly to keep any. Only while the reader waits
-        for memory, and only if not all are stuck: on a slow link it would help nobody.
+        A partition that rests because its batches become very large moves too slowly to keep memory. Called only while
+        the reader waits for memory; does nothing if all partitions are stuck, as on a slow link, where it would not
+        help.
         """
         if self._peer is None or not self._peer.reader_waits:
             return

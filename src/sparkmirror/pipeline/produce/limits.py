@@ -1,7 +1,7 @@
-"""What the target's topics take: asked for when a topic refuses something, or when batches are rebuilt for it.
+"""The target topics' limits, looked up when a topic refuses a batch, or when batches are rebuilt for it.
 
-A topic's limits may change at any time and need a right (DESCRIBE_CONFIGS) to be read, so the target's own answer
-decides, and this is what is done next: `pipeline.produce.sender` asks here, and sends again within what it learns.
+A topic's limits may change at any time, and reading them needs DESCRIBE_CONFIGS, so the target's answer to a batch
+decides: after a refusal `pipeline.produce.sender` asks here, and sends again within the limits.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.lookup import look_up_topic_configs
 
 MAX_MESSAGE_BYTES: Final = 1_048_588
-"""Kafka's default of `max.message.bytes`: what most topics take."""
+"""Kafka's default of `max.message.bytes`."""
 TIMESTAMP_AFTER_MAX_MS: Final = 3_600_000
 """Kafka's default of `message.timestamp.after.max.ms`."""
 MAX_MESSAGE_BYTES_KEY: Final = "max.message.bytes"
@@ -24,19 +24,19 @@ _UNTOLD: Final[Mapping[str, str]] = {}
 
 @dataclass(slots=True)
 class TopicLimits:
-    """Limits of one target topic, shared by all its outboxes; None until asked for, Kafka's defaults if unknown."""
+    """Limits of one target topic, shared by all its buffers; None until looked up, Kafka's defaults if unknown."""
 
     max_message_bytes: int | None = None
     timestamp_after_max_ms: int | None = None
 
     @property
     def merged_bytes(self) -> int:
-        """How large a batch may be made."""
+        """The size up to which batches are merged."""
         return MAX_MESSAGE_BYTES if self.max_message_bytes is None else self.max_message_bytes
 
     @property
     def timestamp_room_ms(self) -> int:
-        """How far in the future a record may lie."""
+        """How far in the future a record's timestamp may be, in ms."""
         return TIMESTAMP_AFTER_MAX_MS if self.timestamp_after_max_ms is None else self.timestamp_after_max_ms
 
 
@@ -52,12 +52,12 @@ class TargetLimits:
         return self._limits.setdefault(topic, TopicLimits())
 
     def ask(self, topic: str) -> None:
-        """Look them up beside the loop; the answer comes to `take`."""
+        """Look up a topic's limits in the background; `take` gets the answer."""
         work = partial(look_up_topic_configs, self._settings, topic, (MAX_MESSAGE_BYTES_KEY, TIMESTAMP_AFTER_KEY))
         self._background.submit(("limits", topic), work)
 
     def take(self, outcome: Outcome) -> tuple[str, bool] | None:
-        """The topic that was asked for, and whether its limits are others than thought; None for other work."""
+        """The topic of a finished look-up, and whether its limits changed; None for other work."""
         match outcome.key:
             case ("limits", str(topic)):
                 known = self.of(topic)

@@ -1,7 +1,7 @@
-"""Whether mirrored records are still on the target: what a topic that was deleted or truncated there has taken along.
+"""Checks whether mirrored records are still on the target, where a topic may have been deleted or truncated.
 
-Each partition's extent (`ledger.lineage`) grows with acknowledgements and is stored with its position. The planner
-finds before a start that a log does not reach so far, acknowledgements show it in mid-run: they come back. Owned by
+Each partition's extent (`ledger.lineage`) grows with acknowledgements and is stored with its position. Before a start
+the planner finds a log that ends below its extent; in mid-run an acknowledged offset that goes back shows it. Owned by
 `pipeline.produce.sender`.
 """
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class TargetLogCheck:
-    """Judges for all partitions of a task. `topic_id` says which topic of a name is written to now, if it is known."""
+    """Checks all partitions of a task. `topic_id` gives the id of the topic that is written to now, if it is known."""
 
     def __init__(self, progress: Progress, policy: LossPolicy, topic_id: Callable[[str], UUID | None]) -> None:
         self._progress = progress
@@ -30,18 +30,19 @@ class TargetLogCheck:
         self._topic_id = topic_id
 
     def expect(self, buffer: PartitionBuffer, assigned: Assigned) -> str:
-        """The task takes a partition on. A reason to hold it, if its log was cut back and the file says so."""
+        """Check a partition that the task takes on. Returns a reason to hold it, if its log was cut back and the
+        configuration holds such partitions; else ""."""
         buffer.extent = assigned.extent
         if assigned.extent is None or assigned.found is None:
             return ""
         return self._lose(buffer, assigned.extent, assigned.found)
 
     def add(self, buffer: PartitionBuffer, landed: Iterable[Batch], topic: str) -> str:
-        """Batches were acknowledged, in order, in the partition of `topic` that has the source's number. A reason to
-        hold the partition, as `expect` gives.
+        """Check acknowledged batches, in order, of the partition of `topic` that has the source's number. Returns a
+        reason to hold the partition as `expect` does.
 
-        An offset below what was acknowledged before cannot be, unless what lay there is gone: a batch that is sent
-        again and was written before is answered with the place that it has, and none is sent again once acknowledged.
+        An offset below an earlier acknowledged one shows that records are gone: for a batch that was written before,
+        the answer has its first place, and no acknowledged batch is sent again.
         """
         extent = buffer.extent
         reason = ""
@@ -62,7 +63,7 @@ class TargetLogCheck:
         return reason
 
     def _lose(self, buffer: PartitionBuffer, known: Extent, found: Extent) -> str:
-        """Records it, and goes on where the file says so: then the extent is what was found."""
+        """Record the loss. If the configuration says to go on, the extent becomes what was found."""
         cause = judge(known, found)
         if cause is None:
             return ""

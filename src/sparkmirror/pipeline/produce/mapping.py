@@ -1,7 +1,7 @@
-"""What the writer records of where each source record went: the growing end of every partition's offset map.
+"""Records where each source record went: the open end of every partition's offset map.
 
-Fed by `pipeline.produce.sender` with acknowledged batches, emptied by `pipeline.produce.progress` into the ledger. A
-task never reads the map: what came before it took a partition over is in other chunks (`ledger.map_records`).
+`pipeline.produce.sender` adds acknowledged batches, `pipeline.produce.progress` stores them in the ledger. A task never
+reads the map: records from before it took a partition on are in other chunks (`ledger.map_records`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,8 +15,8 @@ from sparkmirror.pipeline.produce.queued_records import Batch
 
 
 class OpenChunk:
-    """The chunk that a partition is at. `name` is set when it is stored for the first time, `changed` says that it must
-    be (again)."""
+    """A partition's open chunk. `name` is set when it is stored for the first time, `changed` while it must be stored
+    (again)."""
 
     __slots__ = ("changed", "map", "name")
 
@@ -38,7 +38,7 @@ class OffsetMapping:
         self._touched: dict[TopicPartition, None] = {}
 
     def add(self, partition: TopicPartition, batch: Batch) -> None:
-        """An acknowledged batch, in order. Without a base offset its place is not known."""
+        """Add an acknowledged batch, in order. Without a base offset its place is not known."""
         target = batch.base_offset
         self._touched[partition] = None
         for first, records in batch.spans:
@@ -65,7 +65,7 @@ class OffsetMapping:
         return following
 
     def close(self, partition: TopicPartition) -> None:
-        """The partition begins again or leaves: its next batch begins another chunk."""
+        """The partition is taken on or released: its next batch begins another chunk."""
         self._positions.pop(partition, None)
         growing = self._growing.pop(partition, None)
         if growing is not None and growing.changed:
@@ -74,8 +74,8 @@ class OffsetMapping:
     def changed(
         self, positions: Mapping[TopicPartition, int], generation: int, topic_ids: Mapping[TopicPartition, UUID]
     ) -> Iterator[tuple[TopicPartition, OpenChunk, ChunkName]]:
-        """Chunks to store, those that are full first. `positions` are the acknowledged source offsets, of which most
-        are what they were the last time. `topic_ids` are the target's, by source partition, where they are known."""
+        """Chunks to store, full ones first. `positions` are the acknowledged source offsets, most of them unchanged
+        since the last call. `topic_ids` are the known ids of the target topics, by source partition."""
         for partition, position in positions.items():
             if self._positions.get(partition) != position:
                 self._positions[partition] = position
@@ -99,7 +99,7 @@ class OffsetMapping:
                 yield partition, growing, growing.name
 
     def store_again(self, partition: TopicPartition, growing: OpenChunk) -> None:
-        """The chunk was not taken."""
+        """Storing the chunk failed: store it again."""
         growing.changed = True
         self._touched[partition] = None
         if self._growing.get(partition) is not growing:

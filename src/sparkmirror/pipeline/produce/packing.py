@@ -1,5 +1,5 @@
-"""How waiting batches are packed: passed through, rebuilt, or merged, and held back for a while by `linger.ms`.
-Owned by `pipeline.produce.buffer`.
+"""How waiting batches are packed: passed through, rebuilt, or merged, and held back for a while by `linger.ms`. Owned
+by `pipeline.produce.buffer`.
 
 `prepare` looks at the head of a buffer's queue before each batch. What cannot pass through (`batch.header.refusal`) is
 rebuilt by `batch.rewrite`; small batches are merged where `batch.merging` says that it pays, also across runs. As in
@@ -27,7 +27,7 @@ from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, fu
 
 
 class Linger:
-    """What waits of one target partition, by its bytes. With 0 seconds nothing is held back."""
+    """Holds the batches of one target partition back, by their bytes. With 0 seconds nothing is held back."""
 
     __slots__ = ("_batch_bytes", "_bytes", "_clock", "_ends_at", "_is_told", "_seconds")
 
@@ -52,14 +52,15 @@ class Linger:
         return self._ends_at > 0 and self._ends_at > self._clock.monotonic()
 
     def tell_end(self) -> float:
-        """When what waits goes out though it is little; given once, 0 after that and while nothing is held back."""
+        """The monotonic time at which the linger time ends; returned once, 0 after that and while nothing is held
+        back."""
         if self._is_told or not self.holds_back:
             return 0.0
         self._is_told = True
         return self._ends_at
 
     def begin_anew(self) -> None:
-        """Nothing waits any more."""
+        """No batch waits any more."""
         self._bytes = 0
         self._ends_at = -inf
 
@@ -71,10 +72,10 @@ class Linger:
 
 _UNLIMITED_BYTES: Final = 1 << 30
 _PASS_BATCHES: Final = 16
-"""So many batches pass before merging is considered again, once it was found not to pay."""
+"""After merging was found not to pay, this many batches pass before it is considered again."""
 
 _LONG_SECONDS: Final = 0.05
-"""In a process that imports numba meanwhile, passing takes several times as long as in others."""
+"""In a process that imports numba at the same time, passing batches takes several times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +110,13 @@ class Packing:
         return queued
 
     def awaits_kernels(self, queue: deque[QueuedRecords], traffic: Callable[[], Traffic]) -> bool:
-        """Whether kernels are being loaded, and so many small batches wait that to pass them would take much longer."""
+        """Whether kernels are being loaded and so many small batches wait that passing them would take much longer."""
         if not self.merging or not kernels_soon() or (header := queue[0].header) is None:
             return False
         return passing_seconds(_waiting_bytes(queue) // header.total_bytes, traffic()) > _LONG_SECONDS
 
     def refit(self, batch: Batch, limits: TopicLimits, unpacking: Unpacking) -> list[Batch]:
-        """A batch that the target's limits refused, as batches within them. Raises as `rewrite`."""
+        """Split a batch that the target refused into batches within its limits. Raises as `rewrite`."""
         if len(batch.data) <= limits.merged_bytes and not self.clamp_timestamps:
             return [batch]
         fresh: list[Batch] = []
@@ -149,7 +150,7 @@ class Packing:
         return refusal(header, limits.max_message_bytes or _UNLIMITED_BYTES) is not None
 
     def _latest_ms(self, limits: TopicLimits) -> int:
-        """The latest time that a record may bear; a minute less than allowed, for clocks differ."""
+        """The latest timestamp that a record may have, in ms; a minute less than allowed, since clocks differ."""
         return time.time_ns() // 1_000_000 + max(limits.timestamp_room_ms - 60_000, 0)
 
     def _may_merge(
@@ -197,11 +198,11 @@ class Packing:
 
 PASS_OR_MERGE: Final = Packing()
 AS_THEY_ARE: Final = Packing(merging=False)
-"""Batches that we made ourselves."""
+"""For batches of this process's own, such as the ledger's."""
 
 
 def _waiting_bytes(queue: deque[QueuedRecords], enough_bytes: int = sys.maxsize) -> int:
-    """What is not handed out, in bytes of the source; counted until there is more than enough."""
+    """The bytes in the queue that are not handed out, counted up to more than `enough_bytes`."""
     waiting_bytes = 0
     for queued in queue:
         waiting_bytes += queued.left_bytes
@@ -211,7 +212,7 @@ def _waiting_bytes(queue: deque[QueuedRecords], enough_bytes: int = sys.maxsize)
 
 
 def _fuse_head(queue: deque[QueuedRecords], bytes_max: int) -> QueuedRecords:
-    """Replace what is next of several runs by one of it all, where the head alone would make a small batch."""
+    """Join the next batches of several runs into one run, if the head alone would make a small batch."""
     fused = fuse(queue, bytes_max)
     if fused is None:
         return queue[0]

@@ -1,8 +1,8 @@
-"""What the writer records beside the data: positions in Connect's format and ours, and its task's status.
+"""Stores what the writer records beside the data: positions in Connect's format and ours, and its task's status.
 
 Composes small record batches for the ledger's partitions from acknowledged positions only (invariant 3); in
-transactions from those that are reached when all that was sent is acknowledged, which is awaited before the commit.
-A position waits while a ledger partition that it goes to still has the last lot, or refuses; all other positions go on.
+transactions from those that are reached when all that was sent is acknowledged, which is awaited before the commit. A
+position waits while a ledger partition that it goes to still has the last lot, or refuses; all other positions go on.
 Owned by `pipeline.produce.sender`.
 """
 
@@ -41,7 +41,8 @@ class ProgressOptions:
 
 
 class _Entry(NamedTuple):
-    """One record of the ledger; `forget` makes it due again should it be lost, `keep` is called when it cannot be."""
+    """One record of the ledger; `forget` makes it due again if it was lost, `keep` is called when it is stored for
+    good."""
 
     key: bytes
     value: bytes
@@ -51,17 +52,17 @@ class _Entry(NamedTuple):
 
     @property
     def bytes_max(self) -> int:
-        """What it takes of a batch."""
+        """The most bytes that it takes of a batch."""
         headers = sum(len(name) + len(value or b"") for name, value in self.headers)
         return len(self.key) + len(self.value) + headers + _RECORD_OVERHEAD_BYTES_MAX
 
 
 def _count_nothing(_: Gap) -> None:
-    """Nobody counts gaps."""
+    """For callers that count no gaps."""
 
 
 class Progress:
-    """Remembers what is stored, and turns what changed into parcels for the ledger's outboxes."""
+    """Remembers what is stored, and turns changes into record batches for the ledger's buffers."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class Progress:
         self._stored: dict[TopicPartition, Place] = {}
         self._released: set[TopicPartition] = set()
         self.moved: dict[TopicPartition, None] = {}
-        """Partitions whose position may not be what is stored. Outboxes enter themselves."""
+        """Partitions whose position may differ from the stored one. Buffers add themselves."""
         self._lost = lost
         self._gapped: dict[TopicPartition, PartitionBuffer] = {}
         self._open_gaps: set[TopicPartition] = set()
@@ -104,10 +105,9 @@ class Progress:
         self.buffers: dict[TopicPartition, PartitionBuffer] = {}
 
     def adopt(self, partition: TopicPartition) -> None:
-        """A partition that this task takes over. Its start is stored at once.
+        """Take a partition on. Its start is stored at once.
 
-        Otherwise one that starts at the log's end, and stays idle, would start at another end the next time
-        (invariant 1).
+        Otherwise an idle partition that starts at the log's end would start at another end the next time (invariant 1).
         """
         self._stored.pop(partition, None)
         self.moved[partition] = None
@@ -121,11 +121,11 @@ class Progress:
         self._mapping.close(partition)
 
     def turn(self, partition: TopicPartition) -> None:
-        """The source's log goes on as another one: offsets of its own are mapped from here on."""
+        """The source's log was rewritten: a new chunk maps its offsets from here on."""
         self._mapping.close(partition)
 
     def map_batches(self, partition: TopicPartition, batches: Iterable[Batch]) -> None:
-        """Where the records of acknowledged batches went, for the translation of offsets."""
+        """Note where the records of acknowledged batches went, for the translation of offsets."""
         for batch in batches:
             self._mapping.add(partition, batch)
 
@@ -140,8 +140,7 @@ class Progress:
         beyond: Order | None,
     ) -> None:
         """The partition's log is not where it was left: stored before any position beyond it (invariant 1), and only
-        when the partition has got so far. `beyond` is as `FoundGap` has it.
-        """
+        when the partition has got so far. `beyond` is as `FoundGap` has it."""
         at_ms = self._clock.time_ns() // 1_000_000
         gap = Gap(buffer.source, cause, expected, resumed, action, at_ms, topic_id, self._run)
         buffer.gaps += (FoundGap(gap, beyond),)

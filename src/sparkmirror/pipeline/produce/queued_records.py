@@ -1,4 +1,4 @@
-"""What an outbox holds: runs as they came, ranges of them being rebuilt, and batches on their way. Pure.
+"""What a partition buffer holds: runs as they came, ranges that are being rebuilt, and batches under way. Pure.
 
 Owned by `pipeline.produce.buffer`.
 """
@@ -24,12 +24,12 @@ class Making(NamedTuple):
 
 
 class Rewriting:
-    """A range of batches being rebuilt, piece by piece (`batch.rewrite.rewrite`), each made when it is about to go
+    """A range of batches that is rebuilt piece by piece (`batch.rewrite.rewrite`), each piece when it is about to go
     out.
 
     `make` gives the pieces from a source offset on. The last piece reaches to the range's end: offsets behind its last
-    record are empty. Making is one piece ahead, so that the last is known; what is wrong with a later record is raised
-    when all pieces before it have been taken. `reached` is the source offset behind the last piece that was taken.
+    record are empty. One piece is made ahead, so that the last one is known; an error of a later record is raised when
+    all pieces before it have been taken. `reached` is the source offset behind the last piece that was taken.
     """
 
     def __init__(self, make: Callable[[int], Iterator[Piece]], first_offset: int, next_offset: int) -> None:
@@ -45,15 +45,15 @@ class Rewriting:
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be a piece; while the process's budget is used up nobody knows."""
+        """Whether there may be another piece; True also while the unpacking budget is used up."""
         return not self._is_over
 
     def park(self) -> None:
-        """Give back what is unpacked; it is unpacked again when the next piece is wanted."""
+        """Free the unpacked records; they are unpacked again for the next piece."""
         self._pieces = self._ahead = None
 
     def take(self) -> Making | None:
-        """The next piece; None where no record is left. Raises ProtocolError, RecordTooLarge and UnpackingBusy."""
+        """The next piece; None if no record is left. Raises ProtocolError, RecordTooLarge and UnpackingBusy."""
         if self._ahead is None:
             self._look_ahead()
         piece = self._ahead
@@ -70,7 +70,7 @@ class Rewriting:
         return Making(piece, self._next_offset)
 
     def _look_ahead(self) -> None:
-        """Raises UnpackingBusy; then the pieces have to be begun again, from where the last one reached."""
+        """Raises UnpackingBusy; making then begins again behind the last piece."""
         if self._problem is not None:
             return
         if self._pieces is None:
@@ -125,18 +125,18 @@ class QueuedRecords:
 
     @property
     def left_bytes(self) -> int:
-        """What of it is not handed out, in bytes of the source."""
+        """The bytes that are not handed out, as they came from the source."""
         return len(self.data) - self.at
 
     @property
     def is_uncut(self) -> bool:
-        """Whether what is left of it are whole batches, none of them to be cut."""
+        """Whether the rest consists of whole batches, none of which is to be cut."""
         if self.rewriting is not None:
             return False
         return self.header is not None and self.header.base_offset >= self.first_offset
 
     def seek_batch(self) -> bool:
-        """Pass by batches that are not to be sent: control batches, and what lies below `first_offset`.
+        """Skip batches that are not to be sent: control batches, and those below `first_offset`.
 
         False when none is left. Raises ProtocolError.
         """
@@ -156,7 +156,7 @@ class QueuedRecords:
         return self.header is not None
 
     def can_give(self, room_bytes: int) -> bool:
-        """Whether its next batch may be taken by `fuse`; a damaged one is met again when its turn comes."""
+        """Whether `fuse` may take the next batch; a damaged one is found again in its turn."""
         try:
             return self.seek_batch() and self.is_uncut and self.header.total_bytes <= room_bytes  # type: ignore[union-attr]
         except ProtocolError:
@@ -164,11 +164,12 @@ class QueuedRecords:
 
     @property
     def epoch_ahead(self) -> int:
-        """The leader epoch of its next batch."""
+        """The leader epoch of the next batch."""
         return self.leader_epoch if self.header is None else self.header.partition_leader_epoch
 
     def take(self, room_bytes: int) -> tuple[memoryview, int]:
-        """Its next batches, as many as fit, and the source offset that they reach: one batch under way, for `fuse`."""
+        """For `fuse`: the next batches, as many as fit, which then count as one under way, and the source offset that
+        they reach."""
         start = self.at
         reached = self.first_offset
         while self.header is not None and self.can_give(room_bytes - (self.at - start)):
@@ -186,7 +187,7 @@ class QueuedRecords:
     def rewrite(
         self, stop: int, next_offset: int, leader_epoch: int, make: Callable[[int], Iterator[Piece]], *, is_one: bool
     ) -> None:
-        """Have the batches up to byte `stop` rebuilt: they reach to `next_offset`. `is_one` if it is one alone."""
+        """Rebuild the batches up to byte `stop`, which reach to `next_offset`. `is_one` for a single batch."""
         self.whole_from = -1 if is_one else self.at
         self.at = stop
         self.header = None
@@ -194,7 +195,7 @@ class QueuedRecords:
         self.rewriting = Rewriting(make, self.first_offset, next_offset)
 
     def make_anew(self, unpacking: Unpacking) -> Making | None:
-        """The next piece of the range; None where none is left, or where the rest of its batches had better pass.
+        """The next piece of the range; None if none is left, or if the rest of its batches had better pass as it is.
 
         Raises as `Rewriting.take`, ContentTooLarge only for a batch that cannot pass.
         """
@@ -212,19 +213,19 @@ class QueuedRecords:
         return making
 
     def hand_out(self) -> None:
-        """No batch is left in it; frees the memory where none is under way."""
+        """No batch is left to hand out; frees the memory if none is under way."""
         self.handed_out = True
         if not self.open_batches:
             self.on_free()
 
     def settle(self) -> None:
-        """One batch less; frees the memory after the last one."""
+        """One batch is done; frees the memory after the last one."""
         self.open_batches -= 1
         if self.handed_out and not self.open_batches:
             self.on_free()
 
     def copy_first(self) -> "QueuedRecords | None":
-        """The next batch alone, in memory of its own; None for one that cannot be sent, which is met again later."""
+        """A copy of the next batch alone; None for a batch that cannot be sent, which fails in its turn."""
         if self.rewriting is not None:
             try:
                 making = self.rewriting.take()
@@ -249,10 +250,10 @@ class QueuedRecords:
 
 
 def fuse(parcels: Iterable[QueuedRecords], bytes_max: int) -> QueuedRecords | None:
-    """The next batches of parcels that continue each other as one parcel, in memory of its own, up to so many bytes.
+    """The next batches of runs that continue each other, as one run in memory of its own, of at most `bytes_max`.
 
-    The last may be taken in part. Their own memory follows the new one's. None, and nothing is taken, where all that
-    fits is one parcel's.
+    The last run may be taken in part. The runs' memory is freed with the new one's. None, and nothing is taken, if all
+    that fits is of one run.
     """
     taken: list[QueuedRecords] = []
     pieces: list[memoryview] = []
@@ -288,8 +289,7 @@ def free_nothing() -> None:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """One batch on its way. `next_offset` is the source offset that its acknowledgement reaches, of the log that
-    `lineage` tells.
+    """One batch under way. Its acknowledgement reaches the source offset `next_offset`, of the log of `lineage`.
 
     `spans` says where its records come from, `base_offset` where they went to once that is known; -1 before, and where
     the broker only says that it had the batch already.
@@ -307,9 +307,9 @@ class Batch:
     acknowledged: bool = False
     base_offset: int = -1
     in_doubt: bool = False
-    """Whether the target may have it although it did not say so."""
+    """Whether the target may have written it without an acknowledgement."""
     is_refused: bool = False
-    """Whether the target did not take it for its limits: it goes out again as batches within them."""
+    """Whether the target refused it by its limits: it goes out again as batches within them."""
     refusals: int = 0
 
 

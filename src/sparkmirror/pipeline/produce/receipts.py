@@ -1,4 +1,5 @@
-"""What a writer hands back to Spark at the end of an epoch. Made in tasks, read on the driver's side."""
+"""The commit message that a writer returns to Spark at the end of an epoch. Made in tasks, read in the planning
+process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""From records, as rows or columns, to batches for target partitions. No I/O but that of `sizes`.
+"""Encodes records, given as rows or columns, as batches for target partitions. No I/O but that of `sizes`.
 
 Called by `pipeline.produce.record_writer` and `pipeline.produce.repartition`.
 """
@@ -27,11 +27,11 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _INTERNAL = re.compile(r"__.*|mm2-.*")
 
 Sizes = Callable[[str, TopicPartition], int]
-"""`sizes(topic, source)`: how many partitions a target topic has; `source` is where a record for it comes from."""
+"""`sizes(topic, source)`: the number of a target topic's partitions; `source` is the partition of a record for it."""
 
 
 class Unroutable(SparkMirrorError):
-    """A transform sent a record where none can go."""
+    """A transform gave a record a target that cannot exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _columns(rows: pa.RecordBatch) -> "Columns":
 
 
 def _bytes_of(array: pa.Array) -> "tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32]]":
-    """All bytes of a binary array, and where each element stands in them; a length of -1 is null."""
+    """All bytes of a binary array, and the place and length of each element; a length of -1 is null."""
     import numpy as np
 
     _, edges, data = array.buffers()
@@ -119,16 +119,16 @@ def _partitions(
     origin: Origin,
     sizes: Sizes,
 ) -> "NDArray[np.int64]":
-    """The partition that the plan asks for; where it asks for none, or for one that is not there, the key's.
+    """The partition that the plan asks for; if it asks for none, or for one that does not exist, the key's.
 
-    A record without a key then goes by its source partition's number, so that what came in order stays so.
+    A record without a key then goes to its source partition's number, which keeps the order.
     """
     import numpy as np
 
     column = rows.column("target_partition")
     wanted: NDArray[np.int64] = column.fill_null(-1).to_numpy()[picked].astype(np.int64)
     if topic == origin.remote_topic and bool((wanted == origin.source.partition).all()):
-        return wanted  # the same partition of the mirrored topic: the topic job sees to it that there is one
+        return wanted  # the same partition of the mirrored topic, which the topic job creates
     if not _TOPIC.fullmatch(topic) or topic in (".", "..") or _INTERNAL.fullmatch(topic):
         raise Unroutable(f"{origin.source}: the transforms send records to `{topic}`, which cannot be a topic for data")
     count = sizes(topic, origin.source)
@@ -140,7 +140,7 @@ def _partitions(
 
 BATCH_BYTES_MAX: Final = 512 << 10
 _ALONE_BYTES_MAX: Final = 1 << 30
-"""A record that is larger than a batch should be goes alone: the target judges it."""
+"""A record larger than a batch goes alone: the target decides whether to accept it."""
 
 
 def partitions_by_key(columns: "Columns", keyless: int, count: int) -> "NDArray[np.int64]":

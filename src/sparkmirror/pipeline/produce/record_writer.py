@@ -1,8 +1,8 @@
 """The writing end of `kafka-records`: takes rows of records and hands batches to the sender. Runs in a Python worker.
 
-As `pipeline.produce.writer`, which it extends. A range of records is passed on when its run row comes, so what a filter
-dropped in between is accounted for by the range. Topics that transforms route to are looked up, or created, once per
-topic and task on the row thread.
+As `pipeline.produce.writer`, which it extends. A range of records is passed on when its run row comes: the range
+accounts for records that a filter dropped. Topics that transforms route to are looked up, or created, once per topic
+and task on the row thread.
 """
 
 import logging
@@ -37,7 +37,7 @@ _CONTROL_COLUMNS = (*(place for place in range(len(ROW_SCHEMA)) if place != _PAY
 
 
 class _Range:
-    """What is known of one source partition's next range: rows, and the run rows that close it."""
+    """One source partition's next range: its rows, and the run rows that close it."""
 
     def __init__(self) -> None:
         self.rows: list[pa.RecordBatch] = []
@@ -53,7 +53,8 @@ class _Range:
         self.codec = 0
 
     def is_continued_by(self, run: dict[str, Any]) -> bool:
-        """What was read again after an order, from another offset or of another epoch, is another range."""
+        """Whether the run row continues this range. Rows that were read again after an order, from another offset or of
+        another epoch, are another range."""
         return self.following < 0 or (
             (self.following, self.leader_epoch, self.turns) == (run["first_offset"], run["leader_epoch"], run["turns"])
         )
@@ -179,7 +180,7 @@ def _sort_out(batch: pa.RecordBatch) -> "tuple[NDArray[np.bool_], list[int]]":
 log = logging.getLogger(__name__)
 
 _KNOWN_SECONDS = 60.0
-"""Topics grow seldom; until this end sees it, records of the new partitions go by their keys."""
+"""Topics grow rarely; until the writer sees it, records of the new partitions go by their keys."""
 
 
 class TopicSizes:

@@ -1,8 +1,8 @@
-"""Runs of topics with another number of partitions on the target: their records go by key, as Java's producer does.
+"""Puts records by key, as Java's producer does, for topics with another number of partitions on the target.
 
-`partitioning = key`, which MirrorMaker 1's flows have. All other runs pass through as they are. Decided once for a
-topic and task: a partition's order on the target needs one way to it. Called by `pipeline.produce.writer` on its row
-thread.
+For `partitioning = key`, which MirrorMaker 1's flows have. Runs of other topics pass through as they are. Decided once
+for a topic and task, since a partition's records must all take the same way to stay in order. Called by
+`pipeline.produce.writer` on its row thread.
 """
 
 import time
@@ -20,7 +20,7 @@ from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.record_pieces import encode_lanes, partitions_by_key
 
 NO_TOPIC: Final = "the target has no topic"
-"""How the reason of a partition begins that waits for its topic; nothing was refused."""
+"""The begin of the reason for a partition that waits for its topic; no record was refused."""
 Pieces = tuple[tuple[TopicPartition, Piece], ...]
 _PASS_THROUGH: Final = 0
 _EMPTY: Final = memoryview(b"")
@@ -28,7 +28,7 @@ _ASK_AGAIN_SECONDS: Final = 2.0
 
 
 class Repartition:
-    """Which topics of one task pass through, and what becomes of the runs of the others."""
+    """Decides which topics of one task pass through, and routes the runs of the others."""
 
     def __init__(self, flow: FlowConfig) -> None:
         self._flow = flow

@@ -1,8 +1,8 @@
-"""Which status records are due: the task's own if it changed, and those of partitions that did, each every two seconds
-at most, and so many a second.
+"""Decides which status records are due: the task's own if it changed, and those of changed partitions, each every two
+seconds at most, and at most a hundred a second.
 
-With ten thousand busy partitions each is reported from time to time, and what it costs stays the same; one whose state
-changes is reported at once. Owned by `pipeline.produce.sender`, stored by `pipeline.produce.progress`.
+With ten thousand busy partitions each is reported from time to time, at the same cost; a change of state is reported at
+once. Owned by `pipeline.produce.sender`, stored by `pipeline.produce.progress`.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,11 +18,11 @@ from sparkmirror.telemetry.records import PartitionState, encode_key
 
 _SECONDS: Final = 2.0
 _RECORDS_MAX: Final = 100
-"""A flush, of which there is one a second: 30 kB."""
+"""In a flush, of which there is one a second: about 30 kB."""
 
 
 class Report(NamedTuple):
-    """A record for the status topic. `forget` makes it due again, should it be lost."""
+    """A record for the status topic. `forget` makes it due again if it was lost."""
 
     key: bytes
     value: bytes
@@ -30,7 +30,7 @@ class Report(NamedTuple):
 
 
 class Reports:
-    """Reads a task's tally and outboxes; remembers which states were reported."""
+    """Reads a task's metrics and buffers; remembers which states were reported."""
 
     def __init__(
         self,
@@ -47,7 +47,8 @@ class Reports:
         self._task_told = b""
 
     def due(self, plan: PlanRow, problem: str, *, in_transactions: bool, final: bool) -> list[Report]:
-        """`problem` is the task's, with the target. At the end of the epoch, which is `final`, all that changed."""
+        """The due records; with `final`, at the end of the epoch, all that changed. `problem` is the task's with the
+        target."""
         told = self._task_metrics.status(problem)
         value = encode(told | {"generation": plan.generation})
         reports = self._due_partitions(plan, in_transactions=in_transactions, final=final)
@@ -92,7 +93,7 @@ class Reports:
         return chosen
 
     def _changed_states(self) -> list[TopicPartition]:
-        """Those that do not run, and did when they were reported last, or for another reason; and the reverse."""
+        """Partitions whose state or reason differs from the last report."""
         task_metrics = self._task_metrics
         still = {
             where: self._state(where) for where in (*task_metrics.failed, *task_metrics.faults, *task_metrics.paused)
@@ -141,7 +142,7 @@ def _is_behind(offset: int | None, end: int | None) -> bool:
 
 
 class _Touch:
-    """Calling it puts a partition back among those of which there is something to tell."""
+    """When called, makes a partition due for a report again."""
 
     __slots__ = ("_touched", "_where")
 

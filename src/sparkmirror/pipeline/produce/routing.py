@@ -1,8 +1,8 @@
-"""Where records of one source partition go to several target partitions: progress waits for all of them.
+"""Routes records of one source partition to several target partitions; its progress waits for all of them.
 
-Each target partition has an outbox here, a *lane*, with its own producer sequence; the source's outbox in
-`pipeline.produce.gate` holds one entry per range, acknowledged when the last of its batches is (invariants 1 and 3). A
-lane that the target refuses gives up what it holds: the sources of that are failed and read again. Owned by
+Each target partition has a buffer here, a *lane*, with its own producer sequence; the source's buffer in
+`pipeline.produce.gate` holds one entry per range, acknowledged when the last of its batches is (invariants 1 and 3). If
+the target refuses a lane, the lane gives up its records: their source partitions fail and are read again. Owned by
 `pipeline.produce.sender`.
 """
 
@@ -22,7 +22,7 @@ from sparkmirror.pipeline.relay.ring import RingPeer
 
 
 class QueuedLaneRecords(QueuedRecords):
-    """A batch of a lane: the range that waits for it, and which source offsets its records have."""
+    """A batch of a lane, with the range that waits for it and the source offsets of its records."""
 
     __slots__ = ("spans", "ticket")
 
@@ -37,7 +37,7 @@ class QueuedLaneRecords(QueuedRecords):
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """A range that waits: `entry` stands for it in the source's outbox, `mapped` are its batches at `home`."""
+    """A waiting range: `entry` stands for it in the source's buffer, `mapped` are its batches at `home`."""
 
     buffer: PartitionBuffer
     entry: Batch
@@ -49,8 +49,8 @@ class Ticket:
 class Routing:
     """The lanes of one task. `fail` isolates a source partition, with the reason.
 
-    `land` takes what arrived in the partition that bears the source's name and number, and says whether the source is
-    to be held because records that lay there are gone.
+    `land` takes the acknowledged batches of the partition that has the source's name and number, and says whether the
+    source is to be held because records are gone from there.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Routing:
         self.lanes: dict[TopicPartition, PartitionBuffer] = {}
 
     def take(self, bundle: Bundle) -> list[PartitionBuffer]:
-        """Queue a range; returns the lanes that have something to send."""
+        """Queue a range; returns the lanes that have a batch to send."""
         delivery = bundle.delivery
         free = partial(self._free, bundle)
         buffer = self._gate.buffers.get(delivery.partition) if delivery.partition else None
@@ -117,11 +117,11 @@ class Routing:
         return self.lanes.get(buffer.target) is buffer
 
     def source_of(self, lane: PartitionBuffer, batch: Batch) -> TopicPartition:
-        """Where the records of a batch come from, be its outbox a lane or not."""
+        """The source partition of a batch, whether its buffer is a lane or not."""
         return batch.queued.ticket.buffer.source if isinstance(batch.queued, QueuedLaneRecords) else lane.source
 
     def acknowledge(self, lane: PartitionBuffer, batches: list[Batch]) -> None:
-        """The target has these batches of a lane."""
+        """The target has acknowledged these batches of a lane."""
         for batch in batches:
             queued = batch.queued
             assert isinstance(queued, QueuedLaneRecords)
@@ -144,14 +144,14 @@ class Routing:
         self._close(ticket.buffer, mapped)
 
     def _settled(self, lane: PartitionBuffer, following: int, ticket: Ticket) -> None:
-        """A lane's parcel left it: acknowledged, or given up with all that waited there."""
+        """A batch has left its lane: acknowledged, or given up with all that waited there."""
         if lane.acknowledged >= following or ticket.entry not in self._tickets:
             return
         self._forget(ticket.buffer)
         self._fail(ticket.buffer, f"its records for {lane.target} are refused: {lane.reason}")
 
     def _forget(self, buffer: PartitionBuffer) -> None:
-        """Its ranges are read again: what still arrives of them counts for nothing."""
+        """The source's ranges are read again: later acknowledgements of their batches are ignored."""
         self._tickets = {entry: other for entry, other in self._tickets.items() if other.buffer is not buffer}
 
     def _free(self, bundle: Bundle) -> None:

@@ -1,9 +1,9 @@
-"""The writing end's own thread: it owns all sockets and timers, so that acknowledgements, retries and progress go on
+"""The writer's sender thread. It owns all sockets and timers, so that acknowledgements, retries and progress go on
 while no row comes.
 
-Rows arrive through `put`; `finish` drains for a bounded time. Nothing blocks on one broker: a partition whose target
-does not answer is evicted from the reader's memory and paused there, one that the target refuses is FAILED and tried
-again later, all others go on. Runs in a Python worker; owned by `pipeline.produce.writer`.
+Rows arrive through `put`; `finish` drains for a bounded time. No broker blocks the others: a partition whose target
+does not answer is evicted from the reader's memory and paused there, a partition that the target refuses is FAILED and
+retried later, and all others go on. Runs in a Python worker; owned by `pipeline.produce.writer`.
 """
 
 import logging
@@ -61,10 +61,10 @@ log = logging.getLogger(__name__)
 
 DRAIN_SECONDS_MAX: Final = 2.0
 _JOIN_SECONDS_MAX: Final = 60.0
-"""The loop ends by itself in twice the time to drain; only kernels that are compiled meanwhile hold it up longer."""
+"""The loop ends within twice the time to drain; only the compilation of kernels may hold it up for longer."""
 _MAKING_SECONDS: Final = 0.2
 _TEND_SECONDS: Final = 0.02
-"""How often timers are looked at while data flows: not more often, with tens of thousands of turns a second."""
+"""How often timers are checked while data flows: the loop has tens of thousands of turns a second."""
 _BUSY_SECONDS: Final = 0.05
 _PARK_SECONDS: Final = 2.0
 _SHORT_SECONDS: Final = 0.001
@@ -81,7 +81,7 @@ _WAKE: Final = "wake"
 class SenderOptions:
     """Target cluster, ledger, and sizes. `request_seconds` bounds the broker's wait for its replicas.
 
-    `transactions` is there for exactly-once.
+    `transactions` is set for exactly-once.
     """
 
     target: ClientSettings
@@ -185,7 +185,7 @@ class Sender:
 
     @property
     def inline_bytes(self) -> int:
-        """Bytes of inline payload that are in this process and not acknowledged."""
+        """Bytes of unacknowledged inline payload in this process."""
         return self._gate.inline_bytes
 
     def finish(self) -> None:
@@ -202,7 +202,7 @@ class Sender:
         return not self._thread.is_alive()
 
     def acknowledged(self) -> dict[TopicPartition, int]:
-        """Where each partition stands; with exactly-once, what is committed."""
+        """Each partition's acknowledged position; with exactly-once, the committed one."""
         boxes = self._gate.buffers.values()
         if self._guarantee.transactional:
             return {buffer.source: buffer.committed.offset for buffer in boxes}
@@ -237,8 +237,8 @@ class Sender:
             self._close_pipe()
 
     def _done(self) -> bool:
-        """Drained, or out of time; either way what has gone out is awaited, and the last positions are stored, if that
-        can be."""
+        """Whether the queues are drained or the time is over, and the answers to sent batches and the last positions
+        are in, as far as possible."""
         if not self._finish_by or self._inbox:
             return False
         now = self._clock.monotonic()
@@ -257,7 +257,7 @@ class Sender:
         return False
 
     def _store_progress(self, with_status: bool) -> bool:
-        """Queue what the ledger does not know yet; False when it knows all."""
+        """Queue changes for the ledger; False if there are none."""
         if self._peer is not None:
             self.task_metrics.source_throttled_ms = self._peer.throttled_ms
             self.task_metrics.limited_ms = self._peer.limited_ms
@@ -368,7 +368,7 @@ class Sender:
                 self._offer_fresh(touched)
 
     def _offer_fresh(self, buffer: PartitionBuffer) -> None:
-        """It has something new to send, now or when it has lingered long enough."""
+        """Offer a buffer with a new batch, now or when its linger time is over."""
         if until := buffer.linger.tell_end():
             self._isolation.back_off(buffer, until)
         self._dispatch.offer(buffer)
@@ -391,7 +391,7 @@ class Sender:
         began = self._clock.monotonic()
         if not is_again and not (self._may_begin(buffer, began) and guarantee.admits(buffer)):
             return None
-        buffer.is_far = self._brokers.is_far  # near by, slow answers are the brokers' own
+        buffer.is_far = self._brokers.is_far  # near a broker, slow answers are not due to the link
         if buffer.awaits_kernels:
             self._isolation.back_off(buffer, began + _TEND_SECONDS)
             return None
@@ -417,12 +417,12 @@ class Sender:
         if batch is not None:
             if not is_again:
                 guarantee.sent(buffer, batch)
-        elif buffer.idle:  # what was left had no record to send
+        elif buffer.idle:  # the rest had no record to send
             self._isolation.after_progress(buffer)
         return batch
 
     def _wait_to_unpack(self, buffer: PartitionBuffer, now: float) -> None:
-        """Others have unpacked all that the process may hold. Those that do not move give theirs back."""
+        """Wait for room in the unpacking budget; partitions that do not move give their unpacked batches back."""
         buffer.rests = True
         self._isolation.back_off(buffer, now + _BUSY_SECONDS)
         if now >= self._park_at:
@@ -432,9 +432,10 @@ class Sender:
                     other.park()
 
     def _hold_back(self, buffer: PartitionBuffer, began: float) -> None:
-        """A partition whose batches become very large gets a tenth of the time: the other nine are the others'.
+        """Give a partition whose batches become very large a tenth of the time, and the rest to the others.
 
-        Its time is what is spent here, and what the target's broker spends on unpacking what passes as it is.
+        Its time is that spent here, and that which the target's broker spends on unpacking batches that pass as they
+        are.
         """
         ended = self._clock.monotonic()
         spent = ended - began + buffer.unpacking.owed_seconds
@@ -444,9 +445,10 @@ class Sender:
             self._isolation.back_off(buffer, ended + _OTHERS_PARTS * spent)
 
     def _may_begin(self, buffer: PartitionBuffer, now: float) -> bool:
-        """Out of time to drain, nothing new goes out: its answer would come too late to be stored, and it twice.
+        """After the time to drain no new batch goes out: its answer would come too late to be stored, and the batch
+        would be sent twice.
 
-        In transactions nothing does whose position the ledger would refuse.
+        In transactions no batch goes out whose position the ledger would refuse.
         """
         if self._guarantee.transactional:
             return buffer.is_ledger or not self._fail_unstorable(buffer)
@@ -459,7 +461,7 @@ class Sender:
         return bool(reason)
 
     def _wait_longer(self, seconds: float) -> None:
-        """The first batch that is rebuilt waits for the kernels: that must not count as a target's silence."""
+        """Extend all deadlines by a wait for kernels, which must not count as a target's silence."""
         if seconds > _MAKING_SECONDS and self._finish_by:
             self._finish_by = self._clock.monotonic() + DRAIN_SECONDS_MAX
 
@@ -503,7 +505,7 @@ class Sender:
             self._dispatch.offer(buffer)
 
     def _refuse(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition) -> None:
-        """The target does not take the batch. If its limits were not known, it may be taken in smaller ones."""
+        """The target refused the batch. If the topic's limits were not known, smaller batches may be accepted."""
         if produced.error in LIMITED:
             self._limits.ask(buffer.target.topic)
             is_size = produced.error == MESSAGE_TOO_LARGE
@@ -515,9 +517,8 @@ class Sender:
         self._fail(buffer, describe(produced))
 
     def _fail(self, buffer: PartitionBuffer, reason: str) -> None:
-        """A partition of the target does not go on. Of the ledger's, those do not either whose positions it has to
-        have, in transactions; at least once their data does.
-        """
+        """Isolate a target partition. If it is the ledger's, transactions isolate the partitions whose positions go
+        there too; at least once their data goes on."""
         self._isolation.fail(buffer, reason)
         if not buffer.is_ledger or not self._progress.note_refusal(buffer):
             return
@@ -527,7 +528,8 @@ class Sender:
         self._guarantee.positions_refused(buffer)
 
     def _may_keep_doubtful(self, buffer: PartitionBuffer) -> bool:
-        """In transactions a new epoch settles the doubt. A lane's next records are others, so its task gets one too."""
+        """Whether batches in doubt are sent again as they were. In transactions a new epoch settles the doubt instead.
+        A lane's next records are others, so its task gets a new epoch too."""
         if self._guarantee.transactional:
             self._guarantee.refused_in_doubt(buffer)
             return False
@@ -536,19 +538,19 @@ class Sender:
         return True
 
     def _land(self, buffer: PartitionBuffer, landed: list[Batch], topic: str) -> bool:
-        """Whether the partition is held: its target has lost what was there."""
+        """Whether the partition is held because its target has lost mirrored records."""
         reason = self._log_check.add(buffer, landed, topic)
         if reason:
             self._isolation.hold(buffer, reason)
         return bool(reason)
 
     def _close_range(self, buffer: PartitionBuffer, mapped: list[Batch]) -> None:
-        """All records of a range have arrived, wherever they went."""
+        """All records of a range are acknowledged, in whatever partitions."""
         self._progress.map_batches(buffer.source, mapped)
         self._isolation.after_progress(buffer)
 
     def _take_back(self, buffer: PartitionBuffer, batch: Batch) -> None:
-        """Its connection broke before the answer came: it is sent again over a new one."""
+        """The connection broke before the batch's answer came: send it again over a new one."""
         self.task_metrics.retries += 1
         batch.in_doubt = True
         buffer.retry(batch)
@@ -558,7 +560,7 @@ class Sender:
     # Timers and limits.
 
     def _heed_limits(self, answered: tuple[str, bool] | None) -> None:
-        """What was refused because a limit was not known is sent again at once, within it."""
+        """Send batches again, within limits that are known now, that were refused by them."""
         if answered is None:
             return
         topic, has_changed = answered
@@ -593,7 +595,7 @@ class Sender:
     # Transactions.
 
     def _speak(self, second_protocol: bool, transactional_id: str) -> None:
-        """Tell the brokers' connections which protocol to use; those that use the other one are made again."""
+        """Set the transaction protocol of the connections; those with the other protocol are opened again."""
         versions = SECOND_TRANSACTIONS if second_protocol else FIRST_TRANSACTIONS
         dialect = Dialect(versions, transactional_id)
         if dialect != self._brokers.dialect:
@@ -608,11 +610,11 @@ class Sender:
             buffer.commit()
 
     def _roll_back(self) -> None:
-        """Nothing since the last commit has happened: drop it all, and have the reader come again."""
+        """Go back to the last commit: drop all since then, and have the reader read it again."""
         self._dispatch.hang_up()
         self._progress.roll_back()
         for buffer in self._progress.buffers.values():
-            self._isolation.settle(buffer)  # one that failed while its answer was due: no answer comes any more
+            self._isolation.settle(buffer)  # it failed while its answer was due, which will not come any more
         for buffer in self._gate.buffers.values():
             self._isolation.roll_back(buffer)
             self._isolation.settle(buffer)

@@ -1,9 +1,9 @@
-"""What a task and each of its partitions have done since it started: counters and latencies for status records.
+"""Counters and latencies of a task and each of its partitions since the task started, for status records.
 
 Filled by `pipeline.produce.sender` and `pipeline.produce.gate`, written by `pipeline.produce.reports`. Latency is
 measured per acknowledged batch, not per record: the batch's header says when its first and its newest record were
-produced; half of its records count with the one, half with the other. Negative times are those of clocks that differ,
-and count as none.
+produced; half of its records count with the one, half with the other. Negative latencies come from clocks that differ,
+and count as zero.
 """
 
 import struct
@@ -33,8 +33,8 @@ class TaskMetrics:
     """Counters of one attempt of a task, and a meter for each of its partitions.
 
     `throttled_ms` and `source_throttled_ms` are pauses that brokers asked for by quota; `limited_ms` is how long the
-    flow's own rate limits held partitions back. `touched` are the partitions of which there may be something to tell,
-    longest ago first.
+    flow's own rate limits held partitions back. `touched` are the partitions that may be due for a report, those that
+    waited longest first.
     """
 
     def __init__(self, plan: PlanRow, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -68,7 +68,7 @@ class TaskMetrics:
         self._transit = Histogram()
         self._marks = [(0, self._latency.copy(), self._transit.copy())] * 2
 
-    # Of the rows that come, and the answers.
+    # By rows and answers.
 
     def assigned(self, where: TopicPartition) -> None:
         """The task has the partition now."""
@@ -77,21 +77,21 @@ class TaskMetrics:
         self.touched[where] = None
 
     def released(self, where: TopicPartition) -> None:
-        """It may have been deleted while something was wrong with it: that is nobody's trouble any more."""
+        """Forget a partition, also its failures: it may have been deleted while it was FAILED."""
         for known in (self.meters, self.touched, self.faults, self.failed, self.retry_at_ms, self._behind):
             known.pop(where, None)
         self.paused.discard(where)
         self._unanswered.discard(where)
 
     def answered(self, where: TopicPartition, end: int) -> None:
-        """The source says where the partition ends, and has nothing to read of it."""
+        """The source reported the partition's end, and has no records to read of it."""
         self._unanswered.discard(where)
         if (meter := self.meters.get(where)) is not None and end >= 0:
             meter.end = end
             self.touched[where] = None
 
     def arrived(self, buffer: PartitionBuffer, delivery: Delivery) -> None:
-        """A run of the partition that continues it."""
+        """A run that continues the partition has arrived."""
         where = buffer.source
         self.faults.pop(where, None)
         self._unanswered.discard(where)
@@ -103,7 +103,7 @@ class TaskMetrics:
         self.touched[where] = None
 
     def acknowledged(self, where: TopicPartition, batch: Batch, now_ms: int) -> None:
-        """The target has a batch with records of the partition; while its memory is not given back."""
+        """The target has acknowledged a batch of the partition. Called before its memory is given back."""
         records, size = batch.records, len(batch.data)
         self.records += records
         self.bytes += size
@@ -127,15 +127,15 @@ class TaskMetrics:
         self.lost_records += gap.lost_records
 
     def moved(self, buffer: PartitionBuffer) -> None:
-        """The partition's position may have."""
+        """The partition's position may have moved."""
         if (meter := self.meters.get(buffer.source)) is not None:
             meter.move(buffer.acknowledged)
 
-    # The task's record.
+    # The task's status record.
 
     def status(self, problem: str) -> dict[str, Any]:
-        """The JSON record of the status topic, as `telemetry.records.TaskRecord` has it. An idle one changes with the
-        beat."""
+        """The JSON record of the status topic, as `telemetry.records.TaskRecord` has it. An idle task's record changes
+        with the beat."""
         lag, behind_since_ms, is_movable = self._lag()
         now_ms = self._clock.time_ns() // 1_000_000
         recent_latency, recent_transit = self._recent(now_ms)
@@ -175,7 +175,7 @@ class TaskMetrics:
         }
 
     def _stall(self, now_ms: int, *, is_movable: bool) -> int | None:
-        """Since when nothing was mirrored although something can be, and nobody asked for a pause."""
+        """Since when nothing was mirrored although records wait and no quota, limit or order holds them back, in ms."""
         progress = (self.records, self.throttled_ms, self.source_throttled_ms, self.limited_ms)
         if not is_movable or progress != self._progress:
             self._progress, self._stalled_since_ms = progress, None
@@ -192,8 +192,8 @@ class TaskMetrics:
         return self._rate
 
     def _lag(self) -> tuple[int, int | None, bool]:
-        """Records that are not mirrored yet, since when the partition that is furthest behind is, and whether there is
-        one that neither a failure, a fault nor an order holds."""
+        """The records that are not mirrored yet, the time since which the most delayed partition is behind, and whether
+        a partition is behind that no failure, fault or order holds."""
         records, since_ms, is_movable = 0, None, False
         for where, box in list(self._behind.items()):
             meter = self.meters.get(where)
@@ -207,7 +207,7 @@ class TaskMetrics:
         return records, since_ms, is_movable
 
     def _recent(self, now_ms: int) -> tuple[Histogram, Histogram]:
-        """What was added since the mark before the last one: marks are set every 30 s."""
+        """The histograms since the mark before the last one; marks are set every 30 s."""
         if now_ms - self._marks[1][0] >= _RECENT_MS:
             self._marks = [self._marks[1], (now_ms, self._latency.copy(), self._transit.copy())]
         _, latency, transit = self._marks[0]
@@ -241,7 +241,8 @@ class PartitionMetrics:
         self._latest_ms = -1
 
     def arrive(self, acknowledged: int, delivery: Delivery) -> None:
-        """A run of records that is not mirrored yet; where all before it was, it is behind since that was produced."""
+        """A run arrived. If all before it is mirrored, the partition is behind since the run's records were
+        produced."""
         self.end = delivery.high_watermark
         if delivery.target_topic is not None:
             self.target_topic = delivery.target_topic
@@ -253,7 +254,7 @@ class PartitionMetrics:
             self.behind_since_ms = min(produced_ms, fetched_ms) if produced_ms >= 0 else fetched_ms
 
     def acknowledge(self, records: int, size: int, first_ms: int, latest_ms: int, now_ms: int) -> None:
-        """A batch that the target has; produce times of its first and its newest record, -1 where it has none."""
+        """A batch was acknowledged; with the produce times of its first and its newest record, -1 if it has none."""
         self.records += records
         self.bytes += size
         if latest_ms >= 0:
@@ -261,14 +262,14 @@ class PartitionMetrics:
             self.latency.add(now_ms - latest_ms, now_ms - first_ms, records, now_ms)
 
     def move(self, acknowledged: int) -> None:
-        """All below `acknowledged` is mirrored."""
+        """All records below `acknowledged` are mirrored."""
         if self.end is None or acknowledged >= self.end:
             self.behind_since_ms = None
         elif self._latest_ms >= 0:
             self.behind_since_ms = self._latest_ms
 
     def measure(self, now: float) -> bool:
-        """Take the rates since the last time; whether they are other than none, so that they are to be reported
+        """Compute the rates since the last call; whether records moved, so that the partition is to be reported
         again."""
         seconds = now - self.told_at
         if self.told_at and seconds > 0:

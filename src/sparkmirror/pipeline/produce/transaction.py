@@ -1,9 +1,10 @@
 """Exactly once: data and the positions it reaches in one transaction after another (KIP-98, KIP-890).
 
-A transaction opens with the first batch. When its time is over no new data goes out; what was sent is waited for,
-while the positions that it reaches follow it; then EndTxn. Nothing else becomes visible to a read_committed consumer
-(invariant 4). After any doubt the producer is initialized again, which aborts what is open and shows whether another
-instance has taken over; all partitions go back to what is committed and are read again from there.
+A transaction opens with the first batch. When its time is over, no new data goes out: the positions that the sent data
+reaches follow it, all acknowledgements are awaited, and EndTxn ends it. Nothing else becomes visible to a
+read_committed consumer (invariant 4). After any doubt the producer is initialized again, which aborts what is open and
+shows whether another instance has taken over; all partitions go back to what is committed and are read again from
+there.
 """
 
 import logging
@@ -36,7 +37,7 @@ from sparkmirror.pipeline.produce.unfinished import Leftovers, Seat, Unfinished
 log = logging.getLogger(__name__)
 
 _BYTES_OF_LOAD: Final = 1 << 20
-"""A transaction that carried so much was one of many: what counts then is how much of the time data goes out."""
+"""A transaction with this many bytes was sent under load: then the share of time in which data goes out counts."""
 _FLOW_TO_PAUSE: Final = 5
 _INTERVALS_MAX: Final = 5
 _ADD_AGAIN_SECONDS: Final = 0.1
@@ -51,9 +52,9 @@ _SILENCE_SECONDS_MAX: Final = 15.0
 """Longer than an election takes: nine seconds after a broker was last heard of, by default."""
 _LOOK_SECONDS: Final = 3.0
 _BELIEVE_SECONDS_MAX: Final = 3.0
-"""EndTxn leaves the epoch as it is: a planner that takes the flow over meanwhile has not fenced us. It goes on without
-an id whose aborted transaction does not end in four seconds (`kafka.fencing`): when it does, that id is not ours any
-more."""
+"""EndTxn leaves the epoch as it is, so a planner that takes the flow over meanwhile may not have fenced this task.
+After four seconds such a planner goes on without an id whose aborted transaction does not end (`kafka.fencing`): beyond
+this time the id may belong to another instance."""
 _AWAY_ADVICE: Final = "its leader is away, or too few of its replicas are in sync"
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
 _ABSENT: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
@@ -79,7 +80,7 @@ class Phase(Enum):
 class TransactionOptions:
     """`interval_seconds` between two commits while data flows, `status_seconds` between two status records.
 
-    `target_alias` is for what people read.
+    `target_alias` is for messages.
     """
 
     target_alias: str
@@ -91,10 +92,10 @@ class TransactionOptions:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What a transaction has the sender do.
+    """The sender's functions that a transaction calls.
 
-    `speak` is given whether to use the second protocol, and the transactional id; `store` composes positions (and the
-    status, if so asked) and says whether there were any; `roll_back` takes everything back to what is committed;
+    `speak` sets the protocol (whether the second one) and the transactional id; `store` composes positions (and the
+    status, if asked to) and says whether there were any; `roll_back` takes everything back to what is committed;
     `refuse` isolates a partition.
     """
 
@@ -188,7 +189,8 @@ class ExactlyOnce:
             self._open()
 
     def _open(self) -> None:
-        """The first record after a pause is committed at once, under load a commit follows every interval."""
+        """Open a transaction. The first record after a pause is committed at once, under load a commit follows every
+        interval."""
         self.phase = Phase.OPEN
         self._opened_at = self._clock.monotonic()
         self._close_at = self._closed_at + self._interval
@@ -196,16 +198,15 @@ class ExactlyOnce:
 
     @property
     def _interval(self) -> float:
-        """Under load no data goes out while a transaction ends: where that takes long, the next one lasts longer."""
+        """Seconds between commits; longer where transactions take long to end, since no data goes out meanwhile."""
         least = self._options.interval_seconds
         return min(max(least, self._pause * _FLOW_TO_PAUSE), least * _INTERVALS_MAX)
 
     @property
     def _due_at(self) -> float:
-        """With the first protocol a transaction is open before its first batch is sent: it may not end without one.
+        """When the transaction is to end. With the first protocol it must not end before its first batch.
 
-        Unless none comes, because the partition that asked for it has failed meanwhile.
-        """
+        Unless none comes, because the partition that opened it has failed meanwhile."""
         return self._close_at if self._bytes else max(self._close_at, self._empty_until)
 
     @property
@@ -213,7 +214,7 @@ class ExactlyOnce:
         return self.phase is Phase.CLOSING
 
     def throttled(self, until: float) -> None:
-        """What is in the transaction is committed now, the next one opens after the pause: none lasts through it."""
+        """A broker throttles: commit now and open the next transaction after it, so that none lasts through it."""
         self._resume_at = max(self._resume_at, until)
         self._close_at = 0.0
 
@@ -269,7 +270,7 @@ class ExactlyOnce:
             self._add()
 
     def _go_on(self, now: float) -> None:
-        """No transaction is open, and no broker pauses any more."""
+        """Continue when no transaction is open and the throttle time is over."""
         if self._resume_at:
             self._resume_at = 0.0
             self._release_held()
@@ -283,7 +284,8 @@ class ExactlyOnce:
             self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._leftovers.next_lot()))
 
     def finish(self) -> bool:
-        """Commit what is open; the last positions, offset maps and status first. While a broker pauses, go without."""
+        """Commit the open transaction, with the last positions, offset maps and status; without them while a broker
+        throttles."""
         self._status_at = 0.0
         if self.phase is Phase.READY:
             now = self._clock.monotonic()
@@ -299,7 +301,7 @@ class ExactlyOnce:
         self._release_held()
 
     def _close(self, now: float) -> bool:
-        """Stop taking data in, and store how far it reaches; False when there is nothing to store at all."""
+        """Accept no more data and store the positions that it reaches; False if there is nothing to store."""
         with_status = now >= self._status_at
         if with_status:
             self._status_at = now + self._options.status_seconds
@@ -314,7 +316,7 @@ class ExactlyOnce:
         return True
 
     def _end_if_settled(self, now: float) -> None:
-        """When all is acknowledged, and what is stored is true, the transaction may end."""
+        """End the transaction when all of it is acknowledged and the stored positions match its data."""
         unsettled = self._unsettled
         for buffer in list(unsettled):
             if buffer.settled:
@@ -342,12 +344,12 @@ class ExactlyOnce:
         return min(_SILENCE_SECONDS_MAX, self._options.timeout_ms / 2000)
 
     def _awaited(self) -> list[PartitionBuffer]:
-        """Those that the transaction cannot end without."""
+        """The buffers whose answers the transaction needs to end."""
         ledger = (buffer for buffer in self._progress.buffers.values() if not buffer.idle)
         return list(dict.fromkeys([*self._unsettled, *ledger]))
 
     def _look_if_silent(self, now: float) -> None:
-        """A slow target still answers now and then; one of which nothing comes is asked about at the coordinator."""
+        """Ask the coordinator about a target that does not answer at all; a slow one still answers now and then."""
         self._moved_at = max([self._moved_at, *(buffer.progressed_at for buffer in self._awaited())])
         if now - self._moved_at > self._silence_seconds_max:
             self._look(Phase.LOOKING)
@@ -357,7 +359,8 @@ class ExactlyOnce:
         self._coordinator.ask(Describe(self._transactional_id))
 
     def _take_look(self, answer: Answer) -> None:
-        """What a transaction that is being closed waits for: its own partitions, or the end of the one before it."""
+        """Take the description of a closing transaction: it waits for its own partitions, or for the end of the one
+        before."""
         self.phase = Phase.CLOSING
         self._moved_at = self._clock.monotonic()
         if answer.error != NO_ERROR:
@@ -375,8 +378,9 @@ class ExactlyOnce:
         return theirs.producer_id == ours.producer_id and 0 <= theirs.epoch - ours.epoch <= 2
 
     def _take_decision(self, answer: Answer) -> None:
-        """A coordinator that moved while EndTxn was under way does not answer it before all markers stand. What it
-        describes as committed under our identity, which the second protocol raises by one epoch, is committed.
+        """Take the description of an ending transaction. A coordinator that moved during EndTxn does not answer it
+        before all markers are written. A transaction that it describes as committed under our identity is committed;
+        the second protocol raises the epoch by one.
         """
         ours = self.identity
         committed = ProducerIdentity(ours.producer_id, ours.epoch + self._second)
@@ -388,7 +392,7 @@ class ExactlyOnce:
             self._end(self._clock.monotonic())
 
     def _give_up(self, away: set[TopicPartition]) -> None:
-        """The transaction is aborted without them, all others go on."""
+        """Abort the transaction and isolate these partitions; all others go on."""
         if not away:
             return
         self._hold(away, f"has not answered for {self._silence_seconds_max:.0f} s")
@@ -400,14 +404,14 @@ class ExactlyOnce:
             self._hooks.refuse(where, f"the target {what}; {_AWAY_ADVICE}")
 
     def _take_outcome(self, answer: Answer) -> None:
-        """What became of the transaction that is to be aborted. One that is committed is never taken for aborted."""
+        """Take the outcome of a transaction that is to be aborted. A committed one is never taken for aborted."""
         if self._spare is not None and self._is_ours(answer) and answer.state in ABORTING_STATES:
             self._leave(answer.partitions, self._spare)
         else:
             self._initialize()
 
     def _leave(self, away: Collection[TopicPartition], spare: Seat) -> None:
-        """All but those that lack the marker of the transaction go on under the spare id."""
+        """Go on under the spare id, with all partitions but those that lack the transaction's marker."""
         self._hold(away, "does not take the marker that ends the last transaction")
         self._forget_transaction()
         self._hooks.roll_back()
@@ -430,11 +434,11 @@ class ExactlyOnce:
 
     @property
     def _add_due_at(self) -> float:
-        """Those that the target does not know are asked for again after a pause, others at once."""
+        """When to add partitions: those that the target did not know after a pause, others at once."""
         return 0.0 if self._to_add.keys() - self._absent else self._add_at
 
     def _add(self) -> None:
-        """One that is refused has all others of the question refused: what was absent is asked for by itself."""
+        """Add partitions; those that were absent alone, since one refused partition makes the whole request fail."""
         self._adding = tuple(where for where in self._to_add if where not in self._absent) or tuple(self._to_add)
         self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._adding))
 
@@ -506,7 +510,7 @@ class ExactlyOnce:
         self._release_held()
 
     def _take_added_leftovers(self, answer: Answer) -> None:
-        """What is refused is not aborted: a topic that is not there any more has nothing, another is tried again."""
+        """Take the answer about leftovers. A deleted topic has none; another refused partition is tried again."""
         for where, code in self._leftovers.drop_refused(answer.refused).items():
             self._hooks.refuse(where, f"the target refuses it in a transaction: {error_name(code)}")
         if answer.refused:
@@ -535,11 +539,12 @@ class ExactlyOnce:
         self._get_ready(bool(self._coordinator.second_protocol))
 
     def _take_description(self, answer: Answer) -> None:
-        """A coordinator that gave up waiting for us has the epoch after ours (or the next) and an aborted transaction.
+        """Take the coordinator's description after a newer epoch was seen. If the transaction timed out, the epoch is
+        one or two after ours and the transaction is aborted.
 
-        It may not let us go on by ourselves (KAFKA-9803), and the process that takes the id over may be about to: a new
-        attempt of the task looks into the ledger, where a newer instance shows. While the abort cannot end, the spare
-        id does: a newer instance fences all ids of the flow before it reads where it goes on.
+        The task cannot recover in place (KAFKA-9803), and another process may be taking the id over: a new attempt of
+        the task reads the ledger, which shows a newer instance. While the abort cannot end, the task goes on under the
+        spare id: a newer instance fences all ids of the flow before it reads the ledger.
         """
         ours, theirs = self.identity, answer.identity
         follows = theirs is not None and theirs.producer_id == ours.producer_id and theirs.epoch - ours.epoch in (1, 2)
@@ -564,7 +569,7 @@ class ExactlyOnce:
     # Doubt.
 
     def fenced(self, where: PartitionBuffer) -> None:
-        """By another instance, or by the coordinator because the transaction took too long: it will tell which."""
+        """Another instance fenced the producer, or the coordinator did because the transaction timed out: ask which."""
         self._recover(f"{where.target} knows a newer epoch of the producer")
 
     def sequence_lost(self, where: PartitionBuffer, reason: str) -> None:
@@ -574,12 +579,13 @@ class ExactlyOnce:
         self._recover(f"{where.target} refused a batch that it may have")
 
     def positions_refused(self, where: PartitionBuffer) -> None:
-        """Committed without them, its data would come again after a crash."""
+        """Abort: committed without its positions, the data would come again after a crash."""
         self._recover(f"{where.target}: {where.reason}", awaits_answers=True)
 
     def _recover(self, reason: str, *, awaits_answers: bool = False) -> None:
-        """With the first protocol a transaction that is aborted by InitProducerId fences its holder (KAFKA-9803), and
-        only EndTxn does not: that may be sent when nothing of the transaction can arrive after it.
+        """Abort the open transaction and go back to the last commit. With the first protocol an abort by InitProducerId
+        fences its caller (KAFKA-9803), an abort by EndTxn does not; EndTxn may be sent when no batch of the transaction
+        can arrive after it.
         """
         if self.phase in (Phase.ABORTING, Phase.RECOVERING, Phase.WAITING, Phase.FENCED):
             return
@@ -593,7 +599,7 @@ class ExactlyOnce:
 
     @property
     def _is_answered(self) -> bool:
-        """Whether all that was sent in the transaction has been answered."""
+        """Whether every batch of the transaction has an answer."""
         return all(buffer.quiet and not buffer.is_in_doubt for buffer in self._unsettled)
 
     def _start_over(self) -> None:

@@ -30,7 +30,7 @@ _ID_NOT_FOUND: Final = 105
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A transactional id that is ours: the producer's identity under it, and the connection to its coordinator."""
+    """One of the task's transactional ids: the producer's identity under it, and the connection to its coordinator."""
 
     transactional_id: str
     identity: ProducerIdentity
@@ -38,7 +38,8 @@ class Seat:
 
 
 class Unfinished:
-    """What waits, and for which partitions of the target: their records are not sent meanwhile."""
+    """The transaction that cannot end, and the target partitions that it waits for: no record is sent to them
+    meanwhile."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
@@ -58,11 +59,12 @@ class Unfinished:
         self._away |= partitions
 
     def holds(self, buffer: PartitionBuffer) -> bool:
-        """Whether its partition is one that is away: what went there now would hold up the next transaction too."""
+        """Whether the buffer's partition is away: a record sent there would hold up the next transaction too."""
         return bool(self._away) and any(buffer.is_aimed_at(where) for where in self._away)
 
     def leave(self, seat: Seat) -> None:
-        """Another one is used from now on; when the transaction of this one has ended, its partitions are back."""
+        """The task goes on under another id; when the transaction of this one has ended, its partitions are usable
+        again."""
         self._seat = seat
         seat.coordinator.ask(Describe(seat.transactional_id))
 
@@ -76,11 +78,11 @@ class Unfinished:
             seat.coordinator.ask(Describe(seat.transactional_id))
 
     def end(self) -> None:
-        """All markers stand: the partitions are back."""
+        """All markers are written: the partitions are usable again."""
         self._away = frozenset()
 
     def serve(self) -> None:
-        """Look again later, until the transaction has ended: another state follows only then."""
+        """Ask again later, until the transaction has ended."""
         seat = self._seat
         answer = seat.coordinator.serve() if seat is not None else None
         if seat is None or answer is None:
@@ -103,7 +105,8 @@ _NOT_THERE: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TO
 
 
 class Leftovers:
-    """`wanted` are those that something waits for: they are reached now."""
+    """The partitions that an aborted transaction may have left open; records wait for those in `wanted`, which are
+    reachable."""
 
     def __init__(self) -> None:
         self._partitions: set[TopicPartition] = set()
@@ -111,29 +114,30 @@ class Leftovers:
         self.wanted: set[TopicPartition] = set()
 
     def note(self, buffers: Iterable[PartitionBuffer]) -> None:
-        """The transaction that has their records is aborted. The ledger's come again with the next one, newer."""
+        """The transaction with records of these buffers is aborted. The ledger's records come with the next one,
+        newer."""
         self._partitions.update(buffer.target for buffer in buffers if not buffer.is_ledger)
 
     def hold_back(self, buffer: PartitionBuffer) -> bool:
-        """Whether its partition must be cleared before anything goes there."""
+        """Whether the buffer's partition must be cleared before a record goes there."""
         if buffer.target not in self._partitions:
             return False
         self.wanted.add(buffer.target)
         return True
 
     def next_lot(self) -> tuple[TopicPartition, ...]:
-        """All that are wanted, in one transaction."""
+        """All wanted partitions, for one empty transaction."""
         self._lot = tuple(sorted(self.wanted))
         return self._lot
 
     def drop_refused(self, refused: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Those of the lot that are not to be had leave it; gives what has to be said of them."""
+        """Remove the refused partitions; returns the reasons to report."""
         self._partitions -= {where for where, code in refused.items() if code in _NOT_THERE}
         said = {where: code for where, code in refused.items() if code == _TOPIC_AUTHORIZATION_FAILED}
         self.wanted.intersection_update(self._partitions - said.keys())
         return said
 
     def clear_lot(self) -> None:
-        """Nothing is left there."""
+        """The aborted marker stands in all partitions of the lot."""
         self._partitions.difference_update(self._lot)
         self.wanted.difference_update(self._lot)

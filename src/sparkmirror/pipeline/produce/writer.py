@@ -1,6 +1,5 @@
 """The writing end of a Spark task: takes rows from Spark and hands them to the sender. Runs in a Python worker, for
-`spark.run_writer`.
-"""
+`spark.run_writer`."""
 
 import errno
 import logging
@@ -34,12 +33,12 @@ _INLINE_BYTES_MAX = 32 << 20
 _ROOM_POLL_SECONDS = 0.002
 _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
 _COLUMNS = len(ROW_SCHEMA) + 1
-"""Those of the reader, and the target topic."""
+"""The reader's columns, and the target topic."""
 _EMPTY = memoryview(b"")
 
 
 def _ring_is_over(pid: int, problem: OSError) -> bool:
-    """A reader may have ended before its writer began: its process lives on, the ring's descriptors do not."""
+    """Whether the reader ended before its writer began: its process lives on, and the ring's descriptors are closed."""
     return problem.errno in (errno.ENOENT, errno.ENXIO) and Path(f"/proc/{pid}").exists()
 
 
@@ -56,7 +55,7 @@ class WritingTask:
 
     @property
     def is_orphan(self) -> bool:
-        """Whether the reader was killed: Spark then repeats the task, maybe while this end still drains."""
+        """Whether the reader was killed: Spark then repeats the task, perhaps while this writer still drains."""
         return self._reader_pid > 0 and not Path(f"/proc/{self._reader_pid}").exists()
 
     def take(self, batch: pa.RecordBatch) -> None:
@@ -97,7 +96,7 @@ class WritingTask:
         self._sender.start()
 
     def _read(self, row: Sequence[Any], inline: pa.Scalar) -> Delivery | Bundle:
-        """A row, which is without its payload, and that."""
+        """A delivery from a row and its payload, which stands beside it."""
         kind, topic, partition, first, following, _, records, size, latest, high, fetched, *log, lease, _, to = row
         payload = _EMPTY
         if lease is not None and self._peer is not None:
@@ -127,7 +126,7 @@ class WritingTask:
         return Receipt(self.number, self._sender.acknowledged(), task_metrics.records, task_metrics.bytes)
 
     def fail(self) -> None:
-        """Let the reader end at once, and the sender too."""
+        """End the reader and the sender at once."""
         if self._peer is not None:
             self._peer.fail()
         if self._sender is not None:
@@ -137,7 +136,7 @@ class WritingTask:
         self._close_clients()
 
     def _close_clients(self) -> None:
-        """Of what is asked beside the sender's own connections."""
+        """Close the clients beside the sender's own connections."""
         if self._repartition is not None:
             self._repartition.close()
 

@@ -16,7 +16,7 @@ _BYTES_MAX: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """Who the task is, where its reader's ring lies, and the partitions that are new, each with its slot.
+    """The task's identity, the address of its reader's ring, and the new partitions, each with its slot.
 
     `producer_task` is the number in the producer's transactional id where that is not the task's own, and `spare` has
     number, producer id and epoch of a second one.
@@ -40,7 +40,7 @@ class PlanRow:
 
     @classmethod
     def parse(cls, payload: bytes) -> Self:
-        """Of a task with any number of partitions. Raises ProtocolError."""
+        """Parse a plan row's payload, of any number of partitions. Raises ProtocolError."""
         return decode(payload, cls, "A plan row", bytes_max=_BYTES_MAX)
 
 
