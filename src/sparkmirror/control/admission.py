@@ -1,4 +1,4 @@
-"""Which orders of a planner a task obeys: those of the planner of its epoch, for partitions that are wanted and known.
+"""Decides which orders a task obeys: those of its epoch's planner, for partitions that the flow mirrors and that exist.
 
 Otherwise any client that may write to the command topic could assign partitions. A planner proves its orders by a
 secret of its own, which only the plans of its epochs carry: Spark takes them to the tasks, Kafka never sees them.
@@ -30,11 +30,11 @@ class Admission:
         self._counts = dict(plan.topics)
 
     def is_for_task(self, order: Assign) -> bool:
-        """Whether the task has that still to obey: a plan that was renewed has orders of before in it."""
+        """Whether the task must still obey the order: a renewed plan contains earlier orders already."""
         return order.generation > self._plan.generation and self.is_own(order)
 
     def is_own(self, order: Assign) -> bool:
-        """Whether the planner that made the task's plan gave the task that order, be it before the plan or after."""
+        """Whether the planner that made the task's plan gave the order, before or after the plan."""
         plan = self._plan
         process = plan.share.process if plan.share is not None else ""
         if (order.run, order.process, order.task) != (plan.run, process, plan.task):
@@ -42,7 +42,7 @@ class Admission:
         return hmac.compare_digest(prove(order, plan.secret).proof.encode(), order.proof.encode())
 
     def admit(self, order: Assign) -> tuple[Assigned, ...]:
-        """What the order adds, but for partitions that the flow does not mirror or that their topics do not have."""
+        """The partitions that the order adds, without those that the flow does not mirror or that do not exist."""
         self._counts.update(order.topics)
         admitted = tuple(item for item in order.add if self._is_admissible(item))
         if len(admitted) < len(order.add):

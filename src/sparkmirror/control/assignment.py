@@ -1,4 +1,4 @@
-"""What tells a task which partitions it mirrors: `Assigned`, a partition with its start, and `TaskPlan`; pure."""
+"""The assignment of partitions to tasks: `Assigned`, a partition with its start, and `TaskPlan`; pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,8 +23,8 @@ class Assigned:
 
     `restarted_from` is set when the topic was found recreated: where the ledger stands in the old log, which holds
     until the gap between the two is taken. `extent` is how far the target's log must reach, by the ledger; `found` is
-    set when it does not, and says how far it does.
-    `unknown` says why nobody knows where to start: the partition is FAILED, and neither read nor stored.
+    set when it does not, and says how far it does. `unknown` says why the start is unknown: the partition is then
+    FAILED, and neither read nor stored.
     """
 
     partition: TopicPartition
@@ -82,15 +82,15 @@ class StoredAssigned:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What one Spark task gets at the start of an epoch. Pickled into its input partition.
+    """The plan of one Spark task for an epoch. Pickled into its input partition.
 
     `brokers` and `leaders` spare the task its first look-up; `commands_from` is the offset of the command topic from
     which it listens; `offsets_partitions` is the real size of the target's offsets topic; `seconds` is how long the
     epoch lasts, 0 for as long as bounded partitions have not ended. `limits` are the flow's rates, and `topics` its
     partitions by topic, by which tasks share them; `orders` are the operator's pauses and resumes so far. `share` is
-    set where several processes may share the flow; `secret` is the planner's, see `control.admission`.
-    `producer_task` is the number in the producer's transactional id where that is not the task's own, and `spare` has
-    number, producer id and epoch of a second one.
+    set where several processes may share the flow; `secret` is the planner's, see `control.admission`. `producer_task`
+    is the number in the producer's transactional id where that is not the task's own, and `spare` has number, producer
+    id and epoch of a second one.
     """
 
     task: int

@@ -1,4 +1,5 @@
-"""All that was ordered of a run so far, as its planner knows it from the command topic. Owned by `planning.planner`.
+"""The state of a run by all commands so far, as its planner reads them from the command topic. Owned by
+`planning.planner`.
 
 Read once from the beginning and then followed, over a connection that stays open: a planner without work waits here.
 """
@@ -17,7 +18,8 @@ _READ_SECONDS_MAX = 10.0
 
 
 class CommandState:
-    """What holds for one `run`, and for one `process` of those that share it; it outlives the topic's retention."""
+    """The commands in force for one `run`, and for one `process` of those that share it; they outlive the topic's
+    retention."""
 
     def __init__(self, flow: FlowConfig, run: str, process: str) -> None:
         self._flow = flow
@@ -32,7 +34,8 @@ class CommandState:
         self.is_stopped = False
         self.share: Share | None = None
         self.slots: Slots | None = None
-        """Of a Spark cluster; None where nothing was said, as on one machine, which has a slot for every task."""
+        """The slots of a Spark cluster; None if no command gave them, as on one machine, which has a slot for every
+        task."""
 
     @property
     def orders(self) -> tuple[Pause | Resume, ...]:
@@ -40,16 +43,16 @@ class CommandState:
         return tuple(self._orders)
 
     def limits(self) -> tuple[RateLimit, ...]:
-        """The file's rates, with those over them that were ordered."""
+        """The configured rate limits, replaced by those that were ordered."""
         ordered = [RateLimit(pattern, rate) for pattern, rate in self._throttles.items() if rate is not None]
         return lay_over(self._flow.rate_limits, ordered)
 
     def read(self) -> None:
-        """Takes in all that is there now. Raises ClusterError."""
+        """Read all commands up to the topic's end. Raises ClusterError."""
         self._fold(self._follow().read_to_end(_READ_SECONDS_MAX))
 
     def wait(self, seconds_max: float) -> None:
-        """Takes in what comes within the time, if anything. Raises ClusterError."""
+        """Read the commands that come within the time. Raises ClusterError."""
         self._fold(self._follow().poll(seconds_max))
 
     def hear(self, seconds_max: float) -> None:
@@ -63,7 +66,7 @@ class CommandState:
         self._fold(self._ear.poll(seconds_max))
 
     def close(self) -> None:
-        """Ends the connections; what was taken in stays."""
+        """Close the connections; the state stays."""
         self._open.close()
         self._tail = self._ear = None
 

@@ -1,8 +1,8 @@
-"""What each partition carries by its tasks' status records, and which partitions change their task for it; pure.
+"""Moves partitions between tasks by their load, which the tasks' status records tell; the decisions are pure.
 
-A task is one reader and one writer, and so bound by one core. Its load is what its partitions carry. One that is behind
-would carry more if it could: it counts as all that its task moves now, so that it ends alone where that is possible.
-Called by `planning.planner`.
+A task is one reader and one writer, and so bound by one core. Its load is the byte rate of its partitions. A partition
+that is behind would have a higher rate if it could: it counts as all that its task moves now, so that it ends alone in
+a task if possible. Called by `planning.planner`.
 """
 
 from bisect import bisect_right
@@ -23,22 +23,21 @@ from sparkmirror.planning.plan import Move
 from sparkmirror.telemetry.records import PartitionRecord, PartitionState, encode_key, parse_record
 
 IDLE_BYTES_PER_SECOND: Final = 10_000.0
-"""What a partition costs its task without a record, as if it carried so much."""
+"""The load of a partition without records, as a byte rate."""
 GAIN_MIN: Final = 0.2
 GAIN_MIN_BEHIND: Final = 0.1
-"""A task gives partitions away if that takes so much of its load from it; less if some of them are behind."""
+"""The least share of its load that a task gives away at once: 0.2, or 0.1 if partitions of it are behind."""
 REST_LOOKS: Final = 10
 REST_LOOKS_MAX: Final = 160
-"""For so many looks a partition that was moved stays where it is, twice as long each time: what a task carries changes
-with what it is given, so there may be no place where a partition is not in the way.
-"""
+"""The most looks for which a moved partition stays in its task; each move doubles the number. A task's load changes
+with what it is given, so a partition might move for ever."""
 MOVES_MAX: Final = 500
-"""At one look: the orders for them fit a record of the command topic."""
+"""The most moves at one look: their orders fit a record of the command topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a partition carries, and whether it is far behind although it is being read."""
+    """A partition's byte rate, and whether it is far behind although it is being read."""
 
     bytes_per_second: float = 0.0
     is_behind: bool = False
@@ -48,16 +47,15 @@ NO_LOAD: Final = Load()
 
 
 class _Rest(NamedTuple):
-    """How many looks a partition stays where it is, and until which."""
+    """For how many looks a partition stays in its task, and until which."""
 
     looks: int
     until: int
 
 
 class Balance:
-    """Decides at one look after the other. What is to be gained must be there at two looks in a row: loads come and
-    go, and a hand-over costs a moment's standstill.
-    """
+    """Decides at each look. A gain must show at two looks in a row: loads vary, and a hand-over stops a partition for a
+    moment."""
 
     def __init__(self) -> None:
         self._looks = 0
@@ -84,7 +82,7 @@ class Balance:
 def plan_relief(
     assignment: Assignment, loads: Mapping[TopicPartition, Load], resting: Collection[TopicPartition] = frozenset()
 ) -> tuple[Move, ...]:
-    """Moves from tasks that bear too much to those that bear least; none of a partition that is `resting`.
+    """Moves from the most loaded tasks to the least loaded ones; none of a partition that is `resting`.
 
     One task after the other gives, the heaviest first, until it bears the mean of those that are left; small partitions
     go before large ones stay, and no move makes a task bear more than the giver did. Deterministic.
@@ -106,7 +104,7 @@ def plan_relief(
 
 
 def weigh(assignment: Assignment, loads: Mapping[TopicPartition, Load]) -> dict[TopicPartition, float]:
-    """What each partition counts for, in bytes a second."""
+    """Each partition's weight, in bytes a second."""
     found: dict[TopicPartition, float] = {}
     for members in assignment.values():
         carried = {tp: loads.get(tp, NO_LOAD) for tp in members}
@@ -117,7 +115,7 @@ def weigh(assignment: Assignment, loads: Mapping[TopicPartition, Load]) -> dict[
 
 
 def _give(giver: int, bearing: Mapping[int, float], movable: Mapping[TopicPartition, float], gain: float) -> list[Move]:
-    """What `giver` gives away: nothing if that would relieve it of less than `gain` of what it bears."""
+    """The moves away from `giver`; none if they would take less than `gain` of its load."""
     before = bearing[giver]
     mean = fsum(bearing.values()) / len(bearing)
     others = {task: load for task, load in bearing.items() if task != giver}
@@ -138,7 +136,7 @@ def _give(giver: int, bearing: Mapping[int, float], movable: Mapping[TopicPartit
 
 
 def after_moves(assignment: Assignment, moves: Iterable[Move]) -> Assignment:
-    """The assignment once they are made."""
+    """The assignment after these moves."""
     owned = {task: set(members) for task, members in assignment.items()}
     for move in moves:
         owned[move.from_task].discard(move.partition)
@@ -147,12 +145,12 @@ def after_moves(assignment: Assignment, moves: Iterable[Move]) -> Assignment:
 
 
 _BEHIND_SECONDS: Final = 5.0
-"""A partition whose backlog is worth less of its own rate keeps up: so much is always under way."""
+"""A partition whose backlog takes less time than this at its own rate keeps up: so much is always under way."""
 _READ_SECONDS_MAX: Final = 10.0
 
 
 class Loads:
-    """Means over the time between two calls of `read`. For one thread."""
+    """Mean loads between two calls of `read`. For one thread."""
 
     def __init__(self, flow: FlowConfig, run: str) -> None:
         self._flow = flow
@@ -165,7 +163,7 @@ class Loads:
         self._latest: dict[TopicPartition, PartitionRecord] = {}
 
     def read(self, target: Admin, owners: Mapping[TopicPartition, int]) -> dict[TopicPartition, Load]:
-        """By partition; those of which their task has reported nothing carry nothing. The first call finds none.
+        """The load of each partition, 0 if its task has reported nothing of it. The first call finds none.
 
         Raises ClusterError.
         """
@@ -189,7 +187,7 @@ class Loads:
         return told if isinstance(told, PartitionRecord) and told.run == self._run else None
 
     def close(self) -> None:
-        """Ends the connection; the next `read` begins with what comes from then on."""
+        """Close the connection; the next `read` begins with later records."""
         self._open.close()
         self._tail = None
 

@@ -1,4 +1,5 @@
-"""Takes a flow's tasks over from their earlier process, or finds that others have. Called by `planning.planner`."""
+"""Takes a flow's tasks over from their earlier process, or finds that another process has. Called by
+`planning.planner`."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 def stop_if_replaced(flow: FlowConfig, run: str, ledger: LedgerReader, generation: int) -> None:
     """A run that slept, or whose task failed, must not take the flow back from the run that replaced it.
 
-    Processes that share a flow are of one run: which of them may work, their group says. Raises FencedError, and what
+    Processes that share a flow have one run: their group decides which of them may work. Raises FencedError, and what
     `known_tenures` raises.
     """
     ledger.read_to_end()
@@ -36,9 +37,10 @@ def stop_if_replaced(flow: FlowConfig, run: str, ledger: LedgerReader, generatio
 
 
 def known_tenures(flow: FlowConfig, ledger: LedgerReader) -> list[Tenure]:
-    """Who has written each of our records, by what was read so far.
+    """The writers of all positions in our format, by the records read so far.
 
-    Raises SparkMirrorError where a record does not tell: it may be of a newer instance, and two would plan.
+    Raises SparkMirrorError for a record without a readable generation: a newer instance may have written it, and two
+    planners would work at once.
     """
     for problem in ledger.view.unknown_tenures.values():
         raise SparkMirrorError(f"{flow.name}: no epoch begins, because a newer instance may run: {problem}")
@@ -46,12 +48,12 @@ def known_tenures(flow: FlowConfig, ledger: LedgerReader) -> list[Tenure]:
 
 
 def last_generation(flow: FlowConfig, ledger: LedgerReader, at_least: int) -> int:
-    """The greatest that anybody has written. Raises what `known_tenures` raises."""
+    """The greatest generation that was written. Raises what `known_tenures` raises."""
     return max(at_least, *(record.generation for record in known_tenures(flow, ledger)), 0)
 
 
 class Taken(NamedTuple):
-    """What a task writes with: the number in its transactional id, and the producer's identity under that.
+    """A task's producer: the number in its transactional id, and the identity under that id.
 
     With exactly-once `spare` has number, producer id and epoch of a second one, for when a transaction cannot end.
     """
@@ -62,12 +64,13 @@ class Taken(NamedTuple):
 
 
 def take_over(flow: FlowConfig, target: Admin, ledger: LedgerReader, tasks: Collection[int]) -> dict[int, Taken]:
-    """Take the transactional ids of `tasks` and of all beyond that ever were, so that nobody else still writes.
+    """Take over the transactional ids of `tasks` and of all tasks beyond them that ever ran, so that no other process
+    still writes.
 
-    Ours are in the ledger, which has been read; MirrorMaker's are known to the coordinators. Where processes share the
-    flow, the holder of a task sees to those beyond whose number it shares; and a task that changes hands is fenced by
-    the leader of the group before anybody gets it (`sharing.group`). An id whose aborted transaction cannot end is left
-    alone, its holders are fenced: the task gets another number.
+    Ours are in the ledger, which has been read; MirrorMaker's are known to the coordinators. If processes share the
+    flow, the holder of a task also takes over the ids beyond that share its number; and the leader of the group fences
+    a task that changes hands before it is granted (`sharing.group`). An id whose aborted transaction cannot end is left
+    alone, since the abort has fenced its holders: the task gets another number.
     """
     used = {record.task for record in known_tenures(flow, ledger)} | used_tasks(target, flow.connector)
     numbers = {number for number in used if number % flow.tasks_max in tasks} | set(tasks)
@@ -76,7 +79,7 @@ def take_over(flow: FlowConfig, target: Admin, ledger: LedgerReader, tasks: Coll
 
 
 def _take_number(flow: FlowConfig, target: Admin, number: int) -> ProducerIdentity | None:
-    """None for one whose aborted transaction cannot end."""
+    """Take over the id of this number; None if its aborted transaction cannot end."""
     try:
         return take_identity(flow, target, number)
     except TransactionUnfinished as unfinished:
@@ -85,7 +88,7 @@ def _take_number(flow: FlowConfig, target: Admin, number: int) -> ProducerIdenti
 
 
 def _choose(flow: FlowConfig, target: Admin, task: int, found: Mapping[int, ProducerIdentity | None]) -> Taken:
-    """The lowest numbers that can be used, beyond those that there are if need be."""
+    """The task's lowest usable number and a spare one, new ones if needed."""
     own = {number: identity for number, identity in found.items() if number % flow.tasks_max == task}
     chosen = [(number, identity) for number, identity in sorted(own.items()) if identity is not None]
     number = max(own)
@@ -111,9 +114,8 @@ def _spare(
 
 
 def take_identity(flow: FlowConfig, target: Admin, task: int) -> ProducerIdentity:
-    """A task's producer id and epoch; a plain one, which fences nobody, where the target refuses transactional ids or
-    says that it can have no coordinator for them (`sync.fencing_job` tells that).
-    """
+    """A task's producer id and epoch. A plain one, which fences no predecessor, if the target refuses transactional ids
+    or cannot have a coordinator for them (`sync.fencing_job` reports that)."""
     wanted = transactional_id(flow.connector, task)
     try:
         return init_producer_ids(target, [wanted], flow.producer.transaction_timeout_ms)[wanted]

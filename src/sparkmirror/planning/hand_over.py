@@ -1,6 +1,5 @@
-"""Partitions on their way from one task to another inside an epoch: released by the one, shown as released by the
-ledger, and only then given to the other. Owned by `planning.planner`, which sends the orders.
-"""
+"""Hands partitions from one task to another inside an epoch: the first task releases, the ledger shows the release, and
+only then the other task is given the partition. Owned by `planning.planner`, which sends the commands."""
 
 import logging
 from collections import Counter
@@ -24,7 +23,8 @@ _OVERDUE_SECONDS: Final = 10.0
 
 @dataclass(slots=True)
 class _Leaving:
-    """`generation` is that of the first order to release it; `since` is monotonic; a late one has been reported.
+    """A partition that its task was ordered to release, first by the order of `generation`. `since` is monotonic;
+    `is_late` says that it was reported as late.
 
     An order whose writing failed may have been written: it is repeated, and a task ignores the second.
     """
@@ -38,7 +38,7 @@ class _Leaving:
 
 
 class HandOvers:
-    """Decides on them by what partitions carry, and knows those that are under way. For one thread."""
+    """Decides on hand-overs by load, and knows those that are under way. For one thread."""
 
     def __init__(self, flow: FlowConfig, run: str) -> None:
         self._flow = flow
@@ -47,15 +47,15 @@ class HandOvers:
         self._balance = Balance()
         self._leaving: dict[TopicPartition, _Leaving] = {}
         self.rates: Mapping[TopicPartition, float] = {}
-        """Bytes a second, as seen at the last look."""
+        """Bytes a second by partition, at the last look."""
 
     @property
     def open(self) -> bool:
-        """Whether a task has been ordered to release a partition that nobody has been given yet."""
+        """Whether a task was ordered to release a partition that no task was given yet."""
         return bool(self._leaving)
 
     def look(self, target: Admin, assignment: Assignment) -> tuple[Move, ...]:
-        """What is to change its task now; nothing while others are under way, late ones aside. Raises ClusterError."""
+        """The moves to begin now; none while hand-overs are under way that are not late. Raises ClusterError."""
         carried = self._loads.read(target, {where: task for task, members in assignment.items() for where in members})
         self.rates = {where: load.bytes_per_second for where, load in carried.items()}
         if any(not leaving.is_late for leaving in self._leaving.values()):
@@ -63,12 +63,12 @@ class HandOvers:
         return tuple(one for one in self._balance.look(assignment, carried) if one.partition not in self._leaving)
 
     def begin(self, moves: Sequence[Move], generation: int, now: float) -> None:
-        """Their tasks are to let go, by orders of that generation. `now` is monotonic."""
+        """Begin to have tasks release these partitions, by orders of that generation. `now` is monotonic."""
         log.info("%s: partitions move to tasks that have less to do: %s.", self._flow.name, _describe(moves))
         self._leaving |= {move.partition: _Leaving(move, generation, now) for move in moves}
 
     def releases(self, generation: int) -> list[Assign]:
-        """The orders by which tasks let go, of those that were not written yet."""
+        """The orders to release that were not written yet."""
         moves = [leaving.move for leaving in self._leaving.values() if not leaving.is_ordered]
         return [
             Assign(
@@ -88,10 +88,10 @@ class HandOvers:
         is_whole: Callable[[TopicPartition], bool],
         now: float,
     ) -> list[Move]:
-        """Those that the ledger shows as released, both records of them: else their new task would begin too early.
+        """The moves whose release both records of the position show: otherwise the new task would begin too early.
 
-        They are found until they are `given`: their new task's record follows that of the release. Says once which take
-        long.
+        They are found until they are `given`, as the new task's record comes after that of the release. Logs once which
+        take long.
         """
         for where, leaving in self._leaving.items():
             leaving.is_released |= _is_released(ledger.get(where), leaving.generation) and is_whole(where)
@@ -101,12 +101,12 @@ class HandOvers:
         return [leaving.move for leaving in self._leaving.values() if leaving.is_released]
 
     def given(self, moves: Iterable[Move]) -> None:
-        """The orders that give them to their new tasks are written."""
+        """The orders that give these partitions to their new tasks are written."""
         for move in moves:
             del self._leaving[move.partition]
 
     def drop(self, where: TopicPartition) -> int:
-        """Nobody is to be given it any more; the generation of its release, 0 where it is not under way."""
+        """End a hand-over without a new task; returns the generation of its release, 0 if none is under way."""
         leaving = self._leaving.pop(where, None)
         return leaving.generation if leaving is not None else 0
 
@@ -115,15 +115,15 @@ class HandOvers:
         self._leaving.clear()
 
     def close(self) -> None:
-        """Ends the connection; a later look opens it again."""
+        """Close the connection; a later look opens it again."""
         self._loads.close()
 
 
 class Partings:
-    """Partitions whose topic went, which their tasks were ordered to release. For one thread.
+    """Partitions of deleted topics that their tasks were ordered to release. For one thread.
 
-    If the topic comes back, nobody is given them before the ledger shows that: a task that was just tried again may
-    still hold one, and go on in the new log beside the task that is given it.
+    If the topic comes back, no task is given them before the ledger shows the release: a task that was just tried again
+    may still hold one, and would go on in the new log beside the task that is given it.
     """
 
     def __init__(self) -> None:
@@ -136,11 +136,11 @@ class Partings:
         return where in self._since
 
     def begin(self, where: TopicPartition, generation: int) -> None:
-        """It is released by an order of that generation, or an earlier one that may have been written."""
+        """An order of that generation releases it, or an earlier one that may have been written."""
         self._since.setdefault(where, generation)
 
     def end(self, ledger: Mapping[TopicPartition, PositionRecord], is_whole: Callable[[TopicPartition], bool]) -> None:
-        """Those that the ledger shows as released are free."""
+        """Forget the partitions that the ledger shows as released."""
         self._since = {
             where: generation
             for where, generation in self._since.items()
@@ -153,12 +153,12 @@ class Partings:
 
 
 def _is_released(record: PositionRecord | None, generation: int) -> bool:
-    """By an order of that generation or a later one."""
+    """Whether the record shows a release by an order of that generation or a later one."""
     return record is not None and record.released and record.generation >= generation
 
 
 def by_new_task(moves: Sequence[Move], topics: Collection[str]) -> dict[int, list[TopicPartition]]:
-    """Partitions by the task that gets them; without those of topics that have gone meanwhile."""
+    """Partitions by the task that gets them; without those of topics that were deleted meanwhile."""
     found: dict[int, list[TopicPartition]] = {}
     for move in moves:
         if move.partition.topic in topics:

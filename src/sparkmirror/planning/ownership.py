@@ -1,4 +1,4 @@
-"""Which tasks of a flow are this process's: all of them, or its share where processes share the flow.
+"""Decides which tasks of a flow this process runs: all of them, or its share if several processes share the flow.
 
 A share comes over the command topic (`control.command_state`) and holds while its member is in the group of processes.
 Owned by `planning.planner`.
@@ -18,7 +18,7 @@ from sparkmirror.planning.source_topics import partitions_of
 
 
 class TaskOwnership:
-    """`tasks` are those that it has taken. Without a `process` it shares with nobody."""
+    """`tasks` are those that it has taken. Without a `process` it does not share the flow."""
 
     def __init__(
         self, flow: FlowConfig, run: str, process: str, book: CommandState, tell: Callable[[Began], None]
@@ -33,7 +33,7 @@ class TaskOwnership:
         self.tasks: frozenset[int] = frozenset()
 
     def has_work(self, target: Admin) -> bool:
-        """Whether there is any task for this process, by what was read last."""
+        """Whether this process has any task, by the commands read so far."""
         if not self._process:
             return True
         share = self._book.share
@@ -55,7 +55,7 @@ class TaskOwnership:
 
     @property
     def slots(self) -> int:
-        """How many tasks may run at once."""
+        """The number of tasks that may run at once."""
         slots = self._book.slots
         return self._flow.tasks_max if slots is None else slots.tasks
 
@@ -65,7 +65,7 @@ class TaskOwnership:
         return float(self._flow.epoch_seconds if slots is None or not slots.turn_seconds else slots.turn_seconds)
 
     def take(self, target: Admin) -> None:
-        """As an epoch begins."""
+        """Take the tasks of the share as an epoch begins."""
         everything, share = frozenset(range(self._flow.tasks_max)), self._book.share
         if not self._process:
             self.tasks = everything
@@ -73,7 +73,7 @@ class TaskOwnership:
             self.tasks = share.tasks & everything if share is not None and is_member(target, share) else frozenset()
 
     def growth(self, target: Admin) -> frozenset[int]:
-        """What may be taken beside `tasks` now, inside the epoch."""
+        """The tasks that may be taken beside `tasks` now, inside the epoch."""
         share = self._book.share
         if not self.can_grow or self._book.is_stopped or share is None or not self.tasks < share.tasks:
             return frozenset()
@@ -82,17 +82,17 @@ class TaskOwnership:
         return share.tasks & frozenset(range(self._flow.tasks_max)) - self.tasks
 
     def own(self, topics: Mapping[str, Topic]) -> list[TopicPartition]:
-        """The partitions that are this process's to mirror."""
+        """The partitions that this process mirrors."""
         return [where for where in partitions_of(topics) if home_task(where, self._flow.tasks_max) in self.tasks]
 
     def back_off(self) -> None:
-        """Nothing runs here, and the others may know."""
+        """No task runs in this process; tell the others."""
         if self._process and not self._book.is_stopped:
             self.tasks = frozenset()
             self.tell_began()
 
     def tell_began(self) -> None:
-        """What this process ran beyond its share has ended, and is fenced as far as it keeps to its tasks."""
+        """Tell the group that this process has ended what it ran beyond its share."""
         share = self._book.share
         if share is not None and share.number > self._began:
             self._tell(Began(self._run, self._process, share.number))
@@ -100,5 +100,6 @@ class TaskOwnership:
 
 
 def is_member(target: Admin, share: Share) -> bool:
-    """A process that was put out of the group while it slept must fence nobody: its tasks are others' now."""
+    """Whether the share's member is still in the group. A process that the group removed while it slept must not fence:
+    other processes have its tasks."""
     return any(peer.member_id == share.member for peer in list_peers(target, SHARING_GROUP))

@@ -1,4 +1,4 @@
-"""Which task reads which partition: pure, sticky, balanced. Called by `planning.planner`.
+"""Assigns partitions to tasks: pure, sticky, balanced. Called by `planning.planner`.
 
 Also the two nouns that travel to the tasks: `Assigned`, a partition with its start, and `TaskPlan`.
 """
@@ -42,7 +42,7 @@ def plan_assignment(
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A partition that changes its task: released by the one before the other may start."""
+    """A partition that changes its task: the first task releases it before the other may start."""
 
     partition: TopicPartition
     from_task: int
@@ -50,7 +50,7 @@ class Move:
 
 
 def plan_moves(before: Assignment, after: Assignment) -> tuple[tuple[Move, ...], dict[int, list[TopicPartition]]]:
-    """What must happen to get from one assignment to another: moves, and partitions that nobody has owned yet."""
+    """The steps from one assignment to another: moves, and partitions that had no task before."""
     owner = {partition: task for task, members in before.items() for partition in members}
     moves: list[Move] = []
     fresh: dict[int, list[TopicPartition]] = {}

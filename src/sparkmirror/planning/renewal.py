@@ -1,7 +1,7 @@
-"""What a task that is tried again is to mirror: its plan, as orders have changed it since the epoch began.
+"""Renews the plan of a task that is tried again: its plan, changed by the orders since the epoch began.
 
-Were it to obey these orders again, it would begin where partitions stood when they were handed over, and read some that
-another task has by now (invariants 2 and 4). Called by `planning.planner`.
+If the task obeyed these orders again, it would begin where partitions stood when they were handed over, and read some
+that another task has by now (invariants 2 and 4). Called by `planning.planner`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ _READ_SECONDS_MAX = 10.0
 
 
 def read_orders(flow: FlowConfig, plan: TaskPlan) -> list[Assign]:
-    """What the planner has ordered the task since its epoch began, oldest first. Raises ClusterError."""
+    """The planner's orders to the task since its epoch began, oldest first. Raises ClusterError."""
     where = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).commands, 0)
     with open_tail(flow.target, "orders", [where]) as tail:
         tail.seek(where, plan.commands_from)
@@ -36,10 +36,10 @@ def follow_orders(
     ledger: Mapping[TopicPartition, PositionRecord],
     is_position_whole: Callable[[TopicPartition], bool],
 ) -> TaskPlan:
-    """The plan with all orders obeyed, and their generation: the task has them behind it.
+    """The plan with all orders applied, and their generation, so that the task does not obey them again.
 
-    One to release what the ledger does not show as released is still to be obeyed, or nobody would get it: the
-    generation is the one before it.
+    An order to release a partition that the ledger does not show as released is still to be obeyed, or no task would
+    get the partition: the plan then has the generation before that order.
     """
     holds: dict[TopicPartition, Assigned] = {item.partition: item for item in plan.assigned}
     topics, generation, is_whole = dict(plan.topics), plan.generation, True
@@ -64,5 +64,5 @@ def follow_orders(
 
 
 def _has_left(record: PositionRecord, task: int, generation: int, is_stored: bool) -> bool:
-    """Whether the task has released the partition for all to see, or another one has it since."""
+    """Whether the ledger shows that the task has released the partition, or that another task has it since."""
     return record.generation >= generation and ((record.released and is_stored) or record.task != task)

@@ -1,7 +1,7 @@
-"""What there is to mirror, as the planner saw it last, and what of it no task is given yet. Owned by
+"""The source's topics as the planner saw them last, and the partitions that no task is given yet. Owned by
 `planning.planner`.
 
-A look at ten thousand partitions that finds what it found before costs next to nothing.
+A look at ten thousand unchanged partitions costs next to nothing.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,10 +24,10 @@ class SourceTopics:
         self._listed: Mapping[str, Topic] = {}
         self._wanted: Mapping[str, Topic] = {}
         self.counts: Mapping[str, int] = {}
-        """Partitions by topic, as the tasks know them."""
+        """The number of partitions by topic, as the tasks know them."""
 
     def read(self, source: Admin) -> Mapping[str, Topic]:
-        """By name; the same object as the last time where nothing has changed. Raises ClusterError."""
+        """Topics by name; the same object as the last time if nothing has changed. Raises ClusterError."""
         listed = source.list_topics()
         if listed != self._listed or self._flow.has_own_classes:
             wanted = {
@@ -40,7 +40,7 @@ class SourceTopics:
         return self._wanted
 
     def changed_counts(self, topics: Mapping[str, Topic]) -> dict[str, int]:
-        """Of topics that have come, grown or gone since the tasks learned of them.
+        """The counts of topics that are new, grown or deleted (0) since the tasks learned of them.
 
         Tasks share rate limits by them, and refuse partitions that a topic does not have.
         """
@@ -54,7 +54,7 @@ class SourceTopics:
 
 
 def partitions_of(topics: Mapping[str, Topic]) -> list[TopicPartition]:
-    """All of them, topic by topic."""
+    """All partitions, topic by topic."""
     return [TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
 
 
@@ -69,9 +69,9 @@ def by_topic(positions: Mapping[TopicPartition, Position]) -> dict[str, dict[str
 class Withheld:
     """Partitions that no task is given yet.
 
-    Where the remote topics of very many are missing, they are being made, which takes their brokers a minute for ten
-    thousand partitions: each is handed out when its topic is there, or when none has come for 30 s, so that the task
-    says what is missing. And those whose start the brokers did not tell are asked about again after 30 s.
+    If the remote topics of very many partitions are missing, they are being created, which takes the brokers a minute
+    for ten thousand partitions. A partition is handed out when its topic exists, or when no topic has appeared for 30
+    s: the task then reports what is missing. A partition whose start no broker gave is looked at again after 30 s.
     """
 
     def __init__(self, flow: FlowConfig, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -108,5 +108,5 @@ class Withheld:
             self._without_topic = set()
 
     def back_off(self, unknown: Collection[TopicPartition]) -> None:
-        """Where these begin, no broker has answered."""
+        """No broker gave the start of these partitions: look again later."""
         self._unknown_until |= dict.fromkeys(unknown, self._clock.monotonic() + _UNKNOWN_START_SECONDS)

@@ -1,4 +1,4 @@
-"""Where a partition begins to be mirrored, and whether the target still has what the ledger says was mirrored.
+"""Decides where a partition begins, and whether the target still has the records that the ledger counts as mirrored.
 
 Called by `planning.planner` before it assigns partitions. `ledger.lineage` judges the target's log, and
 `pipeline.produce.log_check` acts on it.
@@ -22,7 +22,7 @@ from sparkmirror.policy.start import start_ms
 def first_offsets(
     flow: FlowConfig, source: Admin, partitions: list[TopicPartition], *, all_of_them: bool
 ) -> Mapping[TopicPartition, int]:
-    """Of partitions that the ledger does not know, by `auto.offset.reset`; those that are not known now are left out.
+    """The starts by `auto.offset.reset` of partitions that the ledger does not know; unknown offsets are left out.
 
     With `all_of_them`, as for a run that is to end, OffsetsUnknown is raised instead. Raises ClusterError.
     """
@@ -39,22 +39,23 @@ def _first_offsets(flow: FlowConfig, source: Admin, partitions: list[TopicPartit
 
 
 def start_at(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:
-    """A start that notices a topic which was deleted and made again since the position was stored."""
+    """The start at a stored position; it notes if the topic was deleted and created again since."""
     if NO_TOPIC_ID not in (position.topic_id, topic_id) and position.topic_id != topic_id:
         return Assigned(partition, 0, topic_id=topic_id, end=end, restarted_from=position)
     return Assigned(partition, position.offset, position.epochs, topic_id, end)
 
 
 def hold_unknown(partition: TopicPartition, problem: str, topic_id: UUID) -> Assigned:
-    """No start: `problem` says why the position is unknown. To begin by `auto.offset.reset` would repeat or skip."""
+    """No start: `problem` says why the position is unknown. A start by `auto.offset.reset` would repeat or skip
+    records."""
     return Assigned(partition, 0, topic_id=topic_id, unknown=problem)
 
 
 def start_again(item: Assigned, topic: Topic | None, position: Position | None, unknown: str | None) -> Assigned:
-    """The start of a task that is tried again: where the ledger is now, which may have become `unknown`.
+    """The start for a task that is tried again: the ledger's position now, which may have become `unknown`.
 
-    The topic is what it was found as after the ledger was read: the position may lie in a newer log than the plan knew.
-    One that is not there now says nothing: the log counts as the position's until a broker tells of another.
+    `topic` was read after the ledger, since the position may lie in a newer log than the plan knew. A missing topic
+    proves nothing: the log counts as the position's until a broker names another.
     """
     if unknown is not None:
         return hold_unknown(item.partition, unknown, item.topic_id)
@@ -72,10 +73,10 @@ def look_at_target(
     records: Mapping[TopicPartition, PositionRecord],
     remote_topic: Callable[[str], str],
 ) -> list[Assigned]:
-    """Each with its extent by the ledger; with `found` too where the target's log does not reach so far.
+    """The partitions with their extents by the ledger, and with `found` if the target's log is shorter.
 
-    A partition that is mirrored to another topic now has none, nor one whose position somebody else has altered since:
-    a flow that starts again on purpose has lost nothing. One whose leader is away is not judged.
+    A partition that is mirrored to another topic now has no extent, nor has one whose position was altered since, as by
+    an operator: a flow that starts again on purpose has lost nothing. A partition without a leader is not judged.
     """
     items = [replace(item, extent=_known(records.get(item.partition), item, remote_topic)) for item in items]
     found = _find(target, [(item.extent.topic, item.partition.partition) for item in items if item.extent is not None])
