@@ -1,8 +1,9 @@
-"""Which checkpoints to write, and which group offsets to commit on the target; pure. Asked by `sync.offset_job`.
+"""Decides which checkpoints to write and which group offsets to commit on the target; pure. Called by
+`sync.offset_job`.
 
-Rules of `MirrorCheckpointTask` in connect-mirror 4.3, but for group offsets: there, a group that is not empty on the
-target is overwritten without a look; here only what moves a group forward is committed (invariant 7). The exception is
-a log that is no more: what this mirror wrote for it is taken back (`Renewal`).
+Follows `MirrorCheckpointTask` of connect-mirror 4.3, but for group offsets: MirrorMaker overwrites a group with offsets
+on the target without reading them; here only commits that move a group forward are made (invariant 7). The exception is
+a log that no longer exists: what this mirror committed for it is taken back (`Renewal`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +30,7 @@ class Reached(NamedTuple):
 
 
 class Renewal(NamedTuple):
-    """A checkpoint of a log that is no more, and what takes its place. `end` is that of the log that is there."""
+    """A checkpoint of a log that no longer exists, and its replacement. `end` is that of the present log."""
 
     before: Checkpoint
     after: Checkpoint
@@ -45,7 +46,7 @@ class GroupWrite:
 
 
 def translate_groups(committed: Mapping[str, GroupOffsets], translate: Translate) -> dict[CheckpointKey, Reached]:
-    """All that can be translated; by group and target partition."""
+    """The offsets that can be translated, by group and target partition."""
     reached: dict[CheckpointKey, Reached] = {}
     for group, offsets in committed.items():
         for partition, here in offsets.items():
@@ -56,7 +57,7 @@ def translate_groups(committed: Mapping[str, GroupOffsets], translate: Translate
 
 
 def may_move(key: CheckpointKey, one: Reached, last: Mapping[CheckpointKey, Checkpoint]) -> bool:
-    """Whether the log must be looked at: the checkpoint is to be written, or is stale by the map alone."""
+    """Whether the target's log must be read: the checkpoint is to be written, or is stale by the map alone."""
     before = last.get(key)
     return (
         before is None
@@ -71,7 +72,7 @@ def plan_checkpoints(
     logs: TargetLogs,
     stale: Mapping[CheckpointKey, Renewal],
 ) -> list[Checkpoint]:
-    """Checkpoints of what moved: forward on the target, or backward on the source (`checkpointsForGroup`).
+    """Checkpoints of groups that moved: forward on the target, or backward on the source (`checkpointsForGroup`).
 
     A translation that is merely lower than the last one, because less is known than before, is not written, nor one of
     a partition that `logs` do not have. What `stale` has is renewed instead.
@@ -88,7 +89,7 @@ def plan_checkpoints(
 
 
 def _is_new(before: Checkpoint, upstream: int, found: Translated) -> bool:
-    """Not where the group stands still and only a transaction's marker, which was not known then, lies between."""
+    """False if the group stands still and only a transaction's marker, not known before, lies between."""
     if upstream == before.upstream and found.records_end is not None and before.downstream >= found.records_end:
         return False
     return upstream < before.upstream or found.offset > before.downstream
@@ -101,7 +102,7 @@ def plan_renewals(
     translate: Translate,
     source_of: Callable[[TopicPartition], TopicPartition | None],
 ) -> dict[CheckpointKey, Renewal]:
-    """What takes the place of checkpoints whose log is no more, where that is lower; the log's beginning where nothing
+    """Replacements of checkpoints whose log no longer exists, if they are lower; the log's beginning if no translation
     is known. `source_of` names the source's partition of one that no group has reached."""
     renewals: dict[CheckpointKey, Renewal] = {}
     for key, before in last.items():
@@ -124,8 +125,8 @@ def plan_renewals(
 def plan_take_back(
     renewals: Iterable[Renewal], active: frozenset[str], on_target: Mapping[str, GroupOffsets]
 ) -> tuple[list[GroupWrite], list[tuple[Renewal, int]]]:
-    """What to commit: the new place, for groups without members that stand at what this mirror committed for the former
-    log and nobody else has since. And who else stands beyond the log's end."""
+    """The commits of replacements, for groups without members that stand exactly where this mirror committed them for
+    the former log; and the other groups that stand beyond the log's end."""
     writes: dict[str, dict[TopicPartition, Committed]] = {}
     left: list[tuple[Renewal, int]] = []
     for one in renewals:
@@ -144,7 +145,7 @@ def plan_group_writes(
     active: frozenset[str],
     on_target: Mapping[str, GroupOffsets],
 ) -> list[GroupWrite]:
-    """What to commit: for groups without members on the target, where they stand before their checkpoint or nowhere.
+    """The commits for groups without members on the target that stand before their checkpoint, or have no offset.
 
     `on_target` must hold every group that is to be looked at: one that could not be read is left alone.
     """

@@ -1,4 +1,5 @@
-"""Kafka Connect's source-offset records, byte for byte; pure, the one place where Connect's offsets meet ours.
+"""Encodes and decodes Kafka Connect's source-offset records, byte for byte; pure. Connect's offsets are converted here
+only.
 
 Connect stores the offset of the *last mirrored* record, everything else here speaks of the *next* one. Keys must be
 byte-exact: Connect looks them up by bytes, and compaction works by them (`OffsetStorageWriter`,

@@ -1,4 +1,4 @@
-"""Which of several values of one key in Connect's offsets topic is the newest; pure. Used by `ledger.reader`.
+"""Finds the newest of several values of one key in Connect's offsets topic; pure. Used by `ledger.reader`.
 
 A key's partition follows from the number of partitions. A topic that has grown may have a value of the key in the old
 partition and one in the new, and nothing says in which order a reader sees them.
@@ -12,11 +12,11 @@ from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.policy.partitioner import murmur2_partition
 
 HEADER: Final = "sparkmirror.written"
-"""On the records of Connect's topic that are ours. Connect reads keys and values alone."""
+"""The header of SparkMirror's records in Connect's topic. Connect reads keys and values alone."""
 
 
 class Mark(NamedTuple):
-    """Says when we wrote a record: in which generation, and in which order within it."""
+    """When SparkMirror wrote a record: the generation, and the order within it."""
 
     generation: int
     sequence: int
@@ -26,7 +26,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def read(cls, headers: Sequence[tuple[str, bytes | None]]) -> Self | None:
-        """None for a record that is not ours."""
+        """None for a record of Connect's."""
         for name, value in headers:
             generation, _, sequence = (value or b"").partition(b".")
             if name == HEADER and generation.isdigit() and sequence.isdigit():
@@ -56,8 +56,9 @@ class Copies:
 def choose(copies: Mapping[int, TailRecord], home: int) -> tuple[TailRecord, bool]:
     """The newest by partition, and whether that is certain; `home` is the key's partition now.
 
-    Ours are in the order of their marks. Connect's are ordered by their time where it alone wrote; beside ours one
-    counts in the key's partition of now, since nobody writes to another one after the topic has grown.
+    SparkMirror's records are ordered by their marks, and Connect's by their time if it alone wrote. Beside ours, a
+    record of Connect's counts if it is in the key's present partition: no writer uses another one after the topic has
+    grown.
     """
     marks = {at: mark for at, one in copies.items() if (mark := Mark.read(one.headers)) is not None}
     theirs = {at: one for at, one in copies.items() if at not in marks}

@@ -1,4 +1,4 @@
-"""The gap ledger: what a source lost before it was mirrored, and a target after; pure.
+"""The gap ledger: records that a source lost before they were mirrored, or a target after; pure.
 
 Written by `pipeline.produce.progress` before any position beyond the gap (invariant 1), read by `cli.gaps`. Each gap
 has a key of its own, so that the compacted topic keeps them all.
@@ -15,7 +15,7 @@ from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.stored_json import Moment, Name, Number, Offset, TopicName, decode_or_none, encode
 
 UNREADABLE = "unreadable record"
-"""The cause of a gap of which only the key can be read: what was lost, and when, nobody knows."""
+"""The cause of a gap of which only the key can be read: the lost records and the time are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,7 @@ class _Stored:
 
 def decode(source_alias: str, key: bytes | None, value: bytes | None) -> Gap | None:
     """The gap; None for what is another flow's or deleted. One whose value cannot be read is UNREADABLE, for its key
-    still says where it is.
-    """
+    still says where it is."""
     found = decode_or_none(key, tuple[str, TopicName, Number, Offset, Offset, UUID])
     if found is None or found[0] != source_alias or value is None:
         return None

@@ -1,4 +1,4 @@
-"""Which log a position lies in, and how far it reaches: topic id, leader epochs and end on source and target; pure.
+"""Identifies the log of a position, and its end: topic id, leader epochs and extent on source and target; pure.
 
 A leader epoch begins where the log ended when its leader was elected (KIP-101). Two logs of a partition are the same up
 to where their epochs part, so the epochs that were read tell where to go on after an unclean election. Read by
@@ -20,14 +20,14 @@ from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, Epochs, Position
 from sparkmirror.stored_json import Count, Number, Offset, TopicName
 
 EPOCHS_MAX = 16
-"""So many are remembered, the newest: a partition has a few elections a year."""
+"""The number of epochs that are remembered, the newest: a partition has a few elections a year."""
 StoredEpochs = Annotated[tuple[tuple[Number, Offset], ...], Meta(max_length=EPOCHS_MAX)]
 """As JSON has them, for `stored_json`."""
 
 
 class Lineage(NamedTuple):
-    """`epochs` are those of what was read, each with the offset from which on it was; `turns` counts how often the log
-    was found rewritten, truncated or made again, since the task took the partition on.
+    """`epochs` are the leader epochs that were read, each with its first offset; `turns` counts how often the log was
+    found rewritten (truncated or created again) since the task took the partition on.
 
     Immutable, and the same object from batch to batch: it changes with an election.
     """
@@ -45,25 +45,26 @@ class Lineage(NamedTuple):
 
     @property
     def leader_epoch(self) -> int:
-        """That of the last batch, NO_EPOCH where none was read."""
+        """The leader epoch of the last batch, NO_EPOCH if none was read."""
         return self.epochs[-1][0] if self.epochs else NO_EPOCH
 
     def read(self, epoch: int, start: int) -> Self:
-        """Something of that epoch was read, from `start` on. NO_EPOCH hides none that is known."""
+        """Records of that epoch were read, from `start` on. NO_EPOCH changes nothing."""
         if epoch <= self.leader_epoch:
             return self
         return self._replace(epochs=(*self.epochs, (epoch, start))[-EPOCHS_MAX:])
 
     def up_to(self, offset: int) -> Self:
-        """As it was when only what lies below `offset` had been read."""
+        """The lineage when only the offsets below `offset` had been read."""
         if not self.epochs or self.epochs[-1][1] < offset:
             return self
         return self._replace(epochs=tuple(one for one in self.epochs if one[1] < offset))
 
     def parts_at(self, epoch: int, end: int) -> int:
-        """Where a log parts from this one whose last epoch that is not later than ours is `epoch`, and ends at `end`.
+        """The offset at which a log parts from this one, if its last epoch that is not later than ours is `epoch`, with
+        the end `end`.
 
-        At most there: it may have parted before, in an epoch that is not the last (`truncated` is then asked again).
+        An upper bound: the logs may have parted in an earlier epoch (the broker is then asked again).
         """
         return min([end, *(start for known, start in self.epochs if known > epoch)])
 
@@ -75,7 +76,7 @@ class Lineage(NamedTuple):
         return self._replace(epochs=kept, turns=self.turns + 1)
 
     def recreated(self, topic_id: UUID) -> Self:
-        """The topic was made again."""
+        """The lineage of a topic that was created again."""
         return self._replace(topic_id=topic_id, epochs=(), turns=self.turns + 1)
 
 

@@ -1,8 +1,8 @@
-"""Rebuilds an offset map that was lost, from both logs and what is known to lie where; pure.
+"""Rebuilds a lost offset map from both logs and from known pairs of offsets; pure.
 
-Between two places that are known on both sides the records correspond one to one if there are equally many, with equal
-content: then every offset is exact. Where that is not so, records were sent again or others wrote too, and offsets
-translate to the place known before them (invariant 7). Asked by `operations.map_rebuild_job`.
+Between two known pairs the records correspond one to one if both sides have equally many, with equal content: then
+every offset is exact. Otherwise records were sent again or other producers wrote too, and offsets translate to the pair
+before them (invariant 7). Called by `operations.map_rebuild_job`.
 """
 
 from bisect import bisect_left
@@ -68,7 +68,7 @@ def rebuild_map(anchors: Sequence[Anchor], source: LogPart, target: LogPart) -> 
 
 
 def _append_pairs(found: OffsetMap, ours: Sequence[int], theirs: Sequence[int]) -> None:
-    """Stretches of constant distance at once."""
+    """Append whole stretches of constant distance."""
     start = 0
     for at in range(1, len(ours) + 1):
         length = at - start

@@ -18,7 +18,7 @@ from sparkmirror.stored_json import Count, Number, TopicName, decode_or_none, en
 
 CHUNK_SEGMENTS_MAX: Final = 256
 CHUNKS_MAX: Final = 16
-"""Of one partition; more are joined."""
+"""The most chunks of one partition; more are joined."""
 _VERSION: Final = 1
 _INT64_MAX: Final = (1 << 63) - 1
 _SHIFT_MAX: Final = 70
@@ -114,7 +114,7 @@ class MapView:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """All that have a map."""
+        """The partitions that have a map."""
         return sorted(self._chunks)
 
     def take(self, key: bytes | None, value: bytes | None) -> TopicPartition | None:
@@ -135,7 +135,7 @@ class MapView:
         return found
 
     def records(self) -> Iterator[MapRecord]:
-        """All of it, as records of a topic that has nothing yet."""
+        """The whole view as records, for an empty topic."""
         for partition, chunks in sorted(self._chunks.items()):
             for name, chunk in sorted(chunks.items()):
                 yield MapRecord(encode_key(self._source_alias, partition, name), encode_chunk(chunk))

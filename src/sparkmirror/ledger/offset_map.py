@@ -1,4 +1,4 @@
-"""Where each source offset of one partition lies on the target: exact, compact, bounded; pure.
+"""The offset map of one partition: where each source offset lies on the target; exact, compact, bounded; pure.
 
 A map is a list of segments of constant distance between source and target offset; a new one begins only where the
 distance changes (a transaction marker, a hole, a restart). Built by `pipeline.produce.mapping` from acknowledgements,
@@ -17,9 +17,9 @@ from uuid import UUID
 from sparkmirror.model import NO_TOPIC_ID
 
 SEGMENTS_MAX: Final = 8192
-"""Of one partition. Beyond it the older half becomes coarser, two segments at a time."""
+"""The most segments of one partition. Beyond it pairs of segments in the older half are joined."""
 _FLAT: Final = -(1 << 62)
-"""A distance that says nothing: all offsets of the segment translate to its beginning."""
+"""The distance of a segment without exact places: all its offsets translate to its beginning."""
 _FIRST = attrgetter("first")
 _TARGET = attrgetter("target")
 
@@ -57,7 +57,7 @@ class Chunk:
 class OffsetMap:
     """One partition's map from the offset `begin` on, `begin` being where its first writer started.
 
-    `topic_id` is the target's topic whose offsets these are; NO_TOPIC_ID where nobody knows.
+    `topic_id` is the id of the target's topic whose offsets these are; NO_TOPIC_ID if unknown.
     """
 
     def __init__(self, begin: int, topic_id: UUID = NO_TOPIC_ID) -> None:
@@ -79,7 +79,7 @@ class OffsetMap:
         self._reach(first + records, target + records)
 
     def append_unknown(self, first: int, records: int) -> None:
-        """The records are on the target, behind all earlier ones, but nobody says where (error 46)."""
+        """The records are on the target, behind all earlier ones, at an unknown place (DUPLICATE_SEQUENCE)."""
         if self.end_target < 0:
             self.end_source = first + records
             return
@@ -88,7 +88,7 @@ class OffsetMap:
         self._reach(first + records, self.end_target + records)
 
     def advance(self, offset: int) -> None:
-        """There is nothing to mirror up to `offset`: transaction markers, a gap, filtered records."""
+        """No record up to `offset` is mirrored: transaction markers, a gap, filtered records."""
         self.end_source = max(self.end_source, offset)
 
     def extend(self, chunk: Chunk) -> None:
@@ -151,12 +151,12 @@ class OffsetMap:
             self.segments[:half] = [_join(pair) for pair in pairs]
 
     def prune(self, source_start: int) -> None:
-        """What lies below the source's log start is asked for no more: it becomes one segment."""
+        """Join all segments below the source's log start, which no group asks for any more."""
         below = bisect_right(self.segments, source_start, key=_FIRST) - 1
         if below > 1:
             self.segments[:below] = [_join(self.segments[:below])]
 
-    # Asking.
+    # Translation.
 
     @property
     def begin(self) -> int:
@@ -205,7 +205,7 @@ class OffsetMap:
     def stretches(self, seen: int = 0) -> Iterator[tuple[int, int, int]]:
         """(first source offset, records, first target offset) of each exact segment, from the source offset `seen` on.
 
-        Where a segment's place is not certain there is nothing to say.
+        Segments without exact places are left out.
         """
         for segment, (next_first, next_target) in zip(self.segments, self._bounds(), strict=True):
             first = max(segment.first, segment.target - segment.delta, seen)

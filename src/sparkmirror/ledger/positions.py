@@ -1,4 +1,4 @@
-"""Our own position records, beside Connect's: what recognises the log a position belongs to; pure.
+"""SparkMirror's position records, beside Connect's; they identify the log of a position; pure.
 
 Written by the writer (in the data's transaction under exactly-once), read by `ledger.reader`. Connect's record is the
 authority (`authoritative`), so that a MirrorMaker that ran in between is believed.
@@ -15,12 +15,12 @@ from sparkmirror.stored_json import Name, Number, Offset, TopicName, decode, dec
 
 _WHAT = "A position record of ours"
 LOG_HEADER: Final = "sparkmirror.log"
-"""On Connect's records, where we wrote them."""
+"""The header of Connect's records that SparkMirror wrote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """Who wrote a position: assignment `generation`, `task`, `run`. What fencing needs of a record."""
+    """The writer of a position: assignment `generation`, `task`, `run`. Fencing needs no more of a record."""
 
     generation: Offset
     task: Number
@@ -29,10 +29,10 @@ class Tenure:
 
 @dataclass(frozen=True, slots=True)
 class PositionRecord:
-    """One partition's position with who wrote it: assignment `generation`, `task`, `run`.
+    """One partition's position with its writer: assignment `generation`, `task`, `run`.
 
     `released` says that the task gave the partition up. Generations grow over all runs; equal ones of two runs show
-    that one of them was replaced. `extent` is how far the target's log reached, at least; None where nobody knows.
+    that one of them was replaced. `extent` is the least end of the target's log; None if unknown.
     """
 
     position: Position
@@ -95,7 +95,7 @@ def decode_value(value: bytes | None) -> PositionRecord | None:
 
 
 def decode_tenure(value: bytes) -> Tenure:
-    """Who wrote a record whose position cannot be read. Raises ProtocolError where that cannot be read either."""
+    """The writer of a record whose position cannot be read. Raises ProtocolError if that is unreadable too."""
     return decode(value, Tenure, _WHAT)
 
 
@@ -110,8 +110,7 @@ def encode_log(position: Position) -> bytes:
 
 def decode_log(offset: int, headers: Iterable[tuple[str, bytes | None]]) -> Position:
     """The position of a record of Connect's, with its log where the record tells it. Raises ProtocolError where that
-    cannot be read: without it another log of the name would be taken for this one.
-    """
+    cannot be read: without it another log of the name would be taken for this one."""
     told = dict(headers)
     if LOG_HEADER not in told:
         return Position(offset)
@@ -120,10 +119,11 @@ def decode_log(offset: int, headers: Iterable[tuple[str, bytes | None]]) -> Posi
 
 
 def authoritative(connect: Position | None, ours: PositionRecord | None) -> Position | None:
-    """Where to go on: Connect's position, with our epochs and topic id if it has none and both agree on the offset.
+    """The position to continue from: Connect's, with our epochs and topic id if it has none and both have the same
+    offset.
 
-    Where they differ somebody else mirrored in between, and the log we knew may be gone. No position of Connect's means
-    that nothing is mirrored, or that an operator reset it with Connect's tools.
+    If the offsets differ, another program mirrored in between, and the log of our record may be gone. No position of
+    Connect's means that nothing is mirrored, or that an operator reset it with Connect's tools.
     """
     if connect is None or ours is None or connect != Position(connect.offset):
         return connect

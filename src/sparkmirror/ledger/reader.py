@@ -1,4 +1,4 @@
-"""Reads the ledger of one flow from its target: all of it once, then what is new; used by the planner and the CLI."""
+"""Reads the ledger of one flow from its target: all of it once, then new records; used by the planner and the CLI."""
 
 import logging
 from collections.abc import Sequence
@@ -52,14 +52,14 @@ class LedgerReader:
     def read_to_end(self, seconds_max: float = 60.0) -> dict[TopicPartition, Position]:
         """All positions that can be read now; call it before the first `poll`.
 
-        Of a flow in transactions, those behind another task's open transaction are missing: see `read_through`.
-        Raises ClusterUnreachable when nothing comes for so long.
+        Of a flow in transactions, those behind another task's open transaction are missing: see `read_through`. Raises
+        ClusterUnreachable when nothing comes for so long.
         """
         self._fold(self._tail.read_to_end(seconds_max))
         return self.view.positions
 
     def read_through(self, target: Admin, seconds_max: float = 90.0) -> dict[TopicPartition, Position]:
-        """All positions that are committed or on their way now: waits for the end of every transaction that is open.
+        """All positions that are committed or in open transactions: waits for the end of every open transaction.
 
         A position hides behind any task's open transaction, although its own is committed. Raises ClusterUnreachable.
         """
@@ -75,7 +75,7 @@ class LedgerReader:
         return {partition: self.view.position(partition) for partition in self._fold(self._tail.poll(timeout_seconds))}
 
     def _fold(self, records: Sequence[TailRecord]) -> list[TopicPartition]:
-        """Of each key only the last record is looked at: of a long ledger most are overtaken by others."""
+        """Fold only the last record of each key: in a long ledger most records are superseded."""
         last = {(record.partition, record.key): record for record in records}
         touched: dict[TopicPartition, None] = {}
         for (where, key), record in last.items():
@@ -90,7 +90,7 @@ class LedgerReader:
         return list(touched)
 
     def _tell_doubtful(self) -> None:
-        """Once, which positions are ordered by their time."""
+        """Log once which positions are ordered by their time."""
         known = (connect.decode_key(key, self._connector) for key in self._copies.doubtful - self._told)
         doubtful = sorted(partition for partition in known if partition is not None)
         self._told |= self._copies.doubtful

@@ -73,8 +73,8 @@ def mirror_topics(flow: FlowName, policy: ReplicationPolicy, syncs_location: str
 
 
 def ensure_compacted_topic(admin: Admin, name: str, replication_factor: int) -> bool:
-    """Creates the topic unless it is there; whether it was made. With fewer brokers than replicas wanted there are as
-    many replicas as brokers. Raises AuthorizationFailed and the like."""
+    """Creates the topic if it is missing; returns whether it did. With fewer brokers than wanted replicas, the topic
+    gets as many replicas as there are brokers. Raises AuthorizationFailed and the like."""
     if admin.list_topics([name]):
         return False
     outcome = admin.create_topics([compacted_topic(admin, name, replication_factor)])[name]

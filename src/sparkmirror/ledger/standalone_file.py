@@ -14,7 +14,7 @@ from sparkmirror.ledger import connect
 from sparkmirror.model import Connector, TopicPartition
 
 BYTES_MAX: Final = 64 << 20
-"""A position is about a hundred bytes."""
+"""The largest file that is read; a position takes about a hundred bytes."""
 _MAGIC: Final = bytes.fromhex("aced0005")
 _NULL, _REFERENCE, _CLASS, _OBJECT, _ARRAY, _BLOCK, _END_BLOCK = 0x70, 0x71, 0x72, 0x73, 0x75, 0x77, 0x78
 _FIRST_HANDLE: Final = 0x7E0000
@@ -133,7 +133,7 @@ class _Stream:
         return self._arrays[handle]
 
     def _read_class(self) -> None:
-        """That of arrays of bytes: described where it comes first, later named by its handle."""
+        """The class of byte arrays: described at its first use, named by its handle later."""
         if not self._bytes_class:
             self.expect(_BYTES_CLASS, "the class of arrays of bytes")
             self._bytes_class = self._next_handle()

@@ -1,7 +1,7 @@
-"""MirrorMaker's offset syncs: which to write, and the translation from them alone; pure.
+"""MirrorMaker's offset syncs: decides which to write, and translates offsets by them alone; pure.
 
-`OffsetSyncStore` follows that of connect-mirror 4.3 rule for rule: 64 syncs a partition, dense where new, sparse
-where old. `ledger.translate` uses it for offsets that a MirrorMaker mirrored before SparkMirror took over.
+`OffsetSyncStore` follows that of connect-mirror 4.3 rule for rule: 64 syncs a partition, dense where new, sparse where
+old. `ledger.translate` uses it for offsets that a MirrorMaker mirrored before SparkMirror took over.
 
 `OffsetSyncWriter` of connect-mirror 4.3 judges record by record; here whole stretches of constant distance are judged
 at once, which gives the same syncs for `sync.offset_job`. What it sends late or drops while ten syncs are unanswered is
@@ -99,7 +99,7 @@ def _int64(number: int) -> int:
 
 
 PENDING_MAX: Final = 10
-"""Of one partition in one round; the newest stay."""
+"""The most syncs of one partition in one round; the newest stay."""
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ class SyncEmitter:
         return found
 
     def give_back(self, syncs: Iterable[OffsetSync]) -> None:
-        """What `take` gave was not written: it is due again, before what became due since."""
+        """Syncs that `take` gave were not written: they are due again, before later ones."""
         for partition, unwritten in groupby(syncs, key=lambda sync: sync.partition):
             state = self._emissions[partition]
             places = [(sync.upstream, sync.downstream) for sync in unwritten]

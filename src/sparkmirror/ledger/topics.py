@@ -1,4 +1,5 @@
-"""The internal topics of one flow on its target: their names, and which to create; pure, applied by `ledger.setup`.
+"""The internal topics of one flow on its target: their names, and which are to be created. Pure; `ledger.setup` applies
+it.
 
 Connect's offsets topic is MirrorMaker's own and made as Connect makes it; the rest are ours and named
 `mm2-sparkmirror-….internal`, which every MirrorMaker's topic filter leaves alone. Ours have small segments: compaction
@@ -46,7 +47,7 @@ class LedgerTopics:
 
 @dataclass(frozen=True, slots=True)
 class LedgerPlan:
-    """What is missing, and sentences about what is not as it should be."""
+    """The topics to create, and sentences about wrong settings of existing ones."""
 
     missing: tuple[NewTopic, ...]
     warnings: tuple[str, ...]

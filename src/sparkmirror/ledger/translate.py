@@ -1,9 +1,9 @@
-"""Translates committed offsets of one flow, and judges what of them holds in the target's log; pure (invariant 7).
+"""Translates committed offsets of one flow, and checks them against the target's log; pure (invariant 7).
 
-By the offset map, below it by offset syncs, on the way home by the map of the opposite flow. A topic of the target that
-is deleted and made again has another id; one that an unclean election cut is shorter than the map. `sync.offset_state`
-observes both. A partition of which nothing is known is not among the logs, and nothing is written for it. Asked by
-`ledger.checkpoints` and the CLI.
+Translates by the offset map, below it by offset syncs, and on the way home by the opposite flow's map. A topic of the
+target that is deleted and made again has another id; one that an unclean election cut is shorter than the map.
+`sync.offset_state` observes both. A partition with an unknown log is not among the logs, and nothing is written for it.
+Called by `ledger.checkpoints` and the CLI.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,11 +21,11 @@ from sparkmirror.policy.naming import ReplicationPolicy
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """Where a group goes on: the target's partition and offset, and whether that is exact.
+    """A translated position: the target's partition and offset, and whether the offset is exact.
 
     `topic_id` is the target's topic that the map is of, NO_TOPIC_ID where it does not say. `cut` says that the log is
-    another one, or shorter, than the map has it (`ledger.target_logs`). `records_end` is set where
-    no record lies between it and `offset`.
+    another one, or shorter, than the map has it (`ledger.target_logs`). `records_end` is set where no record lies
+    between it and `offset`.
     """
 
     partition: TopicPartition
@@ -108,7 +108,7 @@ def is_former(topic_id: object, log: Extent) -> bool:
 
 
 def settle(found: Translated, log: Extent) -> Translated:
-    """The translation within the log: its beginning if it is another log, its end if it does not reach so far.
+    """The translation limited to the log: the log's beginning if it is another log, its end if it is shorter.
 
     Such an answer lies before the true one, or at it, and says that it is `cut`.
     """
@@ -126,7 +126,7 @@ def settle_known(found: Translated | None, logs: TargetLogs) -> Translated | Non
 
 
 def is_stale(checkpoint: Checkpoint, now: Translated | None, log: Extent) -> bool:
-    """Whether a checkpoint is of a log that is no more: it lies beyond the end, or beyond the truth.
+    """Whether a checkpoint is of a log that no longer exists: it lies beyond the log's end, or beyond the translation.
 
     `now` is its source offset as it translates today, settled. One that is merely lower, because less is known than
     before, proves nothing.
@@ -136,7 +136,7 @@ def is_stale(checkpoint: Checkpoint, now: Translated | None, log: Extent) -> boo
 
 
 def downstream_now(checkpoint: Checkpoint, now: Translated | None, logs: TargetLogs) -> int | None:
-    """Where a checkpoint puts its group in the log that is there; None where that is not known."""
+    """Where a checkpoint puts its group in the present log; None if unknown."""
     log = logs.get(checkpoint.partition)
     if log is None:
         return None

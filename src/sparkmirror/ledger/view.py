@@ -1,4 +1,4 @@
-"""What the ledger's records say, folded into positions; pure. Fed by `ledger.reader`."""
+"""Folds the ledger's records into positions; pure. `ledger.reader` feeds it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,7 +13,7 @@ Headers = Iterable[tuple[str, bytes | None]]
 class LedgerView:
     """The last value of each key wins, tombstones delete. Holds one flow's connector and source alias only.
 
-    What cannot be read is unknown, not absent: its partition has no position, and nobody may begin it as a new one.
+    An unreadable record makes its partition's position unknown, not absent: no planner may start it as a new one.
     """
 
     def __init__(self, connector: Connector) -> None:
@@ -24,11 +24,11 @@ class LedgerView:
         self._unreadable_offsets: dict[TopicPartition, str] = {}
         self._unreadable_records: dict[TopicPartition, str] = {}
         self.unknown_tenures: dict[TopicPartition, str] = {}
-        """Records of ours that do not even tell their generation, each as a sentence."""
+        """Records in our format without a readable generation, each as a sentence."""
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
-        """Where each partition goes on; partitions in `problems` are left out."""
+        """The position of each partition; partitions in `problems` are left out."""
         found = ((partition, self.position(partition)) for partition in self._offsets)
         return {partition: position for partition, position in found if position is not None}
 
@@ -38,7 +38,7 @@ class LedgerView:
         return self._unreadable_records | self._unreadable_offsets
 
     def position(self, partition: TopicPartition) -> Position | None:
-        """Where one partition goes on; None if nothing is stored or what is stored cannot be read."""
+        """One partition's position; None if none is stored or the stored one cannot be read."""
         if partition in self._unreadable_offsets or partition in self._unreadable_records:
             return None
         return authoritative(self._offsets.get(partition), self.records.get(partition))
@@ -49,7 +49,7 @@ class LedgerView:
         return position is not None and record is not None and position.offset == record.position.offset
 
     def tenures(self) -> Iterator[Tenure]:
-        """Who has written the records of ours that can be read so far; see `unknown_tenures`."""
+        """The writers of the readable records in our format; see `unknown_tenures`."""
         yield from self._tenures.values()
 
     def take_connect(

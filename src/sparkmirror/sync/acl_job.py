@@ -1,7 +1,7 @@
-"""The ACL job of a flow: who may read a topic may read its remote topic; observe, plan, apply.
+"""The ACL job of a flow: principals that may read a topic may read its remote topic; observe, plan, apply.
 
-Run by the engine at start and again and again; the plan itself is `sync.acls`, pure. What it creates is noted on the
-flow's status topic, so that a later run revokes only what the mirror itself has granted.
+Run at start and at intervals; the plan is made in `sync.acls`, pure. What it creates is noted on the flow's status
+topic, so that a later run revokes only what the mirror itself has granted.
 """
 
 import json
@@ -73,7 +73,7 @@ class AclSync:
         self._notes = notes
 
     def plan(self) -> Plan:
-        """The target is asked only where the source has ACLs, or had."""
+        """The target's ACLs are read only if the source has ACLs, or had."""
         source = describe_acls(self._source)
         if source is None:
             return Plan()
@@ -89,8 +89,8 @@ class AclSync:
         return plan_acls(seen, self._rules)
 
     def apply(self, plan: Plan) -> Sequence[str]:
-        """In the plan's order. What the target refuses holds back what is to come after it for the same topics: nobody
-        is allowed what a denial that is missing would deny."""
+        """Apply in the plan's order. A refused change holds back later changes for the same topics: no principal is
+        allowed what a missing denial would deny."""
         failures: list[str] = []
         refused: list[AclBinding] = []
         ordered = [change for change in plan.changes if isinstance(change, AddAcl | RevokeAcl)]
@@ -107,7 +107,8 @@ class AclSync:
 def _held(
     bindings: Sequence[AclBinding], refused: Sequence[AclBinding]
 ) -> tuple[list[tuple[AclBinding, AclBinding]], list[AclBinding]]:
-    """Each that waits, with what it waits for, and the others. Of one kind none waits for another."""
+    """The bindings that wait, each with the one that it waits for, and the others. Bindings of one kind never wait for
+    each other."""
     behind = {
         one: next((other for other in refused if other.permission != one.permission and overlap(one, other)), None)
         for one in bindings

@@ -1,10 +1,10 @@
-"""Which ACLs of remote topics to add or remove; pure. `sync.acl_job` observes and applies.
+"""Plans the ACLs of remote topics to add or remove; pure. `sync.acl_job` observes and applies.
 
-Who may read a topic may read its remote topic, and nobody may do more. Of what is allowed only reading is copied, on
-the remote topics of the source's topics; every denial is, also where there is no topic of the name yet, but for a
-fence: what denies writing to everybody would shut the mirror out too. There is never a binding of `*`. A prefix stays
-one only where the naming is a built-in one that puts a prefix before every name, and, where it allows, only if it
-covers nothing but remote topics; elsewhere each topic has its own binding.
+Principals that may read a topic may read its remote topic, and no principal may do more. Of the allowed operations only
+READ is copied, to the remote topics of the source's topics. Every denial is copied, also before its topic exists, but
+for a fence: a denial of WRITE to all principals would shut the mirror out too. There is never a binding of `*`. A
+prefix stays one only where the naming is a built-in one that puts a prefix before every name, and, where it allows,
+only if it covers nothing but remote topics; elsewhere each topic has its own binding.
 
 MirrorMaker (`MirrorSourceConnector.shouldReplicateAcl`, `targetAclBinding`) copies every ALLOW but WRITE, of literal
 names only: `AclRules.operations`.
@@ -29,7 +29,7 @@ _NOT_SECURED = "The target has no authorizer, so no ACLs are copied: set sync.to
 
 
 def fence_of(topic: str) -> AclBinding:
-    """What denies everybody, but super users, to write to a topic: `sparkmirror failover run --fence`."""
+    """The binding that denies WRITE on a topic to all but super users: `sparkmirror failover run --fence`."""
     return AclBinding(topic, LITERAL, "User:*", "*", "WRITE", _DENY)
 
 
@@ -55,7 +55,7 @@ class AddAcl:
 
 @dataclass(frozen=True, slots=True)
 class RevokeAcl:
-    """Remove a binding that the mirror created, because the source has it no more."""
+    """Remove a binding that the mirror created, because the source no longer has it."""
 
     binding: AclBinding
 
@@ -100,7 +100,7 @@ class AclSnapshot:
 def plan_acls(seen: AclSnapshot, rules: AclRules) -> Plan:
     """What brings the target's ACLs in step; pure, and empty once applied.
 
-    In an order in which nobody may do more meanwhile: denials first, theirs are removed last.
+    Ordered so that no principal may do more in between: denials are added first and removed last.
     """
     if seen.source is None:
         return Plan()
@@ -144,12 +144,12 @@ class _Wanted:
 
     @cached_property
     def _mirrored(self) -> dict[str, str]:
-        """Remote names by source topic, of the topics that are there."""
+        """Remote names by source topic, of existing topics."""
         return self._remote(self.seen.mirrored)
 
     @cached_property
     def _named(self) -> dict[str, str]:
-        """The same, and what bindings name: a topic that is made is denied before anybody is allowed to read it."""
+        """As `_mirrored`, with the topics that bindings name: a new topic gets its denials before its permissions."""
         named = {one.topic for one in self.seen.source or () if not _is_of_many(one)}
         return self._mirrored | self._remote(name for name in named if self.rules.is_mirrored(name))
 
@@ -167,7 +167,7 @@ class _Wanted:
             yield binding._replace(topic=self._named[name], pattern=LITERAL)
 
     def _allowed(self, source: Iterable[AclBinding]) -> Iterator[AclBinding]:
-        """Where a naming makes one remote topic of several, only what is allowed on all of them."""
+        """If a naming makes one remote topic of several, only the operations that are allowed on all of them."""
         by_topic: dict[str, set[AclBinding]] = defaultdict(set)
         for binding in source:
             operation = self._operation(binding)

@@ -1,8 +1,8 @@
-"""A flow's canary: a probe record now and then through the whole mirror, which tells true latency and loss.
+"""A flow's canary: it sends probe records through the whole mirror, which measures true latency and loss.
 
 One process writes the probe to the source and reads it on the target, so that latency is by one clock. How far the
 clusters' clocks differ from it is measured apart: a record to a topic with LogAppendTime is answered with the broker's
-time. Run by `runtime.leader_jobs` where `canary.interval.seconds` is set; tells on the status topic
+time. Run by `runtime.leader_jobs` where `canary.interval.seconds` is set; reports on the status topic
 (`telemetry.canary`).
 """
 
@@ -82,7 +82,8 @@ class CanaryJob:
         self._tell(opened)
 
     def _follow(self, opened: "_Opened") -> TopicTail | None:
-        """The probes' topic on the target from its end on, once the mirror has made it; before, nothing is sent."""
+        """Follows the probes' topic on the target from its end on, once the mirror has created it; before, no probe is
+        sent."""
         if self._home.topic not in opened.target.list_topics([self._home.topic]):
             return None
         tail = self._connections.enter_context(open_tail(self._flow.target, "canary", [self._home]))
@@ -108,7 +109,8 @@ class CanaryJob:
                 self._arrive(number)
 
     def _arrive(self, number: int) -> None:
-        """Those sent before it are lost: within a partition nothing overtakes. One that comes twice counts once."""
+        """A probe arrived. Earlier ones that did not are lost, since a partition keeps the order; repeats count
+        once."""
         sent = self._sent_at.pop(number, None)
         if sent is None:
             return
@@ -131,7 +133,7 @@ class CanaryJob:
 
 
 class _Opened:
-    """What lives between two failures; makes the topics."""
+    """The connections of the job until its next failure; creates the topics."""
 
     def __init__(self, flow: FlowConfig, connections: ExitStack) -> None:
         source = connections.enter_context(open_admin(flow.source, "canary"))

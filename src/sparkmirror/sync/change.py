@@ -1,7 +1,7 @@
-"""What every sync job shares: a plan of changes that can be shown before it is applied. Pure.
+"""Shared by all sync jobs: a plan of changes that can be shown before it is applied. Pure.
 
-A job observes both clusters, plans, and applies; `sync_once` is one such round. The engine's jobs run it again and
-again, `sparkmirror plan` and `--dry-run` print the same plan and apply nothing.
+A job observes both clusters, plans, and applies; `sync_once` is one such round. A running mirror repeats it;
+`sparkmirror plan` and `--dry-run` print the same plan and apply nothing.
 """
 
 import re
@@ -15,12 +15,12 @@ class Change(Protocol):
 
     @property
     def sentence(self) -> str:
-        """What will be done, for a person."""
+        """The change as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do, in a fixed order, and sentences about what cannot be done as configured."""
+    """The changes, in a fixed order, and sentences about what cannot be done as configured."""
 
     changes: tuple[Change, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """The settings job of a flow: remote topics follow their source's settings; observe, plan, apply.
 
-Run by the engine at start and again and again; the plan itself is `sync.configs`, pure.
+Run at start and at intervals; the plan is made in `sync.configs`, pure.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ class ConfigSync:
         self._planned = Plan()
 
     def plan(self) -> Plan:
-        """What is as it was is not compared again: the settings of a thousand topics are 70,000."""
+        """Unchanged answers are not compared again: a thousand topics have 70,000 settings."""
         answers = ask_settings(self._source, self._target, self._rules)
         self.compared = len(answers.remote)
         seen = (answers.remote, answers.source.digest, answers.target.digest)

@@ -1,4 +1,4 @@
-"""Which settings of remote topics to change; pure. `sync.config_job` observes and applies.
+"""Plans which settings of remote topics to change; pure. `sync.config_job` observes and applies.
 
 MirrorMaker's rules (`MirrorSourceConnector.targetConfig`, `ConfigPropertyFilter`): an explicit value of the source is
 set on the remote topic, a default of the source removes what is set there, or is set itself where defaults are taken
@@ -75,7 +75,7 @@ class SettingsPair:
 
 
 def initial_settings(source: Mapping[str, ConfigEntry], rules: ConfigRules) -> dict[str, str]:
-    """What a new remote topic is created with."""
+    """The settings of a new remote topic."""
     return {
         key: entry.value
         for key, entry in source.items()
@@ -87,7 +87,7 @@ def initial_settings(source: Mapping[str, ConfigEntry], rules: ConfigRules) -> d
 
 
 def plan_configs(pairs: list[SettingsPair], rules: ConfigRules) -> Plan:
-    """What brings the settings of remote topics in step; pure, and empty once applied."""
+    """The changes that bring the settings of remote topics in step; pure, and empty once applied."""
     changes: list[Change] = []
     unknown: dict[str, str] = {}
     for pair in sorted(pairs, key=lambda pair: pair.source_topic):

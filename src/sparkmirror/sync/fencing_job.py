@@ -1,6 +1,6 @@
-"""A flow into a cluster that can have no coordinator of transactions: reported in the flow's status, ended when it can.
+"""Reports in the flow's status that the target can have no transaction coordinator, and restarts the tasks when it can.
 
-Such a flow runs at least once with plain producer ids, which fence nobody. Run by `runtime.jobs`' `Job`.
+Such a flow runs at least once with plain producer ids, which fence no predecessor. Run by `runtime.jobs`' `Job`.
 """
 
 import time
@@ -39,6 +39,6 @@ class FencingJob:
 
 
 def refuse_exactly_once(flow: FlowConfig, why: str) -> None:
-    """Raises SparkMirrorError where the flow needs the coordinator of transactions that cannot be, because of `why`."""
+    """Raises SparkMirrorError if the flow needs transactions, which the target cannot have because of `why`."""
     if flow.is_exactly_once and why:
         raise SparkMirrorError(f"{flow.name}: exactly-once needs transactions, and {why}.", COORDINATOR_HINT)

@@ -1,4 +1,4 @@
-"""The sync jobs of one flow: which there are, by its configuration, and one round of them all.
+"""The sync jobs of one flow, by its configuration, and one round of all of them.
 
 Called by `runtime.jobs` again and again, by `runtime.run` at start, and by `cli.plan`.
 """
@@ -79,7 +79,7 @@ def flow_syncs(flow: FlowConfig, source: Admin, target: Admin, *, first: bool = 
 
 
 def plan_flow(flow: FlowConfig) -> Plan:
-    """What a round of all jobs would do now. Raises ClusterError if a cluster does not answer."""
+    """The plan of a round of all jobs now. Raises ClusterError if a cluster does not answer."""
     with open_admin(flow.source, "plan") as source, open_admin(flow.target, "plan") as target:
         plans = [_permitted(sync.plan) for sync in flow_syncs(flow, source, target)]
     changes = [change for plan in plans for change in plan.changes]
@@ -102,7 +102,7 @@ def sync_flow(flow: FlowConfig) -> list[Round]:
 
 
 def begin_flow(flow: FlowConfig) -> tuple[Round, bool]:
-    """Makes the topics that a flow's first records need, and says whether others are still to be made.
+    """Creates the topics that a flow's first records need, and returns whether others are still missing.
 
     A broker takes a minute for ten thousand new partitions: where a job makes topics while the flow runs, it makes all
     but the first. Settings and ACLs are the jobs' too. Raises ClusterError if a cluster does not answer.
@@ -114,7 +114,7 @@ def begin_flow(flow: FlowConfig) -> tuple[Round, bool]:
 
 
 def _permitted(plan: Callable[[], Plan]) -> Plan:
-    """What one job may not see is reported, and does not keep the others from their work."""
+    """A missing right of one job is reported, and does not stop the other jobs."""
     try:
         return plan()
     except AuthorizationFailed as problem:

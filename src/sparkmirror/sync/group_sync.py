@@ -1,6 +1,6 @@
 """Groups of one flow, round by round: read on the source, translated to checkpoints, committed on the target.
 
-Called by `sync.offset_job`. What to write is decided in `ledger.checkpoints`; here it is read, applied and repaired.
+Called by `sync.offset_job`. `ledger.checkpoints` decides what to write; this module reads, applies and repairs.
 """
 
 import logging
@@ -43,8 +43,8 @@ logs of all checkpoints, since a topic may have been made again."""
 
 
 def followed_offsets(flow: FlowConfig, offsets: GroupOffsets) -> GroupOffsets:
-    """Those to translate: by the topic filter alone, as in MirrorMaker; and what came from the target, for the way
-    back."""
+    """The offsets to translate: by the topic filter alone, as in MirrorMaker, and those of topics that came from the
+    target, for the way back."""
     return {
         partition: committed
         for partition, committed in offsets.items()
@@ -68,7 +68,7 @@ class GroupCounts:
 
 
 class RoundPlan(NamedTuple):
-    """Of one round: checkpoints of what moved, and those whose log is no more."""
+    """The plan of one round: checkpoints that moved, and checkpoints whose log no longer exists."""
 
     checkpoints: list[Checkpoint]
     renewals: list[Renewal]
@@ -102,13 +102,13 @@ class GroupRound:
         return f"{name}{more}: {problem.args[0]}"
 
     def find_groups(self) -> None:
-        """Which groups take part: by the filter, in any state. Raises ClusterError."""
+        """Find the groups that the filter selects, in any state. Raises ClusterError."""
         accepts = self._flow.offsets.groups.accepts
         found = list_groups(self._source).values()
         self.groups = sorted(group.name for group in found if group.is_consumer and accepts(group.name))
 
     def plan(self, state: OffsetState) -> RoundPlan:
-        """What to write to the checkpoints topic now. A round begins. Raises ClusterError."""
+        """Begin a round: the records to write to the checkpoints topic now. Raises ClusterError."""
         self._failed = {}
         committed, failed = self._source_groups.committed(self.groups)
         self._tell(failed)
@@ -124,7 +124,7 @@ class GroupRound:
         return RoundPlan(plan_checkpoints(reached, self._checkpoints, logs, renewals), list(renewals.values()))
 
     def _to_look_at(self, reached: Mapping[CheckpointKey, Reached]) -> set[TopicPartition]:
-        """Target partitions of what may have to be written; now and then those of all checkpoints."""
+        """The target partitions of checkpoints that may have to be written; at times those of all checkpoints."""
         moving = {key[1] for key, one in reached.items() if may_move(key, one, self._checkpoints)}
         if time.monotonic() < self._looks_at:
             return moving
@@ -139,7 +139,8 @@ class GroupRound:
             self.counts.checkpoints += 1
 
     def take_back(self, renewals: Sequence[Renewal]) -> list[Checkpoint]:
-        """Moves idle groups from what this mirror committed for a log that is no more; the checkpoints to write then.
+        """Moves idle groups that stand where this mirror committed them for a log that no longer exists; returns the
+        checkpoints to write then.
 
         What a group or another tool committed is left and named. A group that cannot be read or moved now keeps its
         checkpoint, by which its commit is known as ours: the next round tries again. One that is not ours to read has
@@ -197,7 +198,7 @@ class GroupRound:
         sources: Mapping[TopicPartition, TopicPartition],
         logs: TargetLogs,
     ) -> GroupOffsets:
-        """What of it holds in the logs that are there now. Of a log of which nothing is known nothing is committed."""
+        """The offsets that are valid in the present logs; none of an unknown log."""
         return {
             where: committed
             for where, committed in write.offsets.items()
@@ -205,7 +206,7 @@ class GroupRound:
         }
 
     def _doubt(self, written: Mapping[str, GroupOffsets], logs: TargetLogs) -> None:
-        """A commit names a topic, not its id: where the topic is another one by now, all is looked at again at once."""
+        """Look at all checkpoints again if a topic was created again during the commit, which names no topic id."""
         topics = {where.topic for offsets in written.values() for where in offsets}
         there = self._target.list_topics(topics)
         for group, offsets in written.items():
@@ -234,7 +235,7 @@ class GroupRound:
         return wanted
 
     def _write(self, group: str, offsets: GroupOffsets) -> bool:
-        """Whether all was committed. A group that has become active meanwhile is its members' own."""
+        """Commit; whether all was committed. A group that has become active meanwhile is left to its members."""
         try:
             refused = self._target_groups.commit(group, offsets)
         except GroupIsActive:
@@ -257,7 +258,7 @@ class GroupRound:
                 )  # fmt: skip
 
     def _tell(self, failed: Mapping[str, SparkMirrorError]) -> None:
-        """Each failure once; all of this round are `problem`."""
+        """Log each failure once; `problem` names all of this round."""
         self._failed.update(failed)
         for problem in failed.values():
             self._say_once(problem)

@@ -1,7 +1,7 @@
 """Heartbeats of one pair of clusters: a record a second on the target, which shows that a mirror can write there.
 
-As `MirrorHeartbeatTask` of MirrorMaker 2: the source is never asked. That data flows shows where the heartbeats of the
-source arrive, mirrored like any topic. Run by `runtime.jobs`.
+As `MirrorHeartbeatTask` of MirrorMaker 2: the source is never asked. The source's heartbeats, mirrored like any topic,
+show that data flows. Run by `runtime.jobs`.
 """
 
 import time

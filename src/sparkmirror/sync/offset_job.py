@@ -33,7 +33,9 @@ GroupPartition = tuple[str, TopicPartition]
 
 
 class CheckpointLatency:
-    """One flow's. Filled by one thread, read by others."""
+    """How long one flow's checkpoints take from being read to being stored, for each group and partition.
+
+    MirrorMaker's metric of that name mixes all groups of a task. One thread adds, others read."""
 
     def __init__(self) -> None:
         self._windows: dict[GroupPartition, Window] = {}
@@ -54,12 +56,12 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 _REFUSED_SECONDS = 60.0
-"""Offset syncs that may not be written are tried again after so long; all else goes on meanwhile."""
+"""After this time offset syncs are tried again that the mirror has no right to write; all else goes on meanwhile."""
 _COMPACTION_SECONDS = 600.0
 
 
 class OffsetJob:
-    """One round a call. What it opens stays open between rounds and is made again after a failure."""
+    """One round for each call. Connections stay open between rounds and are opened again after a failure."""
 
     def __init__(self, flow: FlowConfig, latency: CheckpointLatency | None = None) -> None:
         """`latency` records how long checkpoints took."""
@@ -81,7 +83,7 @@ class OffsetJob:
         return float(min(seconds))
 
     def __call__(self) -> str:
-        """Why some groups were not kept in step; "" where all were. Raises ClusterError where a cluster is away."""
+        """Why some groups were not kept in step, "" if all were. Raises ClusterError if a cluster does not answer."""
         try:
             if self._open is None:
                 self._open = _Opened(self._flow, self._connections)
@@ -98,7 +100,7 @@ class OffsetJob:
         self._open = None
 
     def _round(self, opened: "_Opened") -> None:
-        """Offset syncs first: where checkpoints are refused, they are written all the same."""
+        """Offset syncs come first, so that refused checkpoints do not stop them."""
         changed = opened.state.follow()
         if self._flow.offsets.emit_syncs:
             self._sync(opened, changed)
@@ -158,7 +160,7 @@ class OffsetJob:
 
 
 class _Opened:
-    """What lives between two failures."""
+    """The connections of the job until its next failure."""
 
     def __init__(self, flow: FlowConfig, connections: ExitStack) -> None:
         source: Admin = connections.enter_context(open_admin(flow.source, "offsets"))
@@ -187,7 +189,7 @@ class _Opened:
         self._ensure(self.target, name, replication_factor)
 
     def _ensure(self, admin: Admin, name: str, replication_factor: int) -> None:
-        """Once. Raises AuthorizationFailed and the like."""
+        """Create an internal topic, once. Raises AuthorizationFailed and the like."""
         if name not in self._ensured:
             ensure_compacted_topic(admin, name, replication_factor)
             self._ensured.add(name)
@@ -210,7 +212,8 @@ _LOOK_SECONDS = 5.0
 
 
 class MapKeeper:
-    """Of one flow; outlives the connections of its job."""
+    """Remembers one flow's offset maps beyond the connections of its job, and writes them again if their topic is
+    deleted."""
 
     def __init__(self, flow: FlowConfig) -> None:
         self._flow = flow
@@ -220,7 +223,7 @@ class MapKeeper:
         self._maps = MapView(flow.name.source)
 
     def keep(self, target: Admin, publisher: Publisher, maps: MapView) -> bool:
-        """Whether the topic was gone, or another one, and has been written; then `maps` must be read again.
+        """Whether the topic was deleted or created again, and has been written; then `maps` must be read again.
 
         `maps` is what was read from it. Raises ClusterError; the next call tries again.
         """
@@ -237,7 +240,7 @@ class MapKeeper:
         return True
 
     def _write(self, target: Admin, publisher: Publisher) -> None:
-        """What writers have stored there since is younger than what we remember, and stays."""
+        """Write the remembered maps; records that writers have stored since are younger, and stay."""
         flow = self._flow
         ensure_ledger_topics(
             target,

@@ -1,4 +1,4 @@
-"""What is known of a flow's offsets: its maps, the opposite flow's, syncs and checkpoints as their topics have them.
+"""Follows a flow's offset records: its maps, the opposite flow's maps, syncs and checkpoints.
 
 Read once and then followed, by `sync.offset_job` and the CLI. `ledger.translate` turns it into answers.
 """
@@ -29,7 +29,7 @@ class OffsetState:
     def __init__(self, flow: FlowConfig, source: Admin | None, target: Admin) -> None:
         """Reads what there is. Raises ClusterError; a topic that is not there yet is looked for again.
 
-        Without a `source` that answers, what lies on the target must do: the map and the checkpoints.
+        Without a `source` that answers, the records on the target are used alone: the map and the checkpoints.
         """
         self._flow = flow
         self._source = source
@@ -66,7 +66,7 @@ class OffsetState:
         self._open.close()
 
     def _syncs_at(self) -> tuple[Cluster, Admin | None]:
-        """The cluster that keeps offset syncs, and who asks it."""
+        """The cluster with the offset syncs, and its admin."""
         flow = self._flow
         return (flow.source, self._source) if self._names.syncs_on_source else (flow.target, self._target)
 
@@ -92,7 +92,7 @@ class OffsetState:
         return downstream_now(checkpoint, found, logs)
 
     def _homeward(self) -> list[TopicPartition]:
-        """What came from the target, by its names on the source."""
+        """The partitions that came from the target, by their names on the source."""
         policy, alias = self._flow.policy, self._flow.name.target
         return [
             TopicPartition(policy.format_remote_topic(alias, home.topic), home.partition)
@@ -105,8 +105,7 @@ class OffsetState:
 
     def _read_once(self) -> None:
         """Checkpoints are our own to write from here on, and so are syncs: they need not be followed. Where the flow
-        writes no syncs, another MirrorMaker may.
-        """
+        writes no syncs, another MirrorMaker may."""
         cluster, admin = self._syncs_at()
         if self._syncs is not None:
             self._follow_syncs(self._syncs)

@@ -1,8 +1,8 @@
 """Progress as a consumer group on the source, as MirrorMaker 1 keeps it; the rules, pure.
 
-The ledger on the target is what a mirror goes by; the group shows the same on the source. What tells the two apart is
-the word that a commit carries: ours names the flow. An offset without it was set by somebody else, by MirrorMaker 1
-itself or by an operator with Kafka's tools, and the next start begins there. Carried out by `sync.source_group_job`.
+The ledger on the target is the authority; the group shows the same positions on the source. A mirror's commits carry a
+mark in their metadata that names the flow. An offset without the mark was set by MirrorMaker 1 or by an operator with
+Kafka's tools, and the next start begins there. Carried out by `sync.source_group_job`.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from sparkmirror.model import Position, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class CommitPlan:
-    """What to commit, and the partitions whose offset somebody else has set: that stands until the next start."""
+    """The offsets to commit, and the partitions whose foreign offset stays until the next start."""
 
     commits: Mapping[TopicPartition, Committed]
     set_by_others: tuple[TopicPartition, ...] = ()
@@ -34,7 +34,7 @@ def plan_adoption(
     """The positions that the group's offsets give at a start; all other partitions go on from the ledger.
 
     An offset of ours is older than the ledger, or the ledger was led back with reason (a truncated source): it counts
-    only where the ledger has nothing, not where its record is `unknown`. An offset of somebody else counts always.
+    only where the ledger has nothing, not where its record is `unknown`. A foreign offset always counts.
     """
     there = {*ledger, *unknown}
     return {
@@ -51,7 +51,8 @@ def plan_commit(
     *,
     renew: bool = False,
 ) -> CommitPlan:
-    """What brings the group in step with the ledger: what moved, or all of it to `renew` what brokers let expire."""
+    """The commits that bring the group in step with the ledger: changed positions, or all with `renew`, since brokers
+    let offsets expire."""
     others = tuple(sorted(where for where in ledger if where in group and group[where].metadata != mark))
     commits = {
         where: Committed(position.offset, mark, position.leader_epoch)

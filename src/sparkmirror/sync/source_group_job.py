@@ -50,7 +50,7 @@ class SourceGroup:
         self._told: set[TopicPartition] = set()
 
     def begin(self, target: Admin) -> None:
-        """Refuses what must not run, and lets the flow start where the group stands. The ledger's topics exist.
+        """Check that the flow may run, and make it start where the group stands. The ledger's topics exist.
 
         Raises SparkMirrorError when source and target are one cluster, when the group has members, and when an offset
         cannot be taken over.
@@ -83,7 +83,7 @@ class SourceGroup:
                 raise
 
     def end(self) -> None:
-        """The last positions, and no round after this. Says so when they cannot be committed."""
+        """Commit the last positions, and end the rounds. Logs if they cannot be committed."""
         with self._lock:
             self._over = True
             try:
@@ -120,7 +120,7 @@ class SourceGroup:
             raise problem
 
     def _store(self, positions: Mapping[TopicPartition, int], target: Admin) -> None:
-        """As Connect's own tools alter offsets; our record beside it then no longer agrees, and is not believed."""
+        """Store positions as Connect's tools alter offsets; our record beside it then differs, and is not used."""
         if not positions:
             return
         partitions = target.list_topics([self._topics.offsets])[self._topics.offsets].partitions

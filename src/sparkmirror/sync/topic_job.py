@@ -1,7 +1,7 @@
 """The topic job of a flow: remote topics exist, with at least the source's partitions; observe, plan, apply.
 
-Run by the engine at start, when very many topics are not all made before the first record flows, and again and again;
-the plan itself is `sync.topics`, pure.
+Run at start, when very many topics are not all created before the first record flows, and at intervals; the plan is
+made in `sync.topics`, pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class TopicSync:
         self._is_partial = False
 
     def plan(self) -> Plan:
-        """Nothing is thought over again that was in step, and is as it was.
+        """Topics that were in step and have not changed are not planned again.
 
         Settings that could not be read may be readable now: that shows in no list of topics.
         """
@@ -54,7 +54,7 @@ class TopicSync:
         return self._planned
 
     def apply(self, plan: Plan) -> Sequence[str]:
-        """A topic that somebody else created in between is no failure; the next round looks at its partitions."""
+        """A topic that another client created in between is no failure; the next round checks its partitions."""
         missing = [change for change in plan.changes if isinstance(change, CreateTopic)]
         creations = [creation for creation in missing if creation.partitions != BROKER_DEFAULT]
         by_brokers = [creation.name for creation in missing if creation.partitions == BROKER_DEFAULT]

@@ -1,4 +1,4 @@
-"""Which remote topics to create or grow; pure. `sync.topic_job` observes and applies.
+"""Plans which remote topics to create or grow; pure. `sync.topic_job` observes and applies.
 
 Follows MirrorMaker (`MirrorSourceConnector.computeAndCreateTopicPartitions`): a new topic takes the source's partition
 count and settings, an old one only ever grows, nothing is deleted. Unlike there, each topic stands alone.
@@ -100,7 +100,7 @@ def beyond(topics: Mapping[str, Topic], new: Sequence[str], partitions_max: int)
 
 
 def plan_topics(seen: TopicSnapshot, rules: TopicRules) -> Plan:
-    """What brings the target in step with `seen`; pure, and empty once applied."""
+    """The changes that bring the target in step with `seen`; pure, and empty once applied."""
     changes: list[Change] = []
     warnings: list[str] = []
     taken: dict[str, str] = {}
