@@ -64,8 +64,8 @@ MUTATIONS = (
              "self._ownership.tell_began()\n        positions = ledger.read_to_end()"),
     Mutation("a repeated task that takes its plan's positions", "planning/starts.py",
              "    if position is None:\n        return item\n", "    return item\n"),
-    Mutation("a dropped fence", "planning/planner.py",
-             "taken = take_over(self._flow, target, ledger, [plan.task])[plan.task]",
+    Mutation("a dropped fence", "planning/renewal.py",
+             "taken = take_over(flow, target, ledger, [plan.task])[plan.task]",
              "from sparkmirror.planning.fencing import Taken; from sparkmirror.kafka.fencing import ProducerIdentity; "
              "taken = Taken(plan.task, ProducerIdentity(plan.producer_id, plan.producer_epoch), plan.spare)"),
     Mutation("a gap that is reported and not stored", f"{_PRODUCE}/progress.py",

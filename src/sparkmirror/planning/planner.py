@@ -21,7 +21,7 @@ from sparkmirror.control.admission import prove
 from sparkmirror.control.assignment import Assigned, Assignment, TaskPlan
 from sparkmirror.control.command_state import CommandState
 from sparkmirror.control.commands import Assign, Command, command_record, in_parts
-from sparkmirror.errors import ClusterUnreachable, FencedError, SparkMirrorError
+from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.publish import Publisher, publish
@@ -32,11 +32,11 @@ from sparkmirror.model import Position, Topic, TopicPartition
 from sparkmirror.planning.balance import after_moves
 from sparkmirror.planning.fencing import last_generation, stop_if_replaced, take_over
 from sparkmirror.planning.hand_over import HandOvers, Partings, by_new_task
-from sparkmirror.planning.ownership import TaskOwnership, is_member
+from sparkmirror.planning.ownership import TaskOwnership
 from sparkmirror.planning.plan import plan_assignment, plan_moves
-from sparkmirror.planning.renewal import follow_orders, read_orders
+from sparkmirror.planning.renewal import renew
 from sparkmirror.planning.source_topics import SourceTopics, Withheld, by_topic, partitions_of
-from sparkmirror.planning.starts import first_offsets, hold_unknown, look_at_target, start_again, start_at
+from sparkmirror.planning.starts import first_offsets, hold_unknown, look_at_target, start_at
 from sparkmirror.telemetry.records import encode_key
 
 log = logging.getLogger(__name__)
@@ -132,11 +132,8 @@ class Planner:
         ]
         self._put_back(partitions, assigned)
         self._handed_out = wanted
-        if (
-            plans
-            and not self._once
-            and (self._flow.refresh_topics_enabled or self._balances or self._ownership.can_grow)
-        ):
+        may_change = self._flow.refresh_topics_enabled or self._balances or self._ownership.can_grow
+        if plans and not self._once and may_change:
             self._start_watching()
         return plans
 
@@ -179,38 +176,12 @@ class Planner:
         return by_topic(self._clients()[2].read_to_end())
 
     def renew(self, plan: TaskPlan) -> TaskPlan:
-        """The plan for a repeated attempt of a task: a new producer epoch, and positions as the ledger has them now."""
-        source, target, ledger = self._clients()
-        stop_if_replaced(self._flow, self._run, ledger, plan.generation)
-        if plan.share is not None and not is_member(target, plan.share):
-            raise FencedError(f"{self._flow.name}: the group of processes has gone on without this one")
-        taken = take_over(self._flow, target, ledger, [plan.task])[plan.task]
-        positions = ledger.read_through(target)
-        topics = self._source_topics.read(source)
-        plan = follow_orders(plan, read_orders(self._flow, plan), ledger.view.records, ledger.view.is_whole)
-        unknown = ledger.view.problems
-        renewed = [
-            start_again(one, topics.get(one.partition.topic), positions.get(one.partition), unknown.get(one.partition))
-            for one in plan.assigned
-        ]
-        renewed = look_at_target(target, renewed, ledger.view.records, self._flow.remote_topic)
-        return replace(
-            plan,
-            assigned=tuple(renewed),
-            producer_id=taken.identity.producer_id,
-            producer_epoch=taken.identity.epoch,
-            producer_task=taken.number,
-            spare=taken.spare,
-            brokers=source.brokers(),
-            leaders={},
-            offsets_partitions=ledger.offsets_partitions,
-        )
+        """The plan for a repeated attempt of a task (`planning.renewal`)."""
+        return renew(plan, self._flow, self._run, *self._clients())
 
     def close(self) -> None:
         self.end_epoch()
-        self._open.close()
-        self._book.close()
-        self._hand_overs.close()
+        self._forget_clients()
 
     # Clusters.
 
@@ -239,7 +210,7 @@ class Planner:
         """Without those that are new and are not to be handed out yet."""
         if self._once:
             return partitions
-        held = {where for members in self._assignment.values() for where in members}
+        held = set().union(*self._assignment.values())
         withheld = self._withheld.pick([tp for tp in partitions if tp not in held], target)
         return [tp for tp in partitions if tp not in withheld]
 
@@ -322,9 +293,8 @@ class Planner:
         if more := self._ownership.growth(target):
             stop_if_replaced(self._flow, self._run, ledger, self._generation)
             take_over(self._flow, target, ledger, more)
-            self._generation = last_generation(
-                self._flow, ledger, self._generation
-            )  # a greater one tells whose offset map is newer
+            # A greater one tells whose offset map is newer.
+            self._generation = last_generation(self._flow, ledger, self._generation)
             before, self._ownership.tasks = self._ownership.tasks, self._ownership.tasks | more
             self._handed_out = None
             try:
@@ -373,9 +343,7 @@ class Planner:
 
     def balance(self) -> None:
         """One look at what partitions carry; moves those whose task bears too much, while all others go on."""
-        _, target, _ = self._clients()
-        moves = self._hand_overs.look(target, self._assignment)
-        if moves:
+        if moves := self._hand_overs.look(self._clients()[1], self._assignment):
             self._hand_overs.begin(moves, self._generation + 1, time.monotonic())
             self._assignment = after_moves(self._assignment, moves)
             self._complete_moves(_RELEASE_SECONDS_MAX)

@@ -11,12 +11,49 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.admission import Admission
 from sparkmirror.control.assignment import Assigned, TaskPlan
 from sparkmirror.control.commands import Assign, decode_command
+from sparkmirror.errors import FencedError
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
+from sparkmirror.planning.fencing import stop_if_replaced, take_over
+from sparkmirror.planning.ownership import is_member
+from sparkmirror.planning.source_topics import SourceTopics
+from sparkmirror.planning.starts import look_at_target, start_again
 
 _READ_SECONDS_MAX = 10.0
+
+
+def renew(plan: TaskPlan, flow: FlowConfig, run: str, source: Admin, target: Admin, ledger: LedgerReader) -> TaskPlan:
+    """The plan for a repeated attempt of a task: a new producer epoch, and positions as the ledger has them now.
+
+    Raises FencedError where a later run, or another process of the group, works in our place.
+    """
+    stop_if_replaced(flow, run, ledger, plan.generation)
+    if plan.share is not None and not is_member(target, plan.share):
+        raise FencedError(f"{flow.name}: the group of processes has gone on without this one")
+    taken = take_over(flow, target, ledger, [plan.task])[plan.task]
+    positions = ledger.read_through(target)
+    topics = SourceTopics(flow).read(source)
+    plan = follow_orders(plan, read_orders(flow, plan), ledger.view.records, ledger.view.is_whole)
+    unknown = ledger.view.problems
+    renewed = [
+        start_again(one, topics.get(one.partition.topic), positions.get(one.partition), unknown.get(one.partition))
+        for one in plan.assigned
+    ]
+    return replace(
+        plan,
+        assigned=tuple(look_at_target(target, renewed, ledger.view.records, flow.remote_topic)),
+        producer_id=taken.identity.producer_id,
+        producer_epoch=taken.identity.epoch,
+        producer_task=taken.number,
+        spare=taken.spare,
+        brokers=source.brokers(),
+        leaders={},
+        offsets_partitions=ledger.offsets_partitions,
+    )
 
 
 def read_orders(flow: FlowConfig, plan: TaskPlan) -> list[Assign]:

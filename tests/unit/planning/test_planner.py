@@ -9,7 +9,7 @@ from sparkmirror.config.flow.flows import FlowConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.control.assignment import TaskPlan
 from sparkmirror.kafka.fencing import ProducerIdentity
-from sparkmirror.planning import planner as module
+from sparkmirror.planning import planner, renewal
 from sparkmirror.planning.fencing import Taken
 from sparkmirror.planning.planner import Planner
 
@@ -25,8 +25,9 @@ class Clusters:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.order: list[str] = []
-        monkeypatch.setattr(module, "stop_if_replaced", lambda *_: self.order.append("look for a newer run"))
-        monkeypatch.setattr(module, "take_over", self._take_over)
+        for module in (planner, renewal):
+            monkeypatch.setattr(module, "stop_if_replaced", lambda *_: self.order.append("look for a newer run"))
+            monkeypatch.setattr(module, "take_over", self._take_over)
         monkeypatch.setattr(Planner, "_clients", lambda _: (self, self, self))
 
     def _take_over(self, _flow: object, _target: object, _ledger: object, tasks: Collection[int]) -> dict[int, Taken]:
