@@ -1,6 +1,6 @@
 """ACLs of topics on one cluster: describe, create, delete (KIP-140, KIP-290).
 
-Called by `sync.acl_job`, and by `operations.failover_run`, which waits until all brokers go by a change.
+Called by `sync.acl_job`, and by `operations.failover_run`, which waits until all brokers apply a change.
 """
 
 import time
@@ -77,9 +77,9 @@ def delete_acls(admin: Admin, bindings: Sequence[AclBinding]) -> dict[AclBinding
 
 
 def await_acls(admin: Admin, there: Collection[AclBinding] = (), gone: Collection[AclBinding] = ()) -> None:
-    """Returns when every live broker goes by a change: each learns of it by itself, and until then by what was before.
+    """Returns when every live broker applies a change: each broker learns of it by itself.
 
-    Raises SparkMirrorError naming who does not within `request.timeout.ms`.
+    Raises SparkMirrorError, which names the brokers that do not within `request.timeout.ms`.
     """
     ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
     brokers = set(admin.brokers())

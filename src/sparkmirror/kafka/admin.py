@@ -1,7 +1,7 @@
-"""Questions and orders to one cluster's control plane: brokers, topics, settings, offsets.
+"""The admin client of one cluster: brokers, topics, settings, offsets.
 
 Opened by `kafka.clients.open_admin`; used by the topic job, the ledger, the planner and the CLI. Every method asks in
-bulk and answers per topic or partition, so that one topic deleted in between never spoils the others.
+bulk and answers per topic or partition, so that a topic that is deleted in between never affects the others.
 """
 
 import time
@@ -25,13 +25,13 @@ _TOPIC = 2
 _LEADER_NOT_AVAILABLE = 5
 _TOPICS_PER_REQUEST = 500
 NEW_PARTITIONS_PER_REQUEST = 250
-"""A broker makes the logs of what one request creates in one go, 2 ms each (measured), and nothing else meanwhile."""
+"""A broker creates all logs of one request at once, 2 ms each (measured), and handles no other request meanwhile."""
 _LISTS_MAX = 4
 _ORDER_TIMEOUT_MS = 30_000
 _SETTLE_SECONDS_MAX = 5.0
 ALL_SECONDS_MAX = 30.0
 _MISSING_SECONDS = 2.0
-"""A broker tells of a new topic a moment later than another."""
+"""A broker may report a new topic this much later than another broker."""
 _POLL_SECONDS = 0.02
 _POLL_SECONDS_MAX = 0.1
 
@@ -84,8 +84,8 @@ class Admin:
         return _topics(self._metadata(sorted(set(names))))
 
     def _list_all(self) -> dict[str, Topic]:
-        """An answer that came before is not decoded again: of many topics that takes long, and most looks find
-        nothing new. Brokers give them in an order of their own."""
+        """All topics. An answer equal to a recent one is not decoded again: decoding many topics takes long, and most
+        looks find no change. Each broker has its own order of topics, so several answers are remembered."""
         raw = self.connection.ask(lambda: RawRequest(_metadata_request(None)), "reading the cluster's metadata")
         digest = blake2b(raw.data, digest_size=16).digest()
         found = self._lists.get(digest)
@@ -105,7 +105,7 @@ class Admin:
         return self.ask_configs(topics, keys).read()
 
     def ask_configs(self, topics: Iterable[str], keys: Sequence[str] | None = None) -> SettingsAnswer:
-        """What `describe_configs` tells, to be read only where it is not what it was."""
+        """As `describe_configs`, not decoded yet: callers read it only if it has changed."""
         wanted = portions(sorted(set(topics)), _TOPICS_PER_REQUEST)
         return SettingsAnswer([self._describe(names, keys) for names in wanted])
 
@@ -143,7 +143,7 @@ class Admin:
         return outcome
 
     def rehearse_topics(self, topics: Sequence[NewTopic]) -> dict[str, SparkMirrorError | None]:
-        """What `create_topics` would answer: permissions, policies and brokers are asked, nothing is created."""
+        """What `create_topics` would answer: brokers check rights and policies, and create no topic."""
         return self._create_topics(topics, validate_only=True)
 
     def _create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool) -> dict[str, SparkMirrorError | None]:

@@ -18,7 +18,7 @@ class TopicExists(ClusterError):
 
 
 class Leader(NamedTuple):
-    """Who leads a partition: a node id, or NO_LEADER, and the leader epoch (KIP-320)."""
+    """The leader of a partition: a node id, or NO_LEADER, and the leader epoch (KIP-320)."""
 
     node_id: int
     epoch: int
@@ -68,7 +68,7 @@ class ConfigEntry:
 
 
 class AclBinding(NamedTuple):
-    """Who may, or may not, do what with topics. Words are Kafka's: `READ`, `ALLOW`, `LITERAL`, `User:alice`."""
+    """One ACL of topics, in Kafka's words: `READ`, `ALLOW`, `LITERAL`, `User:alice`."""
 
     topic: str
     pattern: str

@@ -1,4 +1,4 @@
-"""Which requests of Kafka's protocol are spoken here, in which versions, and what a broker that lacks one means; pure.
+"""The requests of Kafka's protocol that SparkMirror sends, in which versions, and the effect of a missing one; pure.
 
 For `sparkmirror version --check`. A test holds the table against what the code asks for.
 """
@@ -14,7 +14,8 @@ Versions = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ApiNeed:
-    """A request and the versions of it that we speak. `without` says what a broker that lacks it cannot have.
+    """A request and the versions that SparkMirror speaks. `without` says what is impossible with a broker that lacks
+    it.
 
     Empty: nothing can be mirrored from or to it.
     """
@@ -53,5 +54,5 @@ API_NEEDS: tuple[ApiNeed, ...] = (
 
 
 def lacking(versions: Versions, needs: Sequence[ApiNeed] = API_NEEDS) -> list[ApiNeed]:
-    """What a broker with these versions does not speak."""
+    """The needs that a broker with these versions does not meet."""
     return [need for need in needs if not need.is_met(versions)]

@@ -1,4 +1,4 @@
-"""Blocking work beside a selector loop: dialling and metadata look-ups never hold up the other brokers.
+"""Runs blocking work beside a selector loop: dials and metadata look-ups never hold up the other brokers.
 
 Used by the loops of `pipeline.fetch.reader` and `pipeline.produce.sender`; results are collected on the loop's own
 thread.
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one piece of work: exactly one of `result` and `error` is meaningful."""
+    """The outcome of one piece of work: exactly one of `result` and `error` is meaningful."""
 
     key: Hashable
     result: Any
@@ -65,7 +65,7 @@ class Background:
             outcomes.append(outcome)
 
     def close(self) -> None:
-        """Forget what has not begun. What has may end later, but `wake` is not called any more.
+        """Drop work that has not begun. Running work may end later, but `wake` is not called any more.
 
         Its pipe is closed next, and the number may then be another file's: a wake-up would be a stray byte in it.
         """

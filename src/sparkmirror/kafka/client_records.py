@@ -1,4 +1,4 @@
-"""What is changed of kafka-python's record batches: bounded decoding, and checksums in C.
+"""Changes two things in kafka-python's record batches: decoding is bounded, and checksums are computed in C.
 
 Its own decoder unpacks whatever it receives, to the end, and its own checksum loop takes a fifth of the reading time.
 Called by `kafka.tail`, `kafka.publish` before they open a client. An internal topic's batch above its bound is skipped

@@ -12,10 +12,10 @@ from sparkmirror.model import Cluster, TopicPartition
 
 
 def open_admin(cluster: Cluster, role: str) -> Admin:
-    """Connects to `cluster`; `role` says who asks and ends the client id, such as `topics`.
+    """Connects to `cluster`; `role` names the caller, such as `topics`, and ends the client id.
 
-    Raises ConfigError at once, AuthenticationFailed as soon as TLS or SASL refuses us, and ClusterUnreachable after
-    10 s. A caller that lives long reopens it after ClusterUnreachable: that is how moved addresses are found again.
+    Raises ConfigError at once, AuthenticationFailed as soon as TLS or SASL refuses us, and ClusterUnreachable after 10
+    s. A caller that lives long reopens it after ClusterUnreachable: that is how moved addresses are found again.
     """
     return Admin(ClusterConnection(client_settings(cluster, role)))
 
@@ -30,8 +30,8 @@ def open_tail(
 ) -> TopicTail:
     """Reads `partitions` from the beginning, committed records only; raises what `open_admin` raises.
 
-    `wait_seconds` and `is_internal` are as in TopicTail; FOLLOWING_WAIT_SECONDS suits who polls now and then and never
-    seeks.
+    `wait_seconds` and `is_internal` are as in TopicTail; FOLLOWING_WAIT_SECONDS suits callers that poll now and then
+    and never seek.
     """
     return TopicTail(client_settings(cluster, role), partitions, wait_seconds, is_internal=is_internal)
 
@@ -56,7 +56,7 @@ class TopicFollower:
             self._tail.close()
 
     def read(self) -> Sequence[TailRecord]:
-        """At first all there is, later what is new; a topic that is not there is looked for every five seconds.
+        """All records at first, later the new ones; a missing topic is looked for every five seconds.
 
         Raises ClusterError.
         """

@@ -1,4 +1,4 @@
-"""The log of commits that a cluster keeps, `__consumer_offsets`: whether a group committed more than we overwrote.
+"""Reads the log of commits, `__consumer_offsets`, to find whether our commit overwrote a higher one of a group.
 
 Kafka's OffsetCommit knows no compare-and-set, so between reading a group's offset and committing a higher one, a
 consumer may have committed one that is higher still. Only the log of commits still shows it. Used by `sync.group_sync`.
@@ -18,7 +18,7 @@ from sparkmirror.kafka.tail import TailRecord, read_range
 from sparkmirror.model import TopicPartition
 
 Commit = tuple[str, TopicPartition, Committed]
-"""Group, what it consumes, where it stands."""
+"""Group, partition, and committed offset."""
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _VARINT_BYTES_MAX = 5
 
 
 class CommitLog:
-    """Of one cluster. Without the permission to read the topic, nothing is found, and that is said once."""
+    """The log of one cluster. Without the right to read the topic no commit is found, which is logged once."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
@@ -84,14 +84,14 @@ class CommitLog:
         return [commit for record in records if (commit := parse_commit(record)) is not None]
 
     def _tell(self, problem: SparkMirrorError) -> None:
-        """Once."""
+        """Log a problem once."""
         if not self._told:
             self._told = True
             log.warning("A commit that crosses ours on %s cannot be restored: %s", self._admin.alias, problem)
 
 
 def overwritten(commits: Iterable[Commit], written: Mapping[str, GroupOffsets]) -> dict[str, GroupOffsets]:
-    """From commits in the log's order: the highest foreign one before ours, unless somebody commits again after it."""
+    """From commits in the log's order: the highest foreign one before ours, unless another commit follows."""
     lost: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
     foreign: dict[tuple[str, TopicPartition], Committed] = {}
     for group, partition, committed in commits:

@@ -1,4 +1,4 @@
-"""What the workers of a Kafka Connect cluster run, by their group: whether one connector is among it.
+"""Finds whether a Kafka Connect cluster runs a connector, by the assignments in its workers' group.
 
 A Connect cluster that MirrorMaker shares with other connectors has members all the time; their assignments tell what
 they run (`ConnectProtocol`, `IncrementalCooperativeConnectProtocol`). Called by `runtime.at_rest` and
@@ -17,7 +17,7 @@ _ASSIGNMENTS_MAX: Final = 100_000
 
 
 def is_run_by_connect(admin: Admin, connector: Connector) -> bool:
-    """Whether the group's workers run the connector, or may: what they do not tell is taken to be that.
+    """Whether the group's workers run the connector, or may run it: an unknown assignment counts as running it.
 
     A MirrorMaker in dedicated mode makes its connectors when its worker has joined: there the group alone counts.
     Raises ClusterError.
@@ -32,7 +32,7 @@ def is_run_by_connect(admin: Admin, connector: Connector) -> bool:
 
 
 def assigned_connectors(assignment: bytes) -> set[str] | None:
-    """What a worker runs, or is still letting go of; None where that is not known, as during a rebalance."""
+    """The connectors that a worker runs or still has to stop; None if unknown, as during a rebalance."""
     try:
         return _Reader(assignment).connectors()
     except (struct.error, ValueError):

@@ -21,7 +21,7 @@ Settings = Mapping[str, str | None]
 
 
 def alter_topics(admin: Admin, changes: Mapping[str, Settings]) -> list[SparkMirrorError]:
-    """Changes settings per topic; returns why for what failed, all else is done.
+    """Changes settings per topic; returns the reasons of those that failed, all others are done.
 
     A broker takes all changes of a topic or none: where it refuses one, they are tried one by one.
     """

@@ -20,7 +20,8 @@ LOG_HEADER: Final = "sparkmirror.log"
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """The writer of a position: assignment `generation`, `task`, `run`. Fencing needs no more of a record."""
+    """The writer of a position: assignment `generation`, `task`, `run`. It is the part of a record that fencing
+    reads."""
 
     generation: Offset
     task: Number

@@ -1,4 +1,4 @@
-"""Refuses what may be done only while nothing mirrors a flow: neither MirrorMaker 2 nor a process of ours.
+"""Refuses operations that need a flow at rest, while MirrorMaker 2 or a SparkMirror process mirrors it.
 
 Called by `runtime.run` and `cli.positions`.
 """
@@ -38,7 +38,7 @@ def refuse_beside_mirrormaker(flow: FlowConfig, target: Admin, hint: str) -> Non
 
 
 def refuse_while_running(flow: FlowConfig, target: Admin) -> None:
-    """Raises SparkMirrorError while anything mirrors the flow, or may: what does not tell is taken to run."""
+    """Raises SparkMirrorError while a program mirrors the flow, or may: an unknown state counts as running."""
     hint = "Stop it first, or delete its connector. A killed one counts for 10 s more."
     refuse_beside_mirrormaker(flow, target, hint)
     refuse_members(flow, list_peers(target, SHARING_GROUP))
@@ -63,6 +63,6 @@ def refuse_members(flow: FlowConfig, peers: Iterable[Peer]) -> None:
 
 
 def _reporting(records: Iterable[FlowRecord]) -> list[FlowRecord]:
-    """The processes that have reported lately, as those of a bounded run do."""
+    """The processes with a recent status record, such as those of a bounded run."""
     now_ms = time.time_ns() // 1_000_000
     return [one for one in records if one.state_at(now_ms) not in _OVER]

@@ -1,4 +1,4 @@
-"""The executors of a Spark cluster as a running mirror sees them: waited for, counted, and its flows fitted to them.
+"""Waits for the executors of a Spark cluster, counts them, and fits the mirror's flows to them.
 
 Only with `--master`; on one machine every task has a slot. Owned by `runtime.run`.
 """
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
 _SETTLED_SECONDS = 3.0
-"""So long after the last executor has come, no other is expected."""
+"""After this time without a new executor, no other is expected."""
 _PATIENCE_SECONDS = 15.0
 _REMIND_SECONDS = 60.0
 _AGAIN_SECONDS = 10.0
 
 
 class Executors:
-    """What the cluster gives to this mirror's flows."""
+    """The executors that the cluster gives to this mirror's flows."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Executors:
         self._remind_at = 0.0
 
     def wait(self, stop: StopRequest) -> bool:
-        """Until there are slots for all tasks, or some and no more come; False when asked to stop meanwhile.
+        """Wait until there are slots for all tasks, or for some and no more come; False when asked to stop meanwhile.
 
         Raises SparkMirrorError when the cluster ends the application, EnvironmentProblem when executors are unfit.
         """
@@ -69,7 +69,7 @@ class Executors:
         return True
 
     def _check_python(self, slots: int) -> None:
-        """One small job: executors whose Python lacks the packages would fail each query without saying why.
+        """Run one small job: executors whose Python lacks the packages would fail each query without a reason.
 
         Raises EnvironmentProblem. What it starts is what the queries' tasks are forked from, so it costs little.
         """
@@ -95,7 +95,7 @@ class Executors:
             self._fit(slots)
 
     def _count(self) -> int:
-        """Tasks that the registered executors can run at once; those that are about to go do not count."""
+        """The tasks that the registered executors can run at once, without executors that are being removed."""
         with jvm_expected():
             scala: Any = self._context._jsc.sc()
             if scala.isStopped():

@@ -1,7 +1,7 @@
-"""Keeps MirrorMaker 2's MBeans in Spark's JVM, where the environment asks for them (`telemetry.jmx_port`).
+"""Keeps MirrorMaker 2's MBeans in Spark's JVM up to date, if the environment asks for them (`telemetry.jmx_port`).
 
-Nothing of it is on the way of records: a thread reads the status topic every two seconds and sends the JVM what
-changed, in one call. Called by `runtime.run`.
+The data path is not involved: a thread reads the status topic every two seconds and sends the JVM what changed, in one
+call. Called by `runtime.run`.
 """
 
 import time
@@ -40,7 +40,7 @@ def serving_beans(context: "SparkContext", flows: Sequence[RunningFlow], environ
 
 
 class _Keeper:
-    """Reads what the flows tell of themselves, and tells the JVM what changed. Called by one thread."""
+    """Reads the flows' status records, and sends changes to the JVM. Called by one thread."""
 
     def __init__(self, context: "SparkContext", flows: Sequence[RunningFlow]) -> None:
         self._context = context

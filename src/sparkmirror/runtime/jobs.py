@@ -1,7 +1,7 @@
-"""Control-plane jobs of a flow, on threads: observe, plan, apply, again and again. Started by `runtime.run`.
+"""Runs a flow's control-plane jobs on threads, in rounds: observe, plan, apply. Started by `runtime.run`.
 
-Kafka tells nobody of a new topic, setting or ACL, so the jobs look: often while that is cheap, and at least as often as
-the configured intervals say.
+Kafka sends no notice of a new topic, setting or ACL, so the jobs look: often while that is cheap, and at least as often
+as the configured intervals say.
 """
 
 import logging
@@ -42,8 +42,8 @@ def pause_seconds(
 ) -> float:
     """How long to wait after a round: 5 s, or more, so that rounds take 2 % of a core, but a minute at most.
 
-    What counts is the round's own `cpu_seconds`: on a busy machine or a long link rounds take long because they wait.
-    Rounds that wait rest as long as they took, `round_seconds`, too.
+    The round's `cpu_seconds` count, since rounds on a busy machine or a long link take long by waiting. The pause is at
+    least as long as the round, `round_seconds`.
     """
     pause = max(min(cpu_seconds / cost_share, _PAUSE_SECONDS_MAX), round_seconds)
     return min(seconds_max, max(look_seconds, pause))
@@ -52,8 +52,8 @@ def pause_seconds(
 class Job:
     """Runs `work` until stopped, at least every `seconds_max`; a failure is reported once and tried again.
 
-    `name` is the flow and what the job is about; `report` is called after each round. Work that was
-    done in part says what was not, and has reported it.
+    `name` is the flow and what the job is about; `report` is called after each round. Work that was done in part
+    returns what was not done, and has logged it.
     """
 
     def __init__(
@@ -87,9 +87,8 @@ class Job:
         self._thread.start()
 
     def stop(self, *, close: bool = False) -> None:
-        """Ask the job to end; a round under way is not waited for. Its connections end with it where `close` says so:
-        a process that goes on needs that.
-        """
+        """Ask the job to end; a round under way is not waited for. With `close` its connections are closed then, for a
+        process that goes on."""
         self._is_to_close = close
         self._stopping.set()
 
@@ -103,7 +102,7 @@ class Job:
             except SparkMirrorError as problem:
                 reason = str(problem)
                 self._tell(reason)
-            except Exception as problem:  # A job that died in silence would be missed too late.
+            except Exception as problem:  # A job that ended without a message would not be noticed.
                 reason = f"unexpected {type(problem).__name__}: {problem}"
                 self._tell(reason)
             round_seconds = time.monotonic() - began
@@ -143,8 +142,8 @@ class Job:
 
 @dataclass(slots=True)
 class _Paced:
-    """One sync of a flow with a pace of its own: reading settings of a thousand topics is expensive, listing topics is
-    not."""
+    """One sync of a flow with its own pace: reading the settings of a thousand topics is expensive, listing topics is
+    cheap."""
 
     sync: Sync
     look_seconds: float
@@ -162,7 +161,7 @@ class _Paced:
         return self.last
 
     def _others_seconds(self) -> float:
-        """CPU time of the brokers, which tell the settings of all topics each time."""
+        """The brokers' CPU time for sending the settings of all topics."""
         return self.sync.compared * _BROKER_SECONDS_A_TOPIC if isinstance(self.sync, ConfigSync) else 0.0
 
 
@@ -173,7 +172,7 @@ class FlowSync:
     """
 
     def __init__(self, flow: FlowConfig, reported: Round | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
-        """`reported` is a round whose changes the log has named."""
+        """`reported` is a round whose changes were logged."""
         self._flow = flow
         self._clock = clock
         self._syncs: list[_Paced] = []
@@ -203,7 +202,7 @@ class FlowSync:
         self._syncs = []
 
     def __call__(self) -> None:
-        """One round of what is due. Raises ClusterError if a cluster does not answer."""
+        """One round of the syncs that are due. Raises ClusterError if a cluster does not answer."""
         try:
             if not self._syncs:
                 self._open()
@@ -265,7 +264,8 @@ def heartbeat_jobs(heartbeats: Sequence[HeartbeatSettings]) -> list[Job]:
 
 
 def finish_offsets(flows: Sequence[FlowConfig], seconds_max: float) -> None:
-    """A last round after the last record, so that groups can move at once; a cluster that is away holds nothing up."""
+    """Run a last round after the last record, so that groups can move at once; a cluster that does not answer delays no
+    other flow."""
     wanted = [flow for flow in flows if flow.offsets.emit_checkpoints or flow.offsets.emit_syncs]
     threads = [threading.Thread(target=_last_round, args=(flow,), daemon=True) for flow in wanted]
     for thread in threads:
@@ -286,7 +286,7 @@ def _last_round(flow: FlowConfig) -> None:
 
 
 def tell_changes(flow: FlowConfig, rounds: Sequence[Round], before: Collection[str] = ()) -> None:
-    """Says what was done, a sentence for each change as long as there are few; not again what failed `before`."""
+    """Log the changes, a sentence for each of the first few; without those that failed `before`."""
     for one in rounds:
         sentences = [change.sentence for change in one.plan.changes if change.sentence not in before]
         for sentence in sentences[:_CHANGES_TOLD_MAX]:

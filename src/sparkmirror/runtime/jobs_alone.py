@@ -1,8 +1,7 @@
-"""A process that mirrors nothing here and writes heartbeats and checkpoints only: no Spark is started. Called by
-`runtime.start`.
+"""Runs a process that only writes heartbeats and checkpoints, without Spark. Called by `runtime.start`.
 
-MirrorMaker's documentation runs one process per cluster; with a one-way file `primary->backup` the process of
-`primary` has the heartbeats of `backup->primary` to write and nothing else. And a MirrorCheckpointConnector or a
+MirrorMaker's documentation runs one process per cluster; with a one-way file `primary->backup` the process of `primary`
+has the heartbeats of `backup->primary` to write and nothing else. And a MirrorCheckpointConnector or a
 MirrorHeartbeatConnector may run where another MirrorMaker mirrors the topics.
 """
 
@@ -41,5 +40,5 @@ def run_jobs(config: MirrorConfig, stop: StopRequest) -> int:
 
 
 def checkpoint_jobs(flows: Sequence[FlowConfig]) -> list[Job]:
-    """One for each pair whose topics something else mirrors."""
+    """One job for each pair whose topics another program mirrors."""
     return [job for flow in flows for job in offset_jobs(flow, (), CheckpointLatency())]

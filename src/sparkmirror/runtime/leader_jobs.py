@@ -1,6 +1,6 @@
-"""The jobs of the flows that this process leads: of all that share a flow, the one that runs its first task.
+"""Runs the jobs of the flows that this process leads: of the processes that share a flow, the one with its first task.
 
-Topics, settings, ACLs, offsets, groups and heartbeats are one process's to keep; when the lead moves, so do they.
+One process keeps topics, settings, ACLs, offsets, groups and heartbeats; when the lead moves, the jobs move with it.
 Called by `runtime.run`.
 """
 
@@ -20,7 +20,7 @@ from sparkmirror.sync.fencing_job import FencingJob
 from sparkmirror.sync.source_group_job import SourceGroup
 
 _CANARY_SECONDS = 0.1
-"""A round waits for arrivals all through its interval."""
+"""The pause between rounds of the canary, which wait for arrivals all through their interval."""
 
 
 class LeaderJobs:
@@ -39,17 +39,17 @@ class LeaderJobs:
         self._unfenced.add(flow.name)
 
     def note(self, flow: FlowConfig, first: Round, *, are_more: bool) -> None:
-        """The flow's first round, which a person has heard of, and whether topics are still to be made."""
+        """Note a flow's first round, whose changes were logged, and whether topics are still missing."""
         self._told[flow.name] = first
         if are_more:
             self._urgent.add(flow.name)
 
     def begin(self, flows: Sequence[RunningFlow]) -> None:
-        """The queries have not begun: only the jobs of flows that lack topics do."""
+        """Before the queries begin: start the jobs of flows that lack topics."""
         self.poll([running for running in flows if running.flow.name in self._urgent])
 
     def poll(self, flows: Sequence[RunningFlow]) -> None:
-        """To be called now and then."""
+        """Start and stop jobs as leads have moved; called now and then."""
         for running in flows:
             name = running.flow.name
             if running.is_led and name not in self._jobs:
@@ -63,7 +63,7 @@ class LeaderJobs:
         return [flow for flow in flows if flow.name in self._jobs]
 
     def end(self) -> None:
-        """The process ends: no round begins any more."""
+        """The process ends: begin no further round."""
         for jobs in self._jobs.values():
             for job in jobs:
                 job.stop()
@@ -100,7 +100,7 @@ class LeaderJobs:
 
 
 def _heartbeats_of(config: MirrorConfig, flow: FlowConfig) -> list[HeartbeatSettings]:
-    """Its own; and with the first flow of a file go those of pairs of clusters that mirror nothing."""
+    """The flow's own heartbeats; with the first flow of a file also those of pairs of clusters that mirror nothing."""
     names = {one.name for one in config.flows}
     is_first = flow is config.flows[0]
     return [beat for beat in config.heartbeats if beat.flow == flow.name or (is_first and beat.flow not in names)]

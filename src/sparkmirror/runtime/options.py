@@ -1,4 +1,4 @@
-"""What a person asked for on the command line, apart from the file. Made by `cli/run.py`, read by the engine."""
+"""The options of the command line, apart from the configuration file. Made by `cli/run.py`, read by `runtime`."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

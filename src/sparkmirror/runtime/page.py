@@ -1,4 +1,4 @@
-"""What a running mirror serves on `status.listen` and `status.probes.listen`: wiring of `sparkmirror.web`.
+"""Serves a running mirror's page and probes on `status.listen` and `status.probes.listen`, by `sparkmirror.web`.
 
 Called by `runtime.run`.
 """
@@ -27,7 +27,7 @@ _FEEDS_SECONDS = 15.0
 
 
 class Page:
-    """Nothing is imported or opened where the file names no place to listen. A context manager."""
+    """The page of a running mirror; without an address in the file it imports and opens nothing. A context manager."""
 
     def __init__(self, config: MirrorConfig, health: Health) -> None:
         """Raises EnvironmentProblem where it cannot listen, ConfigError for a certificate of no use."""
@@ -54,7 +54,7 @@ class Page:
 
 
 def _open_probes(config: MirrorConfig, health: Health) -> Callable[[], None]:
-    """Probes on a port of their own; gives what closes it."""
+    """Serve the probes on a port of their own; returns the function that closes it."""
     from sparkmirror.web.server import ProbesServer
     from sparkmirror.web.serving import PageKeeper
 
@@ -170,7 +170,7 @@ def _by_flow(flows: Mapping[str, FlowConfig], make: Callable[[FlowConfig], dict[
 
 
 def _run_of(running: RunningFlow) -> str:
-    """It changes when the flow's processes begin another."""
+    """The flow's run; it changes when the flow's processes begin another."""
     return running.run
 
 

@@ -1,4 +1,4 @@
-"""What a person sees of a running mirror: a line per flow, alive on a terminal, and a sentence per change of state.
+"""Shows a running mirror: a line for each flow, updated on a terminal, and a sentence for each change of state.
 
 Reads the status topic on the target, as any other process could. Where thousands of partitions change at once, some are
 named and the others counted. Called by `runtime.run`.
@@ -69,7 +69,7 @@ class FlowWatch:
 
     @property
     def board(self) -> StatusBoard:
-        """All that is known of the run."""
+        """The folded status records of the run."""
         return self._bus.board
 
     def follow(self, run: str) -> None:
@@ -94,7 +94,7 @@ class FlowWatch:
 
     @property
     def verdict(self) -> Verdict:
-        """How the flow stands, looked at once a second."""
+        """The flow's verdict, computed once a second."""
         now = time.monotonic()
         if self._verdict is None or now - self._judged_at >= _JUDGE_SECONDS:
             self._judged_at = now
@@ -153,7 +153,7 @@ class ProgressDisplay:
 
     @property
     def is_alive(self) -> bool:
-        """Whether somebody looks at a terminal."""
+        """Whether the output is a terminal."""
         return self._live is not None
 
     def tick(self) -> None:
@@ -173,7 +173,7 @@ class ProgressDisplay:
                 _say(watch, status)
 
     def close(self) -> None:
-        """Leave the last state standing."""
+        """Leave the last lines on the terminal."""
         if self._live is not None:
             self._live.stop()
         for watch in self._watches:
@@ -211,7 +211,7 @@ def describe(watch: FlowWatch, status: FlowStatus) -> str:
 
 
 def _trouble(watch: FlowWatch) -> list[str]:
-    """What the verdict says, unless all is well."""
+    """The verdict's sentences, unless all is well."""
     return [] if watch.verdict.level is Level.GREEN else [headline(watch.verdict)]
 
 
@@ -223,7 +223,7 @@ def _done(watch: FlowWatch, status: FlowStatus, total: int) -> str:
 
 
 def _pauses(status: FlowStatus) -> list[str]:
-    """What slowed the flow on purpose, in seconds since it started."""
+    """The quotas and limits that slowed the flow, in seconds since it started."""
     causes = (
         ("held back by quotas of the source", status.source_throttled_ms),
         ("held back by quotas of the target", status.throttled_ms),
@@ -287,7 +287,7 @@ _WORDS = {
 
 
 class StateChanges:
-    """What was said last of each partition of a flow."""
+    """Logs changes of state of a flow and its partitions; remembers what was logged last."""
 
     def __init__(self, flow: FlowName) -> None:
         self._flow = flow
@@ -295,7 +295,7 @@ class StateChanges:
         self._flow_said: FlowState | None = None
 
     def tell(self, board: StatusBoard) -> None:
-        """Say what differs from the last time. What one run said of the next one's partitions is none of its."""
+        """Log what differs from the last time."""
         if board.flow is not None and board.flow.state != self._flow_said:
             self._flow_said = board.flow.state
             if board.flow.state in _FLOW_STATES:
@@ -304,7 +304,7 @@ class StateChanges:
         self._tell_partitions(board.take_news())
 
     def _tell_partitions(self, partitions: Mapping[TopicPartition, PartitionRecord]) -> None:
-        """That a partition runs is no news at first."""
+        """Log changed states; a partition's first state only if it does not run."""
         told: dict[PartitionState, int] = {}
         for where, record in partitions.items():
             now = (record.state, record.reason)

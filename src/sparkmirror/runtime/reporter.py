@@ -1,7 +1,7 @@
-"""The driver's own status records: the flow it runs, alive every three seconds, and its control-plane jobs.
+"""Writes the driver's status records: its flow, with a beat every three seconds, and its control-plane jobs.
 
-One thread a flow, so that a target that is away holds nothing up. Made and informed by `runtime.run`, informed by
-`runtime.jobs`.
+Each flow has a thread, so that a target that does not answer delays no other flow. Made by `runtime.run`;
+`runtime.jobs` reports to it too.
 """
 
 import logging
@@ -36,9 +36,9 @@ _LAST_SECONDS_MAX = 2.0
 
 
 class FlowReporter:
-    """Writes what it is given to the flow's status topic, at once where a state changed, else with the next beat.
+    """Writes records to the flow's status topic: at once if a state changed, else with the next beat.
 
-    What cannot be written is written with a later beat; that is said once.
+    A record that cannot be written is written with a later beat; the failure is logged once.
     """
 
     def __init__(self, flow: FlowConfig, run: str, digest: str) -> None:
@@ -97,7 +97,7 @@ class FlowReporter:
                 self._wake()
 
     def tell_history(self, history: HistoryRecord) -> None:
-        """What is to be remembered of the flow; written with the next word, if it has changed."""
+        """The flow's history; written with the next record, if it has changed."""
         with self._news:
             self._history = history
 
@@ -155,7 +155,7 @@ class FlowReporter:
         return key == self._key or value is None or self._stored.get(key) != value
 
     def _records(self) -> list[Record]:
-        """The flow's own is always due; None is for those that are to go."""
+        """The records to write, the flow's own always; None deletes a record."""
         source = self._flow.name.source
         jobs = [(encode_key("job", source, job.name), encode_value(record_as_json(job))) for job in self._jobs.values()]
         gone: list[Record] = [(key, None) for key in self._outdated if key != self._key]
@@ -165,7 +165,7 @@ class FlowReporter:
 
 @contextmanager
 def reporting(reporters: Sequence[FlowReporter]) -> Iterator[None]:
-    """Starts them, and has them say in the end how it ended."""
+    """Start the reporters, and have them write the final state at the end."""
     for reporter in reporters:
         reporter.start()
     state, reason = FlowState.STOPPED, ""

@@ -1,7 +1,7 @@
-"""What a producer asks its transaction coordinator (KIP-98, KIP-890), and how that broker is found.
+"""The requests of a producer to its transaction coordinator (KIP-98, KIP-890), and the search for that broker.
 
-Questions are encoded for, and answers decoded from, a bulk connection in somebody's selector loop; `find` blocks and is
-meant for a thread of its own. Called by `pipeline.produce.coordinator`.
+Questions are encoded for, and answers decoded from, a bulk connection in the caller's selector loop; `find` blocks and
+is meant for a thread of its own. Called by `pipeline.produce.coordinator`.
 """
 
 from collections.abc import Mapping
@@ -33,15 +33,15 @@ _FEATURE = "transaction.version"
 _OPERATION_NOT_ATTEMPTED = 55
 ABORTING_STATES = frozenset({"PrepareEpochFence", "PrepareAbort"})
 UNENDED_STATES = ABORTING_STATES | {"PrepareCommit"}
-"""Of a described transaction that is decided, and whose markers do not stand in all its partitions yet."""
+"""States of a described transaction that is decided, and whose markers are not in all its partitions yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the coordinator said. `identity` is the producer's from now on, where it changed.
+    """The coordinator's answer. `identity` is the producer's new identity, if it changed.
 
-    `refused` holds the error codes of the partitions that were not added while others could have been, `state` the
-    name of a described transaction's state and `partitions` those in it; where it is decided, those without its marker.
+    `refused` holds the error codes of the partitions that were not added while others could have been, `state` the name
+    of a described transaction's state and `partitions` those in it; where it is decided, those without its marker.
     """
 
     error: int
@@ -143,7 +143,7 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """DescribeTransactions: the state of the last transaction, and whose it was."""
+    """DescribeTransactions: the state of the last transaction, and its producer."""
 
     transactional_id: str
 

@@ -1,4 +1,4 @@
-"""Which broker leads each partition, as one loop of the data plane knows it: asked, remembered, forgotten, dialled.
+"""Looks up, remembers and forgets the leaders of partitions for one loop of the data plane, and dials them.
 
 Owned by `pipeline.fetch.reader` for the source and by `pipeline.produce.brokers` for the target. Nothing here blocks:
 look-ups and dials run in `kafka.background`. Each look-up that fails doubles the pause before the next, as in Kafka's
@@ -92,7 +92,7 @@ class Leaders:
         return view
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These leaders are no longer to be trusted."""
+        """Look these leaders up again before they are used."""
         for partition in partitions:
             self._leaders.pop(partition, None)
 

@@ -60,7 +60,7 @@ class Link:
         return FAR_SECONDS <= self.round_trip_seconds < float("inf")
 
     def note_answer(self, seconds: float) -> None:
-        """An answer took so long: the quickest one tells the round trip, others have waited for something too."""
+        """Note the time of an answer. The quickest one is the round trip: slower ones waited for the broker too."""
         self.round_trip_seconds = min(self.round_trip_seconds, seconds)
 
     @property
@@ -101,7 +101,7 @@ class Link:
         frame = self._receive(size)
         try:
             return response_class.decode(frame, version=version, header=True)
-        except Exception as strange:  # whatever kafka-python's decoder stumbles over
+        except Exception as strange:  # any exception of kafka-python's decoder
             what = f"{response_class.__name__} v{version}"
             raise ProtocolError(f"broker {self.address} sent what cannot be read as {what}: {strange}") from strange
 
@@ -149,7 +149,8 @@ def _secured(raw: socket.socket, host: str, settings: ClientSettings) -> socket.
 
 
 def _connect(host: str, port: int, receive_bytes: int, send_bytes: int) -> socket.socket:
-    """To the first of the host's addresses that answers. Buffers are set before: the window's scale is agreed then."""
+    """Connect to the first of the host's addresses that answers. Buffers are set before: the window's scale is agreed
+    then."""
     problem = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         raw = socket.socket(family, kind, protocol)

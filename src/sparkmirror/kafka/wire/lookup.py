@@ -1,4 +1,4 @@
-"""Who leads which partition: metadata look-ups for the data plane's worker processes.
+"""Metadata look-ups for the data plane's worker processes: leaders, log bounds, topic settings.
 
 One short connection per look-up, tried over the bootstrap servers in turn; blocking, so for a helper thread. Called by
 `kafka.wire.leaders` when a leader is unknown or has moved; `kafka.wire.coordinator` asks likewise.
@@ -36,9 +36,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What one Metadata answer said. `errors` holds the broker's error code of each topic it could not describe.
+    """The content of one Metadata answer. `errors` holds the error code of each topic that the broker could not
+    describe.
 
-    `is_far` says of the broker that answered whether it is (`kafka.wire.link`).
+    `is_far` says whether the answering broker is far away (`kafka.wire.link`).
     """
 
     brokers: Mapping[int, tuple[str, int]] = field(default_factory=dict)
@@ -54,7 +55,8 @@ def look_up(settings: ClientSettings, topics: Iterable[str]) -> ClusterView:
 
 
 def ask_anyone(settings: ClientSettings, ask: Callable[[Link], T]) -> T:
-    """What the first bootstrap server answers that can. Raises the last ClusterError or ProtocolError when none can."""
+    """The answer of the first bootstrap server that gives one. Raises the last ClusterError or ProtocolError when none
+    can."""
     problem: ClusterError | ProtocolError = ClusterUnreachable("no bootstrap servers are configured")
     for server in settings.bootstrap_servers:
         host, _, port = server.rpartition(":")
@@ -77,7 +79,7 @@ def ask_anyone(settings: ClientSettings, ask: Callable[[Link], T]) -> T:
 
 @contextmanager
 def sensible_answers(link: Link) -> Iterator[None]:
-    """What an answer lacks becomes a ProtocolError: arrays may be empty, and null where that is not allowed."""
+    """Turns missing parts of an answer into a ProtocolError: arrays may be empty, or null against the protocol."""
     try:
         yield
     except (LookupError, ValueError, TypeError, AttributeError) as strange:
@@ -126,7 +128,7 @@ class Span:
 
 
 def look_up_span(settings: ClientSettings, where: TopicPartition) -> Span:
-    """Ask the partition's leader where its log starts and ends. Raises ClusterError when nobody can say."""
+    """Ask the partition's leader where its log starts and ends. Raises ClusterError if no broker answers."""
     link, _ = dial_leader(settings, where)
     try:
         with sensible_answers(link):
@@ -155,7 +157,7 @@ def _list_offset(link: Link, where: TopicPartition, timestamp: int) -> int:
 def look_up_topic_configs(settings: ClientSettings, topic: str, names: Iterable[str]) -> dict[str, str]:
     """Effective values of these settings of a topic; one that its broker does not know is missing.
 
-    Raises ClusterError when nobody can say, for want of DESCRIBE_CONFIGS for example.
+    Raises ClusterError if no broker answers, or without the right DESCRIBE_CONFIGS.
     """
     return ask_anyone(settings, partial(_topic_configs, topic=topic, names=list(names)))
 

@@ -1,7 +1,7 @@
-"""A broker's answer as it came, decoded by the asking module, or not at all where it is the same as the last time.
+"""A broker's answer as bytes, which the asking module decodes only if it differs from the last one.
 
-What a broker says of ten thousand partitions takes 50 ms to decode, of the settings of a thousand topics half a second,
-and is asked for again and again. Used by `kafka.admin`.
+Decoding the answer about ten thousand partitions takes 50 ms, about the settings of a thousand topics half a second,
+and both are asked for at each look. Used by `kafka.admin`.
 """
 
 import struct
@@ -65,7 +65,7 @@ class SettingsAnswer:
 
     @property
     def digest(self) -> bytes:
-        """The same for answers that say the same."""
+        """Equal for answers with equal content."""
         digest = blake2b(digest_size=16)
         for answer in self._answers:
             digest.update(answer.data[_THROTTLE.size :])
