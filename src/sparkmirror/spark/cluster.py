@@ -18,17 +18,17 @@ _TASK_ATTEMPTS = 8
 
 _MIB = 1 << 20
 _PYTHON_MIB = 384
-"""Of an executor: the JVM beyond its heap, and the process from which its Python workers are forked."""
+"""Memory of an executor: the JVM beyond its heap, and the process from which its Python workers are forked."""
 _TASK_MIB = 192
-"""Of a task, beside its ring: what its two Python workers do not share."""
+"""Memory of a task beside its ring: the part that its two Python workers do not share."""
 _CORES = 2
 _FORGOTTEN = "1h"
-"""Else executors that were lost over months would add up until YARN or Kubernetes ends the application."""
+"""Without it executors that are lost over months would add up until YARN or Kubernetes ends the application."""
 KEY_VARIABLE = "_SPARK_AUTH_SECRET"
-"""Where Spark's daemons find the secret of their cluster."""
+"""The environment variable in which Spark's daemons find the secret of their cluster."""
 _SECRET = re.compile(r"(?i)secret|password|passphrase|token|access[.]?key|credential|jaas")
 _NO_SECRET = re.compile(r"(?i)(file|enabled|provider|bitlength|\.secrets\.[^.]+|\.secretKeyRef\.[^.]+)$")
-"""Keys of that sound that name a file, a switch, a size, or a secret of Kubernetes."""
+"""Keys that look like secrets and name a file, a switch, a size, or a secret of Kubernetes."""
 _SECRET_HINT = (
     "Write it into `spark-defaults.conf` in the directory that SPARK_CONF_DIR names, a file that only you may read; "
     "spark.authenticate.secret may also stand in the environment, as _SPARK_AUTH_SECRET."
@@ -48,13 +48,13 @@ class SparkCluster:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is no cluster but this machine."""
+        """Whether the master is this machine."""
         return master_kind(self.master) == "local"
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a mirror needs of a cluster: its tasks, and the memory that one of them may lease."""
+    """The demand of a mirror on a cluster: its tasks, and the memory that one task may lease."""
 
     tasks: int
     ring_bytes: int
@@ -111,7 +111,7 @@ def local_master(tasks: int) -> str:
 
 
 def needs_encryption(cluster: SparkCluster) -> bool:
-    """Whether all that the driver tells executors, the file included, goes over the network in the open."""
+    """Whether messages from the driver to executors, the file included, would cross the network unencrypted."""
     on = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
     is_hidden = any(cluster.settings.get(key, "").lower() == "true" for key in on)
     return not cluster.is_here and not is_hidden
@@ -127,7 +127,8 @@ def needs_key(cluster: SparkCluster) -> bool:
 
 
 def read_settings(pairs: Sequence[str]) -> dict[str, str]:
-    """`KEY=VALUE` as people write them after `--conf`. Raises ConfigError, for secrets too: everybody may read them."""
+    """`KEY=VALUE` as users write them after `--conf`. Raises ConfigError, for secrets too: other users can read them
+    there."""
     settings = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -151,7 +152,7 @@ def _refuse(master: str, own: Mapping[str, str], fixed: Mapping[str, str]) -> No
 
 
 def _sized(kind: str, own: Mapping[str, str], demand: Demand) -> dict[str, str]:
-    """As many executors as the tasks need, from the start and for good: a mirror's tasks do not come and go.
+    """As many executors as the tasks need, for the whole run: the number of a mirror's tasks is constant.
 
     With dynamic allocation Spark would otherwise wait for tasks before it asks for executors, and the mirror for
     executors before it begins tasks. A standalone cluster gives an executor all cores of its worker.
@@ -223,7 +224,7 @@ def plan_slots(wanted: Sequence[int], slots: int) -> SlotPlan:
 
 
 class Steady:
-    """Of a number that changes: what it has been for `STEADY_SECONDS`, so that a moment's loss changes nothing."""
+    """A changing number's last value that lasted for `STEADY_SECONDS`, so that a short loss has no effect."""
 
     def __init__(self, value: int) -> None:
         self.value = value

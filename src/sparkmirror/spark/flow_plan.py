@@ -22,7 +22,7 @@ def read_runs(spark: SparkSession, config: str, flow: FlowConfig, run: str, proc
 
 
 def route(runs: DataFrame, flow: FlowConfig) -> DataFrame:
-    """Add the target topic of each run, and observe what passes. Its columns are the writer's contract."""
+    """Add the target topic of each run, and observe records, bytes and age. Its columns are the writer's contract."""
     age_ms = F.when(F.col("max_timestamp") >= 0, F.col("fetched_at") - F.col("max_timestamp"))
     name = F.when(F.col("kind") == RUN, decided_name(flow))
     padding = F.when(F.col("kind") == FLUSH, F.repeat(F.lit(" "), BATCH_BYTES))
@@ -50,7 +50,7 @@ def write_runs(
 
 
 def decided_name(flow: FlowConfig) -> Column:
-    """The remote topic of a row's topic, by the plan or by a person's own classes; null where it is not wanted."""
+    """The remote topic of a row's topic, by the plan or by the user's classes; null if it is not mirrored."""
     return F.col("proposed_topic") if flow.has_own_classes else F.when(_is_wanted(flow), _remote_name(flow))
 
 

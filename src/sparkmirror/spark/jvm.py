@@ -1,6 +1,5 @@
-"""Spark's JVM as the driver lives with it: launched beside other work, reported when it is gone, and left behind when
-it does not answer. Called by `runtime.run`.
-"""
+"""Launches Spark's JVM beside other work, reports its end, and leaves it behind when it does not answer. Called by
+`runtime.run`."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -47,7 +46,7 @@ class Launch:
 
 @contextmanager
 def jvm_expected() -> Iterator[None]:
-    """Tells of a JVM that is gone in a sentence: py4j only knows that its socket broke, or that no answer came."""
+    """Reports the end of the JVM in a sentence: py4j only knows that its socket broke, or that no answer came."""
     from py4j.protocol import Py4JError
 
     try:

@@ -3,7 +3,7 @@
     spark.dataSource.register(KafkaRecords)
     rows = spark.readStream.format("kafka-records").option("config", text).option("flow", "A->B").load()
 
-Takes the options of `kafka-runs` and plans, fences and keeps progress as that does; only its rows are others, those of
+Takes the options of `kafka-runs` and plans, fences and keeps progress as that does; its rows are the record rows of
 `pipeline.relay.schema`. `spark.record_plan` makes a flow of both ends.
 """
 

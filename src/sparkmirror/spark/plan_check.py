@@ -1,4 +1,4 @@
-"""Judges what Spark makes of a user's step: its own words for a bad expression, no plan that moves or groups records.
+"""Checks Spark's plan of a user's step: reports bad expressions, and refuses plans that move or group records.
 
 Called by `spark.record_plan` and `spark.user_function`. Records of a partition must stay in order and in their task,
 and dropped ones be accounted for, so a plan may hold projections and filters alone.
@@ -38,7 +38,7 @@ _LEAVES = frozenset({"StreamingRelationV2", "LocalRelation", "LogicalRDD"})
 
 @contextmanager
 def explain(source: Source) -> Iterator[None]:
-    """Turns what Spark says of an expression into a ConfigError with key and line."""
+    """Turns Spark's error about an expression into a ConfigError with key and line."""
     try:
         yield
     except PySparkException as problem:
@@ -64,7 +64,7 @@ def check_type(column: str, kind: str, source: Source) -> None:
 
 
 def column_ids(frame: DataFrame) -> dict[str, str]:
-    """What Spark knows columns by, by name: an id is the same as long as its column only passes through."""
+    """Spark's ids of columns, by name: an id stays the same while its column only passes through."""
     output = frame._jdf.queryExecution().analyzed().output()
     attributes = [output.apply(at) for at in range(output.size())]
     return {str(attribute.name()): str(attribute.exprId().toString()) for attribute in attributes}

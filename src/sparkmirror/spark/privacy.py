@@ -1,8 +1,7 @@
-"""Keeps a machine's other users out of Spark's processes: who may open its sockets and files. Called by
-`spark.session`.
+"""Keeps a machine's other users out of the sockets and files of Spark's processes. Called by `spark.session`.
 
-Spark's Python daemon runs what it is sent, and asks nobody who he is where its socket is a Unix domain socket: the
-permissions of the file are all there is.
+Spark's Python daemon runs the code that it is sent. On a Unix domain socket it does not authenticate clients: only the
+permissions of the socket's file protect it.
 """
 
 import atexit
@@ -21,7 +20,7 @@ _NAME_BYTES: Final = 43
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """What this process, or one that it starts meanwhile, creates is its user's alone; children keep to that."""
+    """Files that this process, or one that it starts meanwhile, creates can be opened by its user only."""
     before = os.umask(PRIVATE_UMASK)
     try:
         yield

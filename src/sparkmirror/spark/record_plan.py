@@ -1,8 +1,8 @@
 """A flow with transforms as a Spark query: its steps are columns and filters of the plan. Called by `runtime.run`.
 
-The stream carries rows that are no records (`pipeline.relay.schema`): no step of a user may drop or change them.
-They are in the same DataFrame, so each condition and each new column is wrapped: it counts only where `__active` is
-true. What a person sees are the columns of VIEW; all others are hidden behind two underscores.
+The stream carries rows that are no records (`pipeline.relay.schema`): no step of a user may drop or change them. They
+are in the same DataFrame, so each condition and each new column is wrapped: it applies only where `__active` is true.
+Steps see the columns of VIEW; the names of all others begin with two underscores.
 """
 
 from typing import TYPE_CHECKING
@@ -134,7 +134,7 @@ def _set_columns(frame: DataFrame, step: SetColumns) -> DataFrame:
 
 
 def _finish(frame: DataFrame, *, is_retimed: bool) -> DataFrame:
-    """The writer's columns; what passes is observed. A timestamp that nobody touched is the record's to the bit."""
+    """The writer's columns; what passes is observed. A timestamp that no step set is the record's to the bit."""
     hidden = {name: F.col(f"__{name}") for name in _HIDDEN}
     if is_retimed:
         hidden["timestamp"] = F.coalesce(F.unix_millis("timestamp"), F.lit(-1))

@@ -1,4 +1,4 @@
-"""The reading end as Spark knows it: epochs as offsets, one input partition per task.
+"""The reading end as a Spark data source: epochs as offsets, one input partition per task.
 
 Spark calls `latestOffset` and `partitions` in a planning process that lives as long as the query, and `read` in Python
 workers, on a pickled copy. Correctness rests on none of the life-cycle calls: the ledger decides.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _IDLE_SECONDS = 0.2
 _REHEARSAL = "rehearsal"
 _REHEARSING_TASKS_MAX = 4
-"""Enough to have everything loaded; more would only take memory in a process that may wait for long."""
+"""Enough to load all modules; more would only take memory in a process that may wait for long."""
 _FRUITLESS_EPOCHS_MAX = 3
 
 
@@ -68,8 +68,8 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
         """The next epoch; `start` itself once the run is stopped, or complete when it is bounded.
 
-        A process that joins others begins with an epoch in which nothing happens. Its first one is slow (the JVM's
-        first query, the first Python workers): it takes no tasks from the others before that is behind it.
+        A process that joins others begins with an epoch in which nothing happens. Its first epoch is slow (the JVM's
+        first query, the first Python workers), so it takes no tasks from the others before that one is over.
         """
         planner = self._plan()
         planner.end_epoch()
@@ -118,7 +118,7 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(plan, _reader_options(flow))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: progress is in the ledger before Spark knows."""
+        """Does nothing: the ledger has the progress before Spark knows of it."""
 
     def stop(self) -> None:
         if self._planner is not None:
@@ -145,7 +145,7 @@ def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
     return ReaderOptions(
         client_settings(consumer.reach(flow.source), "reader"),
         limits,
-        0 if flow.transforms.steps else flow.lease_ring_bytes,  # what is decoded at once does without a lease
+        0 if flow.transforms.steps else flow.lease_ring_bytes,  # payload that is decoded at once has no lease
         flow.should_replicate,
         (client_settings(flow.target, "reader-commands"), commands),
         max(consumer.receive_buffer_bytes, 0),
@@ -154,7 +154,7 @@ def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
 
 
 def _proposal(flow: "FlowConfig") -> Callable[[str], str | None]:
-    """What the user's classes say of a source topic, each asked once."""
+    """The user's classes' decision about a source topic, each asked once."""
 
     @cache
     def propose(topic: str) -> str | None:

@@ -1,7 +1,7 @@
-"""The writing end as Spark knows it, the counterpart of `spark.run_reader`.
+"""The writing end as a Spark data source, the counterpart of `spark.run_reader`.
 
-Light to import: Spark loads it in a process of its own only to learn of it, before the first task may begin (0.02 s of
-CPU, where all of `pipeline.produce.writer` took 0.4).
+Cheap to import: before the first task begins Spark loads it in a process of its own, only to create the object (0.02 s
+of CPU; with all of `pipeline.produce.writer` 0.4 s).
 
 Spark sees a writer's exception only when the reader ends, so `write` catches everything, tells the reader through the
 control page, drains its input, and raises then.
@@ -31,7 +31,7 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
-        """One task's rows until its reader ends. Raises what the sender could not mend; the epoch is then repeated."""
+        """Write one task's rows until its reader ends. Raises the sender's final error; the epoch is then repeated."""
         from sparkmirror.logs.handlers import speak_as_worker
 
         flow = self._options.flow()
@@ -61,7 +61,8 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
         return WritingTask(sender_options(flow), Repartition(flow) if flow.partitioning == "key" else None)
 
     def _stop_other_tasks(self) -> None:
-        """One that has nothing to send is not refused: without a word its epoch, and so the run, would go on."""
+        """Order the run's other tasks to stop: a task that has no record to send is not refused, so its epoch would go
+        on."""
         from sparkmirror.control.commands import Stop, command_record
         from sparkmirror.kafka.publish import publish
         from sparkmirror.ledger.topics import ledger_topics
@@ -74,13 +75,13 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
             publish(flow.target, topic, [command_record(Stop(self._options.run, self._options.process))])
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002
-        """Ends the query when a newer instance has taken over; progress itself is in the ledger long since."""
+        """Ends the query when a newer instance has taken over; the ledger has the progress already."""
         for message in messages:
             if isinstance(message, Receipt) and message.fenced:
                 raise FencedError(message.fenced)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing to undo: what was acknowledged is in the ledger, the rest is read again."""
+        """Undoes nothing: the ledger has all acknowledged positions, the rest is read again."""
 
 
 def _drain(iterator: Iterator["pa.RecordBatch"]) -> None:

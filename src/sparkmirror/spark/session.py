@@ -69,7 +69,7 @@ _JVM_OPTIONS = (
     "-XX:-UsePerfData"
 )
 _LEAN_OPTION = "-Xmn48m"
-"""For a JVM through which leases pass: all of its young generation is touched in the end, 130 MB by Java's choice."""
+"""For a JVM through which only leases pass: it touches all of its young generation in the end, 130 MB by default."""
 
 
 def launch_context(
@@ -84,9 +84,9 @@ def launch_context(
 ) -> SparkContext:
     """Start the JVM with a slot for each of `tasks`; may run on any thread, beside other work.
 
-    `is_lean` where no payload passes through it, nor decoded records.
-    `scratch` is for Spark's own files, `jvm_options` replace the class archive's, `jmx` come beside them. Raises
-    EnvironmentProblem without a usable Java, or with what the JVM said when it did not start.
+    `is_lean` where no payload passes through it, nor decoded records. `scratch` is for Spark's own files, `jvm_options`
+    replace the class archive's, `jmx` come beside them. Raises EnvironmentProblem without a usable Java, or with what
+    the JVM said when it did not start.
     """
     find_java()
     _quiet_pyspark()
@@ -148,7 +148,8 @@ def _quiet_pyspark() -> None:
 
 
 def _choose_python(cluster: SparkCluster | None) -> None:
-    """One command for all of Spark's Python processes, the driver's own too: another Python must find our packages."""
+    """Set one Python command for all of Spark's Python processes, also the driver's; another Python must find the
+    packages."""
     python = sys.executable if cluster is None else cluster.settings.get("spark.pyspark.python", sys.executable)
     os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = python, sys.executable
     if python != sys.executable:

@@ -1,8 +1,8 @@
 """A user's Python function, from DataFrame to DataFrame, as steps that leave the stream's own rows alone.
 
-Called by `spark.record_plan`. The function gets a DataFrame of records and does with it what it likes; what it made
-is read off the plan, filter by filter and projection by projection, and done again on the DataFrame that has the hidden
-columns too. Its expressions are used as they are: Spark knows columns by ids, not by names.
+Called by `spark.record_plan`. The function gets a DataFrame of records and returns another. The filters and projections
+of its plan are then applied, one by one, to the DataFrame that has the hidden columns too. Its expressions are used as
+they are: Spark knows columns by ids, not by names.
 """
 
 import importlib
@@ -44,7 +44,7 @@ def load_function(step: CallFunction) -> Callable[[DataFrame], object]:
 
 
 def apply_function(frame: DataFrame, step: CallFunction, view: Sequence[str]) -> DataFrame:
-    """`frame` with what the function did to its columns `view`; columns that it left out are as they were.
+    """`frame` with the function's changes to its columns `view`; columns that it left out are unchanged.
 
     Raises ConfigError when it fails, changes topic, partition or offset, adds a column, or moves records about.
     """

@@ -1,4 +1,4 @@
-"""A class-data archive of Spark's JVM in the user's cache: the first record comes seconds earlier.
+"""Makes a class-data archive of Spark's JVM in the user's cache, which makes starts seconds faster.
 
 Made once per Java and Spark by running a tiny streaming query (AppCDS, JEP 350); its directory's name carries what it
 is valid for. `python -m sparkmirror.spark.warm_start` makes it ahead of time. Called by `spark.session`.

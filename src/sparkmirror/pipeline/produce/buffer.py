@@ -284,7 +284,7 @@ class PartitionBuffer(AckedPosition):
         """
         try:
             while self._queue and not self._queue[0].seek_batch():
-                self._finish_parcel()
+                self._finish_run()
         except ProtocolError:
             return  # Met again by `next_batch`, where it fails this partition alone.
 
@@ -295,7 +295,7 @@ class PartitionBuffer(AckedPosition):
             self.linger.begin_anew()
         return queued
 
-    def _finish_parcel(self) -> None:
+    def _finish_run(self) -> None:
         """The run at the head has no batch left to send: the last batch before its end accounts for the rest of it."""
         queued = self._leave_queue()
         self._handed_on = queued.turned or self._handed_on.read(queued.leader_epoch, queued.first_offset)

@@ -158,7 +158,7 @@ class Progress:
     def is_untrue(self, buffers: Iterable[PartitionBuffer]) -> bool:
         """Whether a position that was composed in the open transaction lies beyond what the target has, or is missing.
 
-        `outboxes` are those whose data the transaction holds.
+        `buffers` are those whose data the transaction holds.
         """
         stored = ((self._stored.get(buffer.source), buffer.place) for buffer in buffers if not buffer.is_ledger)
         return any(composed is None or composed.order > place.order for composed, place in stored)
@@ -224,7 +224,7 @@ class Progress:
     def compose(
         self, buffers: Collection[PartitionBuffer], generation: int, status: Sequence[Report] | None
     ) -> list[PartitionBuffer]:
-        """Queue records for all that changed among the outboxes that `pick` gave; returns the ledger outboxes that now
+        """Queue records for all that changed among the buffers that `pick` gave; returns the ledger buffers that now
         have something to send.
 
         Without a status, as in most transactions, offset maps wait for the next time too.
@@ -244,7 +244,7 @@ class Progress:
     def _add_positions(
         self, lots: dict[TopicPartition, list[_Entry]], buffers: Iterable[PartitionBuffer], generation: int
     ) -> list[PartitionBuffer]:
-        """Those of the outboxes that need not wait, which are returned; the others are looked at again."""
+        """Returns the buffers whose positions can be stored now; the others are looked at again."""
         composed: list[PartitionBuffer] = []
         waiting: list[TopicPartition] = []
         for buffer in buffers:

@@ -249,7 +249,7 @@ class QueuedRecords:
         return copy
 
 
-def fuse(parcels: Iterable[QueuedRecords], bytes_max: int) -> QueuedRecords | None:
+def fuse(runs: Iterable[QueuedRecords], bytes_max: int) -> QueuedRecords | None:
     """The next batches of runs that continue each other, as one run in memory of its own, of at most `bytes_max`.
 
     The last run may be taken in part. The runs' memory is freed with the new one's. None, and nothing is taken, if all
@@ -258,7 +258,7 @@ def fuse(parcels: Iterable[QueuedRecords], bytes_max: int) -> QueuedRecords | No
     taken: list[QueuedRecords] = []
     pieces: list[memoryview] = []
     room_bytes = bytes_max
-    for queued in parcels:
+    for queued in runs:
         if not queued.can_give(room_bytes) or (not taken and queued.left_bytes >= room_bytes):
             break
         if taken and queued.epoch_ahead != taken[0].leader_epoch:

@@ -55,7 +55,8 @@ def fetch_state(log: Log, bytes_per_offset: float = 100.0, batch_bytes: float = 
 
 
 def take(read_ahead: ReadAhead, taken: list[bytes]) -> None:
-    """As `pipeline.fetch.read_ahead_connections` and the harvest do: the new batches, and the position after them."""
+    """As `pipeline.fetch.read_ahead_connections` and the response reader do: the new batches, and the position after
+    them."""
     part, data = read_ahead.trimmed()
     for at, header in iterate_headers(data, part.start, part.stop):
         if header.next_offset > read_ahead.fetch_state.offset:

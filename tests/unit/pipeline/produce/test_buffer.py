@@ -1,4 +1,4 @@
-"""Single steps of an outbox that `test_copying` walks through at random."""
+"""Single steps of a partition buffer that `test_copying` walks through at random."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, fr
 WHERE = TopicPartition("orders", 0)
 
 
-def new_outbox(position: int = 0) -> PartitionBuffer:
+def new_buffer(position: int = 0) -> PartitionBuffer:
     return PartitionBuffer(WHERE, TopicPartition("A.orders", 0), position, 5)
 
 
@@ -41,7 +41,7 @@ def send(buffer: PartitionBuffer) -> Batch:
 
 
 def test_batches_are_stamped_in_order_and_five_may_be_on_their_way() -> None:
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 12, *(batch(first, first + 2) for first in range(0, 12, 2)))
     sent = [send(buffer) for _ in range(IN_FLIGHT_MAX)]
     assert not buffer.sendable
@@ -57,7 +57,7 @@ def test_batches_are_stamped_in_order_and_five_may_be_on_their_way() -> None:
 
 def test_a_marker_at_the_end_is_accounted_for_with_the_last_batch_and_its_epoch() -> None:
     """Else the epoch of the records would be stored at a position behind a marker that a later leader wrote."""
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 3, batch(0, 2, epoch=3), batch(2, 3, control=True, epoch=4))
     buffer.succeed(send(buffer))
     assert buffer.idle
@@ -66,7 +66,7 @@ def test_a_marker_at_the_end_is_accounted_for_with_the_last_batch_and_its_epoch(
 
 def test_a_run_of_markers_is_done_as_soon_as_it_comes() -> None:
     freed: list[int] = []
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 1, batch(0, 1, control=True, epoch=9), freed=freed)
     assert buffer.idle
     assert not buffer.sendable
@@ -75,7 +75,7 @@ def test_a_run_of_markers_is_done_as_soon_as_it_comes() -> None:
 
 def test_markers_behind_what_is_on_its_way_wait_for_it() -> None:
     freed: list[int] = []
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 2, batch(0, 2))
     sent = send(buffer)
     accept(buffer, 3, batch(2, 3, control=True, epoch=4), freed=freed)
@@ -85,7 +85,7 @@ def test_markers_behind_what_is_on_its_way_wait_for_it() -> None:
 
 
 def test_a_batch_that_is_cut_keeps_the_epoch_of_its_log() -> None:
-    buffer = new_outbox(position=2)
+    buffer = new_buffer(position=2)
     accept(buffer, 4, batch(0, 4, epoch=6))
     cut = send(buffer)
     assert cut.records == 2
@@ -94,7 +94,7 @@ def test_a_batch_that_is_cut_keeps_the_epoch_of_its_log() -> None:
 
 
 def test_nothing_new_is_sent_until_all_answers_are_in_and_then_the_same_bytes_again() -> None:
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 8, *(batch(first, first + 2) for first in range(0, 8, 2)))
     sent = [send(buffer) for _ in range(3)]
     before = [bytes(b.data) for b in sent]
@@ -109,7 +109,7 @@ def test_nothing_new_is_sent_until_all_answers_are_in_and_then_the_same_bytes_ag
 
 def test_while_it_rests_nothing_goes_out_and_then_the_same_bytes_again() -> None:
     """A target that says "not now" is asked ten times a second, not with every turn of the loop."""
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 3, batch(0, 3))
     first = send(buffer)
     buffer.retry(first)
@@ -121,7 +121,7 @@ def test_while_it_rests_nothing_goes_out_and_then_the_same_bytes_again() -> None
 
 def test_a_rewind_takes_the_sequence_back_to_the_first_batch_that_is_not_acknowledged() -> None:
     freed: list[int] = []
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 6, *(batch(first, first + 2) for first in range(0, 6, 2)), freed=freed)
     first, second = send(buffer), send(buffer)
     buffer.succeed(first)
@@ -134,7 +134,7 @@ def test_a_rewind_takes_the_sequence_back_to_the_first_batch_that_is_not_acknowl
 
 def test_an_eviction_frees_the_readers_memory_and_keeps_what_may_be_written() -> None:
     freed: list[int] = []
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 4, batch(0, 2), batch(2, 4), freed=freed)
     sent = send(buffer)
     kept = bytes(sent.data)
@@ -150,7 +150,7 @@ def test_an_eviction_frees_the_readers_memory_and_keeps_what_may_be_written() ->
 
 def test_an_eviction_before_anything_was_sent_keeps_one_batch_that_will_tell_when_the_target_is_back() -> None:
     freed: list[int] = []
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 5, batch(0, 1, control=True), batch(1, 3), batch(3, 5), freed=freed)
     accept(buffer, 7, batch(5, 7), freed=freed)
     assert buffer.is_stuck(buffer.progressed_at + 3, 2), "its broker is away: nothing was ever sent"
@@ -164,7 +164,7 @@ def test_an_eviction_before_anything_was_sent_keeps_one_batch_that_will_tell_whe
 
 
 def test_an_eviction_behind_a_truncation_comes_back_to_where_the_log_was_rewritten() -> None:
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 10, batch(0, 10))
     sent = send(buffer)
     cut = QueuedRecords(memoryview(b""), buffer.position, 4, free_nothing)
@@ -179,7 +179,7 @@ def test_an_eviction_behind_a_truncation_comes_back_to_where_the_log_was_rewritt
 
 def test_bytes_that_are_no_batch_are_met_when_they_are_sent_not_when_they_come() -> None:
     """So that they fail their partition alone."""
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 4, batch(0, 2), b"\x07" * 100)
     buffer.succeed(send(buffer))
     assert buffer.sendable
@@ -188,7 +188,7 @@ def test_bytes_that_are_no_batch_are_met_when_they_are_sent_not_when_they_come()
 
 
 def test_a_run_without_bytes_does_not_hide_the_epoch_that_is_known() -> None:
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 2, batch(0, 2, epoch=6))
     buffer.succeed(send(buffer))
     accept(buffer, 9)
@@ -196,7 +196,7 @@ def test_a_run_without_bytes_does_not_hide_the_epoch_that_is_known() -> None:
 
 
 def test_each_place_has_the_epochs_of_what_lies_before_it() -> None:
-    buffer = new_outbox()
+    buffer = new_buffer()
     accept(buffer, 4, batch(0, 2, epoch=6), batch(2, 4, epoch=7))
     first, second = send(buffer), send(buffer)
     assert buffer.reach == Place(4, Lineage(epochs=((6, 0), (7, 2))))

@@ -31,7 +31,7 @@ def pair() -> Iterator[tuple[ProduceConnection, socket.socket]]:
 
 
 def ready(partition: int, records: int = 1) -> tuple[str, PartitionBuffer, Batch]:
-    """An outbox of `orders` with one batch handed out."""
+    """A partition buffer of `orders` with one batch handed out."""
     buffer = PartitionBuffer(TopicPartition("orders", partition), TopicPartition("orders", partition), 0, -1)
     batch = encode_batch([(None, b"x" * 100)] * records)
     buffer.accept(QueuedRecords(memoryview(bytearray(batch)), 0, records, lambda: None))

@@ -1,8 +1,9 @@
 """One partition copied through everything that goes wrong, against a model (invariants 1, 2, 3 and 6).
 
-Around a real intake and outbox stand a reader that obeys orders late, a target that keeps Kafka's rules for idempotent
-producers (KIP-98), and the sender's reactions to its answers. At every step the target's log must be the source's, each
-record once and in order; in the end everything must have arrived, and every byte of memory been given back once.
+Around a real sequence gate and partition buffer stand a reader that obeys orders late, a target that keeps Kafka's
+rules for idempotent producers (KIP-98), and the sender's reactions to its answers. At every step the target's log must
+be the source's, each record once and in order; in the end everything must have arrived, and every byte of memory been
+given back once.
 """
 
 from collections import deque

@@ -71,7 +71,7 @@ class Ledger:
 
 
 class Desk:
-    """An intake with one partition, from `start` on, and everything around it in sight."""
+    """A sequence gate with one partition, from `start` on, and everything around it in sight."""
 
     def __init__(
         self, start: int = 100, restarted_from: Position | None = None, on_data_loss: str = "continue"

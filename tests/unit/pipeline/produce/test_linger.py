@@ -2,7 +2,7 @@
 
 import pytest
 from tests.manual_clock import ManualClock
-from tests.unit.pipeline.produce.test_packing import accept, batch, kernels, new_outbox, send_all
+from tests.unit.pipeline.produce.test_packing import accept, batch, kernels, new_buffer, send_all
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.pipeline.produce.packing import Linger, Packing
@@ -47,9 +47,9 @@ def test_without_a_time_and_at_the_end_nothing_is_held_back() -> None:
     assert not linger.holds_back
 
 
-def test_an_outbox_sends_nothing_before_the_time_and_then_one_batch() -> None:
+def test_a_buffer_sends_nothing_before_its_linger_time_is_over_and_then_one_batch() -> None:
     clock = ManualClock()
-    buffer = new_outbox(Packing(linger_seconds=0.1), clock=clock)
+    buffer = new_buffer(Packing(linger_seconds=0.1), clock=clock)
     for offset in range(50):
         accept(buffer, offset + 1, batch(offset, [b"%d" % offset]))
         assert not buffer.sendable
@@ -61,7 +61,7 @@ def test_an_outbox_sends_nothing_before_the_time_and_then_one_batch() -> None:
 
 
 def test_merging_fills_a_batch_up_to_batch_size() -> None:
-    buffer = new_outbox(Packing(batch_bytes=4000))
+    buffer = new_buffer(Packing(batch_bytes=4000))
     accept(buffer, 400, *(batch(offset, [b"x" * 20]) for offset in range(400)))
     sizes = [parse_header(one.data, 0).total_bytes for one in send_all(buffer)]
     assert max(sizes) <= 4000 and len(sizes) > 400 * 90 // 4000, "some forty of them in each"

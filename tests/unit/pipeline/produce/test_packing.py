@@ -1,4 +1,5 @@
-"""What an outbox makes of batches that cannot pass, and of many small ones; checked by reading what it sends."""
+"""What a partition buffer makes of batches that cannot pass, and of many small ones; checked by reading what it
+sends."""
 
 import random
 import time
@@ -36,7 +37,7 @@ def kernels() -> None:
         time.sleep(0.05)
 
 
-def new_outbox(
+def new_buffer(
     packing: Packing, position: int = 0, limits: TopicLimits | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> PartitionBuffer:
     buffer = PartitionBuffer(WHERE, None, position, 5, packing=packing, clock=clock)
@@ -68,7 +69,7 @@ def values_of(sent: list[Batch]) -> list[bytes | None]:
 
 
 def test_one_record_a_batch_becomes_few_batches_with_every_offset_accounted_for() -> None:
-    buffer = new_outbox(Packing())
+    buffer = new_buffer(Packing())
     accept(buffer, 3000, *(batch(offset, [b"%d" % offset]) for offset in range(3000)))
     sent = list(send_all(buffer))
     assert len(sent) < 5
@@ -79,7 +80,7 @@ def test_one_record_a_batch_becomes_few_batches_with_every_offset_accounted_for(
 
 
 def test_small_runs_that_wait_become_one_and_their_memory_is_free_when_it_is_acknowledged() -> None:
-    buffer = new_outbox(Packing())
+    buffer = new_buffer(Packing())
     freed: list[int] = []
     accept(buffer, 10, batch(0, [b"v"] * 10), freed=freed)
     for _ in range(3):
@@ -100,7 +101,7 @@ def test_small_runs_that_wait_become_one_and_their_memory_is_free_when_it_is_ack
 
 
 def test_large_batches_pass_untouched_however_many_wait() -> None:
-    buffer = new_outbox(Packing())
+    buffer = new_buffer(Packing())
     large = [batch(offset * 10, [b"x" * 10_000] * 10) for offset in range(8)]
     accept(buffer, 80, *large)
     sent = list(send_all(buffer))
@@ -111,7 +112,7 @@ def test_compressed_batches_pass_near_and_merge_far() -> None:
     """Far away, at most five batches a round trip: there time is worth more than the codec's work."""
 
     def run(round_trip_seconds: float) -> int:
-        buffer = new_outbox(Packing())
+        buffer = new_buffer(Packing())
         buffer._round_trip_seconds = round_trip_seconds
         incompressible = [random.Random(seed).randbytes(11_000) for seed in range(40)]
         accept(buffer, 40, *(batch(offset, [value], Codec.GZIP) for offset, value in enumerate(incompressible)))
@@ -126,7 +127,7 @@ def test_holes_are_closed_and_the_end_of_the_last_batch_is_reached() -> None:
     """As compaction leaves them: offsets 2, 5 and 9 of a batch over 0 … 11, then a batch without any record."""
     records = [Record(offset, NOW_MS, b"k", b"%d" % offset) for offset in (2, 5, 9)]
     holes = with_offsets(records, 0, 11)
-    buffer = new_outbox(Packing())
+    buffer = new_buffer(Packing())
     accept(buffer, 20, holes, empty_batch(12, 15), batch(16, [b"16", b"17", b"18", b"19"]))
     sent = list(send_all(buffer))
     assert values_of(sent) == [b"2", b"5", b"9", b"16", b"17", b"18", b"19"]
@@ -136,14 +137,14 @@ def test_holes_are_closed_and_the_end_of_the_last_batch_is_reached() -> None:
 
 
 def test_a_run_of_nothing_but_empty_batches_is_accounted_for() -> None:
-    buffer = new_outbox(Packing())
+    buffer = new_buffer(Packing())
     accept(buffer, 8, empty_batch(0, 3), empty_batch(4, 7))
     assert list(send_all(buffer)) == []
     assert (buffer.acknowledged, buffer.idle) == (8, True)
 
 
 def test_a_batch_is_cut_where_the_position_lies_inside_it() -> None:
-    buffer = new_outbox(Packing(), position=3)
+    buffer = new_buffer(Packing(), position=3)
     accept(buffer, 6, batch(0, [b"%d" % offset for offset in range(6)], Codec.LZ4))
     sent = list(send_all(buffer))
     assert values_of(sent) == [b"3", b"4", b"5"]
@@ -152,7 +153,7 @@ def test_a_batch_is_cut_where_the_position_lies_inside_it() -> None:
 
 def test_what_the_target_does_not_take_is_split_once_its_limit_is_known() -> None:
     limits = TopicLimits()
-    buffer = new_outbox(Packing(), limits=limits)
+    buffer = new_buffer(Packing(), limits=limits)
     whole = batch(0, [b"x" * 400] * 10)
     accept(buffer, 10, whole)
     sent = buffer.next_batch(1000, 7)
@@ -169,7 +170,7 @@ def test_what_the_target_does_not_take_is_split_once_its_limit_is_known() -> Non
 
 
 def test_a_record_that_never_fits_is_named_after_all_before_it_went_out() -> None:
-    buffer = new_outbox(Packing(), limits=TopicLimits(max_message_bytes=1000))
+    buffer = new_buffer(Packing(), limits=TopicLimits(max_message_bytes=1000))
     accept(buffer, 3, batch(0, [b"a", b"b" * 2000, b"c"]))
     sent = buffer.next_batch(1000, 7)
     assert sent is not None and values_of([sent]) == [b"a"]
@@ -182,7 +183,7 @@ def test_a_record_that_never_fits_is_named_after_all_before_it_went_out() -> Non
 
 
 def test_all_records_get_the_codec_that_the_flow_asks_for() -> None:
-    buffer = new_outbox(Packing(codec=Codec.ZSTD))
+    buffer = new_buffer(Packing(codec=Codec.ZSTD))
     accept(buffer, 30, *(batch(at * 10, [b"v" * 50] * 10, codec) for at, codec in enumerate([0, 3, 4])))  # type: ignore[arg-type]
     sent = list(send_all(buffer))
     assert {parse_header(one.data, 0).codec for one in sent} == {Codec.ZSTD}
@@ -191,7 +192,7 @@ def test_all_records_get_the_codec_that_the_flow_asks_for() -> None:
 
 def test_timestamps_of_the_far_future_get_the_latest_that_the_target_takes_where_asked() -> None:
     day_ms = 86_400_000
-    buffer = new_outbox(Packing(clamp_timestamps=True), limits=TopicLimits(timestamp_after_max_ms=day_ms))
+    buffer = new_buffer(Packing(clamp_timestamps=True), limits=TopicLimits(timestamp_after_max_ms=day_ms))
     accept(buffer, 3, batch(0, [b"near"]), batch(1, [b"far"], timestamp=NOW_MS + 3 * day_ms), batch(2, [b"near"]))
     records = [record for one in send_all(buffer) for record in decode_records(one.data)]
     assert [record.value for record in records] == [b"near", b"far", b"near"]
@@ -200,7 +201,7 @@ def test_timestamps_of_the_far_future_get_the_latest_that_the_target_takes_where
 
 
 def test_a_damaged_batch_behind_good_ones_fails_after_they_went_out() -> None:
-    buffer = new_outbox(Packing())
+    buffer = new_buffer(Packing())
     good = [batch(offset, [b"v"]) for offset in range(500)]
     broken = bytearray(batch(500, [b"v"]))
     broken[-1] ^= 1
@@ -211,7 +212,7 @@ def test_a_damaged_batch_behind_good_ones_fails_after_they_went_out() -> None:
 
 
 def test_an_eviction_in_the_middle_of_a_split_keeps_the_next_piece_alone() -> None:
-    buffer = new_outbox(Packing(), limits=TopicLimits(max_message_bytes=1000))
+    buffer = new_buffer(Packing(), limits=TopicLimits(max_message_bytes=1000))
     freed: list[int] = []
     accept(buffer, 10, batch(0, [b"x" * 400] * 10), freed=freed)
     first = buffer.next_batch(1000, 7)
@@ -250,7 +251,7 @@ def with_fields(data: bytes, **fields: int) -> bytes:
 
 
 def test_control_batches_among_small_ones_vanish() -> None:
-    buffer = new_outbox(Packing())
+    buffer = new_buffer(Packing())
     marker = bytearray(batch(5, [b"m"]))
     marker[ATTRIBUTES_AT + 1] |= 0x30
     accept(
@@ -273,7 +274,7 @@ def with_base(data: bytes, offset: int) -> bytes:
 def test_a_refused_batch_is_split_where_it_stands_and_what_follows_keeps_its_sequence() -> None:
     """Without reading it again: a bounded read may be over by then."""
     limits = TopicLimits()
-    buffer = new_outbox(Packing(), limits=limits)
+    buffer = new_buffer(Packing(), limits=limits)
     accept(buffer, 12, batch(0, [b"x" * 400] * 10), batch(10, [b"y"] * 2))
     first, second = (buffer.next_batch(1000, 7) for _ in range(2))
     assert first is not None and second is not None
@@ -306,7 +307,7 @@ def test_the_spans_of_a_part_are_those_of_its_records() -> None:
 
 def test_what_is_left_of_a_run_is_merged_with_the_runs_behind_it() -> None:
     """Or each run would end in a small batch, which costs far targets their rate."""
-    buffer = new_outbox(Packing())
+    buffer = new_buffer(Packing())
     freed: list[int] = []
     buffer._round_trip_seconds = 0.2
     for run in range(3):
@@ -327,7 +328,7 @@ def test_what_is_left_of_a_run_is_merged_with_the_runs_behind_it() -> None:
 def test_a_damaged_header_behind_runs_that_are_merged_loses_none_of_them() -> None:
     """The batches before it go out; it fails its partition when its turn comes."""
     for spoilt_run in (1, 2):
-        buffer = new_outbox(Packing())
+        buffer = new_buffer(Packing())
         buffer._round_trip_seconds = 0.2
         for run in range(1, 4):
             batches = [batch(run * 20 + at, [b"v"]) for at in range(20)]
@@ -351,10 +352,10 @@ def test_many_small_batches_wait_for_kernels_that_are_being_loaded(monkeypatch: 
     monkeypatch.setattr("sparkmirror.pipeline.produce.packing.kernels_soon", lambda: True)
     small = [batch(offset, [b"v"]) for offset in range(1200)]
     many, few, own, far = (
-        new_outbox(Packing()),
-        new_outbox(Packing()),
-        new_outbox(Packing(merging=False)),
-        new_outbox(Packing()),
+        new_buffer(Packing()),
+        new_buffer(Packing()),
+        new_buffer(Packing(merging=False)),
+        new_buffer(Packing()),
     )
     accept(many, 1200, *small)
     accept(few, 300, *small[:300])
@@ -372,7 +373,7 @@ def test_many_small_batches_wait_for_kernels_that_are_being_loaded(monkeypatch: 
 
 
 def test_what_is_made_anew_for_another_codec_takes_its_neighbours_along() -> None:
-    buffer = new_outbox(Packing(codec=Codec.ZSTD))
+    buffer = new_buffer(Packing(codec=Codec.ZSTD))
     rng = random.Random(4)
     large = [batch(offset, [rng.randbytes(60_000)]) for offset in range(10)]
     accept(buffer, 10, *large)
@@ -388,7 +389,7 @@ def bomb(first: int, codec: Codec = Codec.ZSTD) -> bytes:
 def test_bombs_pass_as_they_are_however_small_they_are(codec: Codec) -> None:
     """Far away, where time is the cost, all that waits would be merged."""
     bombs = [bomb(at, codec) for at in range(12)]
-    buffer = new_outbox(Packing())
+    buffer = new_buffer(Packing())
     accept(buffer, 12, *bombs)
     buffer._round_trip_seconds = 0.2
     began = time.process_time()
@@ -400,7 +401,7 @@ def test_bombs_pass_as_they_are_however_small_they_are(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
 def test_what_a_broker_has_to_unpack_of_bombs_that_pass_is_counted(codec: Codec) -> None:
-    buffer = new_outbox(Packing(merging=False))
+    buffer = new_buffer(Packing(merging=False))
     accept(buffer, 12, *[bomb(at, codec) for at in range(12)])
     list(send_all(buffer))
     assert buffer.unpacking.is_poor
@@ -410,7 +411,7 @@ def test_what_a_broker_has_to_unpack_of_bombs_that_pass_is_counted(codec: Codec)
 @pytest.mark.parametrize("codec", list(Codec))
 def test_records_that_shrink_tenfold_count_as_no_bombs(codec: Codec) -> None:
     values = [b"value %d " % (at // 9) * 20 for at in range(5000)]
-    buffer = new_outbox(Packing(merging=False))
+    buffer = new_buffer(Packing(merging=False))
     accept(buffer, 5000, batch(0, values, codec))
     list(send_all(buffer))
     assert not buffer.unpacking.is_poor
@@ -420,7 +421,7 @@ def test_records_that_shrink_tenfold_count_as_no_bombs(codec: Codec) -> None:
 def test_a_bomb_behind_small_batches_parts_what_is_merged_from_what_passes() -> None:
     values = [b"value %d" % at for at in range(60)]
     batches = [batch(at, [value], Codec.ZSTD) for at, value in enumerate(values)]
-    buffer = new_outbox(Packing())
+    buffer = new_buffer(Packing())
     accept(buffer, 121, *batches, bomb(60), *[batch(61 + at, [value], Codec.ZSTD) for at, value in enumerate(values)])
     sent = list(send_all(buffer))
     assert sum(one.records for one in sent) == 121
@@ -432,7 +433,7 @@ def test_a_bomb_behind_small_batches_parts_what_is_merged_from_what_passes() -> 
 
 
 def test_a_bomb_that_cannot_pass_is_named_after_all_before_it_went_out() -> None:
-    buffer = new_outbox(Packing(codec=Codec.LZ4))
+    buffer = new_buffer(Packing(codec=Codec.LZ4))
     accept(buffer, 31, batch(0, [b"v"] * 10, Codec.ZSTD), batch(10, [b"v"] * 20, Codec.ZSTD), bomb(30))
     sent = send_all(buffer)
     assert next(sent).records == 30
@@ -449,7 +450,7 @@ def test_a_poor_ratio_is_found_by_what_comes_out_where_each_batch_is_small() -> 
     """100 bytes that become 100,000 each: no single one is refused, but what they cost is known after the first few."""
     batches = [encode_batch([(None, bytes(100_000))], Codec.ZSTD, at, timestamp=NOW_MS) for at in range(400)]
     assert max(map(len, batches)) < 200
-    buffer = new_outbox(Packing())
+    buffer = new_buffer(Packing())
     accept(buffer, 400, *batches)
     sent = list(send_all(buffer))
     assert buffer.unpacking.is_poor
@@ -457,10 +458,10 @@ def test_a_poor_ratio_is_found_by_what_comes_out_where_each_batch_is_small() -> 
     assert sum(one.records == 1 for one in sent) > 300
 
 
-def test_where_the_budget_is_used_up_an_outbox_waits_and_goes_on_where_it_was() -> None:
+def test_a_buffer_waits_for_the_unpacking_budget_and_continues_where_it_was() -> None:
     budget = UnpackingBudget(8 << 20)
     busy = Unpacking(budget)
-    buffer = new_outbox(Packing(codec=Codec.GZIP), limits=TopicLimits(max_message_bytes=3000))
+    buffer = new_buffer(Packing(codec=Codec.GZIP), limits=TopicLimits(max_message_bytes=3000))
     buffer.unpacking = Unpacking(budget)
     values = [random.Random(at).randbytes(500) for at in range(300)]
     accept(buffer, 300, *(batch(at * 100, values[at * 100 : at * 100 + 100], Codec.ZSTD) for at in range(3)))
@@ -484,7 +485,7 @@ def test_a_codec_that_kafka_does_not_have_is_this_partition_s_problem(
     number: int, packing: Packing, has_holes: bool
 ) -> None:
     strange = with_fields(batch(10, [b"v"] * 3), attributes=number, last_offset_delta=4 if has_holes else 2)
-    buffer = new_outbox(packing)
+    buffer = new_buffer(packing)
     accept(buffer, 15, batch(0, [b"v"] * 10), strange)
     sent = send_all(buffer)
     assert next(sent).records == 10

@@ -42,7 +42,7 @@ def at(partition: TopicPartition, acknowledged: int, epochs: Epochs = ((5, 0),))
 
 
 def hand_out(buffers: list[PartitionBuffer]) -> list[tuple[PartitionBuffer, Batch]]:
-    """Everything that the ledger's outboxes have to send."""
+    """Everything that the ledger's buffers have to send."""
     sent = []
     for buffer in buffers:
         while buffer.sendable and (batch := buffer.next_batch(1, 0)) is not None:
@@ -57,7 +57,7 @@ def fill(buffer: PartitionBuffer, first: int, following: int) -> None:
 
 
 def meet_gap(progress: Progress, buffer: PartitionBuffer, expected: int, resumed: int) -> None:
-    """As the intake does."""
+    """As the sequence gate does."""
     find_gap(progress, buffer, expected, resumed)
     buffer.accept(QueuedRecords(memoryview(b""), expected, resumed, free_nothing))
 
@@ -192,9 +192,9 @@ def test_what_the_ledger_refused_is_composed_anew() -> None:
     progress.release(ORDERS)
     buffer = at(ORDERS, 42)
     sent = hand_out(progress.compose([buffer], 9, [REPORT]))
-    for ledger_outbox, batch in sent:
+    for ledger_buffer, batch in sent:
         batch.waiting = False
-        ledger_outbox.rewind()
+        ledger_buffer.rewind()
     assert progress.settled
     again = hand_out(progress.compose([buffer], 9, [REPORT]))
     assert {o.target: [(r.key, r.value) for r in decode_records(b.data)] for o, b in again} == {
@@ -212,9 +212,9 @@ def test_status_records_go_with_the_positions_and_are_due_again_if_they_are_refu
     sent = hand_out(progress.compose([], 1, [report]))
     (record,) = records_of(sent)[STATUS]
     assert (record.key, record.value) == (b"key", b"told")
-    for ledger_outbox, batch in sent:
+    for ledger_buffer, batch in sent:
         batch.waiting = False
-        ledger_outbox.rewind()
+        ledger_buffer.rewind()
     assert forgotten == ["told"]
 
 

@@ -1,9 +1,9 @@
 """One partition of a source that is truncated and made again while its writer fails, against a model (invariant 1).
 
-Around a real harvest, intake and outbox stand two replicas that lead in turn, with what Kafka answers a fetch that
-names its last epoch (KIP-320), and a target that refuses, is slow and comes back. Each record is unlike all others, so
-that a record of one log in the place of another's is seen. In the end the target must show the log as it is, no record
-comes where it lies already, and the gap ledger has each loss once, from where the target stood.
+Around a real response reader, sequence gate and partition buffer stand two replicas that lead in turn, with what Kafka
+answers a fetch that names its last epoch (KIP-320), and a target that refuses, is slow and comes back. Each record is
+unlike all others, so that a record of one log in the place of another's is seen. In the end the target must show the
+log as it is, no record comes where it lies already, and the gap ledger has each loss once, from where the target stood.
 """
 
 from collections import deque
