@@ -6,18 +6,19 @@
 One input partition, and so one Spark task, for each span; a task reads both clusters by itself.
 """
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from sparkmirror.pipeline.relay.options import RunsOptions
+from sparkmirror.stored_json import decode, encode
 
 if TYPE_CHECKING:
     from sparkmirror.verify.matching import Findings, Part
     from sparkmirror.verify.span import Span
 
+_SPANS_BYTES_MAX: Final = 1 << 30
 COUNTS = (
     "equal", "different", "missing", "surplus", "repeated", "lost", "holes", "clamped", "bytes", "identical_bytes"
 )  # fmt: skip
@@ -38,34 +39,36 @@ class KafkaComparison(DataSource):
         return _DDL
 
     def reader(self, schema: Any) -> "ComparisonReader":  # noqa: ARG002
-        return ComparisonReader(RunsOptions.from_mapping(self.options), json.loads(self.options["spans"]))
+        return ComparisonReader(RunsOptions.from_mapping(self.options), self.options["spans"])
 
 
 class ComparisonReader(DataSourceReader):
     """Compares; in Spark's workers."""
 
-    def __init__(self, options: RunsOptions, spans: list[dict[str, Any]]) -> None:
+    def __init__(self, options: RunsOptions, spans: str) -> None:
         self._options = options
         self._spans = spans
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(span) for span in self._spans]
+        from sparkmirror.verify.span import Span
+
+        spans = decode(self._spans.encode(), tuple[Span, ...], "The spans to compare", bytes_max=_SPANS_BYTES_MAX)
+        return [InputPartition(span) for span in spans]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_spans": []}
+        return {**self.__dict__, "_spans": ""}
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         from sparkmirror.logs.handlers import speak_as_worker
-        from sparkmirror.verify.span import Span
 
         speak_as_worker()
-        span = Span.from_json(partition.value)
+        span: Span = partition.value
         found, problem = compare_span(self._options, span)
         counts = [getattr(found, name) if found is not None else 0 for name in COUNTS]
         first = found.first if found is not None else None
         yield (
             span.source.topic, span.source.partition, span.first, span.end, *counts,
-            None if first is None else first.upstream, None if first is None else json.dumps(first.as_json()), problem,
+            None if first is None else first.upstream, None if first is None else encode(first).decode(), problem,
         )  # fmt: skip
 
 

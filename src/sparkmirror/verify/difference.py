@@ -6,7 +6,7 @@ Found by `verify.matching` and `verify.regions`, shown by `verify.report`.
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from sparkmirror.batch.columns import Columns
 from sparkmirror.batch.record_headers import split_headers
@@ -64,10 +64,6 @@ class Difference:
 
     def as_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
-
-    @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> Self:
-        return cls(**stored)
 
 
 def render_bytes(data: bytes | None) -> str | None:

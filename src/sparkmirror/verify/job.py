@@ -3,7 +3,6 @@
 Called by `cli.verify` and `cli.migrate`, which open the Spark session by `comparing_session`.
 """
 
-import json
 import os
 import random
 import threading
@@ -22,6 +21,7 @@ from sparkmirror.runtime.running_flow import reason_of
 from sparkmirror.spark.cluster import plan_cluster
 from sparkmirror.spark.jvm import end_session
 from sparkmirror.spark.session import FIXED_SETTINGS, launch_context, open_session
+from sparkmirror.stored_json import decode, encode
 from sparkmirror.verify.data_source import COUNTS, KafkaComparison
 from sparkmirror.verify.difference import Difference
 from sparkmirror.verify.observe import Observed, observe
@@ -75,7 +75,7 @@ def compare_spans(
         spark.read.format("kafka-comparison")
         .option("config", config_text)
         .option("flow", str(flow.name))
-        .option("spans", json.dumps([span.as_json() for span in spans]))
+        .option("spans", encode(spans).decode())
         .load()
     )
     folded = compared.groupBy("topic", "partition").agg(
@@ -145,7 +145,7 @@ def _report(
 def _compared(standing: Standing, row: Any, left_out: Sequence[Uncompared]) -> Compared:
     counts = {name: int(row[name] or 0) if row is not None else 0 for name in COUNTS}
     first = row["difference"] if row is not None else None
-    difference = None if first is None else Difference.from_json(json.loads(first))
+    difference = None if first is None else decode(first.encode(), Difference, "A difference")
     problems = tuple(row["problems"]) if row is not None else ()
     return Compared(standing.source, standing.target, counts, difference, tuple(left_out), problems)
 

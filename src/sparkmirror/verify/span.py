@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,23 +158,3 @@ class Span:
             return self.first
         stretch = self.stretches[at]
         return stretch.first + min(target_offset - stretch.target, stretch.records)
-
-    def as_json(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("source", "target")}
-        return plain | {
-            "source": [self.source.topic, self.source.partition],
-            "target": [self.target.topic, self.target.partition],
-        }
-
-    @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> Self:
-        return cls(
-            **stored
-            | {
-                "source": TopicPartition(*stored["source"]),
-                "target": TopicPartition(*stored["target"]),
-                "stretches": tuple(Stretch(*one) for one in stored["stretches"]),
-                "lost": tuple((first, end) for first, end in stored["lost"]),
-                "target_lost": tuple((first, end) for first, end in stored["target_lost"]),
-            }
-        )
