@@ -37,7 +37,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _page(topology: "Topology", how: str) -> "Page":
-    from sparkmirror.views import topology_pictures as pictures
+    from sparkmirror.views.topology import render_dot, render_svg, render_text
 
-    draw = {"table": pictures.render_text, "dot": pictures.render_dot, "svg": pictures.render_svg}[how]
+    draw = {"table": render_text, "dot": render_dot, "svg": render_svg}[how]
     return list(draw(topology))

@@ -1,6 +1,6 @@
 """Where the consumer groups of a flow stand on both sides, and why one is not synced; pure.
 
-Observed by `operations.snapshots`, printed by `cli.groups`.
+Observed by `operations.snapshots`, printed by `cli.listings`.
 """
 
 from collections.abc import Sequence

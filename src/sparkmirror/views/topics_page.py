@@ -1,5 +1,5 @@
 """Which topics of a flow are mirrored to what, and why others are not; pure. Observed by `operations.snapshots`,
-printed by `cli.topics`."""
+printed by `cli.listings`."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,7 @@ from xml.etree import ElementTree
 
 from sparkmirror.ledger.mirror_records import Heartbeat
 from sparkmirror.model import FlowName
-from sparkmirror.views.topology import Topology, read_topology
-from sparkmirror.views.topology_pictures import render_dot, render_svg, render_text
+from sparkmirror.views.topology import Topology, read_topology, render_dot, render_svg, render_text
 
 NOW_MS = 1_795_172_400_000
 
