@@ -34,7 +34,7 @@ def topic(target: Admin, unique: Callable[[str], str]) -> str:
     return name
 
 
-def test_batches_of_more_than_a_mebibyte_are_passed_over_and_told_of(
+def test_batches_of_more_than_a_mebibyte_are_skipped_and_reported(
     target_cluster: KafkaCluster, target: Admin, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for codec in CODECS:

@@ -92,7 +92,7 @@ def test_a_value_that_the_target_refuses_does_not_spoil_the_others(target: Admin
     await_overrides(target, bad, {"segment.bytes": "2097152"})
 
 
-def test_a_topic_that_is_gone_is_told_and_does_not_spoil_the_others(target: Admin, prefix: str) -> None:
+def test_a_topic_that_is_gone_is_reported_and_does_not_spoil_the_others(target: Admin, prefix: str) -> None:
     there, gone = f"{prefix}there", f"{prefix}gone"
     assert target.create_topics([NewTopic(there, 1, 1)]) == {there: None}
     (failure,) = alter_topics(target, {gone: {"retention.ms": "1"}, there: {"retention.ms": "60000"}})

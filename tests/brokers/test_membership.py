@@ -38,7 +38,7 @@ def until_due(one: Membership) -> None:
         time.sleep(0.05)
 
 
-def test_each_gets_what_the_leader_plans_and_is_told_when_somebody_comes_or_goes(
+def test_each_member_gets_what_the_leader_plans_and_learns_when_a_member_joins_or_leaves(
     member: Callable[[], Membership],
 ) -> None:
     first, second = member(), member()
@@ -59,7 +59,7 @@ def test_each_gets_what_the_leader_plans_and_is_told_when_somebody_comes_or_goes
     assert first.peers() == []
 
 
-def test_a_member_that_was_put_out_is_told_and_may_join_again(member: Callable[[], Membership]) -> None:
+def test_a_member_that_was_removed_learns_of_it_and_may_join_again(member: Callable[[], Membership]) -> None:
     first, other = member(), member()
     first.join(b"one", upper)
     (peer,) = other.peers()

@@ -97,7 +97,7 @@ def _is_about(told: Finding, lost: Grant) -> bool:
 
 
 @pytest.mark.parametrize(("row", "operation"), cases(creating=True))
-def test_what_may_not_be_created_is_told(request: pytest.FixtureRequest, row: int, operation: str) -> None:
+def test_what_may_not_be_created_is_reported(request: pytest.FixtureRequest, row: int, operation: str) -> None:
     is_of_probes = ROWS[row].resources[0].name == f"A.{PROBES}"
     empty: Scene = request.getfixturevalue("probed" if is_of_probes else "empty")
     lost = without(empty.grants[row], operation)
@@ -106,7 +106,7 @@ def test_what_may_not_be_created_is_told(request: pytest.FixtureRequest, row: in
 
 @pytest.mark.long
 @pytest.mark.parametrize(("row", "operation"), cases(creating=False))
-def test_what_is_not_granted_on_what_is_there_is_told(made: Scene, row: int, operation: str) -> None:
+def test_what_is_not_granted_on_what_is_there_is_reported(made: Scene, row: int, operation: str) -> None:
     lost = without(made.grants[row], operation)
     assert_told(made, lost)
 
@@ -119,13 +119,13 @@ def test_what_is_not_granted_on_what_is_there_is_told(made: Scene, row: int, ope
         if row.operations != ("CREATE",)
     ],
 )
-def test_a_whole_row_that_is_missing_is_told(made: Scene, row: int) -> None:
+def test_a_whole_row_that_is_missing_is_reported(made: Scene, row: int) -> None:
     """Topics that may not even be seen are not taken for absent ones."""
     lost = made.grants[row]
     assert_told(made, lost)
 
 
-def test_with_all_of_them_nothing_is_told(made: Scene) -> None:
+def test_with_slots_for_all_tasks_nothing_is_logged(made: Scene) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
     while told := complaints(made):
         assert time.monotonic() < deadline, told

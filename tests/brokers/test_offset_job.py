@@ -120,7 +120,7 @@ def test_a_commit_that_crosses_ours_is_restored(story: Story, monkeypatch: pytes
     assert story.on_target(group) == {remote: Committed(200, "its own")}
 
 
-def test_a_map_whose_topic_is_deleted_is_written_anew_by_the_running_mirror(
+def test_a_map_whose_topic_is_deleted_is_written_again_by_the_running_mirror(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparkmirror.sync.offset_job._LOOK_SECONDS", 0.0)

@@ -133,7 +133,7 @@ def test_certificates_and_passwords_open_both_kinds_of_connections(guarded: Kafk
     log_in(by_password(guarded, tmp_path))
 
 
-def test_refused_certificates_are_told(guarded: KafkaCluster, tmp_path: Path) -> None:
+def test_refused_certificates_are_reported(guarded: KafkaCluster, tmp_path: Path) -> None:
     good = by_certificate(guarded, tmp_path)
     without = {key: value for key, value in good.items() if "keystore" not in key}
     expired = without | {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(guarded.tls.expired_client_file)}
@@ -153,7 +153,7 @@ def test_refused_certificates_are_told(guarded: KafkaCluster, tmp_path: Path) ->
             assert words in sentence
 
 
-def test_a_broker_under_a_name_that_its_certificate_does_not_have_is_told(
+def test_a_broker_under_a_name_that_its_certificate_does_not_have_is_reported(
     guarded: KafkaCluster, tmp_path: Path
 ) -> None:
     good = by_certificate(guarded, tmp_path)
@@ -175,12 +175,12 @@ def test_only_the_cipher_suites_that_are_listed_are_offered(guarded: KafkaCluste
     assert (version, name.endswith("AES256-GCM-SHA384")) == ("TLSv1.2", True)
 
 
-def test_a_wrong_password_is_told(guarded: KafkaCluster, tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported(guarded: KafkaCluster, tmp_path: Path) -> None:
     for sentence in refusals(by_password(guarded, tmp_path, "wrong-password")):
         assert "refused the credentials (SCRAM-SHA-512)" in sentence
 
 
-def test_a_missing_acl_is_told_and_a_grant_helps(guarded: KafkaCluster, tmp_path: Path) -> None:
+def test_a_missing_acl_is_reported_and_a_grant_helps(guarded: KafkaCluster, tmp_path: Path) -> None:
     mirror = Cluster("A", by_password(guarded, tmp_path))
     topic = "for-alice"
     with open_admin(mirror, "test") as admin, open_admin(_plain(guarded), "test") as root:
@@ -195,7 +195,7 @@ def test_a_missing_acl_is_told_and_a_grant_helps(guarded: KafkaCluster, tmp_path
         publish(mirror, topic, [(b"k", b"v")], 60.0)
 
 
-def test_internal_topics_that_are_there_need_no_right_to_create(guarded: KafkaCluster, tmp_path: Path) -> None:
+def test_existing_internal_topics_are_used_without_the_right_to_create(guarded: KafkaCluster, tmp_path: Path) -> None:
     with (
         open_admin(Cluster("A", by_password(guarded, tmp_path)), "test") as admin,
         open_admin(_plain(guarded), "test") as root,
@@ -257,7 +257,7 @@ def test_tokens_open_both_kinds_of_connections(by_token: KafkaCluster, endpoint:
     )
 
 
-def test_a_refusing_endpoint_and_a_refused_token_are_told(by_token: KafkaCluster, endpoint: TokenEndpoint) -> None:
+def test_a_refusing_endpoint_and_a_refused_token_are_reported(by_token: KafkaCluster, endpoint: TokenEndpoint) -> None:
     for sentence in refusals(by_oauth(by_token, endpoint, secret="wrong-password")):
         assert f"The OAuth token endpoint {endpoint.url} answered 401 (invalid_client)" in sentence
     endpoint.life_seconds = -3600

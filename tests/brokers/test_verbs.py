@@ -126,7 +126,7 @@ def test_a_flow_that_never_ran_has_nothing_to_show(story: Story, verb: Verb, tmp
     assert verb("metrics", "--name", "sparkmirror_info") == verb("metrics", "--name", "nothing.like.it")
 
 
-def test_status_and_metrics_need_no_running_mirror(verb: Verb, file: Path) -> None:
+def test_status_and_metrics_work_without_a_running_mirror(verb: Verb, file: Path) -> None:
     (flow,) = verb("status", "--format", "json")
     states = {one["partition"]: (one["state"], one["lag"]) for one in flow["partitions"]}
     assert states == {0: ("RUNNING", 0), 1: ("FAILED", 0)}

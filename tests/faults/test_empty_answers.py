@@ -68,7 +68,7 @@ def test_what_a_source_does_not_give_for_a_while_is_waited_for_and_mirrored(stor
     assert list_gaps(story) == []
 
 
-def test_what_a_source_never_gives_is_told_as_a_gap(story: Story) -> None:
+def test_what_a_source_never_gives_is_reported_as_a_gap(story: Story) -> None:
     with story.run("--once") as run:
         ended = run.finish()
     assert ended.status == 0, ended.errors

@@ -22,7 +22,7 @@ SHORT_TRANSACTIONS = (*EXACTLY_ONCE, "backup.producer.transaction.timeout.ms = 3
 UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
-def test_whatever_is_killed_under_load_and_whoever_takes_over_each_record_comes_once(story: Story) -> None:
+def test_whatever_is_killed_under_load_each_record_comes_once(story: Story) -> None:
     with story.writer() as writer:
         with story.run(lines=EXACTLY_ONCE) as first:
             story.wait_until_close(first, writer)
@@ -80,7 +80,7 @@ def _sleep_and_go_on(story: Story) -> None:
 
 
 @pytest.mark.long
-def test_a_topic_that_is_deleted_on_the_target_is_written_anew_from_there_and_once(story: Story) -> None:
+def test_a_topic_that_is_deleted_on_the_target_is_written_again_from_there_and_once(story: Story) -> None:
     _delete_and_go_on(story)
 
 

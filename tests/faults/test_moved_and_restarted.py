@@ -56,7 +56,7 @@ def test_a_partition_that_moves_between_tasks_under_load_loses_and_repeats_nothi
 
 
 @promise
-def test_a_query_that_is_stopped_and_started_anew_in_one_process_loses_nothing(
+def test_a_query_that_is_stopped_and_started_again_in_one_process_loses_nothing(
     story: Story, lines: tuple[str, ...]
 ) -> None:
     """Spark's own stop, without a word to us: its workers may live on for a while."""

@@ -102,7 +102,7 @@ def test_a_position_of_which_one_record_alone_was_stored_still_tells_its_log(sto
 
 @pytest.mark.long
 @pytest.mark.parametrize("lines", [(), ("backup.exactly.once.source.support = enabled",)], ids=["least", "once"])
-def test_a_log_that_is_made_anew_while_its_partition_is_failed_is_mirrored_whole(
+def test_a_log_that_is_created_again_while_its_partition_is_failed_is_mirrored_whole(
     story: Story, lines: tuple[str, ...]
 ) -> None:
     """The first partition is refused for one large record, so that nothing that the reader finds meanwhile is taken."""

@@ -52,7 +52,7 @@ def test_once_names_what_a_silent_broker_leads_and_copies_it_when_it_is_back(
     assert story.arrived() == [RECORDS, RECORDS]
 
 
-def test_a_verb_that_needs_all_ends_waits_for_new_leaders_and_others_are_told_what_is_unknown(
+def test_a_verb_that_needs_all_ends_waits_for_new_leaders_and_others_are_reported_what_is_unknown(
     from_three: Story, three_brokers: KafkaCluster
 ) -> None:
     story = from_three

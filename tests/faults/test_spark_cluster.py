@@ -130,7 +130,7 @@ def of_kind(kind: str) -> Any:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_on_kubernetes_spark_makes_pods_of_the_image_that_mirror_and_are_told_no_password(
+def test_on_kubernetes_spark_makes_pods_of_the_image_that_mirror_and_get_no_password(
     story: Story, tmp_path: Path
 ) -> None:
     """A pretended Kubernetes, whose pods are processes: all else is Spark's own, and the image's entry point."""

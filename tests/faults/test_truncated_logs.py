@@ -61,7 +61,7 @@ def test_a_source_that_is_truncated_goes_on_where_it_was_cut(from_three: Story, 
     assert _told(story) == [("truncated", RECORDS + LOST, RECORDS, 0, "went on")] * PARTITIONS
 
 
-def test_a_source_that_is_truncated_while_its_target_refuses_is_told_of_when_it_takes_again(
+def test_a_source_that_is_truncated_while_its_target_refuses_is_reported_when_it_takes_again(
     from_three: Story, three_brokers: KafkaCluster
 ) -> None:
     """By then the source's log reaches beyond where the mirror stands: only the leader epoch tells."""
@@ -112,7 +112,7 @@ def test_two_logs_that_parted_several_times_are_followed_back_to_what_they_share
 
 
 @pytest.mark.parametrize("lines", [(), ("backup.exactly.once.source.support = enabled",)], ids=["least", "once"])
-def test_a_target_that_is_truncated_is_told_with_what_it_lost(
+def test_a_target_that_is_truncated_is_reported_with_what_it_lost(
     to_three: Story, three_brokers: KafkaCluster, lines: tuple[str, ...]
 ) -> None:
     story = to_three
@@ -136,7 +136,7 @@ def test_a_target_that_is_truncated_is_told_with_what_it_lost(
     assert all(lost >= LOST for _, _, _, lost, _ in told)
 
 
-def test_retention_that_overtakes_a_slow_mirror_is_told_with_what_it_took(
+def test_retention_that_overtakes_a_slow_mirror_is_reported_with_what_it_took(
     from_three: Story, three_brokers: KafkaCluster
 ) -> None:
     story = from_three

@@ -28,7 +28,7 @@ _OFFSETS_PARTITIONS = 25
         pytest.param("ours", "earliest", marks=pytest.mark.long),
     ],
 )
-def test_an_unreadable_position_fails_its_partition_alone_and_is_never_begun_anew(
+def test_an_unreadable_position_fails_its_partition_alone_and_is_never_begun_again(
     story: Story, which: str, reset: str
 ) -> None:
     lines = (f"{story.alias}.consumer.auto.offset.reset = {reset}",)

@@ -142,7 +142,9 @@ def test_a_child_process_asks_the_same_jvm_which_ends_with_its_owner(classes: Pa
         ("forwarding.admin.class = acme.Admin", True, "names a class that cannot be used here; known are org.apache"),
     ],
 )
-def test_a_class_that_cannot_be_used_is_told_with_its_line(classes: Path, line: str, words: str, *, libs: bool) -> None:
+def test_a_class_that_cannot_be_used_is_reported_with_its_line(
+    classes: Path, line: str, words: str, *, libs: bool
+) -> None:
     places = [classes, kafka_libs()] if libs else [classes]
     with pytest.raises(ConfigError, match=f"^mm2:6: `{line}` .*{words}"):
         understood(plugin_path(*places), line)

@@ -47,7 +47,7 @@ def test_a_source_that_does_not_answer_is_named(
     assert SECRET not in debugged.errors + debugged.output
 
 
-def test_a_machine_without_java_is_told_so(
+def test_a_machine_without_java_is_reported(
     source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path
 ) -> None:
     topic, alias = unique("orders"), unique("east")

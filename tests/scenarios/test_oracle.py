@@ -32,7 +32,7 @@ def test_equal_logs_pass() -> None:
         ({0: [*log(0, 1)[0], Seen(b"key", b"2", (("h", b"1"),), (2, 2))]}, "record 2 of 3 differs"),
     ],
 )
-def test_any_difference_is_told(mirrored: Log, words: str) -> None:
+def test_any_difference_is_reported(mirrored: Log, words: str) -> None:
     with pytest.raises(AssertionError, match="orders") as told:
         assert_same(log(0, 1, 2), mirrored, "orders")
     assert words in str(told.value)

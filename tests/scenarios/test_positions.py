@@ -13,7 +13,7 @@ LIVE_SECONDS_MAX = 90.0
 
 @pytest.mark.long
 @pytest.mark.parametrize("guarantee", ["at least once", "exactly once"])
-def test_a_flow_goes_on_where_it_is_told_to(
+def test_a_flow_continues_at_the_offsets_that_it_is_given(
     source: Client,
     target: Client,
     unique: Callable[[str], str],

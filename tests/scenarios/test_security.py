@@ -185,7 +185,7 @@ def test_a_class_of_ones_own_gives_the_tokens_of_a_whole_mirror(
     assert 2 <= processes <= 12, "one token a process, not one a connection"
 
 
-def test_a_wrong_password_is_told_in_a_sentence_without_the_password(
+def test_a_wrong_password_is_reported_in_a_sentence_without_the_password(
     guarded: KafkaCluster, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
 ) -> None:
     alias = unique("guarded")

@@ -36,5 +36,5 @@ def test_a_time_is_shown_as_it_can_be_written() -> None:
     ("seconds", "shown"),
     [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (150, "2 min"), (10_000, "3 h"), (200_000, "2 d")],
 )
-def test_an_age_has_one_unit(seconds: float, shown: str) -> None:
+def test_an_age_is_shown_in_one_unit(seconds: float, shown: str) -> None:
     assert show_age(seconds) == shown

@@ -214,7 +214,7 @@ def test_systemd_understands_the_unit_and_finds_little_exposed(tmp_path: Path) -
         assert judged.returncode == 0, judged.stdout[-300:]
 
 
-def test_the_driver_on_kubernetes_is_told_what_submit_understands() -> None:
+def test_the_driver_on_kubernetes_gets_the_settings_that_submit_understands() -> None:
     container = container_of("on-spark.yaml")
     args = build_parser().parse_args(container["args"])
     assert (args.command, args.image) == (submit.execute, container["image"])

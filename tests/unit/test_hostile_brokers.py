@@ -175,7 +175,7 @@ class NoWork:
 
 @quick
 @given(st.sampled_from(CASES).flatmap(lambda case: st.tuples(st.just(case[0]), streams(st.just(case[1])))))
-def test_a_coordinators_answer_is_definite_or_the_connection_is_made_anew(case: tuple[Any, bytes]) -> None:
+def test_a_coordinators_answer_is_definite_or_the_connection_is_opened_again(case: tuple[Any, bytes]) -> None:
     question, data = case
     with selectors.DefaultSelector() as selector:
         coordinator = Coordinator(None, "id", NoWork(), selector, 5.0)  # type: ignore[arg-type]
@@ -257,7 +257,7 @@ def test_a_look_up_has_an_answer_or_a_named_error(case: tuple[Callable[[Link], o
     [b"\x15\x03\x03\x00\x02\x02\x16", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xff\xff\xff", b"SSH-2.0-x\r\n"],
     ids=["TLS", "HTTP", "negative", "SSH"],
 )
-def test_a_port_that_is_no_brokers_is_told_at_once_and_takes_no_memory(greeting: bytes) -> None:
+def test_a_port_that_is_no_brokers_is_reported_at_once_and_takes_no_memory(greeting: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def greet() -> None:

@@ -37,7 +37,7 @@ def test_every_option_has_a_row() -> None:
     ("title", "dialect", "more"),
     [("The consumer's file", CONSUMER, (*SHALLOW, *GROUP_MEMBERSHIP)), ("The producer's file", PRODUCER, ())],
 )
-def test_every_key_has_a_row(title: str, dialect: Dialect, more: tuple[str, ...]) -> None:
+def test_every_key_of_mirrormaker_1_has_a_row(title: str, dialect: Dialect, more: tuple[str, ...]) -> None:
     known = {*dialect.renamed, *dialect.explained, *dialect.quiet, *more}
     assert known - named(title) == set()
 

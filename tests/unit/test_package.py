@@ -26,7 +26,7 @@ def test_the_version_is_written_in_one_place(project: dict[str, Any]) -> None:
     assert found == [ROOT / "src/sparkmirror/__init__.py"]
 
 
-def test_the_changes_of_this_version_are_told() -> None:
+def test_the_changes_of_this_version_are_reported() -> None:
     assert re.search(rf"^## {re.escape(__version__)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
@@ -41,7 +41,7 @@ def test_the_package_is_typed_and_brings_all_that_is_no_python(project: dict[str
     assert others == shipped
 
 
-def test_the_commands_exist(project: dict[str, Any]) -> None:
+def test_the_installed_commands_exist(project: dict[str, Any]) -> None:
     for target in project["project"]["scripts"].values():
         module, _, name = target.partition(":")
         assert callable(getattr(__import__(module, fromlist=[name]), name))

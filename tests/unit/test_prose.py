@@ -37,3 +37,12 @@ def test_a_page_is_in_plain_words(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT / "src")))
 def test_what_a_module_says_is_in_plain_words(path: Path) -> None:
     assert [(number, line) for number, line in prose(path.read_text()) if FORBIDDEN.search(line)] == []
+
+
+def test_names_of_tests_are_in_plain_words_and_stand_once_in_a_file() -> None:
+    found = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        names = re.findall(r"^\s*def (test_\w+)", path.read_text(), re.MULTILINE)
+        found += [f"{path.name}: {name}" for name in names if FORBIDDEN.search(name.replace("_", " "))]
+        found += [f"{path.name}: {name} twice" for name in set(names) if names.count(name) > 1]
+    assert found == []

@@ -19,7 +19,7 @@ contents = st.builds(lambda data, times: data * times, st.binary(max_size=300), 
 
 @pytest.mark.parametrize("codec", list(Codec))
 @given(content=contents)
-def test_content_comes_back(codec: Codec, content: bytes) -> None:
+def test_compressed_content_decompresses_to_itself(codec: Codec, content: bytes) -> None:
     assert decompress(codec, compress(codec, content), MAX_BYTES) == content
 
 

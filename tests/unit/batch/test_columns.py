@@ -114,7 +114,7 @@ def test_a_delete_horizon_is_only_the_base_of_the_records_times() -> None:
     assert decoded(with_attributes(encode_batch(SAMPLE), DELETE_HORIZON)) == SAMPLE
 
 
-def test_holes_are_closed_and_told_as_spans(java_batches: dict[str, bytes]) -> None:
+def test_holes_are_closed_and_returned_as_spans(java_batches: dict[str, bytes]) -> None:
     batch = memoryview(java_batches["holes"])
     (piece,) = encode(decode(batch, 0, len(batch)), Codec.NONE, MAX_BYTES)
     assert piece.spans == (Span(1000, 1), Span(1003, 1), Span(1010, 1), Span(1012, 1))
@@ -247,7 +247,7 @@ def test_any_content_under_any_count_is_an_error_or_what_the_plain_decoder_reads
         (b"\x10\0\0\0\1\1\2\1\1", 1, "a length reaches beyond the bytes there are"),
     ],
 )
-def test_each_absurdity_is_named(content: bytes, count: int, complaint: str) -> None:
+def test_each_kind_of_damage_is_named_when_columns_are_decoded(content: bytes, count: int, complaint: str) -> None:
     with pytest.raises(ProtocolError) as caught:
         decoded(with_content(content, count))
     assert complaint in str(caught.value)

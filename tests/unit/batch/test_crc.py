@@ -27,7 +27,7 @@ def test_advancing_is_linear_for_every_length(one: int, other: int, length: int)
 
 
 @given(difference=word, first=st.integers(0, 2**24), second=st.integers(0, 2**24))
-def test_two_advances_are_one(difference: int, first: int, second: int) -> None:
+def test_two_crc_advances_in_a_row_equal_one(difference: int, first: int, second: int) -> None:
     assert crc.advance(crc.advance(difference, first), second) == crc.advance(difference, first + second)
 
 

@@ -97,7 +97,7 @@ def test_any_content_under_any_count_is_an_error_or_that_many_records(content: b
         (b"\x10\0\0\0\1\1\2\1\1", 1, "-1 bytes are claimed at byte 8"),
     ],
 )
-def test_each_absurdity_is_named(content: bytes, count: int, complaint: str) -> None:
+def test_each_kind_of_damage_is_named_when_records_are_decoded(content: bytes, count: int, complaint: str) -> None:
     with pytest.raises(ProtocolError) as caught:
         decode_records(with_content(content, count))
     assert complaint in str(caught.value)

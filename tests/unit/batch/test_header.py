@@ -77,7 +77,7 @@ def test_a_header_reads_as_it_was_written(header: BatchHeader, before: bytes) ->
     assert parsed.has_append_time == bool(witness.timestamp_type)
 
 
-def test_java_s_transactional_batch_and_commit_marker_are_told_apart(java_batches: dict[str, bytes]) -> None:
+def test_java_s_transactional_batch_and_commit_marker_are_distinguished(java_batches: dict[str, bytes]) -> None:
     batch = parse_header(java_batches["transactional"], 0)
     assert (batch.is_transactional, batch.is_control, batch.next_offset) == (True, False, 8)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (42, 3, 12)

@@ -51,7 +51,7 @@ def test_batches_of_all_kinds_cut_off_anywhere(kinds: list[bytes], cut: int, off
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_messages_too(java_batches: dict[str, bytes], magic: int) -> None:
+def test_headers_of_old_message_formats_are_read_too(java_batches: dict[str, bytes], magic: int) -> None:
     data = b"frame: " + java_batches[f"magic-{magic}-gzip"] + BATCH + java_batches[f"magic-{magic}"]
     for stop in range(7, len(data) + 1):
         compare(data, stop)

@@ -196,7 +196,7 @@ def test_old_and_new_batches_may_alternate(java_batches: dict[str, bytes]) -> No
     assert [r.offset for r in records_of(made)] == [3, 4, 1000, 1003, 1010, 1012, 2000]
 
 
-def test_damage_is_named() -> None:
+def test_a_damaged_batch_names_its_damage_when_it_is_rewritten() -> None:
     good, bad = encode_batch([plain(0)]), bytearray(encode_batch([plain(1)], base_offset=1))
     with pytest.raises(ProtocolError, match="offset 1 is damaged: it is cut off after 61 bytes"):
         pieces(good, bytes(bad[:61]))

@@ -29,7 +29,7 @@ from sparkmirror.pipeline.relay.ring import Ring
 PYTHON = "/venv/bin/python -m sparkmirror.spark.python_daemon"
 
 
-def test_processes_are_told_apart_by_command_and_by_their_end_of_a_ring() -> None:
+def test_processes_are_distinguished_by_command_and_by_their_end_of_a_ring() -> None:
     assert role_of("/usr/bin/java -cp conf org.apache.spark.deploy.SparkSubmit", False, False, False) == JVM
     assert role_of(f"{PYTHON} pyspark.worker", False, True, False) == READER
     assert role_of(f"{PYTHON} pyspark.worker", False, False, True) == WRITER
@@ -61,7 +61,7 @@ def test_a_ring_of_the_product_tells_its_writer_and_what_it_took() -> None:
         ring.close()
 
 
-def test_a_writer_keeps_its_pace_over_ticks_and_begins_anew_with_each_rate() -> None:
+def test_a_writer_keeps_its_pace_over_ticks_and_begins_again_with_each_rate() -> None:
     pace = Pace()
     assert pace.take(1.0) == 0
     pace.change(1000, 10.0)

@@ -49,7 +49,7 @@ def test_a_child_that_outlives_its_parent_is_ended_too(tmp_path: Path, guard: Gu
         time.sleep(0.01)
 
 
-def test_a_program_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path, guard: Guard) -> None:
+def test_a_program_that_ends_by_itself_is_reported_with_its_last_words(tmp_path: Path, guard: Guard) -> None:
     log_file = tmp_path / "log"
     with Mirror(["sh", "-c", "echo no such cluster; exit 2"], log_file, guard) as mirror:
         os.waitid(os.P_PID, mirror.pid, os.WEXITED | os.WNOWAIT)

@@ -56,7 +56,7 @@ def test_a_good_file_is_said_to_be_good(shell: Shell) -> None:
     assert shell.run("check") == (0, "mm2 can be used; it mirrors A->B\n", "")
 
 
-def test_errors_and_warnings_are_told_together_with_their_lines(shell: Shell) -> None:
+def test_errors_and_warnings_are_reported_together_with_their_lines(shell: Shell) -> None:
     shell.write(FILE + "tasks.max = no\nA->C.topics = x\nreplication.factor = 0\n")
     status, out, _ = shell.run("check")
     assert status == 2
@@ -109,7 +109,7 @@ def test_one_key_is_explained_with_the_lines_that_do_not_count(shell: Shell) -> 
     assert setting["beaten"] == [{"written": "A->B.consumer.fetch.min.bytes", "line": 8}]
 
 
-def test_what_is_used_is_told_where_the_file_says_something_else(shell: Shell) -> None:
+def test_what_is_used_is_reported_where_the_file_says_something_else(shell: Shell) -> None:
     added = "B.producer.buffer.memory = 32768\nB.exactly.once.source.support = preparing\n"
     shell.write(f"{FILE}{added}A.consumer.fetch.max.bytes = 4000000\n")
     _, out, _ = shell.run("explain")

@@ -66,7 +66,7 @@ def test_a_clock_is_judged_by_what_brokers_refuse(ahead_seconds: float, level: L
     assert cluster_checks.judge_clock("east", ahead_seconds).level is level
 
 
-def test_a_clock_that_is_not_told_is_to_be_compared_by_hand() -> None:
+def test_an_unknown_clock_is_to_be_compared_by_hand() -> None:
     found = cluster_checks.judge_clock("east", None)
     assert (found.level, found.said) == (Level.WARN, "the cluster does not tell its time")
 
@@ -92,7 +92,7 @@ def test_each_broker_that_does_not_answer_is_named() -> None:
     assert found[2].said == "Kafka 4.3"
 
 
-def test_brokers_that_are_too_old_are_told() -> None:
+def test_brokers_that_are_too_old_are_reported() -> None:
     (_, release) = cluster_checks.judge_brokers("east", [BrokerAnswer(1, "b1:9092", None, 0.004, OLD)])
     assert (release.level, release.said) == (Level.FAIL, "Kafka 2.4")
 
@@ -162,7 +162,7 @@ def test_memory_is_shared_between_two_processes_here() -> None:
     assert machine_checks.check_shared_memory().level is Level.OK
 
 
-def test_a_file_with_problems_is_all_that_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_with_problems_is_all_that_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mm2.properties"
     file.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nA->B.enabled = true\ntasks.max = many\n")
     assert main(["doctor", str(file), "--format", "json"]) == 1
@@ -171,7 +171,7 @@ def test_a_file_with_problems_is_all_that_is_told(tmp_path: Path, capsys: pytest
     assert any(one["what"] == "line 4" and "tasks.max" in one["said"] for one in found)
 
 
-def test_a_cluster_that_is_away_is_told_once_and_keeps_nobody_from_the_other(
+def test_a_cluster_that_is_away_is_reported_once_and_keeps_nobody_from_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "mm2.properties"
@@ -193,5 +193,5 @@ def test_a_cluster_that_is_away_is_told_once_and_keeps_nobody_from_the_other(
     ]
 
 
-def test_names_are_few() -> None:
+def test_a_long_list_of_names_is_cut_in_a_finding() -> None:
     assert name_some(["a"] * 7) == "a, a, a, a, a and 2 more"

@@ -57,7 +57,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert (ended.value.code, capsys.readouterr().out) == (0, f"kafka-mirror-maker {__version__}\n")
 
 
-def test_the_socket_buffer_that_the_system_grants_is_told(
+def test_the_socket_buffer_that_the_system_grants_is_reported(
     files: list[str], started: list[tuple[MirrorConfig, RunOptions]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Path(files[1]).open("a") as consumer:

@@ -70,7 +70,9 @@ def test_prometheus_format_is_what_the_page_serves(file: str, capsys: pytest.Cap
     assert len(lines) == 3
 
 
-def test_names_that_match_nothing_and_no_expressions_are_told(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_that_match_nothing_and_no_expressions_are_reported(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["metrics", file, "--name", "nothing"]) == 0
     assert capsys.readouterr().out == "no metrics\n"
     assert main(["metrics", file, "--name", "a["]) == 2

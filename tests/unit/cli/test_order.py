@@ -80,7 +80,7 @@ def test_a_retry_names_what_had_failed(
     assert "orders-3: too large" in said
 
 
-def test_what_was_ordered_is_told_to_programs_too(
+def test_what_was_ordered_is_reported_to_programs_too(
     file: str, ordered: list[tuple[str, Command]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["pause", file, "--topic", "ord.*", "--format", "json"]) == 0

@@ -224,7 +224,7 @@ def test_checkpoints_and_heartbeats_alone_are_just_that(folder: Folder) -> None:
     assert config.purpose == "it writes only the checkpoints of us->eu and the heartbeats of us->eu"
 
 
-def test_heartbeats_alone_need_no_address_of_the_source(folder: Folder) -> None:
+def test_heartbeats_alone_work_without_an_address_of_the_source(folder: Folder) -> None:
     folder.add("heartbeat.json", as_json(HEARTBEAT))
     config, errors, _ = folder.examine()
     assert errors == []
@@ -251,7 +251,7 @@ def test_where_connect_keeps_positions_is_never_guessed_in_silence(folder: Folde
     assert "source.json:8: a connector does not say where its Connect cluster keeps positions" in warnings[0]
 
 
-def test_a_standalone_worker_s_file_is_told(folder: Folder) -> None:
+def test_a_standalone_worker_s_file_is_reported(folder: Folder) -> None:
     folder.add("source.json", as_json(SOURCE))
     folder.add("worker.properties", "bootstrap.servers=eu:1\noffset.storage.file.filename=/tmp/connect.offsets\n")
     config, errors, warnings = folder.examine()
@@ -261,7 +261,7 @@ def test_a_standalone_worker_s_file_is_told(folder: Folder) -> None:
     assert "set --from-file /tmp/connect.offsets --execute" in warnings[0]
 
 
-def test_a_line_that_its_connector_does_not_read_is_told(folder: Folder) -> None:
+def test_a_line_that_its_connector_does_not_read_is_reported(folder: Folder) -> None:
     folder.add("source.json", as_bare_json(SOURCE | {"offset.storage.topic": "o", "group.id": "g", "groups": "x"}))
     folder.add(
         "checkpoint.json",
@@ -305,7 +305,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_connector_that_cannot_be_used_is_told_with_file_and_line(name: str, folder: Folder) -> None:
+def test_a_connector_that_cannot_be_used_is_reported_with_file_and_line(name: str, folder: Folder) -> None:
     text, told = BAD[name]
     folder.add("source.json", text)
     with pytest.raises(ConfigError) as caught:
@@ -314,7 +314,7 @@ def test_a_connector_that_cannot_be_used_is_told_with_file_and_line(name: str, f
     assert "source.json" in str(caught.value)
 
 
-def test_a_bad_value_is_told_with_the_file_that_has_it(folder: Folder) -> None:
+def test_a_bad_value_is_reported_with_the_file_that_has_it(folder: Folder) -> None:
     folder.add("source.json", as_bare_json(SOURCE | {"offset.storage.topic": "o", "group.id": "g"}))
     folder.add("checkpoint.json", as_bare_json(CHECKPOINT | {"emit.checkpoints.interval.seconds": "soon"}))
     _, errors, _ = folder.examine()

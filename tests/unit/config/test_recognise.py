@@ -136,7 +136,7 @@ def test_a_line_that_another_one_beats_is_named(lines: str, warning: str) -> Non
     assert warnings(f"{lines}\n")[0] == warning
 
 
-def test_lines_without_effect_for_one_reason_are_told_together() -> None:
+def test_lines_without_effect_for_one_reason_are_reported_together() -> None:
     (said,) = warnings("A.producer.linger.ms = 1\nA.exactly.once.source.support = enabled\n")
     assert said.startswith("mm2:5: `A.producer.linger.ms` has no effect (nor line 6): it is about flows into A")
     assert said.endswith("for A->B write `B.producer.linger.ms`")
@@ -164,7 +164,7 @@ def test_aliases_that_differ_in_case_only_are_two_clusters() -> None:
     assert said.startswith("mm2:1: `A` and `a` are two clusters: capitals count")
 
 
-def test_an_alias_with_a_dot_is_told_from_the_key_behind_it() -> None:
+def test_an_alias_with_a_dot_is_distinguished_from_the_key_behind_it() -> None:
     text = (
         "clusters = us-west, us-east\nus-west.bootstrap.servers = a:1\nus-east.bootstrap.servers = b:1\n"
         "us-west->us-east.enabled = true\nus-west->us.east.topics = x\n"

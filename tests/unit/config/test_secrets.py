@@ -41,7 +41,7 @@ from sparkmirror.spark.session import FIXED_SETTINGS
         "config.providers.secrets.param.password",
     ],
 )
-def test_these_are_secret(key: str) -> None:
+def test_keys_of_secrets_are_recognised(key: str) -> None:
     assert is_secret(key)
 
 
@@ -67,7 +67,7 @@ def test_these_are_secret(key: str) -> None:
         "key.converter",
     ],
 )
-def test_these_are_not(key: str) -> None:
+def test_ordinary_keys_are_not_taken_for_secrets(key: str) -> None:
     assert not is_secret(key)
 
 

@@ -36,7 +36,7 @@ from sparkmirror.config import types
         (types.SEPARATOR, "_", "_"),
     ],
 )
-def test_a_value_is_read(type_: types.Type[Any], text: str, value: object) -> None:
+def test_a_value_is_parsed_by_its_type(type_: types.Type[Any], text: str, value: object) -> None:
     assert type_.parse(text) == value
 
 

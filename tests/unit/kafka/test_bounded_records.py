@@ -25,7 +25,7 @@ def take(data: bytes, *, passes_over: bool = True) -> tuple[list[bytes], int]:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_what_is_too_large_is_passed_over_and_told_of(codec: Codec, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_too_large_is_skipped_and_reported(codec: Codec, caplog: pytest.LogCaptureFixture) -> None:
     small = encode_batch([(None, b"first"), (None, b"second")], codec)
     bomb = encode_batch([(None, bytes(2 * MEBIBYTE))], codec, base_offset=2)
     with caplog.at_level(logging.WARNING):

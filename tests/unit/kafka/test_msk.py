@@ -245,7 +245,7 @@ def test_a_role_s_credentials_are_kept_and_renewed_before_they_end(sts: TokenSer
     assert [brief.current().access_key, brief.current().access_key] == ["ROLE2", "ROLE3"]
 
 
-def test_a_role_that_may_not_be_assumed_is_told_without_secrets(sts: TokenService) -> None:
+def test_a_role_that_may_not_be_assumed_is_reported_without_secrets(sts: TokenService) -> None:
     with pytest.raises(AuthenticationFailed, match="AccessDenied") as caught:
         MskCredentials(MskSettings(role_arn=f"{ROLE}-of-others")).current()
     assert SECRET not in str(caught.value)
@@ -266,7 +266,7 @@ def test_secrets_are_in_no_repr() -> None:
         ({"sasl.jaas.config": "x"}, "sasl.jaas.config cannot be read"),
     ],
 )
-def test_what_cannot_log_in_is_told_before_the_start(changed: dict[str, str], words: str) -> None:
+def test_what_cannot_log_in_is_reported_before_the_start(changed: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         client_settings(Cluster("A", properties() | changed), "test")
 

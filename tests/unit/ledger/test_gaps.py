@@ -36,7 +36,7 @@ def test_what_is_no_gap_of_this_flow_is_passed_by(key: bytes | None, value: byte
 
 
 @pytest.mark.parametrize("value", [b"garbage", b'{"cause":"retention"}', encode_value(replace(GAP, at_ms=1 << 60))])
-def test_a_gap_of_this_flow_that_cannot_be_read_is_told_as_one(value: bytes) -> None:
+def test_a_gap_of_this_flow_that_cannot_be_read_is_reported_as_one(value: bytes) -> None:
     found = decode("A", encode_key("A", GAP), value)
     assert found == Gap(GAP.partition, UNREADABLE, 100, 130, "unknown", 0, GAP.topic_id)
 
@@ -46,7 +46,7 @@ def test_gaps_are_listed_as_they_were_found_and_each_is_kept() -> None:
     assert list_gaps("A", [(encode_key("A", gap), encode_value(gap)) for gap in (later, GAP)]) == [GAP, later]
 
 
-def test_a_gap_that_is_found_again_is_the_same_gap_and_a_topic_made_anew_twice_has_two() -> None:
+def test_a_gap_that_is_found_again_is_the_same_gap_and_a_topic_created_again_twice_has_two() -> None:
     again, another = replace(GAP, at_ms=GAP.at_ms + 1), replace(GAP, topic_id=UUID(int=8))
     records = [(encode_key("A", gap), encode_value(gap)) for gap in (GAP, again, another)]
     assert list_gaps("A", records) == [another, again]

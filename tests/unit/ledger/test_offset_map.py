@@ -43,7 +43,7 @@ def test_what_was_sent_again_after_a_restart_counts_where_it_lies_last() -> None
     assert found.translate(89) == Translation(89, True)
 
 
-def test_a_target_made_anew_forgets_the_old_one() -> None:
+def test_a_target_created_again_forgets_the_old_one() -> None:
     found = mapped((0, 100, 0), (100, 10, 0))
     assert found.translate(50) == Translation(0, True)
     assert found.translate(105) == Translation(5, True)

@@ -112,7 +112,7 @@ def test_the_positions_of_the_connector_alone_are_taken(tmp_path: Path) -> None:
         (bytes(BYTES_MAX + 1), "more than 64 MiB"),
     ],
 )
-def test_a_file_of_no_use_is_told_by_its_name(data: bytes, told: str, tmp_path: Path) -> None:
+def test_a_file_of_no_use_is_reported_by_its_name(data: bytes, told: str, tmp_path: Path) -> None:
     file = tmp_path / "connect.offsets"
     file.write_bytes(data)
     with pytest.raises(ConfigError, match=told) as caught:

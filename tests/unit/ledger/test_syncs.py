@@ -66,7 +66,7 @@ def test_after_a_restart_records_behind_the_last_sync_are_not_synced_again() -> 
     assert offsets(emitter.take(flushed=True)) == [(250, 250), (299, 299)]
 
 
-def test_a_topic_made_anew_is_followed_from_its_beginning() -> None:
+def test_a_topic_created_again_is_followed_from_its_beginning() -> None:
     emitter = SyncEmitter(100)
     emitter.resume(ORDERS, 5000)
     found = OffsetMap(0)

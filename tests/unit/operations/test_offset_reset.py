@@ -30,7 +30,7 @@ def test_a_partition_without_an_offset_gets_one() -> None:
     }  # fmt: skip
 
 
-def test_an_offset_outside_of_the_log_becomes_its_nearer_end_and_is_told() -> None:
+def test_an_offset_outside_of_the_log_becomes_its_nearer_end_and_is_reported() -> None:
     plan = plan_reset({}, {ORDERS: 5, OTHER: 70}, STARTS, ENDS)
     assert plan.commits == {ORDERS: Committed(100), OTHER: Committed(50)}
     assert ["its start, 100" in plan.warnings[0], "its end, 50" in plan.warnings[1]] == [True, True]

@@ -51,7 +51,7 @@ def test_a_release_of_which_one_record_is_missing_is_waited_for() -> None:
     assert take_released(moving, ledger, whole, 0.2) == [MOVES[1]]
 
 
-def test_each_task_is_told_at_once_to_release_what_is_to_leave_it() -> None:
+def test_each_task_is_ordered_at_once_to_release_what_is_to_leave_it() -> None:
     moving = hand_overs()
     moving.begin(MOVES, 5, 0.0)
     assert moving.releases(5) == [Assign("run", 5, 0, release=(ONE,)), Assign("run", 5, 3, release=(OTHER,))]
@@ -89,7 +89,9 @@ def test_a_partition_goes_on_when_its_own_release_is_in_the_ledger() -> None:
     assert not moving.open
 
 
-def test_one_that_is_not_released_is_told_of_once_and_still_given_on_later(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_partition_that_is_not_released_is_reported_once_and_still_handed_over_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     moving = hand_overs()
     moving.begin(MOVES[:1], 5, 0.0)
     with caplog.at_level(logging.WARNING):

@@ -15,7 +15,7 @@ def test_a_rate_is_the_mean_between_two_looks() -> None:
     assert load_between(BEFORE, LATER) == Load(100_000.0)
 
 
-def test_of_another_task_epoch_or_attempt_there_is_only_what_was_told() -> None:
+def test_another_task_epoch_or_attempt_has_only_the_reported_values() -> None:
     """Counters begin again there."""
     for before in (None, LATER, replace(BEFORE, task=1), replace(BEFORE, epoch=2), replace(BEFORE, producer_epoch=1)):
         assert load_between(before, LATER) == Load(9e6)

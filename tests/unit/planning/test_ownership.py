@@ -105,7 +105,7 @@ def test_nothing_is_taken_by_who_is_out_of_the_group_ends_or_runs_nothing(flow: 
     assert not resting.can_grow and not resting.growth(TARGET), "no task is there that could mirror them"
 
 
-def test_the_others_are_told_once_that_a_share_is_kept(flow: FlowConfig, group: Group) -> None:
+def test_the_others_are_reported_once_that_a_share_is_kept(flow: FlowConfig, group: Group) -> None:
     one, book = working(flow, 0, 2, group=group)
     one.tell_began()
     one.tell_began()

@@ -37,7 +37,7 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-def test_a_look_that_finds_nothing_new_is_told_by_the_same_object() -> None:
+def test_a_look_that_finds_nothing_new_returns_the_same_object() -> None:
     source, seen = Cluster("orders", "__internal"), SourceTopics(a_flow())
     before = seen.read(source)  # type: ignore[arg-type]
     assert list(before) == ["orders"]
@@ -48,7 +48,7 @@ def test_a_look_that_finds_nothing_new_is_told_by_the_same_object() -> None:
     assert seen.read(source)["orders"].partitions == 11  # type: ignore[arg-type]
 
 
-def test_tasks_are_told_of_topics_that_have_come_grown_or_gone() -> None:
+def test_tasks_are_sent_topics_that_are_new_grown_or_deleted() -> None:
     seen = SourceTopics(a_flow())
     assert seen.changed_counts(topics("a", "b")) == {"a": 10, "b": 10}
     assert seen.changed_counts(topics("a", "b")) == {"a": 10, "b": 10}, "the order was not written: it is repeated"
@@ -92,12 +92,14 @@ def test_a_task_says_what_is_missing_when_nobody_makes_the_topics(clock: ManualC
     [(25, "topics = .*"), (60, "refresh.topics.enabled = false")],
     ids=["few are handed out before their topics are seen", "where no job makes topics, nothing waits for one"],
 )
-def test_nothing_is_withheld(count: int, setting: str, clock: ManualClock) -> None:
+def test_partitions_are_handed_out_at_once_where_no_topic_is_waited_for(
+    count: int, setting: str, clock: ManualClock
+) -> None:
     fresh = partitions_of(topics(*(f"t{number:02}" for number in range(count))))
     assert not Withheld(a_flow(setting), clock).pick(fresh, Cluster())  # type: ignore[arg-type]
 
 
-def test_whose_start_no_broker_told_is_asked_about_again_after_half_a_minute(clock: ManualClock) -> None:
+def test_a_partition_whose_start_no_broker_gave_is_looked_at_again_after_half_a_minute(clock: ManualClock) -> None:
     (where,) = partitions_of(topics("orders", partitions=1))
     withheld = Withheld(a_flow(), clock)
     withheld.back_off([where])

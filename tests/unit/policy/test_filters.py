@@ -113,7 +113,7 @@ def test_a_filter_travels_to_a_worker() -> None:
         ("A.checkpoints.internal", False),
     ],
 )
-def test_topics_of_users_that_only_the_exclude_list_keeps_back_are_told_apart(topic: str, left_out: bool) -> None:
+def test_topics_of_users_that_only_the_exclude_list_keeps_back_are_distinguished(topic: str, left_out: bool) -> None:
     topics = TopicFilter(exclude=DOCUMENTED_EXCLUDE)
     assert is_left_out(topic, topics, DefaultReplicationPolicy()) is left_out
     assert not is_left_out(topic, TopicFilter(("x",), DOCUMENTED_EXCLUDE), DefaultReplicationPolicy())

@@ -112,7 +112,7 @@ def test_a_ring_of_three_is_a_loop() -> None:
     assert loops(route("A->B"), route("B->C"), route("C->A")) == ["A->B B->C C->A"]
 
 
-def test_an_open_chain_is_not() -> None:
+def test_an_open_chain_of_flows_is_no_loop() -> None:
     assert loops(route("A->B"), route("B->C"), route("A->C")) == []
 
 

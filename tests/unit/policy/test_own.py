@@ -135,6 +135,6 @@ def test_the_built_in_classes_may_be_named_as_in_java() -> None:
         ("replication.policy.class = own_classes:Sampled", "lacks format_remote_topic, topic_source"),
     ],
 )
-def test_a_class_that_cannot_be_used_is_told_with_its_line(line: str, words: str) -> None:
+def test_a_class_that_cannot_be_used_is_reported_with_its_line(line: str, words: str) -> None:
     with pytest.raises(ConfigError, match=f"^mm2:5: `{line}` .*{words}"):
         flow(line)

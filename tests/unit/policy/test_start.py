@@ -28,6 +28,6 @@ def test_nobody_starts_before_the_epoch() -> None:
 @pytest.mark.parametrize(
     "text", ["", "newest", "by_duration:", "by_duration:7d", "by_duration:PT", "by_duration:P1Y", "by_duration:P-1D"]
 )
-def test_what_is_no_duration_is_told_with_an_example(text: str) -> None:
+def test_what_is_no_duration_is_reported_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="such as P7D"):
         parse_start(text)

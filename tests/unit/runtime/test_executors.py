@@ -90,7 +90,7 @@ def test_with_a_slot_for_each_task_nothing_is_waited_for_and_nothing_said(said: 
     assert world.jobs == 1, "executors are known to have the packages"
 
 
-def test_with_fewer_the_flows_run_fewer_tasks_and_a_person_is_told(said: pytest.LogCaptureFixture) -> None:
+def test_with_fewer_slots_the_flows_run_fewer_tasks_and_the_log_says_so(said: pytest.LogCaptureFixture) -> None:
     world, one, two = World(slots=3), Flow("A->B", 4), Flow("B->A", 2)
     assert wait(executors(world, one, two), world)
     assert (one.told, two.told) == ([(2, 0)], [(1, 0)])
@@ -99,7 +99,7 @@ def test_with_fewer_the_flows_run_fewer_tasks_and_a_person_is_told(said: pytest.
     assert sentence.startswith(f"Spark at {MASTER} has 3 slots for 6 tasks: A->B 2 of 4, B->A 1 of 2 run.")
 
 
-def test_flows_that_take_turns_are_told_of_even_if_each_has_all_that_it_wants(said: pytest.LogCaptureFixture) -> None:
+def test_flows_that_take_turns_are_logged_even_if_each_has_all_its_tasks(said: pytest.LogCaptureFixture) -> None:
     world, flows = World(slots=1), [Flow("A->B", 1), Flow("B->A", 1)]
     assert wait(executors(world, *flows), world)
     assert [flow.told for flow in flows] == [[(1, 10)], [(1, 10)]]

@@ -33,7 +33,7 @@ Caused by: java.io.IOException: No space left on device
     ],
     ids=["an error of ours", "any other", "one without a word", "Java", "no traceback", "nothing"],
 )
-def test_the_line_that_says_why_is_told(text: str, told: str) -> None:
+def test_the_line_that_says_why_is_reported(text: str, told: str) -> None:
     assert reason_of(text) == told
 
 
@@ -45,7 +45,7 @@ def test_the_line_that_says_why_is_told(text: str, told: str) -> None:
         ConnectionResetError(104, "Connection reset by peer"),
     ],
 )
-def test_a_jvm_that_is_gone_is_told_in_a_sentence(lost: Exception) -> None:
+def test_a_jvm_that_is_gone_is_reported_in_a_sentence(lost: Exception) -> None:
     with pytest.raises(SparkMirrorError, match="Spark's JVM has ended"), jvm_expected():
         raise lost
 

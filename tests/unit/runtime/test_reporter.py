@@ -68,7 +68,7 @@ def reporter(tmp_path: Path, topic: Topic) -> Iterator[FlowReporter]:
     yield FlowReporter(flow, "r1", "digest")
 
 
-def test_states_are_told_at_once_and_the_end_too(topic: Topic, reporter: FlowReporter) -> None:
+def test_states_are_reported_at_once_and_the_end_too(topic: Topic, reporter: FlowReporter) -> None:
     with reporting([reporter]):
         topic.wait_for(FlowState.STARTING)
         reporter.belong("r2")
@@ -99,7 +99,7 @@ def test_a_run_that_ends_with_an_error_is_failed_for_its_reason(topic: Topic, re
     assert (topic.board.flow.state, topic.board.flow.reason) == (FlowState.FAILED, "another instance has taken over")
 
 
-def test_a_job_that_fails_is_told_at_once_others_with_the_next_word(topic: Topic, reporter: FlowReporter) -> None:
+def test_a_job_that_fails_is_reported_at_once_others_with_the_next_word(topic: Topic, reporter: FlowReporter) -> None:
     with reporting([reporter]):
         reporter.tell(FlowState.RUNNING)
         topic.wait_for(FlowState.RUNNING)

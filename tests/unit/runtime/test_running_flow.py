@@ -11,6 +11,6 @@ def test_a_query_that_fails_again_and_again_is_started_ever_more_seldom() -> Non
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
 
 
-def test_one_that_had_run_for_long_starts_anew_at_once() -> None:
+def test_a_query_that_had_run_for_long_is_started_again_at_once() -> None:
     failures = count_failures(9, ran_seconds=600.0)
     assert restart_pause_seconds(failures) == 1

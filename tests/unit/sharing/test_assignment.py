@@ -100,7 +100,7 @@ def test_what_nobody_runs_is_fenced_before_somebody_gets_it() -> None:
     assert plan_fencing(alone, plan_shares(alone, "x")) == {}, "who gets all tasks fences them itself"
 
 
-def test_a_run_is_that_of_those_who_work_and_survives_whoever_began_it() -> None:
+def test_a_run_is_that_of_the_working_processes_and_survives_the_process_that_began_it() -> None:
     asleep = MemberMetadata("h", 1, "f", (Claim("A->B", 1, "f", 0, frozenset(), "run-1"),))
     awake = MemberMetadata("h", 2, "f", (Claim("A->B", 1, "f", 0, frozenset({0}), "run-2"),))
     newcomer = MemberMetadata("h", 3, "f", (Claim("A->B", 1, "f", 0),))

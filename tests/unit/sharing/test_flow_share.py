@@ -36,7 +36,7 @@ def told(one: FlowShare, member: str = "m") -> Share:
     return share
 
 
-def test_a_planner_is_told_once_of_what_it_may_run_and_again_when_that_changes() -> None:
+def test_a_planner_is_sent_its_share_once_and_again_when_that_changes() -> None:
     one = part()
     one.take(granted(0, 1, 2, 3))
     assert one.next_share("m") is None, "no query waits for it"
@@ -102,7 +102,7 @@ def test_who_is_out_of_the_group_tells_its_planner_to_run_nothing_and_claims_not
     assert one.stake().held == frozenset()
 
 
-def test_after_a_loss_fencing_is_the_groups_until_the_tasks_have_begun_anew() -> None:
+def test_after_a_loss_the_group_fences_until_the_tasks_have_begun_again() -> None:
     one = part()
     one.take(granted(0, 1, 2, 3))
     one.engage("run", "p")
@@ -147,7 +147,7 @@ def test_a_process_is_ready_when_its_query_has_said_so_and_the_group_is_to_know(
     assert one.stake().is_ready and not one.is_awaited
 
 
-def test_tasks_that_are_added_to_all_that_the_planner_was_told_may_be_taken_at_once() -> None:
+def test_tasks_that_are_added_to_the_share_that_the_planner_has_may_be_taken_at_once() -> None:
     one = part()
     one.take(granted(0, 1))
     one.engage("run", "p")

@@ -26,7 +26,7 @@ def noted(*shares: Share) -> Predecessors:
     return found
 
 
-def test_what_nobody_else_was_told_to_run_is_free() -> None:
+def test_tasks_that_no_other_process_was_granted_are_free() -> None:
     found = noted(share("p", 1, 0, 1), share("q", 1, 2), share("r", 1, 2, 3, run="an earlier one"))
     wanted = share("p", 2, 0, 1, 3)
     assert found.have_ended(TOPIC, wanted, {3})

@@ -10,7 +10,7 @@ def peer(pid: int, *grants: MemberAssignment) -> Peer:
     return Peer(f"member-{pid}", "id", "10.0.0.7", encode_card(card), encode_grants(grants))
 
 
-def test_each_process_is_told_with_its_tasks_in_their_order() -> None:
+def test_each_process_is_listed_with_its_tasks_in_their_order() -> None:
     peers = [peer(8, MemberAssignment("A->B", "r", frozenset({1, 3})), MemberAssignment("C->B", "r", frozenset({0})))]
     peers += [peer(7, MemberAssignment("A->B", "r", frozenset({0, 2}))), peer(9, MemberAssignment("A->B", "r"))]
     assert [one.sentence for one in find_shares("A->B", peers)] == [
@@ -35,5 +35,5 @@ def test_files_that_disagree_are_named_on_both_sides() -> None:
     )
 
 
-def test_while_tasks_are_shared_anew_nobody_is_known() -> None:
+def test_while_tasks_are_shared_again_no_process_is_known() -> None:
     assert find_shares("A->B", [Peer("m", "id", "h", b"", b"")]) == ()

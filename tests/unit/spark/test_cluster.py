@@ -80,7 +80,7 @@ def test_the_same_settings_given_back_give_the_same_plan() -> None:
         assert plan_cluster(master, once.settings, FIXED, DEMAND) == once
 
 
-def test_a_cluster_that_hands_out_keys_is_encrypted_and_another_if_it_is_told_so() -> None:
+def test_a_cluster_that_hands_out_keys_is_encrypted_and_another_if_configured_so() -> None:
     assert not needs_encryption(plan_cluster(KUBERNETES, IMAGE, FIXED, DEMAND))
     assert not needs_encryption(SparkCluster("local[2]"))
     assert needs_encryption(plan_cluster(STANDALONE, {}, FIXED, DEMAND))

@@ -18,7 +18,7 @@ def test_what_is_created_meanwhile_is_ours_alone_and_afterwards_as_before(tmp_pa
     assert (tmp_path / "outside").stat().st_mode & 0o777 == 0o666
 
 
-def test_sockets_have_a_directory_of_their_own_whoever_could_enter_the_one_above(tmp_path: Path) -> None:
+def test_sockets_have_a_directory_of_their_own_that_no_other_user_can_enter(tmp_path: Path) -> None:
     scratch = Path("/tmp") / f"s-{os.getpid()}"  # pytest's own paths may be too long
     scratch.mkdir(mode=0o777)
     try:

@@ -67,7 +67,9 @@ def added(*source: AclBinding, policy: ReplicationPolicy | None = None) -> list[
         ("DENY", "READ", "READ"),
     ],
 )
-def test_operations(permission: str, operation: str, copied_as: str | None) -> None:
+def test_an_acl_is_copied_by_its_permission_and_operation(
+    permission: str, operation: str, copied_as: str | None
+) -> None:
     binding = READ._replace(permission=permission, operation=operation)
     wanted = [] if copied_as is None else [binding._replace(topic="A.orders", operation=copied_as)]
     assert added(binding) == wanted

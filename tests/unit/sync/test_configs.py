@@ -74,7 +74,9 @@ def reset(now: str) -> ResetConfig:
         "from the file of the source's broker",
     ],
 )
-def test_plan(source: ConfigEntry, target: ConfigEntry, target_wins: Change | None, source_wins: Change | None) -> None:
+def test_the_settings_plan_follows_the_source_unless_the_target_wins(
+    source: ConfigEntry, target: ConfigEntry, target_wins: Change | None, source_wins: Change | None
+) -> None:
     pairs = [pair({KEY: source}, {KEY: target})]
     assert plan_configs(pairs, RULES) == Plan((target_wins,) if target_wins else ())
     assert plan_configs(pairs, FROM_SOURCE) == Plan((source_wins,) if source_wins else ())
@@ -99,7 +101,7 @@ def test_a_protected_setting_is_given_at_creation_and_then_is_the_targets_own() 
     assert plan_configs([elsewhere], rules).changes == (SetConfig("A.other", "other", KEY, "1", "2"),)
 
 
-def test_a_setting_that_the_target_does_not_know_is_told_once_and_not_sent() -> None:
+def test_a_setting_that_the_target_does_not_know_is_reported_once_and_not_sent() -> None:
     pairs = [replace(pair({"new.feature": own("1")}, {}), name=name) for name in ("A.a", "A.b")]
     plan = plan_configs(pairs, RULES)
     assert plan.changes == ()

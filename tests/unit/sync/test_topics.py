@@ -38,7 +38,9 @@ def snapshot(source: list[Topic], target: list[Topic] | None = None, brokers: in
     ],
     ids=["nothing mirrored", "new", "in step", "grew", "never shrinks", "other name", "sorted by source"],
 )
-def test_plan(source: list[Topic], target: list[Topic], expected: tuple[Change, ...]) -> None:
+def test_the_topic_plan_creates_and_grows_and_deletes_nothing(
+    source: list[Topic], target: list[Topic], expected: tuple[Change, ...]
+) -> None:
     assert plan_topics(snapshot(source, target), RULES) == Plan(expected)
 
 
@@ -123,7 +125,7 @@ def test_the_plan_reads_as_sentences() -> None:
     ]
 
 
-def test_the_plan_is_data_too() -> None:
+def test_a_topic_plan_can_be_written_as_json() -> None:
     assert describe_change(AddPartitions("A.c", "c", 6, 4)) == {
         "change": "add-partitions",
         "name": "A.c",

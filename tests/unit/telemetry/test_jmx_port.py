@@ -53,7 +53,7 @@ def test_options_of_ones_own_count_as_they_are() -> None:
         ),
     ],
 )
-def test_a_port_that_asks_nobody_is_told(environ: dict[str, str], said: str) -> None:
+def test_a_port_that_asks_nobody_is_reported(environ: dict[str, str], said: str) -> None:
     port = find_open_port(jmx_options(environ))
     assert (port.sentence.startswith(said) if said else False) if port else said == ""
     findings = list(check_jmx(environ))

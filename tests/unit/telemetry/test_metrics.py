@@ -70,7 +70,7 @@ def value_of(found: dict[tuple[str, tuple[tuple[str, str], ...]], float], name: 
     return found[name, tuple(sorted({"source": "A", "target": "B", **labels}.items()))]
 
 
-def test_names_are_well_formed_and_told_once() -> None:
+def test_names_are_well_formed_and_reported_once() -> None:
     assert len(BY_NAME) == len(METRICS)
     for metric in METRICS:
         assert NAME.fullmatch(metric.name), metric.name
@@ -80,7 +80,7 @@ def test_names_are_well_formed_and_told_once() -> None:
         assert "job" not in metric.labels and "instance" not in metric.labels, "Prometheus has its own"
 
 
-def test_prometheus_reads_all_that_is_told_and_nothing_else() -> None:
+def test_prometheus_reads_all_metrics_of_the_status_and_nothing_else() -> None:
     found = told(expose([snapshot(flow_board())]))
     suffixes = ("_bucket", "_sum", "_count")
     names = {name for name, _ in found} | {name.removesuffix(end) for name, _ in found for end in suffixes}

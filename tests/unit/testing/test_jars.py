@@ -70,7 +70,7 @@ def test_a_network_that_fails_twice_is_tried_a_third_time(
     assert attempts(tmp_path) == 3
 
 
-def test_no_network_is_told_in_ivys_words_with_a_way_out(
+def test_no_network_is_reported_in_ivys_words_with_a_way_out(
     jar_set: jars.JarSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_FAILURES", "99")

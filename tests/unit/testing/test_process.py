@@ -49,7 +49,7 @@ def await_status(process: JavaProcess, status: str) -> None:
         time.sleep(0.01)
 
 
-def test_stop_is_a_clean_end(start: Start) -> None:
+def test_stop_ends_a_process_cleanly(start: Start) -> None:
     process = start("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done")
     process.stop(wait_seconds=60)
     assert process.exit_status == 0

@@ -16,7 +16,7 @@ def report(different: int) -> FlowReport:
     return FlowReport(FlowName("A", "B"), (Compared(HERE, HERE, counts, first),), sample_percent=5.0)
 
 
-def test_rounds_are_counted_and_the_last_one_is_told() -> None:
+def test_rounds_are_counted_and_the_last_one_is_reported() -> None:
     one = fold_round(None, report(0), 10)
     assert (one.verdict, one.rounds, one.rounds_different, one.records_in_all) == ("equal", 1, 0, 100)
     two = fold_round(one, report(3), 20)

@@ -53,7 +53,7 @@ def test_batches_that_are_the_same_are_not_decoded() -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_batches_that_were_made_anew_are_the_same_by_their_records(codec: Codec) -> None:
+def test_rebuilt_batches_are_the_same_by_their_records(codec: Codec) -> None:
     found = compare(log(RECORDS, 7, Codec.LZ4), log(RECORDS, 50, codec))
     assert (found.equal, found.identical_bytes, found.first) == (200, 0, None)
 

@@ -109,7 +109,7 @@ def test_a_process_that_was_killed_is_silent_and_mirrors_nothing() -> None:
     assert stopped.as_json()["state"] == "STOPPED"
 
 
-def test_a_query_that_is_started_again_is_told_with_its_reason() -> None:
+def test_a_query_that_is_started_again_is_reported_with_its_reason() -> None:
     found = page({}, board_of(FLOW | {"state": "RESTARTING", "reason": "the disk is full"}))
     assert lines_of(found)[0].startswith(
         "RED A->B: the flow: the query failed and is started again: the disk is full; "

@@ -48,7 +48,7 @@ def test_programs_get_text_or_base64() -> None:
     assert [header["value"] for header in told["headers"]] == [{"base64": "AP8="}, None]
 
 
-def test_the_source_offset_is_told_where_the_map_is_sure() -> None:
+def test_the_source_offset_is_shown_where_the_map_is_exact() -> None:
     found = OffsetMap(0)
     found.append(0, 4, 0)
     found.append(6, 4, 4)

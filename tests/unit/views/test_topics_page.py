@@ -59,6 +59,6 @@ def test_internal_topics_are_counted_and_shown_when_asked_for() -> None:
     assert "__x" in page_lines(render_topics(FLOW, lines, whole=True))[2]
 
 
-def test_a_remote_topic_without_its_source_is_told() -> None:
+def test_a_remote_topic_without_its_source_is_reported() -> None:
     (line,) = list_orphans({"A.old": topic("A.old", 2)}, {"A.old": "old"})
     assert (line.state, line.source_partitions, line.target_partitions) == (TopicState.GONE, None, 2)

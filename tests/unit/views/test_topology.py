@@ -43,7 +43,7 @@ def test_text_says_what_is_silent() -> None:
     ]
 
 
-def test_a_cluster_without_heartbeats_is_told_so() -> None:
+def test_a_cluster_without_heartbeats_is_reported() -> None:
     empty = read_topology("B", NOW_MS, {(): []})
     assert "no heartbeats" in render_text(empty)[1]
     assert ElementTree.fromstring("\n".join(render_svg(empty))) is not None
@@ -77,7 +77,7 @@ def test_names_from_other_peoples_records_cannot_break_the_picture() -> None:
     assert ElementTree.fromstring(page_state) is not None
 
 
-def test_json_carries_the_same() -> None:
+def test_json_of_the_topology_has_the_same_content() -> None:
     first = chain().as_json()["feeds"][0]
     assert first == {
         "source": "A", "target": "B", "records_arrive": True, "hops": 1, "age_seconds": 0.5, "silent": False

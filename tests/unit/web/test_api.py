@@ -163,7 +163,7 @@ def test_curves_are_of_one_flow_and_of_the_rows_that_are_asked_for(page: Page) -
     assert page.ask("/api/lags").status == 404
 
 
-def test_a_cluster_that_does_not_answer_is_told_to_the_page(page: Page) -> None:
+def test_a_cluster_that_does_not_answer_is_reported_to_the_page(page: Page) -> None:
     answer = page.ask("/api/readiness?flow=A-%3EB")
     assert (answer.status, answer.json()["error"]) == (503, "Cluster B does not answer.")
     assert page.ask("/api/config").json() == {"file": "m.properties"}

@@ -27,7 +27,7 @@ def test_a_peer_that_has_its_share_puts_out_its_own_longest_wait() -> None:
     assert len(arrivals) == 21 and arrivals.late(HEADER_SECONDS_MAX)[0] is other
 
 
-def test_whoever_is_being_answered_stays_and_a_few_more_may_come_with_probes() -> None:
+def test_clients_that_are_being_answered_stay_and_a_few_more_may_come_with_probes() -> None:
     arrivals = Arrivals(20)
     for _ in range(20):
         arrivals.ask(enter(arrivals, "a")[0])

@@ -25,6 +25,6 @@ def test_warnings_and_errors_are_kept_the_latest_first_with_their_repeats_counte
     assert kept[0]["first_ms"] <= kept[0]["last_ms"]
 
 
-def test_the_oldest_give_way() -> None:
+def test_the_oldest_failures_are_dropped_when_the_list_is_full() -> None:
     kept = log_with(*((logging.WARNING, str(number)) for number in range(300))).latest()
     assert (len(kept), kept[0]["text"], kept[-1]["text"]) == (200, "A->B: 299", "A->B: 100")

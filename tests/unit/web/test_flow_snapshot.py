@@ -55,7 +55,7 @@ def test_a_flow_shows_its_sums_and_how_many_partitions_are_in_which_state() -> N
     assert json.loads(json.dumps(part)) == part
 
 
-def test_what_nobody_has_told_of_is_not_known_and_so_is_what_an_earlier_run_has() -> None:
+def test_what_no_record_reports_is_unknown_and_so_is_what_an_earlier_run_reported() -> None:
     never, earlier = part_of(StatusBoard("A")), part_of(board_of({}), is_starting=True)
     for part in (never, earlier):
         assert (part["state"], part["verdict"]["level"]) == ("STARTING", "unknown")
@@ -70,7 +70,7 @@ def test_a_target_that_does_not_answer_leaves_nothing_known_but_that() -> None:
     assert part["verdict"]["sentence"] == "A->B: cluster B: does not answer: no broker of B answers"
 
 
-def test_of_processes_that_share_a_flow_the_one_that_is_worst_off_is_told() -> None:
+def test_of_processes_that_share_a_flow_the_worst_one_is_reported() -> None:
     board = board_of({})
     for pid, state, reason in ((1, "RUNNING", ""), (2, "RESTARTING", "it failed"), (3, "STOPPED", "")):
         tell_process(board, pid, state, reason)
@@ -89,7 +89,7 @@ def test_a_partition_is_a_row_with_its_reason_and_its_lag_where_the_end_is_known
     assert lags_of(board.partitions.values()) == {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): None}
 
 
-def test_a_pace_is_that_of_the_last_seconds_and_begins_anew_with_a_run() -> None:
+def test_a_pace_is_that_of_the_last_seconds_and_begins_again_with_a_run() -> None:
     pace = Pace()
     for second in range(10):
         pace.measure(float(second), 1000 * second, 10 * second)
@@ -102,7 +102,7 @@ def test_a_pace_is_that_of_the_last_seconds_and_begins_anew_with_a_run() -> None
     assert pace.records_per_second == 100.0
 
 
-def test_what_holds_a_flow_back_is_told_of_the_last_minute_by_cause() -> None:
+def test_what_holds_a_flow_back_is_reported_the_last_minute_by_cause() -> None:
     brakes = Brakes()
     for second in range(0, 200, 10):
         brakes.measure(float(second), FlowStatus(throttled_ms=100 * second, limited_ms=7))

@@ -3,7 +3,7 @@
 from sparkmirror.web.history import SAMPLES_MAX, History
 
 
-def test_a_curve_begins_at_nothing_where_it_was_not_told_before() -> None:
+def test_a_curve_begins_at_nothing_without_an_earlier_value() -> None:
     history = History()
     history.sample({"a": 5})
     history.sample({"b": 7})

@@ -33,7 +33,7 @@ class Viewer:
         return sorted(self.rows.get(name, {}).values())
 
 
-def test_a_viewer_that_knows_everything_is_told_nothing() -> None:
+def test_a_viewer_that_knows_everything_is_sent_nothing() -> None:
     page_state, viewer = PageState(), Viewer()
     page_state.put("about", {"version": 1})
     page_state.replace_rows("t", {"a": (1,)})
@@ -44,7 +44,7 @@ def test_a_viewer_that_knows_everything_is_told_nothing() -> None:
     assert not told["whole"] and not told["parts"] and not told["rows"] and not told["gone"]
 
 
-def test_only_changed_rows_are_told_and_those_that_went() -> None:
+def test_only_changed_and_removed_rows_are_sent() -> None:
     page_state, viewer = PageState(), Viewer()
     page_state.replace_rows("t", {"a": (1,), "b": (2,), "c": (3,)})
     viewer.look(page_state)
@@ -63,7 +63,7 @@ def test_a_row_that_comes_back_has_its_number_again() -> None:
     assert page_state.keys_of("t", [1, 7]) == {1: "b"} and page_state.keys_of("other", [1]) == {}
 
 
-def test_a_viewer_of_another_process_or_of_the_future_is_told_all() -> None:
+def test_a_viewer_of_another_process_or_of_the_future_is_sent_everything() -> None:
     page_state = PageState()
     page_state.put("about", 1)
     assert page_state.since(1, "another")["whole"]
@@ -71,7 +71,7 @@ def test_a_viewer_of_another_process_or_of_the_future_is_told_all() -> None:
     assert not page_state.since(1, page_state.life)["whole"]
 
 
-def test_when_too_many_went_to_be_remembered_all_is_told_anew() -> None:
+def test_when_too_many_rows_were_removed_everything_is_sent_again() -> None:
     page_state, viewer = PageState(), Viewer()
     page_state.replace_rows("t", {number: (number,) for number in range(3000)})
     viewer.look(page_state)

@@ -18,7 +18,7 @@ def text_of(page_state: PageState) -> str:
     return body.decode()
 
 
-def test_a_mirror_that_has_told_nothing_is_starting() -> None:
+def test_a_mirror_without_status_records_is_starting() -> None:
     assert text_of(PageState()) == "The mirror is starting.\n"
 
 

@@ -51,7 +51,7 @@ def test_a_document_is_what_its_maker_says(local: Served) -> None:
     assert (answer.status, answer.body, answer.headers["content-type"]) == (200, b"up 1\n", "text/plain; version=0.0.4")
 
 
-def test_what_a_cluster_did_not_do_is_told_in_a_sentence(local: Served) -> None:
+def test_what_a_cluster_did_not_do_is_reported_in_a_sentence(local: Served) -> None:
     answer = local.ask("/away")
     assert answer.status == 503
     assert answer.json() == {"error": "Cluster B does not answer.", "hint": "Is it up?"}
@@ -65,7 +65,7 @@ def test_a_slip_of_ours_is_logged_in_a_line_and_answered_without_its_words(
     assert "The status page failed at /broken: RuntimeError: a slip of ours" in caplog.text
 
 
-def test_what_is_not_there_is_told_as_json(local: Served) -> None:
+def test_what_is_not_there_is_reported_as_json(local: Served) -> None:
     answer = local.ask("/nowhere")
     assert (answer.status, answer.json()["error"]) == (404, "Not Found.")
     assert local.ask("/static/../server.py").status == 404
@@ -159,7 +159,7 @@ def test_health_and_readiness_are_asked_for_by_path(tokenless: Served) -> None:
     assert tokenless.ask("/readyz").status == 200
 
 
-def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
+def test_a_port_that_is_taken_is_reported_with_what_to_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = Address("127.0.0.1", other.getsockname()[1])
         with pytest.raises(EnvironmentProblem, match=f"cannot listen at {address}: Address already in use") as problem:

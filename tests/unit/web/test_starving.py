@@ -122,7 +122,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
 @pytest.mark.parametrize(
     ("served", "addresses"), [("plain", 1), ("plain", 16), ("TLS", 16)], indirect=["served"], ids=str
 )
-def test_probes_are_answered_within_a_second_whoever_else_has_connections(served: Served, addresses: int) -> None:
+def test_probes_are_answered_within_a_second_despite_other_connections(served: Served, addresses: int) -> None:
     with ExitStack() as stack:
         crowd = Crowd(served, addresses, stack)
         streams = [crowd.say(get("/api/events")) for _ in range(STREAMS)]

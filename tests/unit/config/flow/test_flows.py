@@ -114,7 +114,9 @@ def test_the_smallest_file_gives_one_flow_with_the_documented_defaults() -> None
         ),
     ],
 )
-def test_the_line_that_counts(lines: str, read: Callable[[FlowConfig], object], value: object) -> None:
+def test_the_most_specific_line_of_a_setting_counts(
+    lines: str, read: Callable[[FlowConfig], object], value: object
+) -> None:
     assert read(flow_of(lines)) == value
 
 
@@ -244,7 +246,7 @@ def test_the_default_filter_class_may_be_named() -> None:
     assert names(parse(SMALLEST + line)) == ["A->B"]
 
 
-def test_all_problems_are_told_at_once_by_line() -> None:
+def test_all_problems_are_reported_at_once_by_line() -> None:
     text = "clusters = A, B\ntasks.max = 0\nA.bootstrap.servers = a\nreplication.factor = x\nA->B.enabled = true\n"
     with pytest.raises(ConfigError) as caught:
         parse(text)

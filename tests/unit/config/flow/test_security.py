@@ -43,14 +43,14 @@ PLAIN = 'x.PlainLoginModule required username="u" password="hunter2";'
         ),
     ],
 )
-def test_what_no_client_can_be_made_of_is_told_with_its_line(lines: str, message: str) -> None:
+def test_what_no_client_can_be_made_of_is_reported_with_its_line(lines: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(parse_properties((BASE + lines).encode(), "mm2"))
     assert message in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_log_in_that_is_written_and_not_used_is_told() -> None:
+def test_a_log_in_that_is_written_and_not_used_is_reported() -> None:
     config = parse_config(parse_properties(f"{BASE}B.sasl.jaas.config = {PLAIN}\n".encode(), "mm2"))
     (warning,) = config.warnings
     assert warning == "mm2:5: `B.sasl.jaas.config` has no effect, for `security.protocol` is PLAINTEXT: nobody logs in"
@@ -85,7 +85,7 @@ URL = "A.sasl.oauthbearer.token.endpoint.url = {}://idp.example/token\n"
         ),
     ],
 )
-def test_what_works_and_lets_others_in_is_told_with_its_line(lines: str, said: str) -> None:
+def test_what_works_and_lets_others_in_is_reported_with_its_line(lines: str, said: str) -> None:
     (warning,) = parse_config(parse_properties((BASE + lines).encode(), "mm2")).warnings
     assert warning.startswith(said) and "hunter2" not in warning
 
@@ -112,7 +112,7 @@ def open_directory() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("mode", "told"), [(0o644, 1), (0o640, 0), (0o600, 0)])
-def test_a_file_with_secrets_that_everybody_may_read_is_told(open_directory: Path, mode: int, told: int) -> None:
+def test_a_file_with_secrets_that_everybody_may_read_is_reported(open_directory: Path, mode: int, told: int) -> None:
     secured = f"{BASE}A.security.protocol = SASL_SSL\n{SECURED}"
     file, secrets = open_directory / "mm2.properties", open_directory / "secrets.properties"
     file.write_text(secured.format("PLAIN", PLAIN))

@@ -40,7 +40,7 @@ def test_nothing_listens_by_default() -> None:
         ("[::1]:8080", Address("::1", 8080)),
     ],
 )
-def test_loopback_needs_no_token(text: str, address: Address) -> None:
+def test_loopback_is_served_without_a_token(text: str, address: Address) -> None:
     settings = read(f"status.listen = {text}")
     assert settings.listen == address and settings.is_loopback and str(address) == text
 
@@ -56,7 +56,7 @@ def test_other_machines_are_let_in_only_with_a_token(host: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["8080", "localhost", "localhost:", ":8080", "localhost:65536", "http://localhost:1"])
-def test_what_is_no_address_is_told(text: str) -> None:
+def test_what_is_no_address_is_reported(text: str) -> None:
     with pytest.raises(ConfigError, match="must be `host:port`"):
         read(f"status.listen = {text}")
 

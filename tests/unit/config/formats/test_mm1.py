@@ -221,7 +221,7 @@ def test_an_old_name_beside_its_new_one_gives_way(files: Files) -> None:
     assert "`fetch.size` has no effect beside" in files.warnings(consumer)[0]
 
 
-def test_all_problems_of_both_files_are_told_at_once_with_their_lines(files: Files) -> None:
+def test_all_problems_of_both_files_are_reported_at_once_with_their_lines(files: Files) -> None:
     said = files.refusal("bootstrap.servers=src\nfetch.size=big\n", "request.timeout.ms=0\n", include=None)
     for part in (
         "6 reasons",
@@ -253,7 +253,7 @@ def test_config_providers_and_inline_comments_are_understood_as_everywhere(files
     assert len(files.warnings(consumer)) == 1, "the comment is told, nothing else"
 
 
-def test_a_log_in_that_lacks_something_is_told_with_the_line_of_its_own_file(files: Files) -> None:
+def test_a_log_in_that_lacks_something_is_reported_with_the_line_of_its_own_file(files: Files) -> None:
     with pytest.raises(ConfigError, match=r"consumer.*:\d+: cluster `source`: sasl.jaas.config is missing"):
         files.translate(CONSUMER + "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n")
 
@@ -304,7 +304,7 @@ def test_without_a_codec_compressed_sets_are_unpacked_unless_iteration_is_shallo
     assert said == "consumer.config:3: `shallowiterator.enable = true`: compressed sets stay as they are"
 
 
-def test_shallow_iteration_is_told_beside_every_other_codec(files: Files) -> None:
+def test_shallow_iteration_is_reported_beside_every_other_codec(files: Files) -> None:
     (flow,) = files.translate(SHALLOW).flows
     assert flow.producer.compression_type == "source"
     (said,) = files.warnings(SHALLOW, PRODUCER + "compression.type=lz4\n")

@@ -145,7 +145,7 @@ TRUSTED = "10: `trustedCertificate` is not a field of `tls`|`trustedCertificates
         ("      alias: a", "      Alias: 1\n      alias: a", "18: `Alias` is not a field of `source`|`alias`"),
     ],
 )
-def test_a_misspelt_field_is_told_with_its_line(right: str, wrong: str, told: str) -> None:
+def test_a_misspelt_field_is_reported_with_its_line(right: str, wrong: str, told: str) -> None:
     what, meant = told.split("|")
     warnings = parse(TARGET.replace(right, wrong)).warnings
     assert warnings == (f"mm2.yaml:{what} and has no effect; did you mean {meant}?",)
@@ -166,7 +166,7 @@ IDLE_OF_CONNECTOR = """
       alterOffsets: {fromConfigMap: {name: x}}"""
 
 
-def test_what_the_operator_alone_uses_is_told_with_its_line_and_what_does_it_here() -> None:
+def test_what_the_operator_alone_uses_is_reported_with_its_line_and_what_does_it_here() -> None:
     text = TARGET.replace("spec:\n", f"spec:\n{IDLE}", 1).replace("tasksMax: 4", f"tasksMax: 4{IDLE_OF_CONNECTOR}")
     told = [one.removeprefix("mm2.yaml:").split(" no effect: ") for one in parse(text).warnings]
     assert [what for what, _ in told] == [
@@ -178,7 +178,7 @@ def test_what_the_operator_alone_uses_is_told_with_its_line_and_what_does_it_her
     assert "`sparkmirror positions FILE set`" in told[8][1]
 
 
-def test_what_means_the_same_here_is_not_told() -> None:
+def test_a_key_with_the_same_meaning_here_is_not_reported() -> None:
     text = TARGET.replace("spec:\n", "spec:\n  version: 4.3.0\n  replicas: 1\n", 1)
     assert parse(text.replace("tasksMax: 4", "tasksMax: 4\n      autoRestart: {enabled: true}")).warnings == ()
 
@@ -418,7 +418,7 @@ def test_what_is_no_mirror_is_refused_in_a_sentence_with_its_line(text: str, mes
         parse(text)
 
 
-def test_a_file_is_told_by_its_name_or_by_how_it_begins(tmp_path: Path) -> None:
+def test_the_format_of_a_file_is_recognised_by_its_name_or_its_begin(tmp_path: Path) -> None:
     plain = tmp_path / "mirror.conf"
     plain.write_text(TARGET)
     assert [str(flow.name) for flow in load_config(plain).flows] == ["a->b"]

@@ -20,7 +20,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
         (f'{PLAIN} required password="don\'t";', {"password": "don't"}),
     ],
 )
-def test_options_are_read(text: str, options: dict[str, str]) -> None:
+def test_options_of_a_jaas_line_are_parsed(text: str, options: dict[str, str]) -> None:
     module = parse_jaas(text)
     assert (module.class_name, module.options) == (PLAIN, options)
 

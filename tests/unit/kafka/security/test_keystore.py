@@ -75,7 +75,7 @@ def test_a_key_store_serves_as_a_client_certificate(stores: dict[str, Path], kin
     assert not any(secret in str(caught.value) for secret in ("not-it", "nor-this", PASSWORD, KEY_PASSWORD))
 
 
-def test_a_jks_trust_store_needs_no_password_and_a_jks_key_its_own(stores: dict[str, Path]) -> None:
+def test_a_jks_trust_store_opens_without_a_password_and_a_jks_key_with_its_own(stores: dict[str, Path]) -> None:
     assert trusted_certificates(stores["JKS-trust"].read_bytes(), "")
     keys = stores["JKS"].read_bytes()
     assert "BEGIN PRIVATE KEY" in private_key(keys, PASSWORD, KEY_PASSWORD)
@@ -93,19 +93,19 @@ def test_a_jks_trust_store_needs_no_password_and_a_jks_key_its_own(stores: dict[
     ],
     ids=["PEM", "empty", "a torn PKCS12", "a torn JKS"],
 )
-def test_what_is_no_store_is_told(content: bytes, words: str) -> None:
+def test_what_is_no_store_is_reported(content: bytes, words: str) -> None:
     with pytest.raises(StoreProblem, match=words):
         trusted_certificates(content, "")
 
 
-def test_a_cut_off_store_is_told(stores: dict[str, Path]) -> None:
+def test_a_cut_off_store_is_reported(stores: dict[str, Path]) -> None:
     whole = stores["JKS"].read_bytes()
     for length in range(12, len(whole) - 20, 97):
         with pytest.raises(StoreProblem):
             private_key(whole[:length], "", KEY_PASSWORD)
 
 
-def test_a_trust_store_without_certificates_and_a_key_store_without_a_key_are_told(stores: dict[str, Path]) -> None:
+def test_a_trust_store_without_certificates_and_a_key_store_without_a_key_are_reported(stores: dict[str, Path]) -> None:
     for kind in KINDS:
         with pytest.raises(StoreProblem, match="no private key"):
             private_key(stores[f"{kind}-trust"].read_bytes(), PASSWORD, "")

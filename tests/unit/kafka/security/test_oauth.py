@@ -226,7 +226,7 @@ def test_javas_and_strimzis_spellings_mean_the_same() -> None:
     ],
     ids=["no endpoint", "an odd scheme", "no secret", "a foreign class"],
 )
-def test_what_cannot_work_is_told_with_its_key(client: dict[str, str], options: dict[str, str], key: str) -> None:
+def test_what_cannot_work_is_reported_with_its_key(client: dict[str, str], options: dict[str, str], key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         oauth_settings(client, options)
     assert caught.value.key == key
@@ -320,7 +320,7 @@ def test_an_assertion_made_by_others_is_read_for_each_token(endpoint: TokenEndpo
         ({"claim_exp_seconds": "soon"}, "claim.exp.seconds=soon is not a number of seconds"),
     ],
 )
-def test_an_assertion_that_cannot_be_made_is_told_before_the_start(
+def test_an_assertion_that_cannot_be_made_is_reported_before_the_start(
     endpoint: TokenEndpoint, settings: dict[str, str], words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
@@ -393,7 +393,7 @@ def test_a_class_of_ones_own_gives_tokens_and_is_asked_for_a_new_one_in_time(own
 
 
 @pytest.mark.parametrize("name", ["Broken", "Empty"])
-def test_a_class_that_gives_no_token_is_told_without_its_words(own: str, name: str) -> None:
+def test_a_class_that_gives_no_token_is_reported_without_its_message(own: str, name: str) -> None:
     with pytest.raises(AuthenticationFailed, match=f"{own}:{name} gives no token") as caught:
         obtain_token(oauth_settings({HANDLER: f"{own}:{name}"}, {}))
     assert "hunter2" not in str(caught.value)
@@ -407,6 +407,6 @@ def test_a_class_that_gives_no_token_is_told_without_its_words(own: str, name: s
         ("Tokens", "raised KeyError"),
     ],
 )
-def test_a_class_that_cannot_be_used_is_told_before_the_start(own: str, name: str, words: str) -> None:
+def test_a_class_that_cannot_be_used_is_reported_before_the_start(own: str, name: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         oauth_settings({HANDLER: f"{own}:{name}"}, {})

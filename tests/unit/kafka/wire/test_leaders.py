@@ -111,7 +111,7 @@ def test_a_broker_is_dialled_once_in_a_pause_and_again_after_its_connection_brok
     assert cluster.background.keys == [key, key]
 
 
-def test_a_leader_whose_address_no_broker_told_is_looked_up_again() -> None:
+def test_a_leader_without_a_known_address_is_looked_up_again() -> None:
     """A Metadata answer may name a leader that is not in its list of brokers: that was a KeyError in the sender."""
     cluster = Cluster()
     cluster.answers({ORDERS: 9})

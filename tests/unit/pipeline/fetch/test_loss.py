@@ -65,7 +65,7 @@ def test_an_epoch_that_the_log_does_not_know_is_gone_with_all_that_was_read_of_i
     assert judge_unknown_epoch(250, Lineage(OLD), Span(0, 400)) is None, "nothing is known, and nothing said"
 
 
-def test_a_topic_made_anew_is_mirrored_from_its_beginning() -> None:
+def test_a_topic_created_again_is_mirrored_from_its_beginning() -> None:
     assert judge_recreated(500, READ, NEW) == Loss("recreated", 500, 0, READ, Lineage(NEW, (), 1))
 
 

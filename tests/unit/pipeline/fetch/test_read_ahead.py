@@ -159,7 +159,7 @@ def test_a_hole_is_asked_for_before_what_lies_behind_it_is_taken() -> None:
     assert read_ahead.judge() is FetchStep.TAKE
 
 
-def test_a_log_cut_off_and_written_anew_meanwhile_is_not_joined_to_the_old_one() -> None:
+def test_a_log_cut_off_and_written_again_meanwhile_is_not_joined_to_the_old_one() -> None:
     """The second range comes from a log with a newer epoch: it is asked for again, so that the broker can tell."""
     old = uniform(40)
     new = Log([(first, batch(first, 10, 100, epoch=4)) for first, _ in old.batches], old.end)

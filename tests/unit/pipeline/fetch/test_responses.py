@@ -136,7 +136,7 @@ def test_a_log_that_parted_from_ours_is_a_gap_with_its_topic_id(field: Field) ->
     assert row.turns == 1
 
 
-def test_out_of_range_asks_for_the_bounds_and_another_error_is_told_once(field: Field) -> None:
+def test_out_of_range_asks_for_the_bounds_and_another_error_is_reported_once(field: Field) -> None:
     assert field.take(fetched(0, 0, error=1)) == []
     assert field.asked_for == [field.fetch_states[0]]
     assert field.take(fetched(1, 0, error=29)) == ["fault 1 None-None"]
@@ -144,7 +144,7 @@ def test_out_of_range_asks_for_the_bounds_and_another_error_is_told_once(field: 
     assert field.take(fetched(1, 0, error=29)) == []
 
 
-def test_a_partition_that_has_nothing_new_is_told_to_be_well_again(field: Field) -> None:
+def test_a_partition_without_new_records_is_reported_as_running_again(field: Field) -> None:
     field.response_reader.report(field.fetch_states[:1], "no connection")
     (row,) = field.response_reader.take_rows()
     assert row.payload == b"no connection"
@@ -169,7 +169,7 @@ def test_bytes_that_cannot_be_a_batch_rest_their_partition_alone_and_what_stands
     assert not field.fetch_states[0].may_read(field.clock.now)
 
 
-def test_a_batch_that_is_longer_than_what_came_is_told_of_instead_of_asked_for_for_ever() -> None:
+def test_a_batch_that_is_longer_than_the_answer_is_reported_and_not_asked_for_for_ever() -> None:
     field = Field()
     assert field.take(fetched(0, len(BATCH) - 1), fetched(1, len(BATCH))) == ["fault 0 None-None", "run 1 0-5"]
     assert "longer than" in field.fetch_states[0].fault

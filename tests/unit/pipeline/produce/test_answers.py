@@ -75,6 +75,6 @@ def test_out_of_order_follows_from_an_earlier_batch_unless_there_is_none() -> No
         (32_000, ["(32000)"]),
     ],
 )
-def test_a_refusal_is_told_with_the_brokers_words_and_what_to_do(error: int, words: list[str]) -> None:
+def test_a_refusal_is_reported_with_the_brokers_words_and_what_to_do(error: int, words: list[str]) -> None:
     sentence = describe(ProducedPartition("orders", 0, error, -1, "the broker's words"))
     assert all(word in sentence for word in [*words, "the broker's words"]), sentence

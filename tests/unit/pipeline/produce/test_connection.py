@@ -84,7 +84,7 @@ def test_a_request_arrives_whole_and_its_answer_finds_what_it_carried(
     assert connection.has_room
 
 
-def test_answers_that_come_byte_by_byte_or_many_at_once_are_told_apart(
+def test_answers_that_come_byte_by_byte_or_many_at_once_are_distinguished(
     pair: tuple[ProduceConnection, socket.socket],
 ) -> None:
     connection, brokers = pair

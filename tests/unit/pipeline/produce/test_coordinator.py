@@ -167,7 +167,7 @@ def test_a_coordinator_that_moved_is_found_again_and_asked_the_same(room: Room, 
     assert room.respond(ended()) == Answer(0, ProducerIdentity(7, 4))
 
 
-def test_a_connection_that_breaks_or_falls_silent_is_made_anew_and_the_question_repeated(room: Room) -> None:
+def test_a_connection_that_breaks_or_falls_silent_is_opened_again_and_the_question_repeated(room: Room) -> None:
     room.coordinator.ask(END)
     assert room.broker is not None
     room.broker.close()

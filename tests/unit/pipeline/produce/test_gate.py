@@ -241,7 +241,7 @@ def test_a_gap_that_leads_back_begins_where_this_end_stands_not_where_its_reader
     assert [gap[1:4] for gap in desk.ledger.gaps] == [("recreated", 140, 0)]
 
 
-def test_a_topic_made_anew_starts_where_the_old_one_stood_until_its_gap_row_comes() -> None:
+def test_a_topic_created_again_starts_where_the_old_one_stood_until_its_gap_row_comes() -> None:
     before = Position(500, ((4, 0),), UUID(int=5))
     desk = Desk(start=0, restarted_from=before)
     assert desk.buffer.place.position == before
@@ -273,7 +273,7 @@ def test_a_partition_that_comes_back_before_it_left_is_not_released() -> None:
     assert desk.ledger.released == []
 
 
-def test_a_failed_partition_that_is_assigned_anew_starts_without_its_past() -> None:
+def test_a_failed_partition_that_is_assigned_again_starts_without_its_past() -> None:
     desk = Desk()
     desk.buffer.state = State.FAILED
     desk.buffer.retry_at, desk.buffer.failures = 1e12, 3
@@ -422,7 +422,7 @@ def test_a_log_that_was_cut_behind_this_end_goes_on_without_a_loss() -> None:
     assert (desk.buffer.state, desk.buffer.turns, desk.ledger.gaps) == (State.FLOWING, 2, [])
 
 
-def test_a_refused_run_of_a_partition_without_a_slot_begins_the_task_anew() -> None:
+def test_a_refused_run_of_a_partition_without_a_slot_begins_the_task_again() -> None:
     """Nobody could order it back: it would wait for the epoch's end."""
     desk = Desk()
     desk.buffer.slot = -1

@@ -54,7 +54,7 @@ class Ward:
         return buffer
 
 
-def test_a_failed_partition_is_paused_told_of_and_comes_back_in_time() -> None:
+def test_a_failed_partition_is_paused_reported_and_comes_back_in_time() -> None:
     ward = Ward()
     buffer = ward.buffer(3)
     ward.isolation.fail(buffer, "too large")
@@ -73,7 +73,7 @@ def test_a_failed_partition_is_paused_told_of_and_comes_back_in_time() -> None:
     assert ward.task_metrics.failed == {}
 
 
-def test_a_retry_by_order_comes_before_its_time_and_begins_the_pauses_anew() -> None:
+def test_a_retry_by_order_comes_before_its_time_and_begins_the_pauses_again() -> None:
     ward = Ward()
     buffer = ward.buffer(3)
     buffer.failures = 4
@@ -121,7 +121,7 @@ def test_what_the_target_may_have_goes_out_again_as_it_was_before_the_reader_com
     assert ward.reader.orders == [(3, True, 0), (3, False, 1)]
 
 
-def test_without_a_control_page_the_task_is_begun_anew_when_the_retry_is_due() -> None:
+def test_without_a_control_page_the_task_is_begun_again_when_the_retry_is_due() -> None:
     ward = Ward(shared_memory=False)
     buffer = ward.buffer(3)
     ward.isolation.fail(buffer, "too large")

@@ -10,7 +10,7 @@ from sparkmirror.pipeline.produce.packing import Linger, Packing
 __all__ = ["kernels"]  # a fixture that every test here uses
 
 
-def test_the_time_runs_from_the_first_and_is_told_once() -> None:
+def test_the_time_runs_from_the_first_and_is_reported_once() -> None:
     clock = ManualClock()
     linger = Linger(0.1, 1000, clock)
     assert not linger.holds_back and linger.tell_end() == 0

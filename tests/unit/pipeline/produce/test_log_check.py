@@ -98,7 +98,7 @@ def test_what_the_file_says_holds_the_partition_and_the_next_start_finds_the_sam
     assert desk.gaps() == [(TARGET_TRUNCATED, 110, 60, 50, done)]
 
 
-def test_a_start_is_told_by_the_planner_and_a_deleted_topic_counts_whole() -> None:
+def test_the_planner_gives_the_start_and_a_deleted_topic_counts_whole() -> None:
     desk = Desk()
     found = Extent(REMOTE, NO_TOPIC_ID, 0)
     assert desk.log_check.expect(desk.buffer, Assigned(ORDERS, 500, extent=Extent(REMOTE, ONE, 510), found=found)) == ""

@@ -61,7 +61,7 @@ def test_a_full_chunk_is_stored_once_more_and_the_next_one_goes_on() -> None:
     assert stored(mapping, count * 2) == []
 
 
-def test_a_partition_that_begins_anew_gets_another_chunk() -> None:
+def test_a_partition_that_begins_again_gets_another_chunk() -> None:
     mapping = OffsetMapping()
     mapping.add(ORDERS, batch(0, (0, 5)))
     mapping.close(ORDERS)

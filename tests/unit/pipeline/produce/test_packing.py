@@ -372,7 +372,7 @@ def test_many_small_batches_wait_for_kernels_that_are_being_loaded(monkeypatch: 
     assert not many.awaits_kernels
 
 
-def test_what_is_made_anew_for_another_codec_takes_its_neighbours_along() -> None:
+def test_what_is_rebuilt_for_another_codec_takes_its_neighbours_along() -> None:
     buffer = new_buffer(Packing(codec=Codec.ZSTD))
     rng = random.Random(4)
     large = [batch(offset, [rng.randbytes(60_000)]) for offset in range(10)]

@@ -186,7 +186,7 @@ def test_a_release_is_stored_though_the_position_did_not_move() -> None:
     assert store(progress, buffer) == {}
 
 
-def test_what_the_ledger_refused_is_composed_anew() -> None:
+def test_what_the_ledger_refused_is_composed_again() -> None:
     """Also a release, which the partition's next owner waits for."""
     progress = new_progress(ORDERS)
     progress.release(ORDERS)

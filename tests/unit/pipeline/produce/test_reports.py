@@ -73,7 +73,7 @@ def test_an_idle_task_tells_of_its_partitions_once_and_then_beats() -> None:
     assert task.told().state is PartitionState.RUNNING
 
 
-def test_lag_rate_and_latency_of_a_partition_are_told() -> None:
+def test_lag_rate_and_latency_of_a_partition_are_reported() -> None:
     task = Task(1)
     task.tell()
     now_ms = task.now_ms
@@ -130,7 +130,7 @@ def test_many_partitions_take_turns_and_one_that_fails_goes_first() -> None:
     assert (task.told(ORDERS[499]).state, task.told(ORDERS[499]).retry_at_ms) == (PartitionState.RUNNING, None)
 
 
-def test_at_the_end_all_that_changed_is_told_and_then_nothing_more() -> None:
+def test_at_the_end_all_that_changed_is_reported_and_then_nothing_more() -> None:
     task = Task(300)
     task.tell()
     for where in task.buffers:
@@ -141,7 +141,7 @@ def test_at_the_end_all_that_changed_is_told_and_then_nothing_more() -> None:
     assert task.tell(0.0, final=True) == []
 
 
-def test_what_was_lost_is_told_again() -> None:
+def test_what_was_lost_is_reported_again() -> None:
     task = Task(1)
     for report in task.tell():
         report.forget()

@@ -194,7 +194,7 @@ def test_a_range_that_cannot_be_routed_fails_its_source() -> None:
     assert (story.failed, story.source.acknowledged, story.peer.freed_bytes) == (["no topic"], 0, 100)
 
 
-def test_a_lane_is_told_from_a_source_of_the_same_name() -> None:
+def test_a_lane_is_distinguished_from_a_source_of_the_same_name() -> None:
     story = Story()
     story.bring(0, 5, SOURCE)
     lane = story.routing.lanes[SOURCE]
