@@ -28,6 +28,7 @@ UNKNOWN_TOPIC, LEADER_UNAVAILABLE, NOT_LEADER, NOT_COORDINATOR = 3, 5, 6, 16
 OUT_OF_RANGE, FENCED_EPOCH, UNKNOWN_EPOCH, UNKNOWN_TOPIC_ID = 1, 74, 75, 100
 NO_SESSION, BAD_SESSION_EPOCH, COORDINATOR_UNAVAILABLE = 70, 71, 15
 _EARLIEST, _LATEST = -2, -1
+_ALL = -1
 _APPENDED = frozenset({7, 20})
 """REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has the batch all the same."""
 
@@ -219,9 +220,10 @@ class Cluster:
                 produced.error = found
                 continue
             self._append(node, found, asked, data, produced)
-            if not produced.error:
+            if not produced.error and asked.acks == _ALL:
                 request.left += 1
                 found.waiting.append(_Waiting(produced, found.log.end, request))
+            if not produced.error:
                 touched.append(found)
         for partition in touched:
             self._replicate_later(partition)

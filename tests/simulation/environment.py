@@ -8,7 +8,7 @@ them. What is exchanged is listed here, and nowhere else.
 import os
 import selectors
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -25,14 +25,21 @@ import sparkmirror.pipeline.fetch.responses
 import sparkmirror.pipeline.produce.sender
 import sparkmirror.pipeline.produce.writer
 import sparkmirror.pipeline.relay.ring
+import sparkmirror.planning.hand_over
 import sparkmirror.planning.planner
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.clock import SYSTEM_CLOCK
+from sparkmirror.control.assignment import Assignment
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.background import Outcome
+from sparkmirror.model import TopicPartition
+from sparkmirror.planning.balance import Load
+from sparkmirror.planning.plan import Move
 
 _FAKE: int = 10_000_000
 """Numbers of simulated file descriptors."""
+_MOVES_SHARE = 0.3
+"""Of the looks at loads, how many find a partition to move."""
 
 
 class SimTime:
@@ -202,6 +209,23 @@ class SimOs:
         return number
 
 
+class SimBalance:
+    """Stands for the decision by load: now and then some partition is to change its task."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def look(self, assignment: Assignment, loads: Mapping[TopicPartition, Load]) -> tuple[Move, ...]:
+        random = self._world.random
+        held = sorted((where, task) for task, members in assignment.items() for where in members)
+        if len(assignment) < 2 or not held or random.random() > _MOVES_SHARE:
+            return ()
+        where, task = random.choice(held)
+        to = random.choice(sorted(assignment.keys() - {task}))
+        self._world.tell(f"{where} is to move from task {task} to task {to}")
+        return (Move(where, task, to),)
+
+
 @contextmanager
 def simulated(world: World, net: Network) -> Iterator[None]:
     """For the time of the block the product's modules see the simulated world."""
@@ -230,6 +254,7 @@ def simulated(world: World, net: Network) -> Iterator[None]:
         (package.clients, "TopicTail", lambda *args, **more: SimTail(world, net, *args, **more)),
         (package.publish, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.planning.planner, "Publisher", lambda *args: SimPublisher(world, net, *args)),
+        (sparkmirror.planning.hand_over, "Balance", lambda: SimBalance(world)),
         (sparkmirror.pipeline.fetch.reader, "Background", lambda wake: SimBackground(world, wake)),
         (sparkmirror.pipeline.produce.sender, "Background", lambda wake: SimBackground(world, wake)),
         (sparkmirror.pipeline.fetch.reader, "os", sim_os),

@@ -201,6 +201,7 @@ def _flow(script: Script) -> FlowConfig:
         f"A->B.topics = {TOPIC}",
         f"tasks.max = {script.tasks}",
         f"A->B.epoch.seconds = {script.epoch_seconds}",
+        "A->B.balance.interval.seconds = 2",
         "A->B.lease.ring.bytes = 1048576",
         "A->B.offset.flush.interval.ms = 1000",
         f"B.exactly.once.source.support = {'enabled' if script.exactly_once else 'disabled'}",

@@ -8,6 +8,7 @@ import argparse
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -15,7 +16,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType
 
-_SOURCE = Path(__file__).parents[2] / "src" / "sparkmirror"
+SOURCE = Path(__file__).parents[2] / "src" / "sparkmirror"
 _BEGIN, _END = "<!-- mutations -->", "<!-- end of mutations -->"
 
 
@@ -70,6 +71,33 @@ MUTATIONS = (
              "taken = Taken(plan.task, ProducerIdentity(plan.producer_id, plan.producer_epoch), plan.spare)"),
     Mutation("a gap that is reported and not stored", f"{_PRODUCE}/progress.py",
              "            if due and can_take:\n", "            if due and can_take and len(self._stored) > 99:\n"),
+    Mutation("acknowledged by the leader alone", "kafka/wire/data_requests.py",
+             "head += _PRODUCE_HEAD.pack(-1, timeout_ms)", "head += _PRODUCE_HEAD.pack(1, timeout_ms)"),
+    Mutation("rows that do not go on where their partition stands", f"{_PRODUCE}/gate.py",
+             "if delivery.first_offset > buffer.position or not is_same_log:", "if False:"),
+    Mutation("rows that came before are taken again", f"{_PRODUCE}/gate.py",
+             "if is_same_log and delivery.next_offset <= buffer.position:", "if False:"),
+    Mutation("a gap of a log that has turned since", f"{_PRODUCE}/gate.py",
+             "if told.from_turns != buffer.turns:", "if False:"),
+    Mutation("a roll-back keeps what was not committed", f"{_PRODUCE}/buffer.py",
+             "        self.acknowledged, self.lineage = self.committed\n        self.rewind()",
+             "        self.rewind()"),
+    Mutation("a roll-back keeps the positions of what it drops", f"{_PRODUCE}/progress.py",
+             "            entry.forget()\n        self._uncommitted.clear()",
+             "            pass\n        self._uncommitted.clear()"),
+    Mutation("a loss that the reader does not report", f"{_FETCH}/responses.py",
+             "        self.rows.append(row._replace(payload=encode(told)))\n", "        pass\n"),
+    Mutation("a position of Connect's that others wrote keeps our topic id", "ledger/positions.py",
+             "return ours.position if ours.position.offset == connect.offset else connect", "return ours.position"),
+    Mutation("a batch that was not taken makes room for the next", f"{_PRODUCE}/buffer.py",
+             "while self._in_flight and self._in_flight[0].acknowledged:",
+             "while self._in_flight and any(one.acknowledged for one in self._in_flight):"),
+    Mutation("a partition is given away before its release is stored", "planning/hand_over.py",
+             "leaving.is_released |= _is_released(ledger.get(where), leaving.generation) and is_whole(where)",
+             "leaving.is_released = True"),
+    Mutation("a new epoch that keeps the old one's sequences", f"{_PRODUCE}/buffer.py",
+             "self._identity, self._sequence = (producer_id, producer_epoch), 0",
+             "self._identity = (producer_id, producer_epoch)"),
 )  # fmt: skip
 
 
@@ -92,7 +120,7 @@ class _Finder(MetaPathFinder):
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if fullname != self._name:
             return None
-        file = str(_SOURCE / self._mutation.file)
+        file = str(SOURCE / self._mutation.file)
         return spec_from_file_location(fullname, file, loader=_Loader(fullname, file, self._mutation))
 
 
@@ -101,41 +129,62 @@ def mutate(name: str) -> None:
     sys.meta_path.insert(0, _Finder(next(one for one in MUTATIONS if one.name == name)))
 
 
-def _search(mutation: Mutation, minutes: float) -> str:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.simulation",
-        "--mutation",
-        mutation.name,
-        "--minutes",
-        str(minutes),
-        "--no-shrink",
-    ]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    totals = re.search(r"(\d+) histories, .* in ([\d.]+) min", told.stdout)
-    assert totals is not None, told.stdout + told.stderr
-    found = re.search(r"seed (\d+): \[[\d.]+ s\] (.*)", told.stdout) or re.search(r"seed (\d+): (.*)", told.stdout)
-    if found is None:
-        return f"| {mutation.name} | not in {totals[1]} histories, {float(totals[2]) * 60:.0f} s | | |"
-    what = re.sub(r"\s+", " ", found[2].split(";")[0])[:90].replace("|", "/")
-    return f"| {mutation.name} | {float(totals[2]) * 60:.0f} s, {totals[1]} histories | {found[1]} | {what} |"
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What one search came to; `seed` is empty where nothing was found."""
+
+    seconds: float
+    histories: int
+    seed: str
+    seen: str
+
+
+def _search(mutation: Mutation, minutes: float) -> Search:
+    arguments = ["--mutation", mutation.name, "--minutes", str(minutes), "--no-shrink"]
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    totals = re.search(r"(\d+) histories, .* in ([\d.]+) min", done.stdout)
+    assert totals is not None, done.stdout + done.stderr
+    found = re.search(r"seed (\d+): (?:\[[\d.]+ s\] )?(.*)", done.stdout)
+    seen = re.sub(r"\s+", " ", found[2].split(";")[0])[:90].replace("|", "/") if found else ""
+    return Search(float(totals[2]) * 60, int(totals[1]), found[1] if found else "", seen)
+
+
+def _row(mutation: Mutation, searches: Sequence[Search]) -> str:
+    found = [one for one in searches if one.seed]
+    times = ", ".join(f"{one.seconds:.0f} s" if one.seed else f"not in {one.seconds:.0f} s" for one in searches)
+    histories = sum(one.histories for one in searches)
+    seeds = ", ".join(one.seed for one in found)
+    return f"| {mutation.name} | {times} | {histories} | {seeds} | {found[0].seen if found else ''} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="for each mutation")
+    parser.add_argument("--minutes", type=float, default=10.0, help="at most, for each search")
+    parser.add_argument("--searches", type=int, default=3, help="for each mutation, each with seeds of its own")
     parser.add_argument("--page", type=Path, required=True)
-    parser.add_argument("--only", default="", help="mutations whose name has this")
+    parser.add_argument("--only", default="", help="mutations whose name has this; the other rows stay")
     options = parser.parse_args()
-    rows = ["| The protocol broken | Found after | Seed | What was seen |", "|---|---|---|---|"]
     for mutation in MUTATIONS:
         if options.only in mutation.name:
-            rows.append(_search(mutation, options.minutes))
-            print(rows[-1], flush=True)
-    text = options.page.read_text()
-    head, tail = text.split(_BEGIN)[0], text.split(_END)[1]
-    options.page.write_text(head + _BEGIN + "\n\n" + "\n".join(rows) + "\n\n" + _END + tail)
+            row = _row(mutation, [_search(mutation, options.minutes) for _ in range(options.searches)])
+            print(row, flush=True)
+            _keep(options.page, mutation, row)
+
+
+def _keep(page: Path, mutation: Mutation, row: str) -> None:
+    """Puts the row in its place on the page."""
+    head, rest = page.read_text().split(_BEGIN)
+    old, tail = rest.split(_END)
+    rows = {line.split("|")[1].strip(): line for line in old.splitlines() if line.startswith("| ") and line[2] != "-"}
+    rows[mutation.name] = row
+    kept = [rows[one.name] for one in MUTATIONS if one.name in rows]
+    table = [
+        "| The protocol broken | Found after | Histories | Seeds | What was seen |",
+        "|---|---|---|---|---|",
+        *kept,
+    ]
+    page.write_text(head + _BEGIN + "\n\n" + "\n".join(table) + "\n\n" + _END + tail)
 
 
 if __name__ == "__main__":

@@ -193,12 +193,13 @@ class ProduceAsked:
     version: int
     transactional_id: str | None
     items: list[tuple[Key, int, bytes]]
+    acks: int = -1
 
 
 def read_produce(header: Header, frame: bytes) -> ProduceAsked:
     it = Reader(frame, header.body_at)
     transactional_id = it.string()
-    it.take("hi")
+    acks, _timeout_ms = it.take("hi")
     items: list[tuple[Key, int, bytes]] = []
     for _ in range(it.count()):
         key = it.key(by_id=header.version >= 13)
@@ -207,7 +208,7 @@ def read_produce(header: Header, frame: bytes) -> ProduceAsked:
             items.append((key, partition, it.raw(it.count())))
             it.tags()
         it.tags()
-    return ProduceAsked(header.version, transactional_id, items)
+    return ProduceAsked(header.version, transactional_id, items, acks)
 
 
 @dataclass(slots=True)
