@@ -38,12 +38,34 @@ Text = Annotated[str, Meta(max_length=1 << 16)]
 """A sentence, or several."""
 
 _T = TypeVar("_T")
-_ENCODER: Final = msgspec.json.Encoder(order="deterministic", enc_hook=lambda value: value.as_json())
+
+
+def _as_json(value: Any) -> object:
+    """Of a class that writes itself."""
+    return value.as_json()
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_as_json)
+_SORTING_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def encode(value: object) -> bytes:
-    """Compact JSON in UTF-8, sets in order, of a dataclass, a tagged struct, or collections of those."""
+    """Compact JSON in UTF-8 of a dataclass, a tagged struct, or collections of those; mappings keep their order."""
     return _ENCODER.encode(value)
+
+
+def encode_lossy(value: object) -> bytes:
+    """As `encode`; what UTF-8 does not have, as in the text of an error about a file with an odd name, becomes `?`."""
+    try:
+        return encode(value)
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value, enc_hook=_as_json)
+        return json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
+
+
+def encode_sorted(value: object) -> bytes:
+    """As `encode`, with sets and mappings sorted, so that equal values have equal bytes."""
+    return _SORTING_ENCODER.encode(value)
 
 
 def encode_ascii(value: object) -> bytes:

@@ -5,7 +5,20 @@ from dataclasses import dataclass, field
 import pytest
 
 from sparkmirror.errors import ProtocolError
-from sparkmirror.stored_json import BYTES_MAX, Count, Moment, Name, Number, Offset, TopicName, decode, decode_or_none
+from sparkmirror.stored_json import (
+    BYTES_MAX,
+    Count,
+    Moment,
+    Name,
+    Number,
+    Offset,
+    TopicName,
+    decode,
+    decode_or_none,
+    encode,
+    encode_lossy,
+    encode_sorted,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +80,16 @@ def test_what_is_too_long_is_not_even_read() -> None:
         decode(fits.ljust(BYTES_MAX + 1), Told, "it")
     with pytest.raises(ProtocolError, match="it is empty"):
         decode(None, Told, "it")
+
+
+def test_mappings_keep_their_order_and_equal_sets_have_equal_bytes() -> None:
+    assert encode({"b": 1, "a": (2, None)}) == b'{"b":1,"a":[2,null]}'
+    assert encode_sorted([frozenset({64, 1, 33}), {"b": 1, "a": 2}]) == b'[[1,33,64],{"a":2,"b":1}]'
+
+
+def test_an_odd_file_name_in_the_text_of_an_error_does_not_end_its_writer() -> None:
+    odd = b"jars/\xff.jar".decode(errors="surrogateescape")
+    with pytest.raises(UnicodeEncodeError):
+        encode({"reason": odd})
+    assert encode_lossy({"reason": odd, "more": "ü"}) == '{"reason":"jars/?.jar","more":"ü"}'.encode()
+    assert encode_lossy({"reason": "ü"}) == encode({"reason": "ü"})

@@ -17,7 +17,7 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.filters import EXPRESSION_LENGTH_MAX, check_expression, compile_names
 from sparkmirror.policy.java_regex import SlowPattern
-from sparkmirror.stored_json import Count, Name, Number, TopicName, decode_or_none, encode, encode_ascii
+from sparkmirror.stored_json import Count, Name, Number, TopicName, decode_or_none, encode_ascii, encode_sorted
 
 ORDERED_MAX = 500
 """So many partitions fit a record of the command topic."""
@@ -186,7 +186,7 @@ Command = Assign | Stop | Share | Began | Slots | Throttle | Pause | Resume | Re
 
 
 def encode_command(command: Command) -> bytes:
-    return encode(_Assign.of(command) if isinstance(command, Assign) else command)
+    return encode_sorted(_Assign.of(command) if isinstance(command, Assign) else command)
 
 
 def decode_command(value: bytes | None) -> Command | None:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sparkmirror.stored_json import Count, Name, Number, Text, decode_or_none, encode
+from sparkmirror.stored_json import Count, Name, Number, Text, decode_or_none, encode_sorted
 
 _Tasks = Annotated[int, Meta(ge=1, le=100_000)]
 
@@ -168,7 +168,7 @@ def _shares(
 
 def encode_card(card: MemberMetadata) -> bytes:
     """As group metadata."""
-    return encode(card)
+    return encode_sorted(card)
 
 
 def decode_card(data: bytes) -> MemberMetadata | None:
@@ -178,7 +178,7 @@ def decode_card(data: bytes) -> MemberMetadata | None:
 
 def encode_grants(grants: Iterable[MemberAssignment]) -> bytes:
     """As a group assignment."""
-    return encode(tuple(grants))
+    return encode_sorted(tuple(grants))
 
 
 def decode_grants(data: bytes) -> tuple[MemberAssignment, ...]:

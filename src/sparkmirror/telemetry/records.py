@@ -30,8 +30,8 @@ from sparkmirror.stored_json import (
     TopicName,
     convert_or_none,
     decode_or_none,
-    encode,
     encode_ascii,
+    encode_lossy,
 )  # fmt: skip
 from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.histogram import Histogram
@@ -267,7 +267,7 @@ def encode_key(kind: str, source_alias: str, *name: str | int) -> bytes:
 
 
 def encode_value(told: Mapping[str, Any]) -> bytes:
-    return encode(told)
+    return encode_lossy(told)
 
 
 def acknowledged_key(source_alias: str, gap: Gap) -> bytes:

@@ -30,6 +30,11 @@ def test_a_thousand_groups_of_fifty_partitions_fit_into_one_record() -> None:
     assert decode_journal(stored) == journal
 
 
+def test_the_steps_keep_their_order() -> None:
+    journal = Journal({name: Taken({}) for name in ("stop", "drain", "groups", "fence")})
+    assert list(decode_journal(encode_journal(journal)).steps) == ["stop", "drain", "groups", "fence"]
+
+
 @pytest.mark.parametrize("stored", [b"", b"{}", encode_journal(Journal())[:-3], b"x" * 50])
 def test_a_damaged_one_is_not_taken_for_an_empty_one(stored: bytes) -> None:
     with pytest.raises(ProtocolError, match="journal"):

@@ -13,8 +13,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.task_metrics import PartitionMetrics, TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
-from sparkmirror.stored_json import encode
-from sparkmirror.telemetry.records import PartitionState, encode_key
+from sparkmirror.telemetry.records import PartitionState, encode_key, encode_value
 
 _SECONDS: Final = 2.0
 _RECORDS_MAX: Final = 100
@@ -50,7 +49,7 @@ class Reports:
         """The due records; with `final`, at the end of the epoch, all that changed. `problem` is the task's with the
         target."""
         told = self._task_metrics.status(problem)
-        value = encode(told | {"generation": plan.generation})
+        value = encode_value(told | {"generation": plan.generation})
         reports = self._due_partitions(plan, in_transactions=in_transactions, final=final)
         if value != self._task_told:
             self._task_told = value
@@ -73,7 +72,7 @@ class Reports:
             if meter.measure(now) and not final:
                 self._task_metrics.touched[where] = None
             offset = None if buffer is None else buffer.reach[0] if in_transactions else buffer.acknowledged
-            value = encode(self._describe(plan, where, meter, offset, now_ms))
+            value = encode_value(self._describe(plan, where, meter, offset, now_ms))
             key = encode_key("partition", self._source_alias, where.topic, where.partition)
             reports.append(Report(key, value, _Touch(self._task_metrics.touched, where)))
         return reports
