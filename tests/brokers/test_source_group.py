@@ -38,12 +38,12 @@ def flow(
     (flow,) = translate_mm1(MirrorMaker1((str(consumer),), str(producer), include=topic)).flows
     with open_admin(flow.source, "test") as source, open_admin(flow.target, "test") as target:
         assert source.create_topics([NewTopic(topic, 2, 1, {})]) == {topic: None}
-        ensure_ledger_topics(target, ledger_topics(flow.name.source, flow.offset_storage_topic), replication_factor=1)
+        ensure_ledger_topics(target, flow.ledger_topics, replication_factor=1)
     return flow
 
 
 def stands_at(flow: FlowConfig) -> dict[int, Position]:
-    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    topics = flow.ledger_topics
     with LedgerReader(flow.target, topics, flow.connector) as ledger:
         return {where.partition: position for where, position in ledger.read_to_end().items()}
 
@@ -76,7 +76,7 @@ def test_offsets_of_the_group_go_into_the_ledger_and_come_back_under_our_mark(fl
 def test_a_position_of_a_topic_that_is_no_more_is_not_committed(flow: FlowConfig) -> None:
     """The topic was made again; the ledger goes on saying 4,000 while its partition is held."""
     (topic,) = flow.topics.include
-    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    topics = flow.ledger_topics
     with open_admin(flow.source, "test") as source:
         topic_id = source.list_topics([topic])[topic].topic_id
         for number, known in enumerate((uuid4(), topic_id)):

@@ -18,7 +18,6 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import TaskPlan
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.settings import client_settings
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.pipeline.fetch.connection import FetchLimits
 from sparkmirror.pipeline.fetch.reader import ReaderOptions, TaskReader
 from sparkmirror.pipeline.produce.writer import WritingTask, sender_options
@@ -254,7 +253,7 @@ class Mirror:
             bytes_min=consumer.fetch_min_bytes, wait_ms=consumer.fetch_max_wait_ms,
             read_committed=consumer.isolation_level == "read_committed",
         )  # fmt: skip
-        commands = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
+        commands = flow.ledger_topics.commands
         return ReaderOptions(
             client_settings(consumer.reach(flow.source), "reader"), limits, flow.lease_ring_bytes,
             flow.should_replicate, (client_settings(flow.target, "reader-commands"), commands),

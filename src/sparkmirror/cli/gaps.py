@@ -50,13 +50,12 @@ def execute(args: argparse.Namespace) -> int:
 def acknowledge(flow: "FlowConfig", gaps: "list[Gap]") -> None:
     """Writes to the flow's status topic that these gaps have been seen, and by whom. Raises ClusterError."""
     from sparkmirror.kafka.publish import publish
-    from sparkmirror.ledger.topics import ledger_topics
     from sparkmirror.telemetry.problems import plural
     from sparkmirror.telemetry.records import acknowledged_key, encode_value
 
     if gaps:
         by = f"{os.environ.get('USER') or os.getuid()}@{socket.gethostname()}"
-        topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+        topic = flow.ledger_topics.status
         records = [
             (acknowledged_key(flow.name.source, gap), encode_value({"found_at_ms": gap.at_ms, "by": by}))
             for gap in gaps

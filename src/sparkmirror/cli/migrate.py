@@ -75,11 +75,10 @@ def execute(args: argparse.Namespace) -> int:
 def _prepare_ledger(flow: "FlowConfig", target: "Admin") -> None:
     """The journal is kept in one of the flow's topics, which the first copy would make."""
     from sparkmirror.ledger.setup import ensure_ledger_topics
-    from sparkmirror.ledger.topics import ledger_topics
 
     for sentence in ensure_ledger_topics(
         target,
-        ledger_topics(flow.name.source, flow.offset_storage_topic),
+        flow.ledger_topics,
         replication_factor=flow.offset_storage_replication_factor,
         offsets_partitions=flow.offset_storage_partitions,
     ):

@@ -102,9 +102,8 @@ def publish_order(flow: "FlowConfig", command: "Command") -> None:
     """Write one order to the flow's command topic. Raises ClusterError."""
     from sparkmirror.control.commands import command_record
     from sparkmirror.kafka.publish import publish
-    from sparkmirror.ledger.topics import ledger_topics
 
-    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    topics = flow.ledger_topics
     publish(flow.target, topics.commands, [command_record(command)])
 
 

@@ -51,10 +51,9 @@ def only_flow(config: "MirrorConfig", args: argparse.Namespace) -> "FlowConfig":
 
 def journal_of(flow: "FlowConfig", procedure: str) -> "TopicJournal":
     """On the target, which stays when the source is gone."""
-    from sparkmirror.ledger.topics import ledger_topics
     from sparkmirror.operations.journal import TopicJournal
 
-    topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+    topic = flow.ledger_topics.status
     return TopicJournal(flow.target, topic, procedure, flow.name)
 
 

@@ -10,7 +10,6 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.commands import Pause, Resume, Share, Slots, Stop, Throttle, decode_command
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS, TailRecord, TopicTail
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.rates import RateLimit, lay_over
 
@@ -25,7 +24,7 @@ class CommandState:
         self._flow = flow
         self._run = run
         self._process = process
-        self._where = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).commands, 0)
+        self._where = TopicPartition(flow.ledger_topics.commands, 0)
         self._open = ExitStack()
         self._tail: TopicTail | None = None
         self._ear: TopicTail | None = None

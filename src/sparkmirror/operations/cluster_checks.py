@@ -22,7 +22,7 @@ from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk, ask_brokers, brok
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger import gaps, map_records
-from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
+from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.operations.right_checks import check_heartbeat_rights, check_rights
@@ -166,7 +166,7 @@ _WHAT = "internal topics"
 
 def check_records(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
     """Not of what may not be read, which `operations.needs` tells. Raises ClusterError."""
-    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    topics = flow.ledger_topics
     there = target.list_topics(list(topics))
     where = [TopicPartition(name, number) for name, topic in there.items() for number in range(topic.partitions)]
     if not where:

@@ -13,7 +13,6 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.ledger.gaps import Gap, list_gaps
 from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 
 _READ_SECONDS_MAX = 30.0
@@ -52,7 +51,7 @@ def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]
 
 def ledger_gaps(flow: FlowConfig) -> list[Gap]:
     """What was lost before or after it was mirrored, in the order in which it was found. Raises ClusterError."""
-    topic = ledger_topics(flow.name.source, flow.offset_storage_topic).gaps
+    topic = flow.ledger_topics.gaps
     with open_admin(flow.target, "gaps") as admin:
         if topic not in admin.list_topics([topic]):
             return []
@@ -63,6 +62,6 @@ def ledger_gaps(flow: FlowConfig) -> list[Gap]:
 
 def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
     """The next offset to mirror, as stored. Raises ClusterError, also where the flow has never run."""
-    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    topics = flow.ledger_topics
     with LedgerReader(flow.target, topics, flow.connector) as ledger:
         return {where: position.offset for where, position in ledger.read_to_end().items()}

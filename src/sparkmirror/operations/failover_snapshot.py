@@ -11,7 +11,6 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
 from sparkmirror.kafka.groups import GroupOffsetsClient, list_groups
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.cluster_pair import ClusterPair, ledger_offsets, mirrored_partitions
 from sparkmirror.operations.failover import (
@@ -139,7 +138,7 @@ def _ages_seconds(flow: FlowConfig, offsets: Mapping[TopicPartition, int]) -> di
 
 def _heard_seconds(flow: FlowConfig) -> float | None:
     """How long ago the mirror last stored a position."""
-    topic = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).positions, 0)
+    topic = TopicPartition(flow.ledger_topics.positions, 0)
     with open_tail(flow.target, "failover", [topic]) as tail:
         stored = [record.timestamp_ms for record in tail.read_to_end() if record.timestamp_ms >= 0]
     return max(time.time_ns() // 1_000_000 - max(stored), 0) / 1000 if stored else None

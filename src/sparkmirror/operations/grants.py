@@ -17,7 +17,7 @@ from sparkmirror.kafka.answers import LITERAL, PREFIXED
 from sparkmirror.kafka.commit_log import COMMITS_TOPIC
 from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.ledger.setup import mirror_topics
-from sparkmirror.ledger.topics import SHARING_GROUP, ledger_topics
+from sparkmirror.ledger.topics import SHARING_GROUP
 from sparkmirror.policy.naming import HEARTBEATS_TOPIC, added_prefix
 from sparkmirror.sync.canary_job import CLOCK_TOPIC
 
@@ -168,7 +168,7 @@ def _of_target(flow: FlowConfig) -> Iterator[Grant]:
         "partitions that the source has added are not mirrored", required=True, part=Part.GROWING,
     )  # fmt: skip
     yield Grant(
-        alias, tuple(_topic(name) for name in ledger_topics(flow.name.source, flow.offset_storage_topic)),
+        alias, tuple(_topic(name) for name in flow.ledger_topics),
         ("CREATE", "READ", "WRITE"), "positions, status and orders", "the flow does not begin", required=True,
         part=Part.INTERNAL,
     )  # fmt: skip

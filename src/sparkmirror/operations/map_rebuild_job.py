@@ -19,7 +19,6 @@ from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, enc
 from sparkmirror.ledger.mirror_records import OffsetSync
 from sparkmirror.ledger.offset_map import SEGMENTS_MAX, OffsetMap
 from sparkmirror.ledger.setup import mirror_topics
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.translate import is_former
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.operations.cluster_pair import ledger_gaps, ledger_offsets, mirrored_partitions
@@ -110,7 +109,7 @@ def _rebuild_one(
     found.shrink(SEGMENTS_MAX)
     if write:
         key = encode_key(flow.name.source, where, _OLDEST)
-        publish(flow.target, ledger_topics(flow.name.source).offset_map, [(key, encode_chunk(found.as_chunk()))])
+        publish(flow.target, flow.ledger_topics.offset_map, [(key, encode_chunk(found.as_chunk()))])
     yield Rebuilt(where, anchors[0].source, last.source, exact)
 
 

@@ -32,7 +32,7 @@ from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
-from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
+from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.operations.offset_reset import Move
 from sparkmirror.operations.position_snapshot import PositionPlan, Stored
@@ -71,7 +71,7 @@ def _user() -> str:
 
 def open_ledger_topics(flow: FlowConfig, target: Admin) -> LedgerTopics:
     """The flow's topics, made where they are missing: it may never have run. Raises ClusterError."""
-    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    topics = flow.ledger_topics
     ensure_ledger_topics(
         target,
         topics,

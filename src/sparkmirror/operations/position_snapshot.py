@@ -14,7 +14,6 @@ from sparkmirror.kafka.answers import EARLIEST, LATEST
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.standalone_file import read_positions
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Position, Topic, TopicPartition
 from sparkmirror.operations.cluster_pair import mirrored_partitions
@@ -114,7 +113,7 @@ class PositionPlan:
 
 def read_stored(flow: FlowConfig, target: Admin) -> Stored:
     """What the ledger has now; nothing where the flow has never run. Raises ClusterError."""
-    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    topics = flow.ledger_topics
     if not target.list_topics([topics.offsets]):
         return Stored({}, {})
     with LedgerReader(flow.target, topics, flow.connector, is_ours_needed=False) as ledger:

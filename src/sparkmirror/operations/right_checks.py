@@ -19,7 +19,7 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.groups import list_groups
 from sparkmirror.kafka.rights import cluster_rights, group_rights, may_see_transactional_id, topic_rights
 from sparkmirror.ledger.setup import compacted_topic, mirror_topics
-from sparkmirror.ledger.topics import SHARING_GROUP, ledger_topics, plan_ledger_topics
+from sparkmirror.ledger.topics import SHARING_GROUP, plan_ledger_topics
 from sparkmirror.operations.grants import (
     Grant,
     Kind,
@@ -193,7 +193,7 @@ def _of_features(flow: FlowConfig, admin: Admin) -> Iterator[NewTopic]:
 
 def _internal(flow: FlowConfig, target: Admin) -> Sequence[NewTopic]:
     return plan_ledger_topics(
-        ledger_topics(flow.name.source, flow.offset_storage_topic),
+        flow.ledger_topics,
         {},
         len(target.brokers()),
         replication_factor=flow.offset_storage_replication_factor,

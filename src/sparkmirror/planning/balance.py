@@ -17,7 +17,6 @@ from sparkmirror.control.assignment import Assignment
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.tail import TailRecord, TopicTail
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.planning.plan import Move
 from sparkmirror.telemetry.records import PartitionRecord, PartitionState, encode_key, parse_record
@@ -155,7 +154,7 @@ class Loads:
     def __init__(self, flow: FlowConfig, run: str) -> None:
         self._flow = flow
         self._run = run
-        self._where = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).status, 0)
+        self._where = TopicPartition(flow.ledger_topics.status, 0)
         self._prefix = encode_key("partition", flow.name.source)[:-1]
         self._open = ExitStack()
         self._tail: TopicTail | None = None

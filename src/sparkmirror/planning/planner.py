@@ -27,7 +27,7 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.publish import Publisher, publish
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
-from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
+from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Position, Topic, TopicPartition
 from sparkmirror.planning.balance import after_moves
 from sparkmirror.planning.fencing import last_generation, stop_if_replaced, take_over
@@ -57,7 +57,7 @@ class Planner:
         self._book = CommandState(flow, run, process)
         self._ownership = TaskOwnership(flow, run, process, self._book, self._tell)
         self._once = once
-        self._topics: LedgerTopics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        self._topics: LedgerTopics = flow.ledger_topics
         self._open = ExitStack()
         self._source: Admin | None = None
         self._target: Admin | None = None

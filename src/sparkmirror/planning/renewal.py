@@ -16,7 +16,6 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.planning.fencing import stop_if_replaced, take_over
 from sparkmirror.planning.ownership import is_member
@@ -58,7 +57,7 @@ def renew(plan: TaskPlan, flow: FlowConfig, run: str, source: Admin, target: Adm
 
 def read_orders(flow: FlowConfig, plan: TaskPlan) -> list[Assign]:
     """The planner's orders to the task since its epoch began, oldest first. Raises ClusterError."""
-    where = TopicPartition(ledger_topics(flow.name.source, flow.offset_storage_topic).commands, 0)
+    where = TopicPartition(flow.ledger_topics.commands, 0)
     with open_tail(flow.target, "orders", [where]) as tail:
         tail.seek(where, plan.commands_from)
         commands = [decode_command(record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]

@@ -17,7 +17,6 @@ from sparkmirror import __version__
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.publish import Publisher, Record
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.telemetry.history import HistoryRecord
 from sparkmirror.telemetry.records import (
     PROCESS_BEAT_SECONDS,
@@ -43,7 +42,7 @@ class FlowReporter:
 
     def __init__(self, flow: FlowConfig, run: str, digest: str) -> None:
         self._flow = flow
-        self._topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+        self._topic = flow.ledger_topics.status
         self._record = FlowRecord(
             run, FlowState.STARTING, version=__version__, host=socket.gethostname(), pid=os.getpid(),
             started_at_ms=time.time_ns() // 1_000_000, digest=digest,

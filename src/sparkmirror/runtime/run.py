@@ -17,7 +17,6 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import rouse_coordinator
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.repartition import NO_TOPIC
 from sparkmirror.policy.loss import ENDS_THE_MIRROR
@@ -150,7 +149,7 @@ class MirrorRun:
 
     def _prepare_target(self, flow: FlowConfig) -> None:
         """The ledger's topics."""
-        topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        topics = flow.ledger_topics
         with open_admin(flow.target, "ledger") as target:
             refuse_beside_mirrormaker(
                 flow,
@@ -175,7 +174,7 @@ class MirrorRun:
             self._prepare_led(flow)
         if not self._options.once:
             return None
-        topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        topics = flow.ledger_topics
         with open_admin(flow.source, "ends") as source, LedgerReader(flow.target, topics, flow.connector) as ledger:
             return self._measure(flow, source, ledger)
 
@@ -265,7 +264,7 @@ class MirrorRun:
         behind: list[str] = []
         for running in self._flows:
             flow = running.flow
-            topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+            topics = flow.ledger_topics
             with LedgerReader(flow.target, topics, flow.connector) as ledger:
                 positions, unknown = ledger.read_to_end(), ledger.view.problems
             for tp, end in sorted(self._ends[str(flow.name)].items()):

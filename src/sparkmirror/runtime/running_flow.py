@@ -14,7 +14,6 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.commands import Slots, Stop, command_record
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.publish import publish
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.runtime.reporter import FlowReporter
 from sparkmirror.sharing.group import ProcessGroup
 from sparkmirror.sync.offset_job import CheckpointLatency
@@ -204,7 +203,7 @@ class RunningFlow:
             self._publish(Slots(self.run, self.process, tasks, turn_seconds))
 
     def _publish(self, command: Slots | Stop) -> None:
-        topics = ledger_topics(self.flow.name.source, self.flow.offset_storage_topic)
+        topics = self.flow.ledger_topics
         publish(self.flow.target, topics.commands, [command_record(command)], seconds_max=3.0)
 
     def ask_to_stop(self) -> None:

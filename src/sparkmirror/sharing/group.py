@@ -33,7 +33,7 @@ from sparkmirror.kafka.fencing import (
 from sparkmirror.kafka.membership import Membership, MembershipLost, Peer
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TailRecord, TopicTail
-from sparkmirror.ledger.topics import SHARING_GROUP, ledger_topics
+from sparkmirror.ledger.topics import SHARING_GROUP
 from sparkmirror.model import Connector, FlowName, TopicPartition
 from sparkmirror.sharing.assignment import (
     Claim,
@@ -336,4 +336,4 @@ class ProcessGroup:
 
 
 def _commands(flow: FlowConfig) -> str:
-    return ledger_topics(flow.name.source, flow.offset_storage_topic).commands
+    return flow.ledger_topics.commands

@@ -128,7 +128,6 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
     from sparkmirror.kafka.settings import client_settings
-    from sparkmirror.ledger.topics import ledger_topics
     from sparkmirror.pipeline.fetch.connection import FetchLimits
     from sparkmirror.pipeline.fetch.reader import ReaderOptions
 
@@ -141,7 +140,7 @@ def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
         read_committed=consumer.isolation_level == "read_committed",
         rack=consumer.client_rack,
     )
-    commands = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
+    commands = flow.ledger_topics.commands
     return ReaderOptions(
         client_settings(consumer.reach(flow.source), "reader"),
         limits,

@@ -65,12 +65,11 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
         on."""
         from sparkmirror.control.commands import Stop, command_record
         from sparkmirror.kafka.publish import publish
-        from sparkmirror.ledger.topics import ledger_topics
 
         if self._options.run == STANDALONE:
             return
         flow = self._options.flow()
-        topic = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
+        topic = flow.ledger_topics.commands
         with suppress(SparkMirrorError):
             publish(flow.target, topic, [command_record(Stop(self._options.run, self._options.process))])
 

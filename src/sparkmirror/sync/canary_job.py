@@ -21,7 +21,6 @@ from sparkmirror.kafka.answers import NewTopic, TopicExists
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TopicTail
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.stored_json import Count, Name, decode_or_none
 from sparkmirror.telemetry.canary import CanaryState
@@ -47,7 +46,7 @@ class CanaryJob:
         self._flow = flow
         self._clock = clock
         self._home = TopicPartition(flow.remote_topic(flow.canary_topic), 0)
-        self._status_topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+        self._status_topic = flow.ledger_topics.status
         self._connections = ExitStack()
         self._open: _Opened | None = None
         self._tail: TopicTail | None = None

@@ -12,7 +12,6 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import COORDINATOR_HINT, NoTransactionCoordinator, rouse_coordinator
 from sparkmirror.kafka.publish import publish
-from sparkmirror.ledger.topics import ledger_topics
 
 LOOK_SECONDS = 10.0
 
@@ -33,7 +32,7 @@ class FencingJob:
         with open_admin(flow.target, "fencing") as target:
             if why := rouse_coordinator(target, flow.connector):
                 raise NoTransactionCoordinator(f"Predecessors are not fenced: {why}.", COORDINATOR_HINT)
-        commands = ledger_topics(flow.name.source, flow.offset_storage_topic).commands
+        commands = flow.ledger_topics.commands
         publish(flow.target, commands, [command_record(Restart(self._run(), time.time_ns() // 1_000_000))])
         self._is_unfenced = False
 

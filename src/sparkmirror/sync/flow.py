@@ -12,7 +12,6 @@ from sparkmirror.errors import AuthorizationFailed
 from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.setup import mirror_topics
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.policy.filters import NameFilter, is_left_out
 from sparkmirror.policy.naming import added_prefix
 from sparkmirror.sync.acl_job import AclNotes, AclSync
@@ -53,7 +52,7 @@ def config_rules(sync: SyncSettings) -> ConfigRules:
 def acl_rules(flow: FlowConfig) -> AclRules:
     """The flow's settings as the rules of the ACL job."""
     names = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location)
-    ledger = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    ledger = flow.ledger_topics
     return AclRules(
         is_mirrored=flow.should_replicate,
         remote_name=flow.remote_topic,
@@ -73,7 +72,7 @@ def flow_syncs(flow: FlowConfig, source: Admin, target: Admin, *, first: bool = 
     if flow.sync.configs_enabled:
         syncs.append(ConfigSync(source, target, topic_rules(flow)))
     if flow.sync.acls_enabled:
-        status = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+        status = flow.ledger_topics.status
         syncs.append(AclSync(source, target, acl_rules(flow), AclNotes(flow.target, status, flow.name.source)))
     return syncs
 

@@ -21,7 +21,6 @@ from sparkmirror.kafka.publish import Publisher
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.setup import ensure_compacted_topic, ensure_ledger_topics, mirror_topics
 from sparkmirror.ledger.syncs import SyncEmitter
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.sync.group_sync import GroupRound
 from sparkmirror.sync.offset_state import OffsetState
@@ -204,7 +203,7 @@ class _Opened:
         )  # of the others nothing is pruned
         records = self.state.maps.plan_compaction(starts)
         if records:
-            topic = ledger_topics(flow.name.source).offset_map
+            topic = flow.ledger_topics.offset_map
             self.publisher.write(topic, [(record.key, record.value) for record in records])
 
 
@@ -217,7 +216,7 @@ class MapKeeper:
 
     def __init__(self, flow: FlowConfig) -> None:
         self._flow = flow
-        self._topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        self._topics = flow.ledger_topics
         self._due_at = 0.0
         self._topic_id: UUID | None = None
         self._maps = MapView(flow.name.source)

@@ -43,7 +43,7 @@ class OffsetState:
         self.checkpoints: Checkpoints = {}
         self.checkpoint_times_ms: dict[tuple[str, TopicPartition], int] = {}
         self.translator = Translator(flow.name, flow.policy, self.maps, self.syncs, self.opposite)
-        self._maps = TopicFollower(flow.target, target, ledger_topics(flow.name.source).offset_map, "offsets")
+        self._maps = TopicFollower(flow.target, target, flow.ledger_topics.offset_map, "offsets")
         back = ledger_topics(flow.name.target).offset_map
         self._opposite = None if source is None else TopicFollower(flow.source, source, back, "offsets")
         self._open.callback(self._maps.close)

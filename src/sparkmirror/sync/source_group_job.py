@@ -20,7 +20,7 @@ from sparkmirror.kafka.groups import commit_group_offsets, has_members, read_gro
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect
 from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
+from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.sync.source_group import mark_of, plan_adoption, plan_commit, plan_mark
@@ -40,7 +40,7 @@ class SourceGroup:
         self._flow = flow
         self._group = flow.progress_group
         self._mark = mark_of(flow.name.source)
-        self._topics: LedgerTopics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        self._topics: LedgerTopics = flow.ledger_topics
         self._source: Admin | None = None
         self._ledger: LedgerReader | None = None
         self._lock = threading.Lock()

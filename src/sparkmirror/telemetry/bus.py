@@ -13,7 +13,6 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.health import clock_ahead_seconds
 from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS, TailRecord
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 
@@ -32,7 +31,7 @@ class BusReader:
         self.flow = flow
         self._ahead_ms = _ahead_ms(admin) if admin is not None else 0
         self.board = StatusBoard(flow.name.source, run)
-        topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+        topics = flow.ledger_topics
         self._tail = open_tail(flow.target, role, [TopicPartition(topics.status, 0)], FOLLOWING_WAIT_SECONDS)
 
     def __enter__(self) -> Self:
@@ -63,7 +62,7 @@ class BusReader:
 
 def read_board(flow: FlowConfig, role: str = "status") -> StatusBoard:
     """All that the flow has left on its target, of its latest run; nothing where it never ran. Raises ClusterError."""
-    topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+    topic = flow.ledger_topics.status
     with open_admin(flow.target, role) as admin:
         if not admin.list_topics([topic]):
             return StatusBoard(flow.name.source)

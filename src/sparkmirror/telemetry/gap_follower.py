@@ -7,7 +7,6 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import TopicFollower
 from sparkmirror.ledger.gaps import Gap, decode
-from sparkmirror.ledger.topics import ledger_topics
 
 
 class GapFollower:
@@ -15,7 +14,7 @@ class GapFollower:
 
     def __init__(self, flow: FlowConfig, admin: Admin, role: str) -> None:
         self._source_alias = flow.name.source
-        topic = ledger_topics(flow.name.source, flow.offset_storage_topic).gaps
+        topic = flow.ledger_topics.gaps
         self._follower = TopicFollower(flow.target, admin, topic, role)
         self.gaps: dict[bytes | None, Gap] = {}
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.publish import publish
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.stop_request import StopRequest
 from sparkmirror.telemetry.bus import read_board
 from sparkmirror.telemetry.records import VerifyRecord, encode_key, encode_value, record_as_json
@@ -51,7 +50,7 @@ def watch_flows(
 
 def _tell(flow: FlowConfig, report: FlowReport) -> None:
     record = fold_round(read_board(flow, "verify").verified, report, time.time_ns() // 1_000_000)
-    topic = ledger_topics(flow.name.source, flow.offset_storage_topic).status
+    topic = flow.ledger_topics.status
     publish(flow.target, topic, [(encode_key("verify", flow.name.source), encode_value(record_as_json(record)))])
 
 

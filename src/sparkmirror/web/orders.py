@@ -12,7 +12,6 @@ from typing import Any, Final
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.commands import ALL_TOPICS, Command, Pause, Resume, Retry, Selection, command_record
 from sparkmirror.kafka.publish import publish
-from sparkmirror.ledger.topics import ledger_topics
 
 _PARTITION_MAX: Final = 2**31 - 1
 _KINDS: Final[Mapping[str, Callable[[str, Selection, int], Command]]] = {
@@ -52,6 +51,6 @@ def parse_order(told: Any) -> Order:
 
 def give_order(flow: FlowConfig, run: str, order: Order) -> None:
     """To the run that serves the page. Raises ClusterError."""
-    topics = ledger_topics(flow.name.source, flow.offset_storage_topic)
+    topics = flow.ledger_topics
     command = _KINDS[order.action](run, order.selection, time.time_ns() // 1_000_000)
     publish(flow.target, topics.commands, [command_record(command)])

@@ -42,6 +42,7 @@ from sparkmirror.config.precedence import (
 from sparkmirror.config.providers import resolve, warn_of_readers
 from sparkmirror.config.reading import FlowReader, Problems, Reader, setting
 from sparkmirror.config.recognise import aliases_alike, note_idle, recognise
+from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
 from sparkmirror.model import Cluster, Connector, FlowName
 from sparkmirror.policy.filters import TopicFilter
 from sparkmirror.policy.loss import LossPolicy
@@ -128,6 +129,11 @@ class FlowConfig:
     def canary_topic(self) -> str:
         """Where the flow's probes begin, on the source."""
         return f"sparkmirror-canary-{self.name.target}"
+
+    @property
+    def ledger_topics(self) -> LedgerTopics:
+        """The flow's internal topics on the target."""
+        return ledger_topics(self.name.source, self.offset_storage_topic)
 
     def remote_topic(self, topic: str) -> str:
         """The target's name of the source topic `topic`."""
@@ -315,7 +321,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
         connector=_read_connector(flow, name),
         consumer=ConsumerSettings(**flow.settings(ConsumerSettings)),
         producer=ProducerSettings(**flow.settings(ProducerSettings)),
-        offset_storage_topic=own_topic or f"mm2-offsets.{name.source}.internal",
+        offset_storage_topic=ledger_topics(name.source, own_topic).offsets,
         lease_ring_bytes=read_ring_bytes(flow),
         rate_limits=_read_rates(flow),
         on_data_loss=LossPolicy(flow.read(flow_keys.ON_DATA_LOSS), flow.read(flow_keys.ON_DATA_LOSS_TOPICS)),

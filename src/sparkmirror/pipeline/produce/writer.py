@@ -14,7 +14,6 @@ import pyarrow as pa
 from sparkmirror.batch.header import Codec
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.settings import client_settings
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.packing import Packing
@@ -149,7 +148,7 @@ class WritingTask:
 def sender_options(flow: FlowConfig) -> SenderOptions:
     progress = ProgressOptions(
         flow.connector,
-        ledger_topics(flow.name.source, flow.offset_storage_topic),
+        flow.ledger_topics,
         flow.offset_flush_interval_ms / 1000,
     )
     return SenderOptions(
