@@ -45,10 +45,10 @@ def test_the_newest_position_counts_in_an_offsets_topic_that_has_grown(
     is_said: bool,
 ) -> None:
     alias = f"A{uuid4().hex[:12]}"
-    connector, topics = Connector.of_dedicated_mode(alias), ledger_topics(alias)
+    connector, topics = Connector.of_dedicated_mode(alias), ledger_topics(alias, offsets_partitions=BEFORE)
     target = Cluster("B", {"bootstrap.servers": target_cluster.bootstrap_servers})
     with open_admin(target, "test") as admin:
-        ensure_ledger_topics(admin, topics, offsets_partitions=BEFORE)
+        ensure_ledger_topics(admin, topics)
 
     def store(offset: int, partitions: int, headers: list[tuple[str, bytes]], at_ms: int) -> None:
         producer = Producer({"bootstrap.servers": target.bootstrap_servers})  # one that knows the partitions of now

@@ -19,7 +19,6 @@ from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
 from sparkmirror.sync.source_group import mark_of
@@ -38,7 +37,7 @@ def flow(
     (flow,) = translate_mm1(MirrorMaker1((str(consumer),), str(producer), include=topic)).flows
     with open_admin(flow.source, "test") as source, open_admin(flow.target, "test") as target:
         assert source.create_topics([NewTopic(topic, 2, 1, {})]) == {topic: None}
-        ensure_ledger_topics(target, flow.ledger_topics, replication_factor=1)
+        ensure_ledger_topics(target, flow.ledger_topics)
     return flow
 
 
@@ -127,6 +126,5 @@ def test_a_mirror_whose_source_is_its_target_does_not_begin(
         open_admin(loop.target, "test") as target,
         pytest.raises(SparkMirrorError, match="source and target are the same cluster"),
     ):
-        topics = ledger_topics(loop.name.source, loop.offset_storage_topic)
-        ensure_ledger_topics(target, topics, replication_factor=1)
+        ensure_ledger_topics(target, loop.ledger_topics)
         SourceGroup(loop).begin(target)

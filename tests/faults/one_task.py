@@ -71,7 +71,7 @@ class Mirrored:
         """The mirrored topic and the ledger's."""
         create_topic(self.servers, self.remote, self.partitions, replicas=replicas, **config)
         with open_admin(self.target, "test") as admin:
-            ensure_ledger_topics(admin, ledger_topics(self.alias), replication_factor=replicas)
+            ensure_ledger_topics(admin, ledger_topics(self.alias, replication_factor=replicas))
 
     def positions(self) -> list[int]:
         """What is committed, by partition."""

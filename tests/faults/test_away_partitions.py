@@ -44,7 +44,7 @@ def flow(three_brokers: KafkaCluster, unique: Callable[[str], str]) -> Mirrored:
     flow = Mirrored(three_brokers.bootstrap_servers, unique("A"), unique("numbers"))
     _create(flow, flow.remote, [[2, ALONE], [1, 2]], {"min.insync.replicas": "2"})
     with open_admin(flow.target, "test") as admin:
-        ensure_ledger_topics(admin, ledger_topics(flow.alias), replication_factor=3)
+        ensure_ledger_topics(admin, ledger_topics(flow.alias, replication_factor=3))
     return flow
 
 
@@ -82,7 +82,7 @@ def test_a_ledger_partition_that_is_away_holds_up_its_own_positions_only(
     _create(flow, ledger_topics(flow.alias).offsets, copies)
     _create(flow, flow.remote, [[1]] * 2)
     with open_admin(flow.target, "test") as admin:
-        ensure_ledger_topics(admin, ledger_topics(flow.alias), replication_factor=3)
+        ensure_ledger_topics(admin, ledger_topics(flow.alias, replication_factor=3))
     with OneTask(flow, exactly_once=exactly_once, timeout_ms=TIMEOUT_MS) as task:
         task.give(BEFORE, BEFORE)
         task.wait_for_ledger(BEFORE, BEFORE)

@@ -104,7 +104,7 @@ def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
         mirror_maker.launch()
         cleanup.callback(mirror_maker.kill)
         (flow,) = load_config(write_file(directory, a, ours)).flows
-        ensure_ledger_topics(admins[2], ledger_topics("A"), replication_factor=1)
+        ensure_ledger_topics(admins[2], ledger_topics("A", replication_factor=1))
         yield Trio(admins[0], admins[1], admins[2], flow)
 
 

@@ -76,12 +76,7 @@ def _prepare_ledger(flow: "FlowConfig", target: "Admin") -> None:
     """The journal is kept in one of the flow's topics, which the first copy would make."""
     from sparkmirror.ledger.setup import ensure_ledger_topics
 
-    for sentence in ensure_ledger_topics(
-        target,
-        flow.ledger_topics,
-        replication_factor=flow.offset_storage_replication_factor,
-        offsets_partitions=flow.offset_storage_partitions,
-    ):
+    for sentence in ensure_ledger_topics(target, flow.ledger_topics):
         tell("ledger", sentence)
 
 

@@ -10,13 +10,7 @@ from dataclasses import dataclass, replace
 
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
-from sparkmirror.ledger.topics import (
-    INTERNAL_REPLICATION_FACTOR,
-    OFFSETS_PARTITIONS,
-    LedgerPlan,
-    LedgerTopics,
-    plan_ledger_topics,
-)
+from sparkmirror.ledger.topics import LedgerPlan, LedgerTopics, plan_ledger_topics
 from sparkmirror.model import FlowName
 from sparkmirror.policy.naming import ReplicationPolicy
 
@@ -28,25 +22,13 @@ def create_ledger_topics(admin: Admin, plan: LedgerPlan) -> None:
             raise error
 
 
-def ensure_ledger_topics(
-    admin: Admin,
-    topics: LedgerTopics,
-    *,
-    replication_factor: int = INTERNAL_REPLICATION_FACTOR,
-    offsets_partitions: int = OFFSETS_PARTITIONS,
-) -> Sequence[str]:
+def ensure_ledger_topics(admin: Admin, topics: LedgerTopics) -> Sequence[str]:
     """Observes, plans and creates; returns the plan's warnings. Raises AuthorizationFailed and the like."""
     existing = admin.list_topics(topics)
     configs = admin.topic_configs(existing)
     described = {name: replace(topic, configs=configs.get(name, {})) for name, topic in existing.items()}
-    plan = plan_ledger_topics(
-        topics,
-        described,
-        len(admin.brokers()),
-        replication_factor=replication_factor,
-        offsets_partitions=offsets_partitions,
-        unreadable=existing.keys() - configs.keys(),
-    )
+    unreadable = existing.keys() - configs.keys()
+    plan = plan_ledger_topics(topics, described, len(admin.brokers()), unreadable=unreadable)
     create_ledger_topics(admin, plan)
     return plan.warnings
 

@@ -32,7 +32,10 @@ _COMMAND_RETENTION_MS = 7 * 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class LedgerTopics:
-    """Names of a flow's internal topics, all on the target cluster."""
+    """Names of a flow's internal topics, all on the target cluster, and how they are made where they are missing.
+
+    A `replication_factor` of -1 takes the broker's default.
+    """
 
     offsets: str
     positions: str
@@ -40,6 +43,8 @@ class LedgerTopics:
     status: str
     offset_map: str
     gaps: str
+    replication_factor: int = INTERNAL_REPLICATION_FACTOR
+    offsets_partitions: int = OFFSETS_PARTITIONS
 
     def __iter__(self) -> Iterator[str]:
         return iter((self.offsets, self.positions, self.commands, self.status, self.offset_map, self.gaps))
@@ -53,7 +58,13 @@ class LedgerPlan:
     warnings: tuple[str, ...]
 
 
-def ledger_topics(source_alias: str, offsets_topic: str = "") -> LedgerTopics:
+def ledger_topics(
+    source_alias: str,
+    offsets_topic: str = "",
+    *,
+    replication_factor: int = INTERNAL_REPLICATION_FACTOR,
+    offsets_partitions: int = OFFSETS_PARTITIONS,
+) -> LedgerTopics:
     """The names for flows from `source_alias`; `offsets_topic` is the user's `offset.storage.topic`, if set."""
     return LedgerTopics(
         offsets=offsets_topic or f"mm2-offsets.{source_alias}.internal",
@@ -62,6 +73,8 @@ def ledger_topics(source_alias: str, offsets_topic: str = "") -> LedgerTopics:
         status=f"mm2-sparkmirror-status.{source_alias}.internal",
         offset_map=f"mm2-sparkmirror-offset-map.{source_alias}.internal",
         gaps=f"mm2-sparkmirror-gaps.{source_alias}.internal",
+        replication_factor=replication_factor,
+        offsets_partitions=offsets_partitions,
     )
 
 
@@ -70,8 +83,6 @@ def plan_ledger_topics(
     existing: Mapping[str, Topic],
     brokers: int,
     *,
-    replication_factor: int = INTERNAL_REPLICATION_FACTOR,
-    offsets_partitions: int = OFFSETS_PARTITIONS,
     unreadable: Collection[str] = (),
 ) -> LedgerPlan:
     """Which of `topics` to create on a target with `brokers` live brokers.
@@ -79,9 +90,10 @@ def plan_ledger_topics(
     `existing` holds the target's topics, with explicit configs for those named here, but for `unreadable` ones. A
     replication factor above the number of brokers is lowered with a warning: MirrorMaker's worker would not start.
     """
-    possible = min(replication_factor, brokers) if replication_factor > 0 else replication_factor
+    factor = topics.replication_factor
+    possible = min(factor, brokers) if factor > 0 else factor
     wanted = (
-        NewTopic(topics.offsets, offsets_partitions, possible, _COMPACT),
+        NewTopic(topics.offsets, topics.offsets_partitions, possible, _COMPACT),
         NewTopic(topics.positions, 1, possible, _COMPACT | _OURS),
         NewTopic(topics.commands, 1, possible, _command_configs()),
         NewTopic(topics.status, 1, possible, _COMPACT | _OURS),
@@ -90,10 +102,10 @@ def plan_ledger_topics(
     )
     missing = tuple(topic for topic in wanted if topic.name not in existing)
     warnings = [*_policy_warnings(topics, {name: existing[name] for name in existing.keys() - set(unreadable)})]
-    if missing and possible != replication_factor:
+    if missing and possible != factor:
         warnings.append(
             f"The target has {brokers} broker(s): internal topics get replication factor {possible} "
-            f"instead of {replication_factor}."
+            f"instead of {factor}."
         )
     return LedgerPlan(missing, tuple(warnings))
 

@@ -50,9 +50,8 @@ class StartReverse:
         self._cluster = Cluster(flow.source.alias, flow.source.client)
         self._source = source
         self._starts = starts
-        self._topics = ledger_topics(flow.name.target)
+        self._topics = ledger_topics(flow.name.target, replication_factor=flow.offset_storage_replication_factor)
         self._connector = Connector.of_dedicated_mode(flow.name.target)
-        self._replicas = flow.offset_storage_replication_factor
 
     def prepare(self) -> Note:
         starts = self._starts()
@@ -86,7 +85,7 @@ class StartReverse:
         return found
 
     def _write(self, moves: list[Mapping[str, Any]], which: str) -> None:
-        ensure_ledger_topics(self._source, self._topics, replication_factor=self._replicas)
+        ensure_ledger_topics(self._source, self._topics)
         partitions = self._source.list_topics([self._topics.offsets])[self._topics.offsets].partitions
         records = [
             (

@@ -71,14 +71,8 @@ def _user() -> str:
 
 def open_ledger_topics(flow: FlowConfig, target: Admin) -> LedgerTopics:
     """The flow's topics, made where they are missing: it may never have run. Raises ClusterError."""
-    topics = flow.ledger_topics
-    ensure_ledger_topics(
-        target,
-        topics,
-        replication_factor=flow.offset_storage_replication_factor,
-        offsets_partitions=flow.offset_storage_partitions,
-    )
-    return topics
+    ensure_ledger_topics(target, flow.ledger_topics)
+    return flow.ledger_topics
 
 
 def set_positions(

@@ -192,13 +192,7 @@ def _of_features(flow: FlowConfig, admin: Admin) -> Iterator[NewTopic]:
 
 
 def _internal(flow: FlowConfig, target: Admin) -> Sequence[NewTopic]:
-    return plan_ledger_topics(
-        flow.ledger_topics,
-        {},
-        len(target.brokers()),
-        replication_factor=flow.offset_storage_replication_factor,
-        offsets_partitions=flow.offset_storage_partitions,
-    ).missing
+    return plan_ledger_topics(flow.ledger_topics, {}, len(target.brokers())).missing
 
 
 def _remote(flow: FlowConfig, seen: TopicSnapshot) -> Iterator[NewTopic]:

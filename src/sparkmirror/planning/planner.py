@@ -189,12 +189,7 @@ class Planner:
         if self._source is None or self._target is None or self._ledger is None:
             self._source = self._open.enter_context(open_admin(self._flow.source, "planner"))
             self._target = self._open.enter_context(open_admin(self._flow.target, "planner"))
-            for warning in ensure_ledger_topics(
-                self._target,
-                self._topics,
-                replication_factor=self._flow.offset_storage_replication_factor,
-                offsets_partitions=self._flow.offset_storage_partitions,
-            ):
+            for warning in ensure_ledger_topics(self._target, self._topics):
                 log.warning("%s: %s", self._flow.name, warning)
             self._ledger = self._open.enter_context(LedgerReader(self._flow.target, self._topics, self._flow.connector))
         return self._source, self._target, self._ledger

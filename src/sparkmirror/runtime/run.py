@@ -156,12 +156,7 @@ class MirrorRun:
                 target,
                 "Stop it first; SparkMirror then goes on from its positions. A killed one counts for 10 s more.",
             )
-            for sentence in ensure_ledger_topics(
-                target,
-                topics,
-                replication_factor=flow.offset_storage_replication_factor,
-                offsets_partitions=flow.offset_storage_partitions,
-            ):
+            for sentence in ensure_ledger_topics(target, topics):
                 log.warning("%s: %s", flow.name, sentence)
             if why := rouse_coordinator(target, flow.connector):
                 refuse_exactly_once(flow, why)

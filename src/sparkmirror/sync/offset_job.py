@@ -241,12 +241,7 @@ class MapKeeper:
     def _write(self, target: Admin, publisher: Publisher) -> None:
         """Write the remembered maps; records that writers have stored since are younger, and stay."""
         flow = self._flow
-        ensure_ledger_topics(
-            target,
-            self._topics,
-            replication_factor=flow.offset_storage_replication_factor,
-            offsets_partitions=flow.offset_storage_partitions,
-        )
+        ensure_ledger_topics(target, self._topics)
         topic = self._topics.offset_map
         with open_tail(flow.target, "offsets", [TopicPartition(topic, 0)]) as tail:
             there = {record.key for record in tail.read_to_end()}

@@ -1,5 +1,6 @@
 """Which internal topics a flow creates, and what it warns about."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from sparkmirror.ledger.topics import ledger_topics, plan_ledger_topics
@@ -53,7 +54,7 @@ def test_a_small_target_gets_what_is_possible_and_a_warning() -> None:
 
 
 def test_minus_one_leaves_the_replication_factor_to_the_brokers() -> None:
-    plan = plan_ledger_topics(NAMES, {}, brokers=1, replication_factor=-1)
+    plan = plan_ledger_topics(replace(NAMES, replication_factor=-1), {}, brokers=1)
     assert {one.replication_factor for one in plan.missing} == {-1}
     assert plan.warnings == ()
 

@@ -133,7 +133,12 @@ class FlowConfig:
     @property
     def ledger_topics(self) -> LedgerTopics:
         """The flow's internal topics on the target."""
-        return ledger_topics(self.name.source, self.offset_storage_topic)
+        return ledger_topics(
+            self.name.source,
+            self.offset_storage_topic,
+            replication_factor=self.offset_storage_replication_factor,
+            offsets_partitions=self.offset_storage_partitions,
+        )
 
     def remote_topic(self, topic: str) -> str:
         """The target's name of the source topic `topic`."""
