@@ -7,6 +7,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 
 from sparkmirror.java import find_java
+from sparkmirror.testing.kafka import KafkaCluster
 from sparkmirror.testing.layout import TlsFiles
 
 
@@ -29,3 +30,16 @@ def key_store(files: TlsFiles, store: Path, password: str) -> Path:
     encryption = BestAvailableEncryption(password.encode())
     store.write_bytes(pkcs12.serialize_key_and_certificates(b"client", key, certificate, None, encryption))  # type: ignore[arg-type]
     return store
+
+
+def by_certificate(cluster: KafkaCluster, directory: Path, password: str) -> dict[str, str]:
+    """A client's properties for mutual TLS, with a JKS trust store and a PKCS12 key store in `directory`."""
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers_tls,
+        "security.protocol": "SSL",
+        "ssl.truststore.location": str(trust_store(cluster.ca_file, directory / "trust.jks", password, "JKS")),
+        "ssl.truststore.password": password,
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(key_store(cluster.tls, directory / "keys.p12", password)),
+        "ssl.keystore.password": password,
+    }

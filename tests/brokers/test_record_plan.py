@@ -10,15 +10,13 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from tests.flows import flow_of
 
-from sparkmirror.config.flow.flows import FlowConfig, parse_config
-from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
 from sparkmirror.pipeline.relay.schema import RECORD_DDL, RECORD_SCHEMA
 from sparkmirror.spark.record_plan import transform
 from sparkmirror.spark.session import launch_context, open_record_session, open_session
 
-SMALLEST = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 HERE = __name__
 LONG_AGO = 1_000_000_000_123
 
@@ -30,10 +28,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield open_record_session(open_session(context))
     finally:
         context.stop()
-
-
-def flow_of(lines: str) -> FlowConfig:
-    return parse_config(parse_properties((SMALLEST + lines).encode(), "mm2")).flows[0]
 
 
 def row(kind: str, **values: Any) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tests.brokers.grants import grant
 from tests.scenarios.mirror import flow_file
-from tests.stores import key_store, trust_store
+from tests.stores import by_certificate, trust_store
 from tests.token_endpoint import SECRET, TokenEndpoint
 
 from sparkmirror.config.flow.flows import parse_config
@@ -62,19 +62,6 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenEndpoint]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with TokenEndpoint() as server:
         yield server
-
-
-def by_certificate(cluster: KafkaCluster, directory: Path) -> Client:
-    """Mutual TLS with a JKS trust store and a PKCS12 key store."""
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers_tls,
-        "security.protocol": "SSL",
-        "ssl.truststore.location": str(trust_store(cluster.ca_file, directory / "trust.jks", STORE_PASSWORD, "JKS")),
-        "ssl.truststore.password": STORE_PASSWORD,
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.location": str(key_store(cluster.tls, directory / "keys.p12", STORE_PASSWORD)),
-        "ssl.keystore.password": STORE_PASSWORD,
-    }
 
 
 def by_password(cluster: KafkaCluster, directory: Path, password: str = PASSWORD) -> Client:
@@ -129,12 +116,12 @@ def refusals(client: Mapping[str, str]) -> list[str]:
 
 
 def test_certificates_and_passwords_open_both_kinds_of_connections(guarded: KafkaCluster, tmp_path: Path) -> None:
-    log_in(by_certificate(guarded, tmp_path))
+    log_in(by_certificate(guarded, tmp_path, STORE_PASSWORD))
     log_in(by_password(guarded, tmp_path))
 
 
 def test_refused_certificates_are_reported(guarded: KafkaCluster, tmp_path: Path) -> None:
-    good = by_certificate(guarded, tmp_path)
+    good = by_certificate(guarded, tmp_path, STORE_PASSWORD)
     without = {key: value for key, value in good.items() if "keystore" not in key}
     expired = without | {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(guarded.tls.expired_client_file)}
     elsewhere = make_certificates(tmp_path / "elsewhere")
@@ -156,7 +143,7 @@ def test_refused_certificates_are_reported(guarded: KafkaCluster, tmp_path: Path
 def test_a_broker_under_a_name_that_its_certificate_does_not_have_is_reported(
     guarded: KafkaCluster, tmp_path: Path
 ) -> None:
-    good = by_certificate(guarded, tmp_path)
+    good = by_certificate(guarded, tmp_path, STORE_PASSWORD)
     elsewhere = good | {"bootstrap.servers": good["bootstrap.servers"].replace("127.0.0.1", "127.1")}
     for sentence in refusals(elsewhere):
         assert "showed a certificate we do not trust" in sentence and "'127.1'" in sentence
@@ -165,7 +152,7 @@ def test_a_broker_under_a_name_that_its_certificate_does_not_have_is_reported(
 
 def test_only_the_cipher_suites_that_are_listed_are_offered(guarded: KafkaCluster, tmp_path: Path) -> None:
     listed = {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"}
-    client = by_certificate(guarded, tmp_path) | listed
+    client = by_certificate(guarded, tmp_path, STORE_PASSWORD) | listed
     log_in(client)
     host, _, port = client["bootstrap.servers"].rpartition(":")
     link = dial(host, int(port), client_settings(Cluster("A", client), "test"))

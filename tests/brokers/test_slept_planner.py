@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 from tests.faults.numbered import wait_until
+from tests.flows import flow_between
 
-from sparkmirror.config.flow.flows import FlowConfig, parse_config
-from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import TaskPlan
 from sparkmirror.control.commands import Share, Stop, command_record
 from sparkmirror.kafka.admin import Admin
@@ -31,11 +31,7 @@ def flow(source: Admin, source_cluster: KafkaCluster, target_cluster: KafkaClust
     """Of one task, and a topic; others of its name come later."""
     alias, topic = f"A{uuid4().hex[:12]}", f"slept-{uuid4().hex[:12]}"
     source.create_topics([NewTopic(topic, 1, 1)])
-    lines = [f"clusters = {alias}, B", f"{alias}->B.enabled = true", f"{alias}->B.topics = {topic}.*", "tasks.max = 1"]
-    lines += [f"{alias}.bootstrap.servers = {source_cluster.bootstrap_servers}", "replication.factor = 1"]
-    lines += [f"B.bootstrap.servers = {target_cluster.bootstrap_servers}", "offset.storage.replication.factor = 1"]
-    lines += ["heartbeats.replication.enabled = false"]  # other tests leave topics of that name on these brokers
-    return parse_config(parse_properties("\n".join(lines).encode())).flows[0]
+    return flow_between(source_cluster, target_cluster, alias, f"topics = {topic}.*", "tasks.max = 1")
 
 
 @pytest.fixture

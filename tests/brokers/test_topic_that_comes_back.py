@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 from tests.faults.numbered import create_topic
 from tests.faults.test_lost_records import delete_topic
+from tests.flows import flow_between
 
-from sparkmirror.config.flow.flows import FlowConfig, parse_config
-from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import TaskPlan
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect, positions
@@ -26,10 +26,7 @@ TOPIC = f"back-{uuid4().hex[:12]}"
 def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> FlowConfig:
     alias = f"A{uuid4().hex[:12]}"
     create_topic(source_cluster.bootstrap_servers, TOPIC, 2)
-    lines = [f"clusters = {alias}, B", f"{alias}->B.enabled = true", f"{alias}->B.topics = {TOPIC}", "tasks.max = 2"]
-    lines += [f"{alias}.bootstrap.servers = {source_cluster.bootstrap_servers}", "replication.factor = 1"]
-    lines += [f"B.bootstrap.servers = {target_cluster.bootstrap_servers}", "offset.storage.replication.factor = 1"]
-    return parse_config(parse_properties("\n".join(lines).encode())).flows[0]
+    return flow_between(source_cluster, target_cluster, alias, f"topics = {TOPIC}", "tasks.max = 2")
 
 
 @pytest.fixture

@@ -53,3 +53,12 @@ def _story(path: Path, source: KafkaCluster, target: KafkaCluster, unique: Calla
     story = Story(path, source.bootstrap_servers, target.bootstrap_servers, unique("A"), unique("numbers"))
     create_topic(story.source, story.topic, PARTITIONS)
     return story
+
+
+@pytest.fixture
+def from_three(
+    tmp_path: Path, three_brokers: KafkaCluster, target_cluster: KafkaCluster, unique: Callable[[str], str]
+) -> Story:
+    """A story whose source has three brokers, by the module's fixture `three_brokers`; its topic is not created."""
+    addresses = (three_brokers.bootstrap_servers, target_cluster.bootstrap_servers)
+    return Story(tmp_path, *addresses, unique("A"), unique("numbers"))

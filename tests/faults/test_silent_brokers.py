@@ -1,9 +1,8 @@
 """A source broker is silent (SIGSTOP): what it leads is unknown, and nobody says that all is mirrored."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,14 +28,6 @@ def three_brokers() -> Iterator[KafkaCluster]:
     """A silent broker leads what it led until its session is over: so late that a mirror has begun meanwhile."""
     with KafkaCluster(brokers=3, name="silent", config={"broker.session.timeout.ms": "20000"}) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def from_three(
-    tmp_path: Path, three_brokers: KafkaCluster, target_cluster: KafkaCluster, unique: Callable[[str], str]
-) -> Story:
-    addresses = (three_brokers.bootstrap_servers, target_cluster.bootstrap_servers)
-    return Story(tmp_path, *addresses, unique("A"), unique("numbers"))
 
 
 def test_once_names_what_a_silent_broker_leads_and_copies_it_when_it_is_back(

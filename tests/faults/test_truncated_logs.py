@@ -31,14 +31,6 @@ def three_brokers() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def from_three(
-    tmp_path: Path, three_brokers: KafkaCluster, target_cluster: KafkaCluster, unique: Callable[[str], str]
-) -> Story:
-    addresses = (three_brokers.bootstrap_servers, target_cluster.bootstrap_servers)
-    return Story(tmp_path, *addresses, unique("A"), unique("numbers"))
-
-
-@pytest.fixture
 def to_three(
     tmp_path: Path, source_cluster: KafkaCluster, three_brokers: KafkaCluster, unique: Callable[[str], str]
 ) -> Story:

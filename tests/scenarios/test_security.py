@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import ORDER_SECONDS_MAX, make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror, flow_file
-from tests.stores import key_store, trust_store
+from tests.stores import by_certificate
 
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -43,19 +43,6 @@ def encrypted() -> Iterator[KafkaCluster]:
     """A cluster with TLS that asks for a client certificate."""
     with KafkaCluster(name="encrypted", tls=True, config={"ssl.client.auth": "required"}) as cluster:
         yield cluster
-
-
-def by_certificate(cluster: KafkaCluster, directory: Path) -> Client:
-    """The mirror's properties for the SSL listener, with Java's stores."""
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers_tls,
-        "security.protocol": "SSL",
-        "ssl.truststore.location": str(trust_store(cluster.ca_file, directory / "trust.jks", STORE_PASSWORD, "JKS")),
-        "ssl.truststore.password": STORE_PASSWORD,
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.location": str(key_store(cluster.tls, directory / "keys.p12", STORE_PASSWORD)),
-        "ssl.keystore.password": STORE_PASSWORD,
-    }
 
 
 def by_scram(cluster: KafkaCluster, password: str = PASSWORD) -> Client:
@@ -114,7 +101,11 @@ def test_tls_and_scram_serve_for_reading_and_for_writing(
     grant_what_a_target_needs(plain, "backup")
     lines = [f"backup->{alias}.enabled = true", f"backup->{alias}.topics = {back}"]
     text = flow_file(
-        by_scram(guarded), by_certificate(encrypted, tmp_path), alias=alias, topics=f"{there}, {secret}", lines=lines
+        by_scram(guarded),
+        by_certificate(encrypted, tmp_path, STORE_PASSWORD),
+        alias=alias,
+        topics=f"{there}, {secret}",
+        lines=lines,
     )
     mirror = start_mirror(text)
     remote, returned = f"{alias}.{there}", f"backup.{back}"

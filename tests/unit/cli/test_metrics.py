@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.flows import SMALLEST
 
 from sparkmirror.cli import metrics
 from sparkmirror.cli.main import main
@@ -13,7 +14,6 @@ from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.metrics import METRICS, FlowSnapshot
 from sparkmirror.telemetry.records import encode_key, encode_value
 
-FILE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 COUNT = "kafka_connect_mirror_mirrorsourceconnector_record_count"
 KIND = next(one.kind for one in METRICS if one.name == COUNT)
 NOW_MS = 1_800_000_000_000
@@ -35,7 +35,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
     monkeypatch.setattr(metrics, "_see", see)
     path = tmp_path / "mm2.properties"
-    path.write_text(FILE)
+    path.write_text(SMALLEST)
     return str(path)
 
 

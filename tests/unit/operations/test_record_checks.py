@@ -1,9 +1,9 @@
 """What `sparkmirror doctor` says of records that nobody can read."""
 
 import pytest
+from tests.flows import flow_of
 
-from sparkmirror.config.flow.flows import FlowConfig, parse_config
-from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.commands import Stop, command_record
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger import connect, positions
@@ -13,15 +13,13 @@ from sparkmirror.operations.cluster_checks import judge_records
 from sparkmirror.telemetry.records import encode_key
 from sparkmirror.views.findings import Level
 
-TEXT = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 ORDERS = TopicPartition("orders", 0)
 TOPICS = ledger_topics("A")
 
 
 @pytest.fixture
 def flow() -> FlowConfig:
-    (flow,) = parse_config(parse_properties(TEXT.encode(), "mm2")).flows
-    return flow
+    return flow_of()
 
 
 def record(topic: str, key: bytes | None, value: bytes | None, offset: int = 7) -> TailRecord:

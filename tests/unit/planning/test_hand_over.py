@@ -4,9 +4,8 @@ import logging
 from collections.abc import Callable
 
 import pytest
+from tests.flows import flow_of
 
-from sparkmirror.config.flow.flows import parse_config
-from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.control.commands import Assign
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Position, TopicPartition
@@ -15,11 +14,10 @@ from sparkmirror.planning.plan import Move
 
 ONE, OTHER = TopicPartition("orders", 1), TopicPartition("orders", 2)
 MOVES = [Move(ONE, 0, 1), Move(OTHER, 3, 2)]
-TEXT = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 
 
 def hand_overs() -> HandOvers:
-    return HandOvers(parse_config(parse_properties(TEXT.encode())).flows[0], "run")
+    return HandOvers(flow_of(), "run")
 
 
 def stored(generation: int, *, released: bool = True) -> PositionRecord:

@@ -3,9 +3,9 @@
 from typing import cast
 
 import pytest
+from tests.flows import flow_of
 
-from sparkmirror.config.flow.flows import FlowConfig, parse_config
-from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.command_state import CommandState
 from sparkmirror.control.commands import Began, Share, Slots
 from sparkmirror.kafka.admin import Admin
@@ -13,7 +13,6 @@ from sparkmirror.kafka.membership import Peer
 from sparkmirror.planning import ownership as duty
 from sparkmirror.planning.ownership import TaskOwnership
 
-TEXT = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\ntasks.max = 4\n"
 TARGET = cast(Admin, None)
 
 
@@ -37,7 +36,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Group:
 
 @pytest.fixture
 def flow() -> FlowConfig:
-    return parse_config(parse_properties(TEXT.encode())).flows[0]
+    return flow_of("tasks.max = 4")
 
 
 def share(number: int, *tasks: int, at_once: bool = True) -> Share:

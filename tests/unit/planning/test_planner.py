@@ -4,16 +4,14 @@ from collections.abc import Collection
 from typing import cast
 
 import pytest
+from tests.flows import flow_of
 
-from sparkmirror.config.flow.flows import FlowConfig, parse_config
-from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import TaskPlan
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.planning import planner, renewal
 from sparkmirror.planning.fencing import Taken
 from sparkmirror.planning.planner import Planner
-
-TEXT = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\ntasks.max = 3\n"
 
 
 class Enough(Exception):
@@ -43,8 +41,7 @@ class Clusters:
 
 @pytest.fixture
 def flow() -> FlowConfig:
-    (flow,) = parse_config(parse_properties(TEXT.encode(), "mm2")).flows
-    return flow
+    return flow_of("tasks.max = 3")
 
 
 def test_all_that_may_write_is_fenced_before_positions_are_read(

@@ -4,18 +4,11 @@ from collections.abc import Iterable
 from uuid import UUID
 
 import pytest
+from tests.flows import flow_of
 from tests.manual_clock import ManualClock
 
-from sparkmirror.config.flow.flows import FlowConfig, parse_config
-from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.planning.source_topics import SourceTopics, Withheld, partitions_of
-
-
-def a_flow(*more: str) -> FlowConfig:
-    lines = ["clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1", "A->B.enabled = true", *more]
-    (flow,) = parse_config(parse_properties("\n".join(lines).encode(), "mm2"), (), ()).flows
-    return flow
 
 
 def topics(*names: str, partitions: int = 10) -> dict[str, Topic]:
@@ -38,7 +31,7 @@ def clock() -> ManualClock:
 
 
 def test_a_look_that_finds_nothing_new_returns_the_same_object() -> None:
-    source, seen = Cluster("orders", "__internal"), SourceTopics(a_flow())
+    source, seen = Cluster("orders", "__internal"), SourceTopics(flow_of())
     before = seen.read(source)  # type: ignore[arg-type]
     assert list(before) == ["orders"]
     assert seen.read(source) is before  # type: ignore[arg-type]
@@ -49,7 +42,7 @@ def test_a_look_that_finds_nothing_new_returns_the_same_object() -> None:
 
 
 def test_tasks_are_sent_topics_that_are_new_grown_or_deleted() -> None:
-    seen = SourceTopics(a_flow())
+    seen = SourceTopics(flow_of())
     assert seen.changed_counts(topics("a", "b")) == {"a": 10, "b": 10}
     assert seen.changed_counts(topics("a", "b")) == {"a": 10, "b": 10}, "the order was not written: it is repeated"
     seen.note_known(topics("a", "b"))
@@ -63,7 +56,7 @@ def names_of(partitions: Iterable[TopicPartition]) -> set[str]:
 
 def test_partitions_wait_for_their_topics_while_very_many_are_being_made(clock: ManualClock) -> None:
     fresh = partitions_of(topics(*(f"t{number:02}" for number in range(60))))
-    withheld, target = Withheld(a_flow(), clock), Cluster("A.t00", "A.t01")
+    withheld, target = Withheld(flow_of(), clock), Cluster("A.t00", "A.t01")
     assert len(names_of(withheld.pick(fresh, target))) == 58  # type: ignore[arg-type]
     assert withheld, "there is something to look for"
     target.topics |= topics(*(f"A.t{number:02}" for number in range(30)))
@@ -79,7 +72,7 @@ def test_partitions_wait_for_their_topics_while_very_many_are_being_made(clock: 
 
 def test_a_task_says_what_is_missing_when_nobody_makes_the_topics(clock: ManualClock) -> None:
     fresh = partitions_of(topics(*(f"t{number:02}" for number in range(60))))
-    withheld, target = Withheld(a_flow(), clock), Cluster()
+    withheld, target = Withheld(flow_of(), clock), Cluster()
     assert len(withheld.pick(fresh, target)) == 600  # type: ignore[arg-type]
     clock.now += 29
     assert len(withheld.pick(fresh, target)) == 600  # type: ignore[arg-type]
@@ -96,12 +89,12 @@ def test_partitions_are_handed_out_at_once_where_no_topic_is_waited_for(
     count: int, setting: str, clock: ManualClock
 ) -> None:
     fresh = partitions_of(topics(*(f"t{number:02}" for number in range(count))))
-    assert not Withheld(a_flow(setting), clock).pick(fresh, Cluster())  # type: ignore[arg-type]
+    assert not Withheld(flow_of(setting), clock).pick(fresh, Cluster())  # type: ignore[arg-type]
 
 
 def test_a_partition_whose_start_no_broker_gave_is_looked_at_again_after_half_a_minute(clock: ManualClock) -> None:
     (where,) = partitions_of(topics("orders", partitions=1))
-    withheld = Withheld(a_flow(), clock)
+    withheld = Withheld(flow_of(), clock)
     withheld.back_off([where])
     assert withheld.pick([where], Cluster()) == {where}  # type: ignore[arg-type]
     clock.now += 31

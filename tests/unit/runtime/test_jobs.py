@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tests.flows import config_of, flow_of
 from tests.manual_clock import ManualClock
 
-from sparkmirror.config.flow.flows import FlowConfig, parse_config
-from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.runtime import jobs
 from sparkmirror.runtime.jobs import FlowSync, Job, pause_seconds
@@ -98,14 +97,6 @@ def test_work_that_was_done_in_part_counts_as_failed_since_its_first_round() -> 
     assert told[0].reason == "group billing is not synced" and told[4].failing_since_ms is None
 
 
-BASE = ["clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1", "A->B.enabled = true"]
-
-
-def a_flow() -> FlowConfig:
-    (flow,) = parse_config(parse_properties("\n".join(BASE).encode(), "mm2"), (), ()).flows
-    return flow
-
-
 @pytest.mark.parametrize(
     ("lines", "wanted"),
     [
@@ -119,7 +110,7 @@ def a_flow() -> FlowConfig:
     ],
 )
 def test_the_jobs_of_a_flow_are_those_that_are_switched_on(lines: list[str], wanted: list[str]) -> None:
-    config = parse_config(parse_properties("\n".join([*BASE, *lines]).encode(), "mm2"), (), ())
+    config = config_of(*lines)
     made = jobs.offset_jobs(config.flows[0], config.heartbeats, CheckpointLatency())
     assert [job._name for job in made] == wanted
 
@@ -162,7 +153,7 @@ class Desk:
 def test_new_topics_do_not_wait_for_the_settings_of_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings that cost 0.6 s of CPU are compared every half a minute, topics looked for all the while."""
     desk = Desk(monkeypatch, {TopicSync: 0.01, ConfigSync: 0.6})
-    sync = FlowSync(a_flow(), clock=desk.clock)
+    sync = FlowSync(flow_of(), clock=desk.clock)
     looks = round(60 / sync.look_seconds)
     for _ in range(looks):
         sync()
@@ -174,7 +165,7 @@ def test_new_topics_do_not_wait_for_the_settings_of_a_thousand(monkeypatch: pyte
 def test_brokers_are_asked_for_the_settings_of_a_thousand_topics_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the answers cost us counts, and what they cost the brokers: a millisecond a topic."""
     desk = Desk(monkeypatch, {TopicSync: 0.01, ConfigSync: 0.01})
-    sync, desk.syncs[1].compared = FlowSync(a_flow(), clock=desk.clock), 1000
+    sync, desk.syncs[1].compared = FlowSync(flow_of(), clock=desk.clock), 1000
     for _ in range(round(120 / sync.look_seconds)):
         sync()
         desk.clock.now += sync.look_seconds
@@ -186,7 +177,7 @@ def test_what_a_sync_has_warned_of_is_not_said_again_because_it_paused(
 ) -> None:
     desk = Desk(monkeypatch, {TopicSync: 0.0, ConfigSync: 0.6})
     desk.warnings[ConfigSync] = "The target does not know the setting x."
-    sync = FlowSync(a_flow(), clock=desk.clock)
+    sync = FlowSync(flow_of(), clock=desk.clock)
     for _ in range(24):
         sync()
         desk.clock.now += sync.look_seconds
@@ -195,7 +186,7 @@ def test_what_a_sync_has_warned_of_is_not_said_again_because_it_paused(
 
 def test_after_a_failure_all_syncs_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(monkeypatch, {TopicSync: 0.0, ConfigSync: 0.6})
-    sync = FlowSync(a_flow(), clock=desk.clock)
+    sync = FlowSync(flow_of(), clock=desk.clock)
     sync()
     desk.is_away = True
     desk.clock.now += 2.5

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flows import config_of
 
-from sparkmirror.config.flow.flows import parse_config
-from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.runtime import run, start
 from sparkmirror.runtime.options import RunOptions
 from sparkmirror.stop_request import StopRequest
@@ -36,7 +35,5 @@ def test_a_jvm_through_which_leases_pass_is_given_a_small_young_generation(
 
     monkeypatch.setattr(start, "Launch", launched.append)
     monkeypatch.setattr(run, "MirrorRun", Run)
-    lines = ["clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1", "A->B.enabled = true", line]
-    config = parse_config(parse_properties("\n".join(lines).encode(), "mm2"), (), ())
-    assert start.run_with(config, RunOptions(), StopRequest(), tmp_path) == 0
+    assert start.run_with(config_of(line), RunOptions(), StopRequest(), tmp_path) == 0
     assert launched[0].keywords["is_lean"] is is_lean

@@ -1,22 +1,14 @@
 """What a process tells its planner and its group: a task counts as running until its planner has let go of it."""
 
-from sparkmirror.config.flow.flows import parse_config
-from sparkmirror.config.formats.properties import parse_properties
+from tests.flows import flow_of
+
 from sparkmirror.control.commands import Began, Share
 from sparkmirror.sharing.assignment import MemberAssignment
 from sparkmirror.sharing.flow_share import FlowShare
 
-TEXT = """
-clusters = A, B
-A.bootstrap.servers = a:1
-B.bootstrap.servers = b:1
-A->B.enabled = true
-tasks.max = 4
-"""
-
 
 def part() -> FlowShare:
-    return FlowShare(parse_config(parse_properties(TEXT.encode())).flows[0], "f", 7)
+    return FlowShare(flow_of("tasks.max = 4"), "f", 7)
 
 
 def granted(*tasks: int, run: str = "run", rival: str = "", is_obeyed: bool = True) -> MemberAssignment:

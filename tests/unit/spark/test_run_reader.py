@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from tests.flows import SMALLEST
 
 from sparkmirror.pipeline.relay.options import RunsOptions
 from sparkmirror.pipeline.relay.schema import FLUSH, TRAIL
 from sparkmirror.planning.planner import Planner
 from sparkmirror.spark.run_reader import KafkaRunsReader
 
-TEXT = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\ntasks.max = 3\n"
+TEXT = f"{SMALLEST}tasks.max = 3\n"
 
 
 @dataclass

@@ -5,13 +5,13 @@ import subprocess
 import sys
 
 import pytest
+from tests.flows import SMALLEST
 
 from sparkmirror.pipeline.produce.receipts import Receipt
 from sparkmirror.pipeline.relay.schema import close
 from sparkmirror.spark.kafka_runs import KafkaRuns
 
-FILE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
-OPTIONS = {"config": FILE, "flow": "A->B", "run": "r"}
+OPTIONS = {"config": SMALLEST, "flow": "A->B", "run": "r"}
 
 
 def test_a_pickled_copy_takes_rows_that_carry_nothing_and_gives_an_empty_receipt(

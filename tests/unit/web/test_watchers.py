@@ -3,16 +3,14 @@
 from contextlib import AbstractContextManager
 
 import pytest
+from tests.flows import flow_of
 
-from sparkmirror.config.flow.flows import FlowConfig, parse_config
-from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.model import Cluster
 from sparkmirror.web import watchers as watch
 from sparkmirror.web.page_state import PageState
-
-FILE = b"clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 
 
 @pytest.fixture
@@ -21,7 +19,7 @@ def flow(monkeypatch: pytest.MonkeyPatch) -> FlowConfig:
         raise ClusterUnreachable(f"Cluster {cluster.alias} does not answer.", "Check that all its brokers are up.")
 
     monkeypatch.setattr(watch, "open_admin", refuse)
-    return parse_config(parse_properties(FILE, "m.properties")).flows[0]
+    return flow_of()
 
 
 def test_a_flow_whose_target_is_away_says_so_and_is_looked_at_again(flow: FlowConfig) -> None:

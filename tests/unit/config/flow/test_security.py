@@ -5,12 +5,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from tests.flows import SMALLEST
 
 from sparkmirror.config.flow.flows import load_config, parse_config
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
 
-BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 PLAIN = 'x.PlainLoginModule required username="u" password="hunter2";'
 
 
@@ -45,13 +45,13 @@ PLAIN = 'x.PlainLoginModule required username="u" password="hunter2";'
 )
 def test_what_no_client_can_be_made_of_is_reported_with_its_line(lines: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_config(parse_properties((BASE + lines).encode(), "mm2"))
+        parse_config(parse_properties((SMALLEST + lines).encode(), "mm2"))
     assert message in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
 def test_a_log_in_that_is_written_and_not_used_is_reported() -> None:
-    config = parse_config(parse_properties(f"{BASE}B.sasl.jaas.config = {PLAIN}\n".encode(), "mm2"))
+    config = parse_config(parse_properties(f"{SMALLEST}B.sasl.jaas.config = {PLAIN}\n".encode(), "mm2"))
     (warning,) = config.warnings
     assert warning == "mm2:5: `B.sasl.jaas.config` has no effect, for `security.protocol` is PLAINTEXT: nobody logs in"
 
@@ -86,7 +86,7 @@ URL = "A.sasl.oauthbearer.token.endpoint.url = {}://idp.example/token\n"
     ],
 )
 def test_what_works_and_lets_others_in_is_reported_with_its_line(lines: str, said: str) -> None:
-    (warning,) = parse_config(parse_properties((BASE + lines).encode(), "mm2")).warnings
+    (warning,) = parse_config(parse_properties((SMALLEST + lines).encode(), "mm2")).warnings
     assert warning.startswith(said) and "hunter2" not in warning
 
 
@@ -100,7 +100,7 @@ def test_what_works_and_lets_others_in_is_reported_with_its_line(lines: str, sai
     ],
 )
 def test_what_is_safe_gives_no_warning(lines: str) -> None:
-    assert parse_config(parse_properties((BASE + lines).encode(), "mm2")).warnings == ()
+    assert parse_config(parse_properties((SMALLEST + lines).encode(), "mm2")).warnings == ()
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def open_directory() -> Iterator[Path]:
 
 @pytest.mark.parametrize(("mode", "told"), [(0o644, 1), (0o640, 0), (0o600, 0)])
 def test_a_file_with_secrets_that_everybody_may_read_is_reported(open_directory: Path, mode: int, told: int) -> None:
-    secured = f"{BASE}A.security.protocol = SASL_SSL\n{SECURED}"
+    secured = f"{SMALLEST}A.security.protocol = SASL_SSL\n{SECURED}"
     file, secrets = open_directory / "mm2.properties", open_directory / "secrets.properties"
     file.write_text(secured.format("PLAIN", PLAIN))
     file.chmod(mode)
@@ -130,5 +130,5 @@ def test_a_file_with_secrets_that_everybody_may_read_is_reported(open_directory:
     open_directory.chmod(0o700)
     assert load_config(file).warnings == (), "others cannot get there"
     open_directory.chmod(0o755)
-    file.write_text(BASE)
+    file.write_text(SMALLEST)
     assert load_config(file).warnings == (), "nothing in it is secret"

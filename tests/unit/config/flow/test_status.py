@@ -4,6 +4,7 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
+from tests.flows import SMALLEST
 
 from sparkmirror.config.flow.flows import parse_config
 from sparkmirror.config.flow.settings import StatusSettings, is_loopback
@@ -14,11 +15,10 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.kafka.security.tls import Store, TlsSettings
 
 TOKEN = "k7mWq2ZxP9sTb4Vd"
-FILE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 
 
 def read(*lines: str) -> StatusSettings:
-    config = parse_config(parse_properties((FILE + "\n".join(lines) + "\n").encode(), "m.properties"))
+    config = parse_config(parse_properties((SMALLEST + "\n".join(lines) + "\n").encode(), "m.properties"))
     assert config.warnings == ()
     return config.status
 

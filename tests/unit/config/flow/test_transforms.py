@@ -1,13 +1,13 @@
 """What a flow does to its records, as a file says it: our own keys, Connect's transformations, and what is refused."""
 
 import pytest
+from tests.flows import SMALLEST
 
 from sparkmirror.config.flow.flows import parse_config
 from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Keep, SetColumns, Step
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
 
-SMALLEST = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 CONNECT = "org.apache.kafka.connect.transforms"
 
 
