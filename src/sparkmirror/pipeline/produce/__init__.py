@@ -1,5 +1,5 @@
 """The writing end of a task: from rows to produce requests, acknowledgements, transactions and progress.
 
-`writer` takes Spark's rows, `sender` owns all sockets on a thread of its own. `gate` is the authority on what comes
-next in a partition, `buffer` holds what waits, `progress` stores positions after acknowledgement.
+`writer` takes Spark's rows, `sender` owns all sockets on a thread of its own. `gate` decides what comes next in a
+partition, `buffer` holds its queued records, `progress` stores positions after acknowledgement.
 """
