@@ -73,16 +73,8 @@ class Columns:
         return self.places[:, KEY_BYTES]
 
     @property
-    def value_starts(self) -> NDArray[np.int32]:
-        return self.places[:, VALUE_START]
-
-    @property
     def value_lengths(self) -> NDArray[np.int32]:
         return self.places[:, VALUE_BYTES]
-
-    @property
-    def headers_starts(self) -> NDArray[np.int32]:
-        return self.places[:, HEADERS_START]
 
     @property
     def headers_lengths(self) -> NDArray[np.int32]:

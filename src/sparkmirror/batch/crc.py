@@ -54,11 +54,6 @@ def advance(difference: int, length_bytes: int) -> int:
     return difference
 
 
-def combine(first: int, second: int, second_bytes: int) -> int:
-    """`value(a + b)` from `value(a)`, `value(b)` and the length of `b`."""
-    return advance(first, second_bytes) ^ second
-
-
 @cache
 def _tables(zeros: int) -> Tables:
     """The map of `zeros` zero bytes, one table for each byte of the word. At most 256 a level of `advance` exist."""

@@ -52,11 +52,6 @@ def sync_once(sync: Sync) -> Round:
     return Round(plan, tuple(sync.apply(plan)) if plan.changes else ())
 
 
-def render_plan(plan: Plan) -> list[str]:
-    """The plan as lines for people, changes first."""
-    return [*(change.sentence for change in plan.changes), *(f"warning: {warning}" for warning in plan.warnings)]
-
-
 def describe_change(change: Any) -> dict[str, Any]:
     """A change for JSON: its fields, and its kind as in `create-topic`."""
     kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(change).__name__).lower()

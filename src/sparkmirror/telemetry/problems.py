@@ -24,11 +24,9 @@ BEHIND_SECONDS: Final = 60.0
 _TASK_QUIET_SECONDS: Final = 25.0
 _TASK_SILENT_SECONDS: Final = 60.0
 _STARTING_SECONDS: Final = 120.0
-_STOPPING_SECONDS: Final = 60.0
 _CANARY_SECONDS: Final = 120.0
 _GONE_SECONDS: Final = 600.0
 """A process that was killed is news so long; others have taken its tasks over."""
-_ALIVE: Final = (FlowState.STARTING, FlowState.RUNNING, FlowState.RESTARTING, FlowState.STOPPING)
 _NUMBER: Final = re.compile(r"(?<![Bb]roker )\b\d+\b")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 

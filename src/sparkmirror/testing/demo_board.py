@@ -123,10 +123,6 @@ class Arrivals:
             self._to_add |= {one: start for one, start in starts.items() if one not in self._known}
             self._known |= starts.keys()
 
-    def has_seen(self, topic: str) -> bool:
-        """Whether a live record of this remote topic has arrived."""
-        return topic in self._since_ns
-
     def stop(self) -> None:
         """Raises what went wrong in the thread."""
         self._stopping.set()

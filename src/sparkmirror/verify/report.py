@@ -3,7 +3,6 @@
 Made by `verify.job`, written by `cli.verify`. Every text on the page is escaped: records hold what their writers liked.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -201,11 +200,6 @@ def _quoted(text: str | None) -> str:
 def exit_status(reports: Iterable[FlowReport]) -> int:
     """0 where all is equal, else 1."""
     return int(any(report.verdict != EQUAL for report in reports))
-
-
-def join_json(reports: Sequence[FlowReport]) -> str:
-    """One document for all flows."""
-    return json.dumps([report.as_json() for report in reports], indent=2)
 
 
 _STYLE = """

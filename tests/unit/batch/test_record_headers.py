@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.batch.columns import decode
+from sparkmirror.batch.columns import HEADERS_START, decode
 from sparkmirror.batch.record_headers import NO_HEADERS, decode_headers, encode_headers
 from sparkmirror.batch.records import Record, encode_batch
 
@@ -22,7 +22,7 @@ def test_what_is_decoded_is_encoded_to_the_same_bytes(records: list[list[tuple[b
 def _as_written(headers: list[tuple[bytes, bytes | None]]) -> bytes:
     """By the codec that has no part in this: the bytes at the end of a record."""
     columns = decode(memoryview(encode_batch([Record(0, 0, None, None, tuple(headers))])), 0, _size(headers))
-    start, length = int(columns.headers_starts[0]), int(columns.headers_lengths[0])
+    start, length = int(columns.places[0, HEADERS_START]), int(columns.headers_lengths[0])
     return bytes(columns.content[start : start + length]) or NO_HEADERS
 
 

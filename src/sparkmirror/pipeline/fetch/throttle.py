@@ -53,10 +53,6 @@ class Throttle:
         self._topics = dict(topics)
         self._buckets: dict[str, Bucket] = {}
 
-    @property
-    def is_on(self) -> bool:
-        return bool(self._buckets)
-
     def order(self, pattern: str, bytes_per_second: int | None) -> None:
         """Change one limit; None goes back to what the task began with."""
         self._commanded.pop(pattern, None)

@@ -63,7 +63,6 @@ ROW_DDL: Final = (
     "bytes bigint, max_timestamp bigint, high_watermark bigint, fetched_at bigint, leader_epoch int, "
     "turns int, payload binary, lease bigint, proposed_topic string"
 )
-ROUTED_DDL: Final = ROW_DDL + ", target_topic string, padding string"
 
 PLAN: Final = "plan"
 RUN: Final = "run"
@@ -136,7 +135,6 @@ HEADERS_DDL: Final = "array<struct<key:string,value:binary>>"
 RECORD_DDL: Final = (
     ROW_DDL + f", codec int, offset bigint, timestamp bigint, key binary, value binary, headers {HEADERS_DDL}"
 )
-WRITTEN_DDL: Final = RECORD_DDL + ", target_topic string, target_partition int"
 
 HEADERS_TYPE: Final = pa.list_(HEADER_TYPE)
 RECORD_SCHEMA: Final = pa.schema(
@@ -150,7 +148,6 @@ RECORD_SCHEMA: Final = pa.schema(
         pa.field("headers", HEADERS_TYPE),
     ]
 )
-RECORD_COLUMNS: Final = tuple(RECORD_SCHEMA.names[len(ROW_SCHEMA) :])
 WRITTEN_COLUMNS: Final = (*RECORD_SCHEMA.names, "target_topic", "target_partition")
 
 
