@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test faults pairs soak simulate compatibility parity manifests lint demo bench lock clean
+.PHONY: help setup test faults pairs soak simulate compatibility parity manifests pictures lint demo bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -64,6 +64,9 @@ lint: $(READY) ## ruff (rules and format), mypy, and which package may import wh
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+
+pictures: $(READY) ## take the pictures of docs/web.md again, of a real mirror: three minutes
+	$(BIN)/python -m tests.pictures
 
 demo: $(READY) ## mirror between two embedded clusters and watch it
 	@$(BIN)/sparkmirror demo $(ARGS)

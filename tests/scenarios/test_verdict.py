@@ -1,4 +1,4 @@
-"""States in which a mirror was once shown as well, on real brokers: page, `status`, `/readyz` and metrics agree.
+"""States in which a mirror was once shown as well, on real brokers: all that tells how it stands agrees, alerts too.
 
 The page is Chromium's. What each state is called is in `tests/unit/telemetry/test_verdict.py`.
 """
@@ -14,23 +14,40 @@ from typing import Any
 
 import psutil
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from playwright.sync_api import Page, expect
 from tests.faults.numbered import wait_until
 from tests.oracle import Client
 from tests.scenarios.browser import chromium, keep_picture, open_page
 from tests.scenarios.data import Note, alter_topic, make_topics, numbered, write
 from tests.scenarios.mirror import Mirror, flow_file
+from tests.scenarios.prometheus import alerts, prometheus
 from tests.scenarios.status import board_of
 
 from sparkmirror.cli.main import main
 from sparkmirror.testing.kafka import KafkaCluster
 
+ALERTS = {"green": set(), "amber": {"SparkMirrorAmber"}, "unknown": {"SparkMirrorUnknown"}, "red": {"SparkMirrorRed"}}
 KINDS = {"green": "ok", "amber": "warn", "unknown": "idle", "red": "bad"}
 WAIT_SECONDS_MAX = 120.0
-TOPIC = "orders"
+TOPIC, GROUP = "orders", "billing"
 TOKEN = "token-of-the-page-0007"
+VERDICT_ALERTS = set.union(*ALERTS.values())
+FAST = tuple(f"{name}.interval.seconds = 1" for name in ("emit.checkpoints", "sync.group.offsets", "refresh.groups"))
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+"""Everybody may do everything, until an ACL says otherwise."""
 
 
 class Stage:
@@ -42,12 +59,15 @@ class Stage:
         self.target: Client = {"bootstrap.servers": target.bootstrap_servers}
         make_topics(self.source, {TOPIC: 4})
         write(self.source, TOPIC, numbered(0, 20_000, partitions=4))
+        self.commit(1000)
         self._directory = directory
+        self.prometheus = 0
         self.start()
 
     def start(self) -> None:
         """The mirror, for the first time or again."""
         lines = ["status.listen = localhost:0", f"status.token = {TOKEN}", "sync.topic.configs.enabled = false"]
+        lines += [f"groups = {GROUP}", "sync.group.offsets.enabled = true", *FAST]
         text = flow_file(self.source, self.target, alias="west", topics=TOPIC, lines=lines)
         self.mirror = Mirror(self._directory, text)
         found = r"status page is at http://\S+:(\d+)/"
@@ -70,10 +90,16 @@ class Stage:
         found: dict[str, Any] = json.loads(self.ask("/api/state")[1])["parts"].get("flow/west->backup", {})
         return found
 
-    def status(self, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    def commit(self, offset: int) -> None:
+        """Move the group on the source."""
+        member = Consumer({**self.source, "group.id": GROUP})
+        member.commit(offsets=[TopicPartition(TOPIC, 2, offset)], asynchronous=False)
+        member.close()
+
+    def status(self, capsys: pytest.CaptureFixture[str], exit_status: int = 0) -> dict[str, Any]:
         """What `sparkmirror status` says."""
         capsys.readouterr()
-        assert main(["status", str(self.mirror.file), "--format", "json"]) == 0
+        assert main(["status", str(self.mirror.file), "--format", "json"]) == exit_status
         (found,) = json.loads(capsys.readouterr().out)
         return dict(found)
 
@@ -82,18 +108,19 @@ class Stage:
         lines = re.findall(r'^sparkmirror_verdict\{.*level="(\w+)"\} 1$', self.ask("/metrics")[1], re.MULTILINE)
         return lines[0] if lines else ""
 
-    def tells(self) -> tuple[str, str, str, int]:
-        """Level and sentence of the page, level of the metrics, status of `/readyz`."""
+    def tells(self) -> tuple[str, str, str, int, set[str]]:
+        """Level and sentence of the page, level of the metrics, status of `/readyz`, alerts that wait or fire."""
         verdict = self.part().get("verdict", {"level": "", "sentence": ""})
-        return verdict["level"], verdict["sentence"], self.metric(), self.ask("/readyz")[0]
+        found = alerts(self.prometheus) & VERDICT_ALERTS if self.prometheus else ALERTS.get(verdict["level"], set())
+        return verdict["level"], verdict["sentence"], self.metric(), self.ask("/readyz")[0], found
 
     def await_level(self, level: str, words: str, page: Page) -> None:
         """Until page, metrics and readiness say so, and the page in the browser."""
         ready = 200 if level in ("green", "amber") else 503
 
         def is_told() -> bool:
-            shown, sentence, metric, status = self.tells()
-            return shown == metric == level and words in sentence and status == ready
+            shown, sentence, metric, status, found = self.tells()
+            return shown == metric == level and words in sentence and status == ready and found == ALERTS[level]
 
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while not is_told():
@@ -113,7 +140,7 @@ class Stage:
 
 @pytest.fixture
 def stage(tmp_path: Path, class_archive: None) -> Iterator[Stage]:
-    with KafkaCluster(2, name="source") as source, KafkaCluster(name="target") as target:
+    with KafkaCluster(2, name="source") as source, KafkaCluster(name="target", config=AUTHORIZER) as target:
         made = Stage(tmp_path, source, target)
         try:
             yield made
@@ -122,7 +149,9 @@ def stage(tmp_path: Path, class_archive: None) -> Iterator[Stage]:
 
 
 @pytest.mark.long
-def test_no_state_is_shown_as_well_that_is_not(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_state_is_shown_as_well_that_is_not(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     complaints: list[str] = []
     begun: list[dict[str, Any]] = []
     deadline = time.monotonic() + WAIT_SECONDS_MAX
@@ -131,21 +160,48 @@ def test_no_state_is_shown_as_well_that_is_not(stage: Stage, capsys: pytest.Capt
         begun += [part] if (part := stage.part()) else []
     for part in begun[:-1]:
         assert part["verdict"]["level"] != "green" and part["lag_records"] != 0, "nothing is known while it starts"
-    with chromium() as browser:
+    with chromium() as browser, prometheus(tmp_path, stage.port) as stage.prometheus:
         page = open_page(browser, f"http://localhost:{stage.port}/", "light", complaints)
         stage.await_level("green", "west->backup is mirroring", page)
         assert stage.status(capsys)["verdict"]["level"] == "green"
+        _refuse_a_group(stage, page, capsys)
         _pause_all(stage, page, capsys)
         _lose_records(stage, page, capsys)
         _refuse_a_partition(stage, page, capsys)
         _lose_half_of_the_source(stage, page, capsys)
-        _lose_the_target(stage, page)
+        other = open_page(browser, f"http://localhost:{stage.port}/#failover", "light", complaints)
+        _lose_the_target(stage, page, other, capsys)
+        other.close()
         _kill_workers(stage, page, capsys)
         _kill_the_mirror(stage, page, capsys)
+        absent = "SparkMirrorAbsent"
+        known = VERDICT_ALERTS | {absent}
+        wait_until(lambda: alerts(stage.prometheus) & known == {absent}, "no mirror answers Prometheus", 60)
+        stage.prometheus = 0
         stage.mirror.close()
         stage.start()
         _start_again(stage, open_page(browser, f"http://localhost:{stage.port}/", "light", complaints), capsys)
     assert [one for one in complaints if "ERR_" not in one and "503" not in one] == []
+
+
+def _refuse_a_group(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    """For as long as the target forbids to write the group's offsets; once it may, all is well by itself."""
+    wait = stage.mirror.wait_until
+    wait(lambda: GROUP in stage.ask("/api/groups?flow=west-%3Ebackup")[1], "the group is known")
+    admin = AdminClient(dict(stage.target))
+    place = (ResourceType.GROUP, GROUP, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*")
+    denied = AclBinding(*place, AclOperation.READ, AclPermissionType.DENY)
+    for done in admin.create_acls([denied]).values():
+        done.result(60)
+    stage.commit(2000)
+    stage.await_level("amber", "groups and checkpoints are not synced: ", page)
+    assert GROUP in stage.part()["verdict"]["sentence"], "which group it is"
+    problem = stage.status(capsys)["verdict"]["problems"][0]
+    assert problem["level"] == "amber" and problem["cause"].startswith("groups and checkpoints are not synced: ")
+    lacking = AclBindingFilter(*place, AclOperation.READ, AclPermissionType.DENY)
+    for done in admin.delete_acls([lacking]).values():
+        done.result(60)
+    stage.await_level("green", "west->backup is mirroring", page)
 
 
 def _pause_all(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,11 +256,19 @@ def _lose_half_of_the_source(stage: Stage, page: Page, capsys: pytest.CaptureFix
     stage.await_not_red()
 
 
-def _lose_the_target(stage: Stage, page: Page) -> None:
+def _lose_the_target(stage: Stage, page: Page, other: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a failover would lose is not known meanwhile, whatever was seen before."""
     (broker,) = stage.target_cluster.brokers
+    well = "Nothing would be lost: all is mirrored."
+    expect(other.get_by_text(well)).to_be_visible()
     broker.pause()
     try:
         stage.await_level("red", "cluster backup: does not answer", page)
+        found = stage.status(capsys, exit_status=1)
+        assert (found["verdict"]["level"], found["lag"], found["state"]) == ("red", None, None)
+        assert [one["end"] is not None for one in found["partitions"]] == [True] * 4
+        expect(other.get_by_text(well)).to_have_count(0, timeout=90_000)
+        expect(other.get_by_text(re.compile("not known now|Nobody can say now")).first).to_be_visible()
     finally:
         broker.resume()
     stage.await_not_red()
@@ -245,7 +309,7 @@ def _kill_the_mirror(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str
 def _start_again(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     """It remembers the restarts of the process before, and what happened to it; then its JVM is killed."""
     stage.await_level("amber", "of workers or of the query in the last 10 min", page)
-    earlier = {"started", "paused", "gap", "failed", "waiting", "restarted"}
+    earlier = {"started", "job fails", "job works", "paused", "gap", "failed", "waiting", "restarted"}
 
     def kinds() -> list[str]:
         events = json.loads(stage.ask("/api/state")[1])["parts"]["history/west->backup"]["events"]

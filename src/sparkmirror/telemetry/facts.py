@@ -20,13 +20,15 @@ RESTARTS_HELD_SECONDS: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class HeldPartition:
-    """A source partition that is not mirrored now; `since_ms` is None where nobody has seen it begin."""
+    """A source partition that is not mirrored now; `since_ms` is None where nobody has seen it begin. Of one that was
+    paused before it was first asked for nobody `knows_end`."""
 
     partition: TopicPartition
     state: PartitionState
     reason: str = ""
     since_ms: int | None = None
     retry_at_ms: int | None = None
+    knows_end: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +114,9 @@ def list_held(board: StatusBoard) -> tuple[HeldPartition, ...]:
             )
         elif record.run == board.run:
             found[where] = HeldPartition(
-                where, record.state, record.reason, trouble.held_since[where], record.retry_at_ms
-            )
+                where, record.state, record.reason, trouble.held_since[where], record.retry_at_ms,
+                record.end is not None,
+            )  # fmt: skip
     for one in _named(board.status()):
         found.setdefault(one.partition, one)
     return tuple(found[where] for where in sorted(found))

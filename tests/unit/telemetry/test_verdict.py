@@ -232,6 +232,12 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
         "a probe record is under way for 2 min",
     ),
     (
+        "a partition is paused before it was asked for",
+        but(held=held(PAUSED, knows_end=False), unknown_ends=1, lag_records=None),
+        AMBER,
+        "orders-0: paused by order | 1 problems",
+    ),
+    (
         "two things at once",
         but(gaps=(gap(1), gap(2)), held=held(FAILED, "too large")),
         RED,
@@ -386,3 +392,6 @@ def test_the_lag_is_not_known_until_every_partition_was_answered() -> None:
     waits: dict[str, Any] = {"state": "WAITING", "reason": REFUSED}
     board = board_of(flow_told(), task_told(lag_records=0), part_told(**waits))
     assert (judged(board).level, judged(board).lag_records) == (AMBER, None)
+    paused = part_told(state="PAUSED", end=None)
+    board = board_of(flow_told(started_at_ms=ago(5)), task_told(unknown_ends=1, lag_records=0), paused)
+    assert (judged(board).level, judged(board).lag_records) == (AMBER, None), "why it is not known is said"

@@ -6,6 +6,8 @@ import { LookUps } from "./lookups.js";
 import { matcher, search } from "./search.js";
 import { LongTable } from "./table.js";
 
+const OLD_SECONDS = 30;
+
 export class Groups {
   title = "Groups";
 
@@ -42,16 +44,21 @@ export class Groups {
     this.looks.again(this.element);
     this.table.leave("Flow", this.live.flows().length < 2);
     const matches = matcher(this.field.value);
-    const rows = this.looks.all().flatMap(([flow, found]) => (found.groups ?? []).map((group) => ({ ...group, flow, id: `${flow} ${group.group}` })));
+    const now = (found) => (this.live.isStale || this.#age(found) > OLD_SECONDS ? { lag: null, target_lag: null } : {});
+    const rows = this.looks.all().flatMap(([flow, found]) => (found.groups ?? []).map((group) => ({ ...group, ...now(found), flow, id: `${flow} ${group.group}` })));
     rows.sort((a, b) => b.notes.length - a.notes.length || (a.group < b.group ? -1 : 1));
     this.table.show(rows.filter((row) => matches(row.group, row.flow, row.notes.join(" "))));
     fill(this.said, this.looks.all().map(([flow, found]) => this.#tell(flow, found)).join(" "));
   }
 
+  #age(found) {
+    return found.at_ms ? Math.max(this.live.now - found.at_ms, 0) / 1000 : 0;
+  }
+
   #tell(flow, found) {
-    const seconds = found.at_ms ? Math.max(this.live.now - found.at_ms, 0) / 1000 : 0;
+    const seconds = this.#age(found);
     if (found.problem) return `${flow}: ${found.problem}`;
-    return found.looking && !found.at_ms ? `${flow}: looking at both clusters…` : `looked at ${moment(found.at_ms)} UTC${seconds > 30 ? `, ${age(seconds)} ago: not known since` : ""}.`;
+    return found.looking && !found.at_ms ? `${flow}: looking at both clusters…` : `looked at ${moment(found.at_ms)} UTC${seconds > OLD_SECONDS ? `, ${age(seconds)} ago: not known since` : ""}.`;
   }
 
   #open(row) {

@@ -128,6 +128,19 @@ export class Partitions {
     this.#asking = false;
   }
 
+  /** The lag of the last minutes, as soon as it is told. */
+  async #draw(row, place) {
+    try {
+      const answer = await this.live.ask(`/api/lags?flow=${encodeURIComponent(row.flow)}&n=${row.number}`);
+      const values = (await answer.json())[row.number] ?? [];
+      const points = values.map((value, at) => [this.live.now - (values.length - 1 - at) * SAMPLE_MS, value]);
+      const shown = { from: this.live.now - 60 * SAMPLE_MS, to: this.live.now, step: SAMPLE_MS, width: Math.min(540, innerWidth - 80), label: "Lag of the last five minutes" };
+      place.append(values.length ? drawTimeline({ panels: [{ title: "lag, records", kind: "lag", points }], ...shown }) : h("p", { class: "hint" }, "No lag in the last five minutes."));
+    } catch (problem) {
+      place.append(h("p", { class: "hint" }, `The lag of the last minutes is not known: ${problem.message}`));
+    }
+  }
+
   /** Whether the key means something here. */
   key(key) {
     const row = this.table.active;
@@ -139,12 +152,11 @@ export class Partitions {
   #open(row) {
     const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
     history.replaceState(null, "", placeOf("partitions", row.flow, row.topic, row.partition));
-    const values = this.#curves.get(row.id) ?? [];
-    const points = values.map((value, at) => [this.live.now - (values.length - 1 - at) * SAMPLE_MS, value]);
-    const shown = { from: this.live.now - 60 * SAMPLE_MS, to: this.live.now, step: SAMPLE_MS, width: Math.min(540, innerWidth - 80), label: "Lag of the last five minutes" };
+    const drawn = h("div", {});
+    this.#draw(row, drawn);
     const dialog = openDialog(
       `${row.topic}-${row.partition}`,
-      h("p", {}, badge(row.state), " ", row.reason, row.retryAt ? ` Next try at ${clock(row.retryAt)}.` : ""),
+      h("p", { class: "told" }, badge(row.state), " ", [row.reason, row.retryAt ? `Next try at ${clock(row.retryAt)} UTC.` : ""].filter(Boolean).join("\n")),
       h(
         "dl",
         { class: "sheet" },
@@ -157,7 +169,7 @@ export class Partitions {
         fact("rate", `${perSecond(row.rate)} · ${size(row.bytes)}/s`),
         fact("latency, mean", ms(row.latency)),
       ),
-      values.length ? drawTimeline({ panels: [{ title: "lag, records", kind: "lag", points }], ...shown }) : h("p", { class: "hint" }, "No lag in the last five minutes."),
+      drawn,
       h("p", { class: "hint" }, "The address of this page now leads to this partition."),
       h("div", { class: "row" }, this.orders.buttons(row, row.state)),
     );
