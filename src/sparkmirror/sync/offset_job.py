@@ -79,6 +79,8 @@ class OffsetJob:
         seconds = [settings.emit_checkpoints_interval_seconds]
         if settings.sync_groups:
             seconds.append(settings.sync_groups_interval_seconds)
+        if settings.refresh_groups:
+            seconds.append(settings.refresh_groups_interval_seconds)
         return float(min(seconds))
 
     def __call__(self) -> str:

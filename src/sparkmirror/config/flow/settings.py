@@ -158,6 +158,7 @@ class OffsetSettings:
         default_factory=lambda: NameFilter(sync_keys.GROUPS.default, sync_keys.GROUPS_EXCLUDE.default)
     )
     refresh_groups: bool = setting(sync_keys.REFRESH_GROUPS_ENABLED)
+    refresh_groups_interval_seconds: int = setting(sync_keys.REFRESH_GROUPS_INTERVAL)
     emit_checkpoints: bool = setting(sync_keys.EMIT_CHECKPOINTS)
     emit_checkpoints_interval_seconds: int = setting(sync_keys.EMIT_CHECKPOINTS_INTERVAL)
     checkpoints_replication_factor: int = setting(sync_keys.CHECKPOINTS_REPLICATION)
