@@ -49,10 +49,13 @@ class Lineage(NamedTuple):
         return self.epochs[-1][0] if self.epochs else NO_EPOCH
 
     def read(self, epoch: int, start: int) -> Self:
-        """Records of that epoch were read, from `start` on. NO_EPOCH changes nothing."""
+        """Records of that epoch were read, from `start` on. NO_EPOCH changes nothing.
+
+        An epoch that also begins at `start` has no records: it is dropped, as in Kafka (`LeaderEpochFileCache.assign`).
+        """
         if epoch <= self.leader_epoch:
             return self
-        return self._replace(epochs=(*self.epochs, (epoch, start))[-EPOCHS_MAX:])
+        return self._replace(epochs=(*self.up_to(start).epochs, (epoch, start))[-EPOCHS_MAX:])
 
     def up_to(self, offset: int) -> Self:
         """The lineage when only the offsets below `offset` had been read."""

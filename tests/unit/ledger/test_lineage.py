@@ -24,6 +24,14 @@ def test_what_is_not_known_hides_nothing_that_is() -> None:
     assert READ.read(5, 300) is READ, "no object is made for a batch that brings no news"
 
 
+def test_an_epoch_without_records_is_dropped_when_the_next_begins_at_its_place() -> None:
+    """A log that lost all its records, and was read again by a writer that stayed and a reader that went back."""
+    cut = Lineage(OLD, ((0, 0),)).truncated(0, 0)
+    stayed, went_back = cut.read(1, 0), cut.up_to(0).read(1, 0)
+    assert stayed.epochs == went_back.epochs == ((1, 0),)
+    assert READ.read(7, 180).epochs == ((0, 0), (2, 100), (7, 180))
+
+
 def test_the_oldest_epochs_are_forgotten() -> None:
     lineage = Lineage(OLD)
     for epoch in range(EPOCHS_MAX + 2):
