@@ -19,7 +19,7 @@ from sparkmirror.telemetry.problems import Level, first_line, living
 from sparkmirror.telemetry.records import FlowRecord, FlowState, JobRecord, PartitionRecord, PartitionState, TaskRecord
 from sparkmirror.telemetry.verdict import Verdict
 from sparkmirror.views.topology import Topology
-from sparkmirror.web.page_state import Row
+from sparkmirror.web.page_state import PageState, Row
 
 _RATE_SECONDS = 3.0
 _BRAKES_SECONDS = 60.0
@@ -172,6 +172,31 @@ def partition_rows(records: Iterable[PartitionRecord], held: Iterable[HeldPartit
     """`held` says which of them do not run, and why."""
     known = {one.partition: one for one in held}
     return {record.source: _partition_row(record, known.get(record.source)) for record in records}
+
+
+class PartitionTable:
+    """The table of a flow's partitions in the picture: of ten thousand only those that have changed are made again."""
+
+    def __init__(self, page_state: PageState, name: str) -> None:
+        self._page_state = page_state
+        self._name = name
+        self._board: StatusBoard | None = None
+        self._shown: set[TopicPartition] = set()
+        self._held: dict[TopicPartition, HeldPartition] = {}
+
+    def show(self, board: StatusBoard, held: Iterable[HeldPartition]) -> None:
+        """All of another board, and where partitions have gone; else what was reported since the last call."""
+        known = {one.partition: one for one in held}
+        differ = {where for where, _ in known.items() ^ self._held.items()}
+        changed = (board.take_news().keys() | differ) & board.partitions.keys()
+        self._held = known
+        if board is self._board and len(self._shown | changed) == len(board.partitions):
+            self._shown |= changed
+            rows = {where: _partition_row(board.partitions[where], known.get(where)) for where in changed}
+            self._page_state.update_rows(self._name, rows)
+            return
+        self._board, self._shown = board, set(board.partitions)
+        self._page_state.replace_rows(self._name, partition_rows(board.partitions.values(), known.values()))
 
 
 def _partition_row(record: PartitionRecord, held: HeldPartition | None) -> Row:

@@ -24,13 +24,14 @@ class Table:
         self._rows: dict[object, tuple[int, Row]] = {}
         self._gone: dict[object, int] = {}
         self._forgotten = 0
+        self._changed_at = 0
 
     def replace(self, rows: Mapping[Any, Row], version: int) -> bool:
         """These are all rows now; whether any is new, changed or gone."""
         gone = self._rows.keys() - rows.keys()
         for key in gone:
             del self._rows[key]
-            self._gone[key] = version
+            self._gone[key] = self._changed_at = version
         changed = self.update(rows, version)
         if len(self._gone) > _GONE_MAX:
             self._forgotten = version
@@ -47,6 +48,8 @@ class Table:
                 self._numbers.setdefault(key, len(self._numbers))
                 self._gone.pop(key, None)
                 changed = True
+        if changed:
+            self._changed_at = version
         return changed
 
     def is_known_at(self, version: int) -> bool:
@@ -55,6 +58,8 @@ class Table:
 
     def since(self, version: int) -> tuple[list[list[Any]], list[int]]:
         """Rows that changed after `version`, each behind its number, and the numbers of those that went."""
+        if version >= self._changed_at:
+            return [], []
         rows = [[self._numbers[key], *row] for key, (at, row) in self._rows.items() if at > version]
         return rows, [self._numbers[key] for key, at in self._gone.items() if at > version]
 

@@ -76,6 +76,7 @@ class FlowWatcher:
         self._board = StatusBoard(flow.name.source)
         self._pace = flow_snapshot.Pace()
         self._brakes = flow_snapshot.Brakes()
+        self._partitions = flow_snapshot.PartitionTable(page_state, f"partitions/{flow.name}")
         self._sampled_at = self._listed_at = 0.0
 
     def __call__(self) -> None:
@@ -139,8 +140,7 @@ class FlowWatcher:
             self._history = board.history
             self._page_state.put(f"history/{name}", flow_snapshot.history_part(board.history))
         if is_new:
-            rows = flow_snapshot.partition_rows(board.partitions.values(), facts.held)
-            self._page_state.replace_rows(f"partitions/{name}", rows)
+            self._partitions.show(board, facts.held)
 
     def _sample(self, now_ms: int, rate: float | None, lag: int | None) -> None:
         """One point of each curve of the last minutes; what is not known is a gap in it."""

@@ -9,7 +9,17 @@ from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.facts import gather, list_held
 from sparkmirror.telemetry.records import encode_key, encode_value
 from sparkmirror.telemetry.verdict import judge
-from sparkmirror.web.flow_snapshot import Brakes, Pace, flow_part, gap_row, lags_of, partition_rows, works_part
+from sparkmirror.web.flow_snapshot import (
+    Brakes,
+    Pace,
+    PartitionTable,
+    flow_part,
+    gap_row,
+    lags_of,
+    partition_rows,
+    works_part,
+)
+from sparkmirror.web.page_state import PageState
 
 FLOW = FlowName("A", "B")
 NOW = 1_700_000_000_000
@@ -124,6 +134,38 @@ def test_what_does_the_work_is_shown_by_its_last_words_and_what_is_not_known_is_
     assert works["canary"]["sent"] == 3 and works["canary"]["latency"]["p50"] is None
     silent = works_part(gather(FLOW, board, NOW + 60_000))
     assert silent["processes"][0]["state"] == "SILENT"
+
+
+def test_of_many_partitions_only_those_that_changed_are_made_again_and_none_is_left_behind() -> None:
+    page_state = PageState()
+    table = PartitionTable(page_state, "partitions/A->B")
+
+    def show(board: StatusBoard) -> dict[int, list[Any]]:
+        """Rows that have changed, by partition; what all of it looks like is compared with a table made whole."""
+        before = page_state.version
+        table.show(board, list_held(board))
+        told = page_state.since(0)["rows"]["partitions/A->B"]
+        whole = partition_rows(board.partitions.values(), list_held(board))
+        assert {row[2]: tuple(row[1:]) for row in told} == {where.partition: row for where, row in whole.items()}
+        return {row[2]: row for row in page_state.since(before, page_state.life)["rows"].get("partitions/A->B", [])}
+
+    def tell(board: StatusBoard, number: int, **more: Any) -> None:
+        value = {"run": "r", "task": 0, "epoch": 1, "offset": 10, "end": 15, **more}
+        board.take(encode_key("partition", "A", "orders", number), encode_value(value), NOW)
+
+    board = board_of({}, {}, {})
+    assert show(board).keys() == {0, 1, 2}
+    assert show(board) == {}
+    tell(board, 1, offset=12)
+    assert show(board).keys() == {1}
+    tell(board, 2, state="FAILED", reason="too large")
+    assert show(board)[2][3] == "FAILED"
+    board.take(encode_key("task", "A", 0), encode_value({"run": "r", "epoch": 1, "paused": ["orders-0"]}), NOW)
+    assert show(board)[0][3] == "PAUSED", "its task says so, its own record is under way"
+    board.take(encode_key("partition", "A", "orders", 0), None, NOW)
+    tell(board, 3)
+    assert show(board).keys() >= {3}, "one went as another came"
+    assert show(board_of({}, run="r2")).keys() == {0}, "another board"
 
 
 def test_gaps_are_rows_of_json() -> None:
