@@ -30,6 +30,11 @@ class HeldPartition:
     retry_at_ms: int | None = None
     knows_end: bool = True
 
+    @property
+    def hides_end(self) -> bool:
+        """Whether its task does not ask where it ends, and its last word of that may be old."""
+        return self.state is PartitionState.WAITING or (self.state is PartitionState.PAUSED and self.knows_end)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
@@ -60,6 +65,11 @@ class Facts:
     is_starting: bool = False
     file: str = "FILE"
 
+    @property
+    def excused(self) -> tuple[TopicPartition, ...]:
+        """Partitions of which it is said why nobody knows where they end."""
+        return tuple(one.partition for one in self.held if one.hides_end or not one.knows_end)
+
     def seconds_since(self, at_ms: int) -> float:
         return max(self.now_ms - at_ms, 0) / 1000
 
@@ -77,7 +87,7 @@ def gather(
     """The facts that a flow's status topic has; `gaps` is the whole gap ledger."""
     status = board.status()
     held = list_held(board)
-    unknown_ends = status.unknown_ends + sum(one.state is PartitionState.WAITING for one in held)
+    unknown_ends = status.unknown_ends + sum(one.hides_end for one in held)
     return Facts(
         flow=flow,
         now_ms=now_ms,

@@ -195,7 +195,10 @@ class PartitionRecord:
 
     @property
     def lag_records(self) -> int | None:
-        return None if self.end is None or self.offset is None else max(self.end - self.offset, 0)
+        """None where it is not known: while a partition is paused, nobody asks where it ends."""
+        if self.end is None or self.offset is None or self.state is PartitionState.PAUSED:
+            return None
+        return max(self.end - self.offset, 0)
 
     def lag_seconds(self, now_ms: int) -> float:
         """How long ago the oldest record that is not mirrored was produced; at most, for it is that of the last one

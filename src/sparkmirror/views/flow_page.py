@@ -100,8 +100,11 @@ class FlowPage:
         facts = gather(
             self.flow, self.board, self.at_ms, gaps=self.gaps, target_problem=self.target_problem, file=self.file
         )
-        unknown = 0 if self.source_problem else sum(place.end is None for place in self.places)
-        asked = replace(facts, lag_records=self.lag_records, source_problem=self.source_problem, unknown_ends=unknown)
+        unanswered = {place.partition for place in self.places if place.end is None and not self.source_problem}
+        asked = replace(
+            facts, lag_records=self.lag_records, source_problem=self.source_problem,
+            unknown_ends=len(unanswered.union(facts.excused)),
+        )  # fmt: skip
         object.__setattr__(self, "verdict", judge(asked))
 
     @property

@@ -395,3 +395,11 @@ def test_the_lag_is_not_known_until_every_partition_was_answered() -> None:
     paused = part_told(state="PAUSED", end=None)
     board = board_of(flow_told(started_at_ms=ago(5)), task_told(unknown_ends=1, lag_records=0), paused)
     assert (judged(board).level, judged(board).lag_records) == (AMBER, None), "why it is not known is said"
+
+
+def test_the_lag_is_not_known_while_a_partition_is_paused_for_nobody_asks_where_it_ends() -> None:
+    board = board_of(flow_told(), task_told(lag_records=0), part_told(state="PAUSED", offset=9, end=9))
+    verdict = judged(board)
+    assert (verdict.level, verdict.lag_records) == (AMBER, None)
+    assert [problem.cause for problem in verdict.problems] == ["paused by order"]
+    assert board.partitions[TopicPartition("orders", 1)].lag_records is None

@@ -144,4 +144,4 @@ export class Live extends EventTarget {
 }
 
 /** Records that are not mirrored yet; null where the end of the source is not known. */
-export const lagOf = (row) => (row.end === null ? null : Math.max(row.end - row.offset, 0));
+export const lagOf = (row) => (row.end === null || row.offset === null || row.state === "PAUSED" ? null : Math.max(row.end - row.offset, 0));
