@@ -87,6 +87,18 @@ def test_axe_core_finds_nothing_in_any_view(url: str, browser: Browser, look: st
     page.context.close()
 
 
+def test_axe_core_finds_nothing_on_a_page_that_hears_nothing_and_is_grey(browser: Browser) -> None:
+    complaints: list[str] = []
+    with served_night() as (address, _):
+        pages = [open_page(browser, address, look, complaints) for look in ("light", "phone-dark")]
+        for page in pages:
+            expect(page.locator(".timeline")).to_be_visible()
+    for page in pages:
+        expect(page.locator("html.stale")).to_have_count(1)
+        assert violations(page) == []
+        page.context.close()
+
+
 def test_a_topic_opens_into_its_partitions_and_each_has_an_address(page: Page, url: str) -> None:
     page.keyboard.press("2")
     topic = page.get_by_role("row", name=re.compile(r"orders 6 FAILED"))
