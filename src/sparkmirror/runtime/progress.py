@@ -295,13 +295,17 @@ class StateChanges:
         self._flow_said: FlowState | None = None
 
     def tell(self, board: StatusBoard) -> None:
-        """Log what differs from the last time."""
+        """Log what differs from the last time. What is tried again runs only when it has moved, or was answered."""
         if board.flow is not None and board.flow.state != self._flow_said:
             self._flow_said = board.flow.state
             if board.flow.state in _FLOW_STATES:
                 state = board.flow.state
                 log.info("%s: %s.", self._flow, state.value, extra={"event": f"flow-{state.lower()}"})
-        self._tell_partitions(board.take_news())
+        troubled = board.trouble.failing.keys() | board.trouble.waiting.keys()
+        news = board.take_news().items()
+        self._tell_partitions(
+            {at: told for at, told in news if at not in troubled or told.state is not PartitionState.RUNNING}
+        )
 
     def _tell_partitions(self, partitions: Mapping[TopicPartition, PartitionRecord]) -> None:
         """Log changed states; a partition's first state only if it does not run."""

@@ -20,8 +20,9 @@ RESTARTS_HELD_SECONDS: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class HeldPartition:
-    """A source partition that is not mirrored now; `since_ms` is None where nobody has seen it begin. Of one that was
-    paused before it was first asked for nobody `knows_end`."""
+    """A source partition that is not mirrored now; `since_ms` is None where nobody has seen it begin. One that was
+    paused or waited for before its task's attempt was answered first counts among those of which the task tells that
+    it does not know the end: not `knows_end`."""
 
     partition: TopicPartition
     state: PartitionState
@@ -33,7 +34,7 @@ class HeldPartition:
     @property
     def hides_end(self) -> bool:
         """Whether its task does not ask where it ends, and its last word of that may be old."""
-        return self.state is PartitionState.WAITING or (self.state is PartitionState.PAUSED and self.knows_end)
+        return self.state in (PartitionState.WAITING, PartitionState.PAUSED) and self.knows_end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +111,9 @@ def gather(
 
 
 def list_held(board: StatusBoard) -> tuple[HeldPartition, ...]:
-    """Partitions that are FAILED, WAITING or PAUSED: by their own records, and those that were FAILED when they were
-    heard of last and have not moved since, whatever run or attempt has taken them up."""
+    """Partitions that are FAILED, WAITING or PAUSED: by their own records, and those that were FAILED and have not
+    moved since, or WAITING and not answered since, whatever run or attempt has taken them up.
+    """
     found: dict[TopicPartition, HeldPartition] = {}
     trouble = board.trouble
     for where in trouble.failing.keys() | trouble.held_since.keys():
@@ -122,6 +124,11 @@ def list_held(board: StatusBoard) -> tuple[HeldPartition, ...]:
             found[where] = HeldPartition(
                 where, PartitionState.FAILED, failing.reason, failing.since_ms, record.retry_at_ms
             )
+        elif where in trouble.waiting:
+            found[where] = HeldPartition(
+                where, PartitionState.WAITING, trouble.waiting[where], trouble.held_since[where], record.retry_at_ms,
+                record.state is PartitionState.WAITING,
+            )  # fmt: skip
         elif record.run == board.run:
             found[where] = HeldPartition(
                 where, record.state, record.reason, trouble.held_since[where], record.retry_at_ms,

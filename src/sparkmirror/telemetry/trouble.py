@@ -17,11 +17,13 @@ _SAME_MS: Final = 1500
 
 
 class Trouble:
-    """`failing` are partitions that stand where they failed; `held_since` says since when others do not run, in ms
-    since 1970; `restarts` are times of restarts, the oldest first."""
+    """`failing` are partitions that stand where they failed; `waiting` are those that the source has not given since it
+    refused them, with the last reason; `held_since` says since when these and paused ones do not run, in ms since 1970;
+    `restarts` are times of restarts, the oldest first."""
 
     def __init__(self) -> None:
         self.failing: dict[TopicPartition, Failing] = {}
+        self.waiting: dict[TopicPartition, str] = {}
         self.held_since: dict[TopicPartition, int] = {}
         self.restarts: list[int] = []
 
@@ -33,10 +35,21 @@ class Trouble:
             self.failing[where] = Failing(where.topic, where.partition, since_ms, record.offset, record.reason)
         elif failing is not None and has_moved(failing, record):
             del self.failing[where]
+        if self._goes_on_waiting(record):
+            return
         if record.state is PartitionState.RUNNING:
             self.held_since.pop(where, None)
         elif before is None or before.state is not record.state:
             self.held_since[where] = record.at_ms
+
+    def _goes_on_waiting(self, record: PartitionRecord) -> bool:
+        """Whether the source was waited for, and has not answered since: an epoch that begins calls it RUNNING."""
+        has_waited = record.source in self.waiting
+        if record.state is PartitionState.WAITING:
+            self.waiting[record.source] = record.reason
+        elif record.state is not PartitionState.RUNNING or record.end is not None:
+            self.waiting.pop(record.source, None)
+        return has_waited and record.source in self.waiting
 
     def take_task(self, before: TaskRecord | None, record: TaskRecord) -> None:
         """A second attempt within an epoch."""
@@ -66,6 +79,7 @@ class Trouble:
     def forget(self, where: TopicPartition) -> None:
         """It is not mirrored any more."""
         self.failing.pop(where, None)
+        self.waiting.pop(where, None)
         self.held_since.pop(where, None)
 
 

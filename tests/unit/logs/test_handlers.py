@@ -123,8 +123,8 @@ def test_what_was_counted_is_said_at_the_end(capsys: pytest.CaptureFixture[str])
     assert refused[1]["message"].startswith("orders-3: refused at 3 (again, 2 times in ")
 
 
-def tell(board: StatusBoard, number: int, state: PartitionState, reason: str = "") -> None:
-    told = {"run": "run", "task": 0, "epoch": 1, "state": state, "reason": reason}
+def tell(board: StatusBoard, number: int, state: PartitionState, reason: str = "", offset: int = 5) -> None:
+    told = {"run": "run", "task": 0, "epoch": 1, "state": state, "reason": reason, "offset": offset}
     value = encode_value(told | {"retry_at_ms": 90_000 if reason else None})
     assert board.take(encode_key("partition", "A", "orders", number), value)
 
@@ -132,11 +132,11 @@ def tell(board: StatusBoard, number: int, state: PartitionState, reason: str = "
 def test_each_change_of_state_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     speech.speak_as_driver("json")
     board, changes = StatusBoard("A", "run"), StateChanges(FLOW)
-    states = (PartitionState.RUNNING, PartitionState.FAILED, PartitionState.FAILED, PartitionState.RUNNING)
-    for state in states:
+    failed, running = PartitionState.FAILED, PartitionState.RUNNING
+    for state, offset in ((running, 5), (failed, 5), (running, 5), (failed, 5), (running, 6)):
         board.processes = {"here:1": FlowRecord("run", FlowState.RUNNING)}
         reason = "a record is too large.\n  hint" if state is PartitionState.FAILED else ""
-        tell(board, 3, state, reason)
+        tell(board, 3, state, reason, offset)
         changes.tell(board)
     told = [json.loads(line) for line in said(capsys)]
     assert [(one["event"], one["message"]) for one in told] == [

@@ -320,10 +320,14 @@ def test_the_worst_flow_speaks_for_all() -> None:
 def board_of(*records: tuple[list[Any], dict[str, Any], float]) -> StatusBoard:
     """Of key, value, and how many seconds ago it was written."""
     board = StatusBoard("west")
+    hear(board, *records)
+    return board
+
+
+def hear(board: StatusBoard, *records: tuple[list[Any], dict[str, Any], float]) -> None:
     for key, value, seconds in records:
         kind, *name = key
         board.take(encode_key(kind, "west", *name), encode_value({"run": "r"} | value), ago(seconds))
-    return board
 
 
 def flow_told(heard: float = 1, **more: Any) -> tuple[list[Any], dict[str, Any], float]:
@@ -395,6 +399,17 @@ def test_the_lag_is_not_known_until_every_partition_was_answered() -> None:
     paused = part_told(state="PAUSED", end=None)
     board = board_of(flow_told(started_at_ms=ago(5)), task_told(unknown_ends=1, lag_records=0), paused)
     assert (judged(board).level, judged(board).lag_records) == (AMBER, None), "why it is not known is said"
+
+
+def test_a_partition_waits_through_the_ends_of_epochs_until_the_source_has_answered() -> None:
+    waits: dict[str, Any] = {"state": "WAITING", "reason": REFUSED, "epoch": 1}
+    board = board_of(flow_told(), task_told(), part_told(heard=70, **waits))
+    hear(board, task_told(epoch=2, unknown_ends=1), part_told(heard=30, epoch=2, end=None))
+    verdict = judged(board)
+    assert (verdict.level, verdict.lag_records, len(verdict.problems)) == (RED, None, 1), verdict
+    assert "west does not give it" in verdict.problems[0].cause
+    hear(board, task_told(epoch=2), part_told(epoch=2, end=9))
+    assert judged(board).level is GREEN
 
 
 def test_the_lag_is_not_known_while_a_partition_is_paused_for_nobody_asks_where_it_ends() -> None:
