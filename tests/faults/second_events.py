@@ -44,12 +44,18 @@ def _kill_all(scene: Scene) -> Callable[[], None]:
 def _kill_one(scene: Scene) -> Callable[[], None]:
     """A worker that lives; where the fault has left none, and may let none come while it lasts, the next that comes."""
 
-    def kill() -> None:
-        scene.wait_until(lambda: list(scene.run.rings()), "a worker holds a ring", TAKE_OVER_SECONDS_MAX)
-        with suppress(psutil.NoSuchProcess):
-            psutil.Process(scene.dice.choice(scene.dice.choice(sorted(scene.run.rings())))).kill()
+    workers: list[int] = []
 
-    if not list(scene.run.rings()):
+    def is_there() -> bool:
+        workers[:] = sorted(pid for ring in scene.run.rings() for pid in ring)
+        return bool(workers)
+
+    def kill() -> None:
+        scene.wait_until(is_there, "a worker holds a ring", TAKE_OVER_SECONDS_MAX)
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(scene.dice.choice(workers)).kill()
+
+    if not is_there():
         return kill
     kill()
     return _nothing
