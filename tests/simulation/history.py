@@ -1,8 +1,7 @@
 """One history: a source that is written to, a mirror, and what happens to them, all by one seed."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from random import Random
 
 import msgspec
@@ -47,7 +46,7 @@ def read_scripts(text: str) -> list[Script]:
 
 
 def write_scripts(scripts: Sequence[Script]) -> str:
-    return "[\n" + ",\n".join(json.dumps(asdict(script)) for script in scripts) + "\n]\n"
+    return "[\n" + ",\n".join(msgspec.json.encode(script).decode() for script in scripts) + "\n]\n"
 
 
 @dataclass(slots=True)
@@ -81,8 +80,8 @@ def plan(seed: int) -> Script:
 def _names(random: Random) -> tuple[list[str], int]:
     """The faults to choose from, as often as they weigh, and how many at most.
 
-    Two histories of three know a few kinds of faults only, which meet each other oftener (swarm testing; Groce et al.,
-    ISSTA 2012).
+    Two of three histories draw from a few kinds of faults only, so that these kinds meet each other more often (swarm
+    testing; Groce et al., ISSTA 2012).
     """
     names = [name for name, (weight, _) in FAULTS.items() for _ in range(weight)]
     if random.random() < 1 / 3:
