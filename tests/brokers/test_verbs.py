@@ -26,14 +26,8 @@ from sparkmirror.kafka.groups import commit_group_offsets
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect
 from sparkmirror.model import TopicPartition
-from sparkmirror.telemetry.records import (
-    FlowRecord,
-    FlowState,
-    PartitionState,
-    encode_key,
-    encode_value,
-    record_as_json,
-)
+from sparkmirror.stored_json import encode
+from sparkmirror.telemetry.records import FlowRecord, FlowState, PartitionState, encode_key, encode_record
 from sparkmirror.testing.kafka import KafkaCluster
 
 ORDERS = [TopicPartition("orders", number) for number in range(2)]
@@ -90,14 +84,14 @@ def _told_by_a_run() -> Iterator[tuple[bytes, bytes]]:
     """A run that was stopped while the target refused one of two partitions."""
     run = {"run": "run-1", "epoch": 1}
     stopped = FlowRecord("run-1", FlowState.STOPPED, host="mirror-1", pid=4711)
-    yield encode_key("flow", "east", 0), encode_value(record_as_json(stopped))
+    yield encode_record("east", stopped)
     failed = {"orders-1": "TOPIC_AUTHORIZATION_FAILED"}
     task = {"records": 300, "bytes": 12_000, "partitions": 2, "lag_records": 0, "failed": failed}
-    yield encode_key("task", "east", 0), encode_value(run | task)
+    yield encode_key("task", "east", 0), encode(run | task)
     for number, state in enumerate((PartitionState.RUNNING, PartitionState.FAILED)):
         place = {"task": 0, "offset": 150, "end": 150, "records": 150, "target_topic": "east.orders", "state": state}
         place |= {"reason": failed["orders-1"]} if number else {}
-        yield encode_key("partition", "east", "orders", number), encode_value(run | place)
+        yield encode_key("partition", "east", "orders", number), encode(run | place)
 
 
 @pytest.fixture

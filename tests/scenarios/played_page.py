@@ -10,9 +10,10 @@ from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.facts import gather
-from sparkmirror.telemetry.records import encode_key, encode_value
+from sparkmirror.telemetry.records import encode_key
 from sparkmirror.telemetry.verdict import judge, sum_up
 from sparkmirror.web import flow_snapshot
 from sparkmirror.web.api import PageRequests
@@ -32,7 +33,7 @@ def board_of_the_night(now_ms: int) -> StatusBoard:
     board = StatusBoard(FLOW.source)
 
     def tell(kind: str, *name: str | int, **told: Any) -> None:
-        board.take(encode_key(kind, FLOW.source, *name), encode_value({"run": "r", **told}), now_ms)
+        board.take(encode_key(kind, FLOW.source, *name), encode({"run": "r", **told}), now_ms)
 
     process = {"version": "0.1.0", "host": "m1", "started_at_ms": now_ms - 2 * HOUR_MS, "records": 5, "bytes": 5}
     tell("flow", "m1:7", state="RUNNING", pid=7, **process)

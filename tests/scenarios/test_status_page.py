@@ -22,7 +22,7 @@ from sparkmirror.cli.main import main
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster
-from sparkmirror.telemetry.records import VerifyRecord, encode_key, encode_value, record_as_json
+from sparkmirror.telemetry.records import VerifyRecord, encode_record
 from sparkmirror.testing.kafka import KafkaCluster
 
 DIFFERENCE = "orders-0 at upstream offset 7, downstream offset 9 (value)"
@@ -125,8 +125,9 @@ def eventful(story: Story) -> Story:
         deleted.result(60)
     assert story.ask("/api/orders", {"action": "resume", "flow": story.flow}, TOKEN)[0] == 202
     record = VerifyRecord("different", 300, 1, 0.2, 5.0, DIFFERENCE, time.time_ns() // 1_000_000, 3, 1, 900)
-    told = [(encode_key("verify", story.alias), encode_value(record_as_json(record)))]
-    publish(Cluster("backup", dict(story.target)), ledger_topics(story.alias).status, told)
+    publish(
+        Cluster("backup", dict(story.target)), ledger_topics(story.alias).status, [encode_record(story.alias, record)]
+    )
     return story
 
 

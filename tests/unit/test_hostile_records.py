@@ -50,11 +50,12 @@ from sparkmirror.sharing.assignment import (
     encode_card,
     encode_grants,
 )
+from sparkmirror.stored_json import encode
 from sparkmirror.sync.acl_job import noted
 from sparkmirror.sync.canary_job import probe_number
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.histogram import Histogram
-from sparkmirror.telemetry.records import encode_key, encode_value
+from sparkmirror.telemetry.records import encode_key
 
 Record = tuple[bytes, bytes]
 Reader = Callable[[bytes | None, bytes | None], object]
@@ -172,11 +173,11 @@ READERS: Final[dict[str, tuple[Callable[[], Reader], list[Record]]]] = {
     "status": (
         board,
         [
-            (encode_key("task", "A", 0), encode_value(TASK)),
-            (encode_key("partition", "A", "orders", 3), encode_value({"run": "r", "task": 0, "epoch": 1, "offset": 4})),
-            (encode_key("flow", "A", "p"), encode_value({"run": "r", "state": "RUNNING"})),
-            (encode_key("job", "A", "topics"), encode_value({"run": "r", "state": "RUNNING"})),
-            (encode_key("canary", "A"), encode_value({"run": "r", "sent": 4})),
+            (encode_key("task", "A", 0), encode(TASK)),
+            (encode_key("partition", "A", "orders", 3), encode({"run": "r", "task": 0, "epoch": 1, "offset": 4})),
+            (encode_key("flow", "A", "p"), encode({"run": "r", "state": "RUNNING"})),
+            (encode_key("job", "A", "topics"), encode({"run": "r", "state": "RUNNING"})),
+            (encode_key("canary", "A"), encode({"run": "r", "sent": 4})),
         ],
     ),
     "gaps": (lambda: some_gaps, [(gaps.encode_key("A", GAP), gaps.encode_value(GAP))]),
@@ -216,7 +217,7 @@ READERS: Final[dict[str, tuple[Callable[[], Reader], list[Record]]]] = {
         [
             (connect.encode_key(MM2, WHERE), connect.encode_value(42)),
             (positions.encode_key("A", WHERE), positions.encode_value(RECORD)),
-            (encode_key("partition", "A", "orders", 3), encode_value({"run": "r", "task": 0, "epoch": 1, "offset": 4})),
+            (encode_key("partition", "A", "orders", 3), encode({"run": "r", "task": 0, "epoch": 1, "offset": 4})),
             (gaps.encode_key("A", GAP), gaps.encode_value(GAP)),
         ],
     ),

@@ -51,16 +51,12 @@ def acknowledge(flow: "FlowConfig", gaps: "list[Gap]") -> None:
     """Writes to the flow's status topic that these gaps have been seen, and by whom. Raises ClusterError."""
     from sparkmirror.kafka.publish import publish
     from sparkmirror.telemetry.problems import plural
-    from sparkmirror.telemetry.records import acknowledged_key, encode_value
+    from sparkmirror.telemetry.records import AcknowledgedRecord, encode_record
 
     if gaps:
         by = f"{os.environ.get('USER') or os.getuid()}@{socket.gethostname()}"
-        topic = flow.ledger_topics.status
-        records = [
-            (acknowledged_key(flow.name.source, gap), encode_value({"found_at_ms": gap.at_ms, "by": by}))
-            for gap in gaps
-        ]
-        publish(flow.target, topic, records)
+        records = [encode_record(flow.name.source, AcknowledgedRecord.of(gap, by)) for gap in gaps]
+        publish(flow.target, flow.ledger_topics.status, records)
         say(f"{flow.name}: {plural(len(gaps), 'gap')} acknowledged")
 
 

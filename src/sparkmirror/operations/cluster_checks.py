@@ -27,7 +27,7 @@ from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.operations.right_checks import check_heartbeat_rights, check_rights
 from sparkmirror.stored_json import decode_or_none
-from sparkmirror.telemetry.records import encode_key, parse_record
+from sparkmirror.telemetry.records import key_prefixes, parse_record
 from sparkmirror.views.findings import Finding, Level, show_bytes
 
 _CLOCK_WARN_SECONDS, _CLOCK_FAIL_SECONDS = 1.0, 3600.0
@@ -213,9 +213,7 @@ def _is_json(key: bytes | None) -> bool:
 
 def _is_status(record: TailRecord, source_alias: str) -> bool:
     """Another flow's, a journal or a note of an ACL is no status record of this flow, and no strange one."""
-    kinds = ("flow", "task", "partition", "job", "verify", "canary")
-    is_ours = any((record.key or b"").startswith(encode_key(kind, source_alias)[:-1]) for kind in kinds)
-    if is_ours:
+    if (record.key or b"").startswith(key_prefixes(source_alias)):
         return parse_record(record.key, record.value, source_alias, record.timestamp_ms) is not None
     return _is_json(record.key)
 

@@ -23,9 +23,9 @@ from sparkmirror.telemetry.records import (
     FlowRecord,
     FlowState,
     JobRecord,
-    encode_key,
-    encode_value,
-    record_as_json,
+    StatusRecord,
+    encode_record,
+    key_of,
 )
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class FlowReporter:
             run, FlowState.STARTING, version=__version__, host=socket.gethostname(), pid=os.getpid(),
             started_at_ms=time.time_ns() // 1_000_000, digest=digest,
         )  # fmt: skip
-        self._key = encode_key("flow", flow.name.source, f"{self._record.host}:{self._record.pid}")
+        self._key = key_of(flow.name.source, self._record)
         self._outdated: set[bytes] = set()
         self._jobs: dict[str, JobRecord] = {}
         self._history: HistoryRecord | None = None
@@ -155,11 +155,11 @@ class FlowReporter:
 
     def _records(self) -> list[Record]:
         """The records to write, the flow's own always; None deletes a record."""
-        source = self._flow.name.source
-        jobs = [(encode_key("job", source, job.name), encode_value(record_as_json(job))) for job in self._jobs.values()]
+        records: list[StatusRecord] = [self._record, *self._jobs.values()]
+        if self._history is not None:
+            records.append(self._history)
         gone: list[Record] = [(key, None) for key in self._outdated if key != self._key]
-        kept = [] if self._history is None else [(encode_key("history", source), encode_value(self._history.as_json()))]
-        return [(self._key, encode_value(record_as_json(self._record))), *jobs, *kept, *gone]
+        return [*(encode_record(self._flow.name.source, record) for record in records), *gone]
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from sparkmirror.kafka.tail import TopicTail
 from sparkmirror.model import TopicPartition
 from sparkmirror.stored_json import Count, Name, decode_or_none
 from sparkmirror.telemetry.canary import CanaryState
-from sparkmirror.telemetry.records import encode_key, encode_value, record_as_json
+from sparkmirror.telemetry.records import encode_record
 
 CLOCK_TOPIC: Final = "mm2-sparkmirror-clock.internal"
 _HOUR: Final = {"retention.ms": "3600000", "segment.ms": "3600000", "segment.bytes": str(1 << 20)}
@@ -127,8 +127,8 @@ class CanaryJob:
 
     def _tell(self, opened: "_Opened") -> None:
         oldest_sent_ms = min((sent_ms for _, sent_ms in self._sent_at.values()), default=None)
-        value = encode_value(record_as_json(replace(self._state, oldest_sent_ms=oldest_sent_ms)))
-        opened.to_target.write(self._status_topic, [(encode_key("canary", self._flow.name.source), value)])
+        record = replace(self._state, oldest_sent_ms=oldest_sent_ms)
+        opened.to_target.write(self._status_topic, [encode_record(self._flow.name.source, record)])
 
 
 class _Opened:

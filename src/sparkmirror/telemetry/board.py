@@ -5,9 +5,11 @@ within one: those of finished ones are added up, as far as they were seen. Who o
 the flow's own sums, which its process keeps.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import reduce
+from itertools import chain
+from typing import Any, Final
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
@@ -26,10 +28,42 @@ from sparkmirror.telemetry.records import (
 )
 from sparkmirror.telemetry.trouble import Trouble
 
-_SUMMED = (
+
+def _merged(columns: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {partition: told for column in columns for partition, told in column.items()}
+
+
+def _added(histograms: Iterable[Histogram]) -> Histogram:
+    return reduce(Histogram.plus, histograms, Histogram())
+
+
+def _earliest(moments: Iterable[int | None]) -> int | None:
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next(filter(None, texts), "")
+
+
+def _all(names: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(sorted(chain.from_iterable(names)))
+
+
+_COUNTERS: Final[Mapping[str, Callable[[Iterable[Any]], Any]]] = dict.fromkeys((
     "records", "bytes", "batches", "gaps", "lost_records", "retries", "duplicates", "refused_gaps", "throttled_ms",
     "source_throttled_ms", "limited_ms",
-)  # fmt: skip
+), sum) | {"latency": _added, "transit": _added}  # fmt: skip
+"""Fields of `TaskRecord` that count since the attempt began: finished attempts are added up, too."""
+_FOLDS: Final[Mapping[str, Callable[[Iterable[Any]], Any]]] = {
+    **_COUNTERS,
+    **dict.fromkeys(("lag_records", "unknown_ends", "records_per_second", "partitions", "lease_bytes"), sum),
+    **dict.fromkeys(("failed", "retry_at_ms", "faults"), _merged),
+    **dict.fromkeys(("recent_latency", "recent_transit"), _added),
+    "behind_since_ms": _earliest,
+    "paused": _all,
+    "problem": _first,
+}
+"""How each field of `FlowStatus` comes from the same field of its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +222,8 @@ class StatusBoard:
         return True
 
     def _take_process(self, record: FlowRecord) -> None:
-        name = f"{record.host}:{record.pid}"
-        self.trouble.take_process(self.processes.get(name), record)
-        self.processes[name] = record
+        self.trouble.take_process(self.processes.get(record.process), record)
+        self.processes[record.process] = record
 
     def _take_task(self, record: TaskRecord) -> None:
         before = self.tasks.get(record.task)
@@ -203,9 +236,8 @@ class StatusBoard:
         self._status = None
 
     def _finish(self, task: TaskRecord) -> None:
-        done: dict[str, Any] = {name: getattr(self._finished, name) + getattr(task, name) for name in _SUMMED}
-        latency, transit = self._finished.latency.plus(task.latency), self._finished.transit.plus(task.transit)
-        self._finished = replace(self._finished, latency=latency, transit=transit, **done)
+        done = {name: fold((getattr(self._finished, name), getattr(task, name))) for name, fold in _COUNTERS.items()}
+        self._finished = replace(self._finished, **done)
 
     def _take_partition(self, record: PartitionRecord) -> None:
         """Its counters are those of the run: `_carried` is what earlier epochs and tasks have done."""
@@ -245,46 +277,15 @@ class StatusBoard:
         return self._status
 
     def _sum_up(self) -> FlowStatus:
-        reports = self.tasks.values()
-
-        def total(name: str) -> int:
-            return int(getattr(self._finished, name)) + sum(int(getattr(report, name)) for report in reports)
-
-        def merged(name: str) -> Histogram:
-            found: Histogram = getattr(self._finished, name)
-            for report in reports:
-                found = found.plus(getattr(report, name))
-            return found
-
-        sums: dict[str, Any] = {name: total(name) for name in _SUMMED}
-        return FlowStatus(
-            **sums,
-            lag_records=sum(report.lag_records for report in reports),
-            behind_since_ms=min(
-                (one for report in reports if (one := report.behind_since_ms) is not None), default=None
-            ),
-            unknown_ends=sum(report.unknown_ends for report in reports),
-            records_per_second=sum(report.records_per_second for report in reports),
-            partitions=sum(report.partitions for report in reports),
-            tasks=len(self.tasks),
-            epochs=self._epochs,
-            lease_bytes=sum(report.lease_bytes for report in reports),
-            failed=_merged(report.failed for report in reports),
-            retry_at_ms=_merged(report.retry_at_ms for report in reports),
-            faults=_merged(report.faults for report in reports),
-            paused=tuple(sorted(name for report in reports for name in report.paused)),
-            problem=next((report.problem for report in reports if report.problem), ""),
-            latency=merged("latency"),
-            transit=merged("transit"),
-            recent_latency=merged("recent_latency"),
-            recent_transit=merged("recent_transit"),
-        )
+        now = tuple(self.tasks.values())
+        with_finished = (self._finished, *now)
+        folded: dict[str, Any] = {
+            name: fold(getattr(task, name) for task in (with_finished if name in _COUNTERS else now))
+            for name, fold in _FOLDS.items()
+        }
+        return FlowStatus(**folded, tasks=len(now), epochs=self._epochs)
 
 
 def _attempt(told: TaskRecord | PartitionRecord) -> tuple[int, int, int]:
     """Whose counters they are."""
     return told.task, told.epoch, told.producer_epoch
-
-
-def _merged(columns: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    return {partition: told for column in columns for partition, told in column.items()}

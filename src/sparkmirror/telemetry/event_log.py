@@ -4,13 +4,14 @@ Kept in the history record (`telemetry.history`), by the process that leads the 
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.facts import HeldPartition, list_held
-from sparkmirror.telemetry.history import EVENTS_HOURS, EVENTS_MAX, TEXT_MAX, Event, HistoryRecord, Sample
+from sparkmirror.telemetry.history import EVENTS_HOURS, EVENTS_MAX, FAILING_MAX, TEXT_MAX, Event, HistoryRecord, Sample
 from sparkmirror.telemetry.problems import first_line, plural
 from sparkmirror.telemetry.records import FlowRecord, FlowState, JobState, PartitionState
 
@@ -49,8 +50,9 @@ class EventLog:
     def record(self, board: StatusBoard, samples: tuple[Sample, ...] = ()) -> HistoryRecord:
         """What is to be kept of it now, with the day's curve."""
         trouble = board.trouble
-        failing = tuple(trouble.failing[where] for where in sorted(trouble.failing))
-        return HistoryRecord(tuple(self._events), failing, tuple(trouble.restarts), samples)
+        failing = [trouble.failing[where] for where in sorted(trouble.failing)[:FAILING_MAX]]
+        shortened = tuple(replace(one, reason=one.reason[:TEXT_MAX]) for one in failing)
+        return HistoryRecord(tuple(self._events), shortened, tuple(trouble.restarts), samples)
 
     def look(self, board: StatusBoard, gaps: Collection[Gap], target_problem: str, now_ms: int) -> None:
         """Add what has happened since the last look. `gaps` is the whole gap ledger."""

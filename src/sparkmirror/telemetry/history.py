@@ -4,8 +4,8 @@ Written by the process that leads the flow (`runtime.progress` makes it, `runtim
 any process that asks how it stands. `telemetry.event_log` finds the events, `telemetry.day_curve` the samples.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.stored_json import Count, Moment, Name, Number, Offset, Text, TopicName
@@ -61,12 +61,3 @@ class HistoryRecord:
     restarts: tuple[Moment, ...] = ()
     samples: tuple[Sample, ...] = ()
     at_ms: Moment = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Without `at_ms`, which is the Kafka record's own timestamp."""
-        return {
-            "events": self.events,
-            "failing": [replace(one, reason=one.reason[:TEXT_MAX]) for one in self.failing[:FAILING_MAX]],
-            "restarts": self.restarts,
-            "samples": self.samples,
-        }

@@ -9,10 +9,10 @@ ms since 1970; `at_ms` is when the record was written, by Kafka's timestamp. Fie
 skipped, those that a writer did not know have their defaults.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 from msgspec import Meta
 
@@ -104,6 +104,10 @@ class FlowRecord:
     at_ms: Moment = 0
 
     @property
+    def process(self) -> str:
+        return f"{self.host}:{self.pid}"
+
+    @property
     def is_over(self) -> bool:
         return self.state in (FlowState.STOPPED, FlowState.FAILED)
 
@@ -121,14 +125,15 @@ class TaskRecord:
     behind. `latency` is from produce time to acknowledged by the target, `transit` from fetched to acknowledged, of
     records, `recent_…` those of the last 30 to 60 s. Pauses: by the target's quotas, by the source's, by own limits.
     `stalled_since_ms`: since then it has mirrored nothing, although it may read and has something to; None: it has not
-    stopped. `unknown_ends` are partitions of which the source has not said where they end.
+    stopped. `unknown_ends` are partitions of which the source has not said where they end. `beat` counts BEAT_SECONDS,
+    so that the record of a task that does nothing changes too.
     """
 
     run: Name
     task: Number
     epoch: Number
     producer_epoch: NumberOrNone = -1
-    generation: Count = 0
+    beat: Count = 0
     records: Count = 0
     bytes: Count = 0
     batches: Count = 0
@@ -156,6 +161,7 @@ class TaskRecord:
     transit: Histogram = field(default_factory=Histogram)
     recent_latency: Histogram = field(default_factory=Histogram)
     recent_transit: Histogram = field(default_factory=Histogram)
+    generation: Count = 0
     at_ms: Moment = 0
 
 
@@ -258,75 +264,79 @@ class AcknowledgedRecord:
     by: Name = ""
     at_ms: Moment = 0
 
+    @classmethod
+    def of(cls, gap: Gap, by: str) -> Self:
+        where = gap.partition
+        return cls(where.topic, where.partition, gap.expected, gap.resumed, str(gap.topic_id), gap.at_ms, by)
+
 
 StatusRecord = (
     FlowRecord | TaskRecord | PartitionRecord | JobRecord | VerifyRecord | CanaryState | HistoryRecord
     | AcknowledgedRecord
 )  # fmt: skip
+_Key = Annotated[list[Name | Offset], Meta(min_length=2, max_length=7)]
+_KINDS: Final[Mapping[str, tuple[type[StatusRecord], tuple[str, ...]]]] = {
+    "flow": (FlowRecord, ("process",)),
+    "task": (TaskRecord, ("task",)),
+    "partition": (PartitionRecord, ("topic", "partition")),
+    "job": (JobRecord, ("name",)),
+    "verify": (VerifyRecord, ()),
+    "canary": (CanaryState, ()),
+    "history": (HistoryRecord, ()),
+    "acknowledged": (AcknowledgedRecord, ("topic", "partition", "expected", "resumed", "topic_id")),
+}
+"""What each kind of record is, and which of its fields its key has behind the source."""
+_KIND_OF: Final = {record: kind for kind, (record, _) in _KINDS.items()}
+_NOT_IN_VALUE: Final = {PartitionRecord: _KINDS["partition"][1], AcknowledgedRecord: _KINDS["acknowledged"][1]}
+"""Fields that the key alone has."""
 
 
 def encode_key(kind: str, source_alias: str, *name: str | int) -> bytes:
     return encode_ascii([kind, source_alias, *name])
 
 
-def encode_value(told: Mapping[str, Any]) -> bytes:
-    return encode_lossy(told)
+def encode_record(source_alias: str, record: StatusRecord) -> tuple[bytes, bytes]:
+    """Key and value. The time at which it was written, `at_ms`, is the Kafka record's own timestamp."""
+    kind = type(record)
+    left_out = ("at_ms", *_NOT_IN_VALUE.get(kind, ()))
+    value = {one.name: getattr(record, one.name) for one in fields(record) if one.name not in left_out}
+    return key_of(source_alias, record), encode_lossy(value)
 
 
-def acknowledged_key(source_alias: str, gap: Gap) -> bytes:
-    """Of the record that says that somebody has seen the gap."""
-    where = gap.partition
-    return encode_key(
-        "acknowledged", source_alias, where.topic, where.partition, gap.expected, gap.resumed, str(gap.topic_id)
-    )
+def key_of(source_alias: str, record: StatusRecord) -> bytes:
+    kind = _KIND_OF[type(record)]
+    return encode_key(kind, source_alias, *(getattr(record, name) for name in _KINDS[kind][1]))
 
 
-def record_as_json(record: FlowRecord | JobRecord | VerifyRecord | CanaryState) -> dict[str, Any]:
-    """Without `at_ms`, which is the Kafka record's own timestamp."""
-    return {one.name: getattr(record, one.name) for one in fields(record) if one.name != "at_ms"}
+def key_prefixes(source_alias: str) -> tuple[bytes, ...]:
+    """What the keys of a flow's records begin with, by which other records of the topic are told apart."""
+    return tuple(encode_key(kind, source_alias)[:-1] for kind in _KINDS)
 
 
 def parse_record(key: bytes | None, value: bytes | None, source_alias: str, at_ms: int = 0) -> StatusRecord | None:
     """The record; None for a tombstone, for what another flow or something else has written, or a later version."""
-    found = decode_or_none(key, _Key)
-    told = None if found is None or found[1:2] != [source_alias] else decode_or_none(value, dict[str, Any])
-    if found is None or told is None:
+    kind, name = _split_key(key, source_alias)
+    told = None if kind not in _KINDS else decode_or_none(value, dict[str, Any])
+    if told is None:
         return None
-    kind, name = _kind_of(found)
-    return None if kind is None else convert_or_none(told | name | {"at_ms": min(max(at_ms, 0), MOMENT_MS_MAX)}, kind)
+    record, names = _KINDS[kind]
+    if len(name) != len(names):
+        return None
+    told |= zip(names, name, strict=True)
+    return convert_or_none(told | {"at_ms": min(max(at_ms, 0), MOMENT_MS_MAX)}, record)
 
 
 def parse_subject(key: bytes | None, source_alias: str) -> TopicPartition | int | None:
     """Which source partition or task a record is about; None where it is about something else, or another flow."""
-    match decode_or_none(key, _Key):
-        case ["partition", str(alias), str(topic), int(partition)] if alias == source_alias:
+    match _split_key(key, source_alias):
+        case "partition", [str(topic), int(partition)]:
             return TopicPartition(topic, partition)
-        case ["task", str(alias), int(task)] if alias == source_alias:
+        case "task", [int(task)]:
             return task
     return None
 
 
-_Key = Annotated[list[Name | Offset], Meta(min_length=2, max_length=7)]
-
-
-def _kind_of(key: Sequence[str | int]) -> tuple[type[StatusRecord] | None, dict[str, str | int]]:
-    """What a record is, and what its key says of it."""
-    match key:
-        case ["flow", _, _]:
-            return FlowRecord, {}
-        case ["task", _, int(task)]:
-            return TaskRecord, {"task": task}
-        case ["partition", _, str(topic), int(partition)]:
-            return PartitionRecord, {"topic": topic, "partition": partition}
-        case ["job", _, str(job)]:
-            return JobRecord, {"name": job}
-        case ["verify", _]:
-            return VerifyRecord, {}
-        case ["canary", _]:
-            return CanaryState, {}
-        case ["history", _]:
-            return HistoryRecord, {}
-        case ["acknowledged", _, str(topic), int(partition), int(expected), int(resumed), str(topic_id)]:
-            place: dict[str, str | int] = {"topic": topic, "partition": partition, "topic_id": topic_id}
-            return AcknowledgedRecord, place | {"expected": expected, "resumed": resumed}
-    return None, {}
+def _split_key(key: bytes | None, source_alias: str) -> tuple[str, list[str | int]]:
+    """The kind of a record, and what its key says behind the source; "" for a key that is not of this flow."""
+    found = decode_or_none(key, _Key)
+    return ("", []) if found is None or found[1] != source_alias else (str(found[0]), found[2:])

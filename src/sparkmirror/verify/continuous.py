@@ -14,7 +14,7 @@ from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.publish import publish
 from sparkmirror.stop_request import StopRequest
 from sparkmirror.telemetry.bus import read_board
-from sparkmirror.telemetry.records import VerifyRecord, encode_key, encode_value, record_as_json
+from sparkmirror.telemetry.records import VerifyRecord, encode_record
 from sparkmirror.verify.job import Choice, verify_flow
 from sparkmirror.verify.report import DIFFERENT, FlowReport
 
@@ -51,7 +51,7 @@ def watch_flows(
 def _tell(flow: FlowConfig, report: FlowReport) -> None:
     record = fold_round(read_board(flow, "verify").verified, report, time.time_ns() // 1_000_000)
     topic = flow.ledger_topics.status
-    publish(flow.target, topic, [(encode_key("verify", flow.name.source), encode_value(record_as_json(record)))])
+    publish(flow.target, topic, [encode_record(flow.name.source, record)])
 
 
 def fold_round(before: VerifyRecord | None, report: FlowReport, now_ms: int) -> VerifyRecord:

@@ -9,10 +9,11 @@ from tests.flows import SMALLEST
 from sparkmirror.cli import metrics
 from sparkmirror.cli.main import main
 from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.metrics import METRICS, FlowSnapshot
-from sparkmirror.telemetry.records import encode_key, encode_value
+from sparkmirror.telemetry.records import encode_key
 
 COUNT = "kafka_connect_mirror_mirrorsourceconnector_record_count"
 KIND = next(one.kind for one in METRICS if one.name == COUNT)
@@ -26,9 +27,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     latency.add(12, 1200)
     told = {"run": "r", "epoch": 1}
     task = {**told, "records": 1200, "partitions": 1, "latency": latency.as_json()}
-    board.take(encode_key("task", "A", 0), encode_value(task), NOW_MS)
+    board.take(encode_key("task", "A", 0), encode(task), NOW_MS)
     partition = {**told, "task": 0, "offset": 1200, "end": 1500, "records": 1200, "target_topic": "A.orders"}
-    board.take(encode_key("partition", "A", "orders", 0), encode_value(partition), NOW_MS)
+    board.take(encode_key("partition", "A", "orders", 0), encode(partition), NOW_MS)
 
     def see(flow: FlowConfig) -> FlowSnapshot:
         return FlowSnapshot(flow.name, board, NOW_MS, flow.remote_topic)

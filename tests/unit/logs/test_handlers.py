@@ -12,8 +12,9 @@ from sparkmirror.logs.events import LogEvent, Repeats
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.runtime.jobs import Job
 from sparkmirror.runtime.progress import StateChanges
+from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
-from sparkmirror.telemetry.records import FlowRecord, FlowState, PartitionState, encode_key, encode_value
+from sparkmirror.telemetry.records import FlowRecord, FlowState, PartitionState, encode_key
 
 FLOW, ORDERS = FlowName("A", "B"), TopicPartition("orders", 3)
 log = logging.getLogger("sparkmirror.test")
@@ -125,7 +126,7 @@ def test_what_was_counted_is_said_at_the_end(capsys: pytest.CaptureFixture[str])
 
 def tell(board: StatusBoard, number: int, state: PartitionState, reason: str = "", offset: int = 5) -> None:
     told = {"run": "run", "task": 0, "epoch": 1, "state": state, "reason": reason, "offset": offset}
-    value = encode_value(told | {"retry_at_ms": 90_000 if reason else None})
+    value = encode(told | {"retry_at_ms": 90_000 if reason else None})
     assert board.take(encode_key("partition", "A", "orders", number), value)
 
 

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 from sparkmirror.model import TopicPartition
+from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
-from sparkmirror.telemetry.records import encode_key, encode_value
+from sparkmirror.telemetry.records import encode_key
 
 ZERO = dict.fromkeys(
     (
@@ -57,7 +58,7 @@ def test_a_partition_whose_record_was_removed_is_not_shown_any_more() -> None:
     board = StatusBoard("A", "r1")
     key = encode_key("partition", "A", "orders", 1)
     waits = {"run": "r1", "task": 0, "epoch": 1, "state": "WAITING", "reason": "error 3", "offset": 7}
-    board.take(key, encode_value(waits))
+    board.take(key, encode(waits))
     assert TopicPartition("orders", 1) in board.partitions
     assert not board.take(encode_key("partition", "B", "orders", 1), None), "another flow's"
     assert board.take(key, None)

@@ -3,7 +3,7 @@
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.day_curve import DayCurve
 from sparkmirror.telemetry.history import SAMPLES_MAX, HistoryRecord, Sample
-from sparkmirror.telemetry.records import encode_key, encode_value
+from sparkmirror.telemetry.records import encode_record
 
 STEP = 300_000
 NOW = 6_000_000 * STEP
@@ -47,10 +47,10 @@ def test_a_process_goes_on_from_what_an_earlier_one_has_written_and_a_day_is_kep
     for at in range(400):
         first.look(NOW + at * STEP, 1, at)
     assert len(first.samples) == SAMPLES_MAX
-    value = encode_value(HistoryRecord(samples=first.samples).as_json())
+    key, value = encode_record("west", HistoryRecord(samples=first.samples))
     assert len(value) < 10_000
     board = StatusBoard("west")
-    assert board.take(encode_key("history", "west"), value, NOW)
+    assert board.take(key, value, NOW)
     second.adopt(board.history.samples)
     assert second.samples == first.samples
     later = NOW + 450 * STEP

@@ -4,10 +4,11 @@ from typing import Any
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
+from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.event_log import EventLog
 from sparkmirror.telemetry.history import EVENTS_MAX
-from sparkmirror.telemetry.records import encode_key, encode_value, parse_record
+from sparkmirror.telemetry.records import encode_key, encode_record, parse_record
 
 NOW = 1_800_000_000_000
 
@@ -24,7 +25,7 @@ class Flow:
     def tell(self, *key: str | int, **value: Any) -> None:
         kind, *name = key
         self.now_ms += 1000
-        self.board.take(encode_key(str(kind), "west", *name), encode_value({"run": "r"} | value), self.now_ms)
+        self.board.take(encode_key(str(kind), "west", *name), encode({"run": "r"} | value), self.now_ms)
 
     def run(self, state: str = "RUNNING", **more: Any) -> None:
         self.tell("flow", "m1:7", state=state, host="m1", pid=7, **more)
@@ -67,9 +68,9 @@ def test_a_process_goes_on_where_an_earlier_one_ended() -> None:
     first.run()
     first.partition(0, "FAILED", reason="too large", offset=7, end=9)
     first.events()
-    kept = encode_value(first.log.record(first.board).as_json())
+    key, kept = encode_record("west", first.log.record(first.board))
     second = Flow()
-    assert second.board.take(encode_key("history", "west"), kept, NOW)
+    assert second.board.take(key, kept, NOW)
     second.partition(0, "RUNNING", offset=7, end=9)
     second.log.adopt(second.board.history)
     assert second.events() == first.events(), "it stands where it failed: that is no news"
@@ -89,8 +90,8 @@ def test_a_time_line_is_bounded_and_repeats_are_counted() -> None:
         flow.events()
     found = flow.log.record(flow.board)
     assert len(found.events) == EVENTS_MAX
-    value = encode_value(found.as_json())
+    key, value = encode_record("west", found)
     assert len(value) < 200_000
-    assert parse_record(encode_key("history", "west"), value, "west", NOW) is not None
+    assert parse_record(key, value, "west", NOW) is not None
     flow.now_ms += 25 * 3_600_000
     assert flow.events() == []

@@ -9,11 +9,13 @@ import pytest
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.facts import Facts, HeldPartition, gather
 from sparkmirror.telemetry.problems import Level, find_problems, first_line
 from sparkmirror.telemetry.records import (
+    AcknowledgedRecord,
     FlowRecord,
     FlowState,
     JobRecord,
@@ -21,9 +23,8 @@ from sparkmirror.telemetry.records import (
     PartitionState,
     TaskRecord,
     VerifyRecord,
-    acknowledged_key,
     encode_key,
-    encode_value,
+    encode_record,
 )
 from sparkmirror.telemetry.verdict import Verdict, judge, sum_up
 
@@ -327,7 +328,7 @@ def board_of(*records: tuple[list[Any], dict[str, Any], float]) -> StatusBoard:
 def hear(board: StatusBoard, *records: tuple[list[Any], dict[str, Any], float]) -> None:
     for key, value, seconds in records:
         kind, *name = key
-        board.take(encode_key(kind, "west", *name), encode_value({"run": "r"} | value), ago(seconds))
+        board.take(encode_key(kind, "west", *name), encode({"run": "r"} | value), ago(seconds))
 
 
 def flow_told(heard: float = 1, **more: Any) -> tuple[list[Any], dict[str, Any], float]:
@@ -384,7 +385,7 @@ def test_a_gap_holds_amber_until_it_is_acknowledged_and_again_where_it_is_found_
     lost = replace(gap(485), topic_id=UUID(int=5))
     board = board_of(flow_told(), task_told())
     assert judged(board, gaps=[lost]).level is AMBER
-    board.take(acknowledged_key("west", lost), encode_value({"found_at_ms": lost.at_ms, "by": "me"}), NOW)
+    board.take(*encode_record("west", AcknowledgedRecord.of(lost, "me")), NOW)
     assert judged(board, gaps=[lost]).level is GREEN
     assert judged(board, gaps=[lost, gap(3)]).problems[0].count == 1
     assert judged(board, gaps=[replace(lost, at_ms=lost.at_ms + 1)]).level is AMBER

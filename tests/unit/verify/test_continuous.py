@@ -2,7 +2,7 @@
 
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
-from sparkmirror.telemetry.records import encode_key, encode_value, record_as_json
+from sparkmirror.telemetry.records import encode_key, encode_record
 from sparkmirror.verify.continuous import fold_round
 from sparkmirror.verify.difference import Difference
 from sparkmirror.verify.report import Compared, FlowReport
@@ -29,8 +29,8 @@ def test_rounds_are_counted_and_the_last_one_is_reported() -> None:
 
 def test_the_board_shows_the_last_comparison_of_its_flow_whatever_ran_since() -> None:
     record = fold_round(None, report(1), 10)
-    value = encode_value(record_as_json(record))
+    key, value = encode_record("A", record)
     board = StatusBoard("A")
-    assert board.take(encode_key("verify", "A"), value)
+    assert board.take(key, value)
     assert board.verified == record
     assert not board.take(encode_key("verify", "other"), value)

@@ -5,9 +5,10 @@ from typing import Any
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.facts import gather, list_held
-from sparkmirror.telemetry.records import encode_key, encode_value
+from sparkmirror.telemetry.records import encode_key
 from sparkmirror.telemetry.verdict import judge
 from sparkmirror.web.flow_snapshot import (
     Brakes,
@@ -36,10 +37,10 @@ def board_of(*partitions: dict[str, object], run: str = "r") -> StatusBoard:
         "partitions": 2,
         "behind_since_ms": NOW,
     }
-    board.take(encode_key("task", "A", 0), encode_value(task), NOW)
+    board.take(encode_key("task", "A", 0), encode(task), NOW)
     for number, told in enumerate(partitions):
         value = {"run": run, "task": 0, "epoch": 1, "offset": 10, "end": 15, **told}
-        board.take(encode_key("partition", "A", "orders", number), encode_value(value), NOW)
+        board.take(encode_key("partition", "A", "orders", number), encode(value), NOW)
     return board
 
 
@@ -50,7 +51,7 @@ def part_of(board: StatusBoard, now_ms: int = NOW, **more: Any) -> dict[str, Any
 
 def tell_process(board: StatusBoard, pid: int = 1, state: str = "RUNNING", reason: str = "") -> None:
     told = {"run": "r", "state": state, "reason": reason, "host": "h", "pid": pid, "started_at_ms": NOW - 500_000 - pid}
-    board.take(encode_key("flow", "A", f"h:{pid}"), encode_value(told), NOW)
+    board.take(encode_key("flow", "A", f"h:{pid}"), encode(told), NOW)
 
 
 def test_a_flow_shows_its_sums_and_how_many_partitions_are_in_which_state() -> None:
@@ -125,8 +126,8 @@ def test_what_does_the_work_is_shown_by_its_last_words_and_what_is_not_known_is_
     board = board_of({})
     tell_process(board)
     job = {"run": "r", "state": "FAILED", "reason": "Traceback (most recent call last):\n  File x\nOSError: no space"}
-    board.take(encode_key("job", "A", "offsets"), encode_value(job), NOW)
-    board.take(encode_key("canary", "A"), encode_value({"run": "r", "sent": 3, "arrived": 2}), NOW)
+    board.take(encode_key("job", "A", "offsets"), encode(job), NOW)
+    board.take(encode_key("canary", "A"), encode({"run": "r", "sent": 3, "arrived": 2}), NOW)
     works = works_part(gather(FLOW, board, NOW))
     assert [(one["host"], one["state"]) for one in works["processes"]] == [("h", "RUNNING")]
     assert [(one["task"], one["lag_records"]) for one in works["tasks"]] == [(0, 5)]
@@ -151,7 +152,7 @@ def test_of_many_partitions_only_those_that_changed_are_made_again_and_none_is_l
 
     def tell(board: StatusBoard, number: int, **more: Any) -> None:
         value = {"run": "r", "task": 0, "epoch": 1, "offset": 10, "end": 15, **more}
-        board.take(encode_key("partition", "A", "orders", number), encode_value(value), NOW)
+        board.take(encode_key("partition", "A", "orders", number), encode(value), NOW)
 
     board = board_of({}, {}, {})
     assert show(board).keys() == {0, 1, 2}
@@ -160,7 +161,7 @@ def test_of_many_partitions_only_those_that_changed_are_made_again_and_none_is_l
     assert show(board).keys() == {1}
     tell(board, 2, state="FAILED", reason="too large")
     assert show(board)[2][3] == "FAILED"
-    board.take(encode_key("task", "A", 0), encode_value({"run": "r", "epoch": 1, "paused": ["orders-0"]}), NOW)
+    board.take(encode_key("task", "A", 0), encode({"run": "r", "epoch": 1, "paused": ["orders-0"]}), NOW)
     assert show(board)[0][3] == "PAUSED", "its task says so, its own record is under way"
     board.take(encode_key("partition", "A", "orders", 0), None, NOW)
     tell(board, 3)

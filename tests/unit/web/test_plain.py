@@ -3,9 +3,10 @@
 import re
 
 from sparkmirror.model import FlowName
+from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.facts import gather
-from sparkmirror.telemetry.records import encode_key, encode_value
+from sparkmirror.telemetry.records import encode_key
 from sparkmirror.telemetry.verdict import judge
 from sparkmirror.web.flow_snapshot import Pace, flow_part
 from sparkmirror.web.page_state import PageState
@@ -26,10 +27,10 @@ def test_each_flow_has_a_line_and_below_it_what_does_not_run() -> None:
     page_state = PageState()
     board = StatusBoard("A")
     compared = {"verdict": "different", "records": 9, "differences": 1, "rounds": 1, "rounds_different": 1}
-    board.take(encode_key("verify", "A"), encode_value(compared), 5)
+    board.take(encode_key("verify", "A"), encode(compared), 5)
     told = {"run": "r", "state": "RUNNING", "host": "h", "pid": 1, "started_at_ms": 1}
-    board.take(encode_key("flow", "A", "h:1"), encode_value(told), 5)
-    board.take(encode_key("task", "A", 0), encode_value({"run": "r", "epoch": 1, "lag_records": 3}), 5)
+    board.take(encode_key("flow", "A", "h:1"), encode(told), 5)
+    board.take(encode_key("task", "A", 0), encode({"run": "r", "epoch": 1, "lag_records": 3}), 5)
     facts = gather(FlowName("A", "B"), board, 5000)
     page_state.put("flow/A->B", flow_part(facts, judge(facts), board, Pace(1200.0)))
     rows = {

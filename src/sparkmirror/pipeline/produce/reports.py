@@ -6,14 +6,14 @@ once. Owned by `pipeline.produce.sender`, stored by `pipeline.produce.progress`.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.task_metrics import PartitionMetrics, TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
-from sparkmirror.telemetry.records import PartitionState, encode_key, encode_value
+from sparkmirror.telemetry.records import PartitionRecord, PartitionState, encode_record
 
 _SECONDS: Final = 2.0
 _RECORDS_MAX: Final = 100
@@ -48,12 +48,11 @@ class Reports:
     def due(self, plan: PlanRow, problem: str, *, in_transactions: bool, final: bool) -> list[Report]:
         """The due records; with `final`, at the end of the epoch, all that changed. `problem` is the task's with the
         target."""
-        told = self._task_metrics.status(problem)
-        value = encode_value(told | {"generation": plan.generation})
+        key, value = encode_record(self._source_alias, self._task_metrics.status(problem, plan.generation))
         reports = self._due_partitions(plan, in_transactions=in_transactions, final=final)
         if value != self._task_told:
             self._task_told = value
-            reports.append(Report(encode_key("task", self._source_alias, plan.task), value, self._forget_task))
+            reports.append(Report(key, value, self._forget_task))
         return reports
 
     def _forget_task(self) -> None:
@@ -72,9 +71,10 @@ class Reports:
             if meter.measure(now) and not final:
                 self._task_metrics.touched[where] = None
             offset = None if buffer is None else buffer.reach[0] if in_transactions else buffer.acknowledged
-            value = encode_value(self._describe(plan, where, meter, offset, now_ms))
-            key = encode_key("partition", self._source_alias, where.topic, where.partition)
-            reports.append(Report(key, value, _Touch(self._task_metrics.touched, where)))
+            record = self._describe(plan, where, meter, offset, now_ms)
+            reports.append(
+                Report(*encode_record(self._source_alias, record), _Touch(self._task_metrics.touched, where))
+            )
         return reports
 
     def _choose(self, now: float, *, final: bool) -> list[TopicPartition]:
@@ -109,31 +109,32 @@ class Reports:
 
     def _describe(
         self, plan: PlanRow, where: TopicPartition, meter: PartitionMetrics, offset: int | None, now_ms: int
-    ) -> dict[str, Any]:
-        """As `telemetry.records.PartitionRecord` has it."""
+    ) -> PartitionRecord:
         state, reason = self._state(where)
         self._told.pop(where, None)
         if state is not PartitionState.RUNNING:
             self._told[where] = (state, reason)
-        return {
-            "run": plan.run,
-            "task": plan.task,
-            "epoch": plan.epoch,
-            "producer_epoch": plan.producer_epoch,
-            "state": state,
-            "reason": reason,
-            "retry_at_ms": self._task_metrics.retry_at_ms.get(where) if state is PartitionState.FAILED else None,
-            "target_topic": meter.target_topic,
-            "offset": offset,
-            "end": meter.end,
-            "behind_since_ms": meter.behind_since_ms if _is_behind(offset, meter.end) else None,
-            "records": meter.records,
-            "bytes": meter.bytes,
-            "records_per_second": meter.records_per_second,
-            "bytes_per_second": meter.bytes_per_second,
-            "age": meter.age.spread(now_ms),
-            "latency": meter.latency.spread(now_ms),
-        }
+        return PartitionRecord(
+            where.topic,
+            where.partition,
+            plan.run,
+            plan.task,
+            plan.epoch,
+            plan.producer_epoch,
+            state=state,
+            reason=reason,
+            retry_at_ms=self._task_metrics.retry_at_ms.get(where) if state is PartitionState.FAILED else None,
+            target_topic=meter.target_topic,
+            offset=offset,
+            end=meter.end,
+            behind_since_ms=meter.behind_since_ms if _is_behind(offset, meter.end) else None,
+            records=meter.records,
+            bytes=meter.bytes,
+            records_per_second=meter.records_per_second,
+            bytes_per_second=meter.bytes_per_second,
+            age=meter.age.spread(now_ms),
+            latency=meter.latency.spread(now_ms),
+        )
 
 
 def _is_behind(offset: int | None, end: int | None) -> bool:

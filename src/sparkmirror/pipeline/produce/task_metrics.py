@@ -8,7 +8,7 @@ and count as zero.
 
 import struct
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.ledger.gaps import Gap
@@ -18,7 +18,7 @@ from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.telemetry.histogram import Histogram
-from sparkmirror.telemetry.records import BEAT_SECONDS
+from sparkmirror.telemetry.records import BEAT_SECONDS, TaskRecord
 from sparkmirror.telemetry.window import Window
 
 _NAMED_MAX: Final = 100
@@ -133,46 +133,46 @@ class TaskMetrics:
 
     # The task's status record.
 
-    def status(self, problem: str) -> dict[str, Any]:
-        """The JSON record of the status topic, as `telemetry.records.TaskRecord` has it. An idle task's record changes
-        with the beat."""
+    def status(self, problem: str, generation: int = 0) -> TaskRecord:
+        """The task's record for the status topic."""
         lag, behind_since_ms, is_movable = self._lag()
         now_ms = self._clock.time_ns() // 1_000_000
         recent_latency, recent_transit = self._recent(now_ms)
-        return {
-            "run": self._plan.run,
-            "task": self._plan.task,
-            "epoch": self._plan.epoch,
-            "producer_epoch": self._plan.producer_epoch,
-            "beat": int(self._clock.monotonic() / BEAT_SECONDS),
-            "records": self.records,
-            "bytes": self.bytes,
-            "batches": self.batches,
-            "lag_records": lag,
-            "behind_since_ms": behind_since_ms,
-            "stalled_since_ms": self._stall(now_ms, is_movable=is_movable),
-            "records_per_second": self._pace(self._clock.monotonic()),
-            "unknown_ends": sum(not (at in self.failed or at in self.faults) for at in self._unanswered),
-            "partitions": len(self.meters),
-            "retries": self.retries,
-            "duplicates": self.duplicates,
-            "gaps": self.gaps,
-            "lost_records": self.lost_records,
-            "refused_gaps": self.refused_gaps,
-            "throttled_ms": self.throttled_ms,
-            "source_throttled_ms": self.source_throttled_ms,
-            "limited_ms": self.limited_ms,
-            "lease_bytes": self.leased_bytes,
-            "failed": _named(self.failed),
-            "retry_at_ms": _named({tp: self.retry_at_ms[tp] for tp in self.failed if tp in self.retry_at_ms}),
-            "paused": [str(partition) for partition in sorted(self.paused)[:_NAMED_MAX]],
-            "faults": _named(self.faults),
-            "problem": problem,
-            "latency": self._latency,
-            "transit": self._transit,
-            "recent_latency": recent_latency,
-            "recent_transit": recent_transit,
-        }
+        return TaskRecord(
+            self._plan.run,
+            self._plan.task,
+            self._plan.epoch,
+            self._plan.producer_epoch,
+            beat=int(self._clock.monotonic() / BEAT_SECONDS),
+            records=self.records,
+            bytes=self.bytes,
+            batches=self.batches,
+            lag_records=lag,
+            behind_since_ms=behind_since_ms,
+            stalled_since_ms=self._stall(now_ms, is_movable=is_movable),
+            records_per_second=self._pace(self._clock.monotonic()),
+            unknown_ends=sum(not (at in self.failed or at in self.faults) for at in self._unanswered),
+            partitions=len(self.meters),
+            retries=self.retries,
+            duplicates=self.duplicates,
+            gaps=self.gaps,
+            lost_records=self.lost_records,
+            refused_gaps=self.refused_gaps,
+            throttled_ms=self.throttled_ms,
+            source_throttled_ms=self.source_throttled_ms,
+            limited_ms=self.limited_ms,
+            lease_bytes=self.leased_bytes,
+            failed=_named(self.failed),
+            retry_at_ms=_named({tp: self.retry_at_ms[tp] for tp in self.failed if tp in self.retry_at_ms}),
+            paused=tuple(str(partition) for partition in sorted(self.paused)[:_NAMED_MAX]),
+            faults=_named(self.faults),
+            problem=problem,
+            latency=self._latency,
+            transit=self._transit,
+            recent_latency=recent_latency,
+            recent_transit=recent_transit,
+            generation=generation,
+        )
 
     def _stall(self, now_ms: int, *, is_movable: bool) -> int | None:
         """Since when nothing was mirrored although records wait and no quota, limit or order holds them back, in ms."""
@@ -214,7 +214,10 @@ class TaskMetrics:
         return self._latency.since(latency), self._transit.since(transit)
 
 
-def _named(told: Mapping[TopicPartition, str] | Mapping[TopicPartition, int]) -> dict[str, str | int]:
+_T = TypeVar("_T")
+
+
+def _named(told: Mapping[TopicPartition, _T]) -> dict[str, _T]:
     return {str(partition): told[partition] for partition in sorted(told)[:_NAMED_MAX]}
 
 

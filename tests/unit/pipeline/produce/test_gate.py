@@ -317,21 +317,21 @@ def test_a_row_without_a_target_topic_is_an_error_that_gives_its_memory_back() -
 def test_a_fault_is_remembered_until_the_partition_moves() -> None:
     desk = Desk()
     desk.gate.take_fault(delivery("fault", 0, 0, b"no leader", None))
-    assert desk.task_metrics.status("")["faults"] == {"orders-3": "no leader"}
+    assert desk.task_metrics.status("").faults == {"orders-3": "no leader"}
     desk.run(100, 101)
     status = desk.task_metrics.status("")
-    assert (status["faults"], status["lag_records"]) == ({}, 1)
+    assert (status.faults, status.lag_records) == ({}, 1)
 
 
 def test_where_a_partition_ends_is_unknown_until_the_source_has_answered() -> None:
     desk = Desk()
     where = next(iter(desk.gate.buffers))
     desk.task_metrics.assigned(where)
-    assert desk.task_metrics.status("")["unknown_ends"] == 1
+    assert desk.task_metrics.status("").unknown_ends == 1
     desk.gate.take_fault(delivery("fault", 0, 0, b"no leader", None))
-    assert desk.task_metrics.status("")["unknown_ends"] == 0, "it is among the faults"
+    assert desk.task_metrics.status("").unknown_ends == 0, "it is among the faults"
     desk.gate.take_fault(delivery("fault", 0, 0, b"", None)._replace(high_watermark=100))
-    assert (desk.task_metrics.status("")["unknown_ends"], desk.task_metrics.meters[where].end) == (0, 100)
+    assert (desk.task_metrics.status("").unknown_ends, desk.task_metrics.meters[where].end) == (0, 100)
 
 
 def test_a_task_stands_still_while_it_could_read_and_does_not_move() -> None:
@@ -341,7 +341,7 @@ def test_a_task_stands_still_while_it_could_read_and_does_not_move() -> None:
 
     def stalled_since(seconds: int) -> int | None:
         desk.clock.now = began + seconds
-        found: int | None = desk.task_metrics.status("")["stalled_since_ms"]
+        found: int | None = desk.task_metrics.status("").stalled_since_ms
         return found if found is None else (found - began_ms) // 1000
 
     assert stalled_since(0) is None, "nothing is behind"
@@ -361,7 +361,7 @@ def test_a_fault_is_over_when_its_reader_says_so() -> None:
     desk = Desk()
     desk.gate.take_fault(delivery("fault", 0, 0, b"no leader", None))
     desk.gate.take_fault(delivery("fault", 0, 0, b"", None))
-    assert desk.task_metrics.status("")["faults"] == {}
+    assert desk.task_metrics.status("").faults == {}
 
 
 def test_a_gap_is_recorded_with_what_was_done() -> None:

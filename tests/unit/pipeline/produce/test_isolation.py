@@ -82,7 +82,7 @@ def test_a_retry_by_order_comes_before_its_time_and_begins_the_pauses_again() ->
     buffer.head.waiting = False
     ward.isolation.settle(buffer)
     told = ward.task_metrics.status("")
-    assert told["retry_at_ms"].keys() == told["failed"].keys() == {"orders-3"}
+    assert told.retry_at_ms.keys() == told.failed.keys() == {"orders-3"}
     now = time.monotonic()
     assert ward.isolation.wake_at > now + 50
     ward.isolation.force(buffer, now)
@@ -90,7 +90,7 @@ def test_a_retry_by_order_comes_before_its_time_and_begins_the_pauses_again() ->
     ward.isolation.wake_up(buffer, now)
     assert buffer.failures == 0
     assert ward.reader.orders[-1] == (3, False, 0)
-    assert ward.task_metrics.status("")["retry_at_ms"] == {}
+    assert ward.task_metrics.status("").retry_at_ms == {}
 
 
 def test_a_retry_by_order_leaves_alone_what_only_another_run_may_go_on_with() -> None:
@@ -100,7 +100,7 @@ def test_a_retry_by_order_leaves_alone_what_only_another_run_may_go_on_with() ->
     ward.isolation.force(buffer, time.monotonic())
     ward.isolation.wake_up(buffer, time.monotonic())
     assert buffer.state is State.FAILED
-    assert ward.task_metrics.status("")["retry_at_ms"] == {}
+    assert ward.task_metrics.status("").retry_at_ms == {}
 
 
 def test_what_the_target_may_have_goes_out_again_as_it_was_before_the_reader_comes_again() -> None:
