@@ -14,6 +14,7 @@ from sparkmirror.runtime.jobs import Job
 from sparkmirror.runtime.running_flow import RunningFlow
 from sparkmirror.spark.jvm import jvm_expected
 from sparkmirror.telemetry.beans import Beans, Own, TaskRates, connect_beans, mirror_beans, render
+from sparkmirror.telemetry.follower import FlowFollower
 from sparkmirror.telemetry.jmx_port import is_wanted
 from sparkmirror.telemetry.scrape import FlowScrape
 
@@ -45,8 +46,9 @@ class _Keeper:
     def __init__(self, context: "SparkContext", flows: Sequence[RunningFlow]) -> None:
         self._context = context
         self._flows = [
-            (running, FlowScrape(running.flow, running.checkpoints.spreads, running.reporter.why_unwritten))
+            (running, FlowScrape(follower, running.checkpoints.spreads, running.reporter.why_unwritten))
             for running in flows
+            for follower in [FlowFollower(running.flow, "metrics")]
         ]
         self._rates = {str(running.flow.name): TaskRates() for running in flows}
         self._told: dict[str, str] = {}
@@ -63,6 +65,7 @@ class _Keeper:
         beans: Beans = {}
         seen = {}
         for running, scrape in self._flows:
+            scrape.follower.poll()
             snapshot = scrape.look()
             flow = running.flow
             own = Own(flow.connector.name, running.tasks, not flow.transforms.steps, flow.metric_names)
@@ -72,7 +75,7 @@ class _Keeper:
 
     def close(self) -> None:
         for _, scrape in self._flows:
-            scrape.close()
+            scrape.follower.close()
 
 
 def _compile(context: "SparkContext") -> Any:

@@ -106,15 +106,13 @@ class _OpenPage:
             job.stop()
         logging.getLogger("sparkmirror").removeHandler(self._log)
         self._keeper.close()
-        self._scrapes.close()
 
     def watch(self, flows: Sequence[RunningFlow]) -> None:
+        from sparkmirror.telemetry.scrape import FlowScrape
         from sparkmirror.web.watchers import FailuresWatcher, FeedsWatcher, FlowWatcher, Headline
 
         headline = Headline(self._page_state)
         self._running = {str(running.flow.name): running for running in flows}
-        for running in flows:
-            self._scrapes.add(running.flow, running.checkpoints.spreads, running.reporter.why_unwritten)
         self._watchers = {
             name: FlowWatcher(
                 running.flow,
@@ -126,6 +124,9 @@ class _OpenPage:
             )
             for name, running in self._running.items()
         }
+        for name, running in self._running.items():
+            follower = self._watchers[name].follower
+            self._scrapes.add(FlowScrape(follower, running.checkpoints.spreads, running.reporter.why_unwritten))
         targets = dict.fromkeys(running.flow.name.target for running in flows)
         feeds = [(alias, FeedsWatcher(self._config, alias, self._page_state)) for alias in targets]
         jobs = [

@@ -26,7 +26,7 @@ from sparkmirror.telemetry.bus import BusReader
 from sparkmirror.telemetry.day_curve import DayCurve
 from sparkmirror.telemetry.event_log import EventLog
 from sparkmirror.telemetry.facts import Facts, gather
-from sparkmirror.telemetry.gap_follower import GapFollower
+from sparkmirror.telemetry.follower import GapFollower
 from sparkmirror.telemetry.history import HistoryRecord
 from sparkmirror.telemetry.problems import Level, first_line
 from sparkmirror.telemetry.records import FlowState, PartitionRecord, PartitionState

@@ -4,6 +4,7 @@ Used by the CLI, by the running mirror itself (`runtime.progress`), by the statu
 needs a running process of ours, only the target.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Self
 
@@ -45,19 +46,22 @@ class BusReader:
 
     def poll(self, seconds_max: float = 0.0) -> int:
         """Take in what has come, or comes within the time; how many records that were. Raises ClusterError."""
-        records = self._tail.poll(seconds_max)
-        for record in records:
-            self._take(record)
+        records = self.receive(seconds_max)
+        self.fold(records)
         return len(records)
+
+    def receive(self, seconds_max: float = 0.0) -> list[TailRecord]:
+        """What has come, or comes within the time; `fold` takes it in. Raises ClusterError."""
+        return self._tail.poll(seconds_max)
 
     def read_to_end(self, seconds_max: float = _READ_SECONDS_MAX) -> StatusBoard:
         """Take in all that there is now. Raises ClusterError."""
-        for record in self._tail.read_to_end(seconds_max):
-            self._take(record)
+        self.fold(self._tail.read_to_end(seconds_max))
         return self.board
 
-    def _take(self, record: TailRecord) -> None:
-        self.board.take(record.key, record.value, record.timestamp_ms - self._ahead_ms)
+    def fold(self, records: Iterable[TailRecord]) -> None:
+        for record in records:
+            self.board.take(record.key, record.value, record.timestamp_ms - self._ahead_ms)
 
 
 def read_board(flow: FlowConfig, role: str = "status") -> StatusBoard:

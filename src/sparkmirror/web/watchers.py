@@ -5,19 +5,14 @@ heartbeats. Run again and again by jobs of `runtime.page`; reads what is on the 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
-from sparkmirror.errors import SparkMirrorError
-from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.snapshots import look_topology
-from sparkmirror.telemetry.board import StatusBoard
-from sparkmirror.telemetry.bus import BusReader
 from sparkmirror.telemetry.facts import gather
-from sparkmirror.telemetry.gap_follower import GapFollower
+from sparkmirror.telemetry.follower import FlowFollower
 from sparkmirror.telemetry.history import HistoryRecord, Sample
 from sparkmirror.telemetry.verdict import Verdict, judge, sum_up
 from sparkmirror.web import flow_snapshot
@@ -25,7 +20,6 @@ from sparkmirror.web.failures import FailureLog
 from sparkmirror.web.history import SAMPLE_SECONDS, SAMPLES_MAX, History
 from sparkmirror.web.page_state import PageState
 
-_LISTS_SECONDS = 3.0
 _BEATS_MAX = 600
 
 
@@ -67,65 +61,32 @@ class FlowWatcher:
         self._run = run
         self._page_state = page_state
         self._headline = headline
-        self._open = ExitStack()
-        self._bus: BusReader | None = None
-        self._gaps: GapFollower | None = None
-        self._known_gaps: tuple[Gap, ...] = ()
+        self.follower = FlowFollower(flow, "page")
+        self._gaps: Mapping[bytes | None, Gap] = {}
         self._recent: deque[Sample] = deque(maxlen=SAMPLES_MAX)
         self._history: HistoryRecord | None = None
-        self._board = StatusBoard(flow.name.source)
         self._pace = flow_snapshot.Pace()
         self._brakes = flow_snapshot.Brakes()
         self._partitions = flow_snapshot.PartitionTable(page_state, f"partitions/{flow.name}")
-        self._sampled_at = self._listed_at = 0.0
+        self._sampled_at = 0.0
 
     def __call__(self) -> None:
         """While the target does not answer, the picture says so."""
-        try:
-            is_new = self._follow()
-        except SparkMirrorError as problem:
-            self.close()
-            self._show(str(problem.args[0]), is_new=False)
-            return
-        self._show(self._unwritten(), is_new=is_new)
-
-    def _follow(self) -> bool:
-        """Take in what has come; whether the board has changed. Raises ClusterError."""
-        is_first = self._bus is None
-        bus = self._bus or self._connect()
-        count = bus.poll()
-        self._board = bus.board
-        if time.monotonic() - self._listed_at >= _LISTS_SECONDS:
-            self._listed_at = time.monotonic()
-            self._read_gaps()
-        return is_first or count > 0
-
-    def close(self) -> None:
-        self._open.close()
-        self._bus = self._gaps = None
-
-    def _connect(self) -> BusReader:
-        flow = self._flow
-        admin = self._open.enter_context(open_admin(flow.target, "page"))
-        self._gaps = GapFollower(flow, admin, "page")
-        self._open.callback(self._gaps.close)
-        self._bus = self._open.enter_context(BusReader(flow, "", "page", admin))
-        self._bus.read_to_end()
-        return self._bus
-
-    def _read_gaps(self) -> None:
-        assert self._gaps is not None
-        self._known_gaps = tuple(self._gaps.read())
-        rows = {key: flow_snapshot.gap_row(gap) for key, gap in self._gaps.gaps.items()}
-        self._page_state.update_rows(f"gaps/{self._flow.name}", rows)
+        is_new = self.follower.poll()
+        if self.follower.gaps is not self._gaps:
+            self._gaps = self.follower.gaps
+            rows = {key: flow_snapshot.gap_row(gap) for key, gap in self._gaps.items()}
+            self._page_state.update_rows(f"gaps/{self._flow.name}", rows)
+        self._show(self.follower.problem or self._unwritten(), is_new=is_new)
 
     def _show(self, target_problem: str, *, is_new: bool) -> None:
-        name, board, status = self._flow.name, self._board, self._board.status()
+        name, board = self._flow.name, self.follower.board
+        status = board.status()
         now, now_ms = time.monotonic(), time.time_ns() // 1_000_000
         self._pace.measure(now, status.records, status.bytes)
         self._brakes.measure(now, status)
         facts = gather(
-            name, board, now_ms, gaps=self._known_gaps, target_problem=target_problem,
+            name, board, now_ms, gaps=self._gaps.values(), target_problem=target_problem,
             is_starting=board.run != self._run(), file=self._file,
         )  # fmt: skip
         verdict = judge(facts)
@@ -146,7 +107,7 @@ class FlowWatcher:
         """One point of each curve of the last minutes; what is not known is a gap in it."""
         self._recent.append(Sample(now_ms, None if rate is None else round(rate), lag))
         self._page_state.put(f"recent/{self._flow.name}", [list(one) for one in self._recent])
-        lags = flow_snapshot.lags_of(self._board.partitions.values())
+        lags = flow_snapshot.lags_of(self.follower.board.partitions.values())
         self.curves.sample({where: None if rate is None else known for where, known in lags.items()})
 
     def curves_of(self, numbers: list[int]) -> dict[int, list[int | None]]:

@@ -9,6 +9,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.model import Cluster
+from sparkmirror.telemetry import follower
 from sparkmirror.web import watchers as watch
 from sparkmirror.web.page_state import PageState
 
@@ -18,7 +19,7 @@ def flow(monkeypatch: pytest.MonkeyPatch) -> FlowConfig:
     def refuse(cluster: Cluster, role: str) -> AbstractContextManager[Admin]:
         raise ClusterUnreachable(f"Cluster {cluster.alias} does not answer.", "Check that all its brokers are up.")
 
-    monkeypatch.setattr(watch, "open_admin", refuse)
+    monkeypatch.setattr(follower, "open_admin", refuse)
     return flow_of()
 
 

@@ -1,0 +1,97 @@
+"""Follows what a flow leaves on its target, its status topic and its gap ledger, as they grow."""
+
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Final
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import TopicFollower, open_admin
+from sparkmirror.ledger.gaps import Gap, decode
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.bus import BusReader
+
+_GAPS_SECONDS: Final = 3.0
+
+
+class GapFollower:
+    """For one thread. `admin`, of the target, stays the caller's. `gaps` are all that are known, by their keys."""
+
+    def __init__(self, flow: FlowConfig, admin: Admin, role: str) -> None:
+        self._source_alias = flow.name.source
+        topic = flow.ledger_topics.gaps
+        self._follower = TopicFollower(flow.target, admin, topic, role)
+        self.gaps: dict[bytes | None, Gap] = {}
+
+    def read(self) -> bool:
+        """Take in what is new; whether there was anything. Raises ClusterError."""
+        records = self._follower.read()
+        for record in records:
+            gap = decode(self._source_alias, record.key, record.value)
+            if gap is not None:
+                self.gaps[record.key] = gap
+        return bool(records)
+
+    def close(self) -> None:
+        self._follower.close()
+
+
+class FlowFollower:
+    """The latest run of a flow, for all in this process who show it: the page polls, and metrics read what it has read.
+
+    One thread calls `poll` and `close`. Another may read `board` while it holds `lock`, which nobody holds while a
+    broker is asked.
+    """
+
+    def __init__(self, flow: FlowConfig, role: str) -> None:
+        """`role` names its clients to the brokers."""
+        self.flow = flow
+        self._role = role
+        self.lock = threading.Lock()
+        self.board = StatusBoard(flow.name.source)
+        self.gaps: Mapping[bytes | None, Gap] = {}
+        """Another mapping when a gap has come."""
+        self.problem = f"{flow.name.target} has not been asked yet"
+        """Why the target could not be read the last time; empty if it could."""
+        self._open = ExitStack()
+        self._readers: tuple[BusReader, GapFollower] | None = None
+        self._gaps_at = 0.0
+
+    def poll(self) -> bool:
+        """Read what has come; whether the board has changed. After a failure the next call connects again."""
+        try:
+            is_new = self._poll()
+        except SparkMirrorError as problem:
+            self.close()
+            self.problem = str(problem.args[0])
+            return False
+        self.problem = ""
+        return is_new
+
+    def _poll(self) -> bool:
+        is_first = self._readers is None
+        bus, gap_follower = self._readers = self._readers or self._connect()
+        records = bus.receive()
+        with self.lock:
+            bus.fold(records)
+            self.board = bus.board
+        if is_first or time.monotonic() - self._gaps_at >= _GAPS_SECONDS:
+            self._gaps_at = time.monotonic()
+            if gap_follower.read():
+                self.gaps = dict(gap_follower.gaps)
+        return is_first or bool(records)
+
+    def _connect(self) -> tuple[BusReader, GapFollower]:
+        admin = self._open.enter_context(open_admin(self.flow.target, self._role))
+        gaps = GapFollower(self.flow, admin, self._role)
+        self._open.callback(gaps.close)
+        bus = self._open.enter_context(BusReader(self.flow, "", self._role, admin))
+        bus.read_to_end()
+        return bus, gaps
+
+    def close(self) -> None:
+        self._open.close()
+        self._readers = None
