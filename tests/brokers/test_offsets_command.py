@@ -66,15 +66,18 @@ def test_offsets_by_time_by_checkpoint_and_from_one_side_to_the_other(
         assert "No flow of the file knows" in said
 
         on_target = ("reset", "--group", group, "--cluster", "backup")
-        plan = offsets(*on_target, "--to-time", "2026-11-20T13:00", "--dry-run", "--format", "json")
+        plan = offsets(*on_target, "--to-time", "2026-11-20T13:00", "--format", "json")
         assert [(move["before"], move["after"], move["effect"]) for move in plan["moves"]] == [(5, 2, "3 again")]
+        assert plan["executed"] is False
         assert story.on_target(group)[there].offset == 5, "a rehearsal sets nothing"
         for goal, offset in (("--to-earliest", 0), ("--to-checkpoint", 5), ("--to-latest", 10)):
-            offsets(*on_target, goal)
+            offsets(*on_target, goal, "--execute")
             assert story.on_target(group)[there].offset == offset
-        offsets(*on_target, "--to-time", "2026-11-20T13:00")
+        offsets(*on_target, "--to-time", "2026-11-20T13:00", "--execute")
         assert story.on_target(group) == {there: Committed(2)}
-        offsets("reset", "--group", f"new-{alias}", "--cluster", "backup", "--to-earliest", "--topic", remote)
+        offsets(
+            "reset", "--group", f"new-{alias}", "--cluster", "backup", "--to-earliest", "--topic", remote, "--execute"
+        )
         assert story.on_target(f"new-{alias}") == {there: Committed(0)}
 
         _rebuild(story, offsets)
@@ -105,7 +108,7 @@ def _rebuild(story: Story, offsets: Callable[..., Any]) -> None:
     syncs = [OffsetSync(here, at, at) for at in (0, 101, 202)]
     publish(flow.source, "mm2-offset-syncs.backup.internal", [(sync.key(), sync.value()) for sync in syncs])
     _store_position(story, here, 300)
-    for option in (["--dry-run"], []):
+    for option in ([], ["--execute"]):
         (one,) = offsets("rebuild", "--topic", topic, *option, "--format", "json")
         assert (one["first"], one["end"], one["exact"]) == (0, 300, 202)
     found = offsets("translate", "--offset", f"{topic}:0:150", "--offset", f"{topic}:0:250", "--format", "json")

@@ -81,7 +81,7 @@ def test_positions_are_shown_rewound_and_skipped(
     here = [TopicPartition(topic, number) for number in range(2)]
 
     def run(*words: str, status: int = 0) -> Any:
-        assert main(["positions", str(file), *words]) == status
+        assert main(["positions", words[0], str(file), *words[1:]]) == status
         said = capsys.readouterr()
         return json.loads(said.out) if "json" in words else (said.out, said.err)
 
@@ -135,7 +135,7 @@ def test_positions_are_shown_rewound_and_skipped(
         assert rewound["action"].endswith(f"on {socket.gethostname()}: lost there")
 
         _, said = run("reset", "--to-latest", "--topic", "nothing", status=1)
-        assert "no topic nothing is mirrored" in said
+        assert "no partition of a topic that matches `nothing` is mirrored" in said
         _, said = run("reset", "--to-latest", status=2)
         assert "either `--topic` or `--all-topics`" in said
         plan = run("set", "--offset", f"{topic}:1:40", "--format", "json")
@@ -153,7 +153,7 @@ def test_nothing_is_set_while_anybody_mirrors(
         write(clusters[0], topic, numbered(0, 5))
 
         def refusal() -> str:
-            assert main(["positions", str(file), "reset", "--to-latest", "--all-topics", "--execute"]) == 1
+            assert main(["positions", "reset", str(file), "--to-latest", "--all-topics", "--execute"]) == 1
             return capsys.readouterr().err
 
         stake = Claim(str(story.flow.name), 1, "f", 0, group=story.flow.connector.group)
@@ -166,7 +166,7 @@ def test_nothing_is_set_while_anybody_mirrors(
         assert f"group {alias}-mm2 on backup has members" in refusal()
         theirs.leave()
         assert stored(story)[0] == {}
-        assert main(["positions", str(file), "reset", "--to-latest", "--all-topics", "--execute"]) == 0
+        assert main(["positions", "reset", str(file), "--to-latest", "--all-topics", "--execute"]) == 0
 
 
 def test_of_two_that_begin_at_once_one_alone_goes_on(clusters: Clusters, unique: Callable[[str], str]) -> None:

@@ -93,7 +93,7 @@ def test_neither_failover_nor_verify_nor_migrate_says_all_of_what_a_silent_broke
         assert verified["verdict"] == "unproven"
         assert [name for name in verified["skipped"] if name == f"{story.topic}-1"]
 
-        migrated = _run(story, "migrate")
+        migrated = _run(story, "migrate run")
         assert migrated.status == 1, f"went on: {migrated.output} {migrated.errors}"
         _assert_named(story, migrated.errors)
     assert _run(story, "failover run").status == 0

@@ -159,16 +159,16 @@ def test_a_standalone_worker_s_file_is_read_once(
         assert ended.status == 0, ended.errors
         return ended
 
-    assert f"set --from-file {offsets} --execute" in ours("config", "check", "FILE").output
-    rehearsed = ours("positions", "FILE", "set", "--from-file", str(offsets))
+    assert f"set FILE --from-file {offsets} --execute" in ours("config", "check", "FILE").output
+    rehearsed = ours("positions", "set", "FILE", "--from-file", str(offsets))
     assert "3 positions would be set. Nothing was changed" in rehearsed.errors
-    ours("positions", "FILE", "set", "--from-file", str(offsets), "--execute")
+    ours("positions", "set", "FILE", "--from-file", str(offsets), "--execute")
     write(source, topic, numbered(3_000, 4_500, partitions=3))
     ours("run", "FILE", "--once")
     assert arrived() == 4_500, "nothing came again"
     (status,) = json.loads(ours("status", "FILE", "--format", "json").output)
     assert (status["flow"], status["lag"]) == (f"{alias}->backup", 0)
-    acked_positions = json.loads(ours("positions", "FILE", "show", "--format", "json").output)
+    acked_positions = json.loads(ours("positions", "show", "FILE", "--format", "json").output)
     assert sum(one["position"] for one in acked_positions) == 4_500
     assert f"mirror {topic} to {alias}.{topic}, 3 partitions" in ours("plan", "FILE").output
     assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)

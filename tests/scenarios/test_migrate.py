@@ -40,7 +40,7 @@ def test_a_migration_that_is_killed_goes_on_where_it_was(
     file.write_text(text)
 
     def migrate(*arguments: str) -> Mirror:
-        program = (str(COMMAND), "migrate", str(file))
+        program = (str(COMMAND), "migrate", "run", str(file))
         return start_mirror(text, "--quiet-seconds", "4", "--format", "json", *arguments, program=program)
 
     # Killed while it copies, and while it follows.
@@ -94,7 +94,7 @@ def test_a_migration_keeps_writers_out_and_gives_all_back_when_it_is_undone(
         file.write_text(text)
 
         def migrate(*arguments: str) -> str:
-            ended = start_mirror(text, *arguments, program=(str(COMMAND), "migrate", str(file))).finish()
+            ended = start_mirror(text, *arguments, program=(str(COMMAND), "migrate", "run", str(file))).finish()
             assert ended.status == 0, ended.errors
             return ended.errors
 

@@ -34,7 +34,7 @@ def test_a_flow_continues_at_the_offsets_that_it_is_given(
         return [int(record.value or b"") for log in read_topic(target, f"{alias}.{topic}").values() for record in log]
 
     def positions(*words: str, status: int = 0) -> str:
-        ended = start_mirror("", program=(str(COMMAND), "positions", str(file), *words)).finish()
+        ended = start_mirror("", program=(str(COMMAND), "positions", words[0], str(file), *words[1:])).finish()
         assert ended.status == status, ended.errors
         return ended.output + ended.errors
 

@@ -16,12 +16,12 @@ from sparkmirror.errors import ConfigError
 if TYPE_CHECKING:
     from sparkmirror.config.explain import Setting
     from sparkmirror.config.flow.flows import MirrorConfig
-    from sparkmirror.config.formats.properties import Properties
+    from sparkmirror.config.formats.properties import ConfigWarning, Properties
     from sparkmirror.config.keys.key import Key, Unused
 
 _CHECK = (
-    "Read a file and print every problem with its line and what to do. No cluster is asked. "
-    "Exit status: 0 when the file can be used, warnings or not; 2 when it cannot."
+    "Read a file and print every problem with its line and what to do. No cluster is asked. Exit status: 0 when the "
+    "file can be used, warnings or not; 2 when it cannot, and with --strict also where there are warnings."
 )
 _EXPLAIN = (
     "Print what counts for each flow and the line it comes from. With KEY (`topics`, or as written: `A->B.topics`) "
@@ -39,6 +39,7 @@ def add_parser(verbs: Any) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     check = add_verb(actions, "check", "print all problems of a file", _CHECK, execute_check)
     add_input_arguments(check)
+    check.add_argument("--strict", action="store_true", help="end with status 2 where there are warnings, too")
     add_format(check)
     explain = add_verb(actions, "explain", "print what counts for each flow", _EXPLAIN, execute_explain)
     add_input_arguments(explain)
@@ -58,17 +59,34 @@ def execute_check(args: argparse.Namespace) -> int:
     config, problems = examine(read_input(args))
     notes = list(notes_on(config.flows))
     errors = sorted(problems.errors, key=lambda error: error.line)
+    findings = [
+        *(_finding("error", error, _without_place(error)) for error in errors),
+        *(_finding("warning", warning, warning.message) for warning in config.warned),
+        *(
+            {"severity": "note", "file": config.file, "line": 0, "key": "", "message": note, "hint": ""}
+            for note in notes
+        ),
+    ]
     flows = [str(flow.name) for flow in config.flows]
-    listed = [{"line": item.line, "key": item.key, "message": item.args[0], "hint": item.hint} for item in errors]
-    found = {"file": config.file, "errors": listed, "warnings": config.warnings, "notes": notes}
-    found["flows"] = flows
+    found = {"file": config.file, "flows": flows, "findings": findings}
     told = [
         *(f"error: {error}" for error in errors),
         *(f"warning: {text}" for text in config.warnings),
         *(f"note: {text}" for text in notes),
     ]
     show(args, found, lambda: [*told, _verdict(config, len(errors))])
-    return ConfigError.exit_status if errors else 0
+    is_refused = errors or (args.strict and config.warnings)
+    return ConfigError.exit_status if is_refused else 0
+
+
+def _finding(severity: str, found: "ConfigError | ConfigWarning", message: str) -> dict[str, Any]:
+    where = {"file": found.file, "line": found.line, "key": found.key}
+    return {"severity": severity, **where, "message": message, "hint": found.hint}
+
+
+def _without_place(error: ConfigError) -> str:
+    where = ":".join(part for part in (error.file, str(error.line or "")) if part)
+    return str(error.args[0]).removeprefix(f"{where}: ")
 
 
 def _verdict(config: "MirrorConfig", errors: int) -> str:

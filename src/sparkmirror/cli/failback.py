@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.output import progress, show
-from sparkmirror.cli.procedure import add_endings, add_kind, end, journal_of, one_flow, tell
+from sparkmirror.cli.procedure import add_endings, add_kind, confirm, end, journal_of, one_flow, tell
 
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
@@ -65,6 +65,9 @@ def _execute_run(args: argparse.Namespace) -> int:
         if args.undo:
             undo_steps(steps, journal, tell)
             return 0
+        confirm(
+            args, f"Return from {flow.name.target} to {flow.name.source}: {', '.join(step.name for step in steps)}?"
+        )
         take_steps(steps, journal, tell)
         after = look_back(flow, source, target)
         show(args, after.as_json(), lambda: _page(flow, after))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import read_file
 from sparkmirror.cli.output import show
-from sparkmirror.cli.procedure import add_endings, add_kind, end, journal_of, one_flow, rehearse, tell
+from sparkmirror.cli.procedure import add_endings, add_kind, confirm, end, journal_of, one_flow, rehearse, tell
 from sparkmirror.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
@@ -87,9 +87,11 @@ def _execute_run(args: argparse.Namespace) -> int:
         if args.undo:
             undo_steps(_all_steps(flow, cluster_pair, args), journal, tell)
             return 0
+        steps = _steps(flow, cluster_pair, args)
+        confirm(args, f"Fail {flow.name} over to {flow.name.target}: {', '.join(step.name for step in steps)}?")
         if args.unplanned:
             give_up_step("drain", journal, tell)
-        take_steps(_steps(flow, cluster_pair, args), journal, tell)
+        take_steps(steps, journal, tell)
         _print(args, [look(flow, cluster_pair, differences=False)])
     tell("next", f"start consumers and producers on {flow.name.target}; then --finish, or --undo to take it back")
     return 0

@@ -43,7 +43,38 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_flows(parser: argparse.ArgumentParser) -> None:
     """Which flows of the file."""
-    parser.add_argument("--flow", metavar="S->T", nargs="+", default=[], help="only these flows, as in 'A->B'")
+    parser.add_argument(
+        "--flow", metavar="S->T", action="append", default=[], help="only this flow, as in 'A->B'; may be repeated"
+    )
+
+
+def add_topic_pattern(parser: argparse.ArgumentParser) -> None:
+    """Which topics, by name; `check_pattern` says whether it is an expression."""
+    words = "only topics whose whole name matches, as in 'orders.*'"
+    parser.add_argument("--topic", metavar="REGEX", default="", help=words)
+
+
+def add_partition(parser: argparse.ArgumentParser) -> None:
+    """Which partition of them."""
+    parser.add_argument("--partition", metavar="N", type=int, help="only this partition number")
+
+
+def add_cluster(parser: argparse.ArgumentParser, default: str, *, required: bool = False) -> None:
+    """Which cluster is asked; `default` says which without it."""
+    words = f"the cluster to ask{f' (default: {default})' if default else ''}"
+    parser.add_argument("--cluster", metavar="ALIAS", required=required, help=words)
+
+
+def add_execute(parser: argparse.ArgumentParser) -> None:
+    """Of verbs that only say what they would do without it."""
+    parser.add_argument("--execute", action="store_true", help="do it (default: only print what would be done)")
+
+
+def check_pattern(pattern: str) -> None:
+    """Raises ConfigError for what is no regular expression of Java's; an empty one stands for all topics."""
+    from sparkmirror.policy.filters import check_expression
+
+    check_expression(pattern)
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_jars, add_verb, check_cluster
+from sparkmirror.cli.file import add_cluster, add_jars, add_topic_pattern, add_verb, check_cluster
 from sparkmirror.cli.output import add_format, add_watch, show, show_again, tell_unknown
 from sparkmirror.errors import ConfigError, SparkMirrorError
 from sparkmirror.model import Cluster, TopicPartition
@@ -12,7 +12,10 @@ from sparkmirror.model import Cluster, TopicPartition
 if TYPE_CHECKING:
     from sparkmirror.views.group_lag import PartitionLag
 
-_DESCRIPTION = "Print group, topic, partition, offset, log size and lag, as Kafka's ConsumerOffsetChecker did."
+_DESCRIPTION = (
+    "Print group, topic, partition, offset, log size and lag, as Kafka's ConsumerOffsetChecker did. With --topic, "
+    "partitions without a committed offset are listed too."
+)
 
 
 def add_parser(verbs: Any) -> None:
@@ -20,8 +23,8 @@ def add_parser(verbs: Any) -> None:
     parser = add_verb(verbs, "lag", "how far a consumer group is behind", _DESCRIPTION, execute)
     parser.add_argument("file", metavar="FILE", help="a MirrorMaker 2 file, or MirrorMaker 1's consumer.config")
     parser.add_argument("--group", metavar="G", help="the group (default: group.id of a consumer.config)")
-    parser.add_argument("--topic", metavar="T", help="only this topic, with partitions that have no offset too")
-    parser.add_argument("--cluster", metavar="ALIAS", help="only this cluster of the file (default: all)")
+    add_topic_pattern(parser)
+    add_cluster(parser, "all of the file")
     add_jars(parser)
     add_watch(parser)
     add_format(parser)
@@ -39,7 +42,7 @@ def _print(args: argparse.Namespace, clusters: list[Cluster], group: str) -> Non
     lags = [lag for cluster in clusters for lag in _ask(cluster, group, args.topic)]
     if all(lag.offset is None for lag in lags):
         names = ", ".join(cluster.alias for cluster in clusters)
-        about = f" for topic {args.topic}" if args.topic else ""
+        about = f" for topics that match `{args.topic}`" if args.topic else ""
         raise SparkMirrorError(f"Group {group} has committed no offsets{about} on {names}.", "Is its name right?")
     show(args, [lag.as_json() for lag in lags], lambda: render_lags(lags))
 
@@ -65,17 +68,24 @@ def _clusters(
     return [cluster for name, cluster in config.clusters.items() if alias in (None, name)], group
 
 
-def _ask(cluster: Cluster, group: str, topic: str | None) -> "list[PartitionLag]":
+def _ask(cluster: Cluster, group: str, topic: str) -> "list[PartitionLag]":
     from sparkmirror.kafka.clients import open_admin
     from sparkmirror.kafka.groups import read_group_offsets
+    from sparkmirror.policy.filters import name_matcher
     from sparkmirror.views.group_lag import list_lags
 
+    is_chosen = name_matcher(topic)
     with open_admin(cluster, "lag") as admin:
         stored = read_group_offsets(admin, group)
-        offsets = {where: one.offset for where, one in stored.items() if topic in (None, where.topic)}
+        offsets = {where: one.offset for where, one in stored.items() if is_chosen(where.topic)}
         partitions = set(offsets)
-        if topic is not None and topic in (found := admin.list_topics([topic])):
-            partitions |= {TopicPartition(topic, number) for number in range(found[topic].partitions)}
+        if topic:
+            partitions |= {
+                TopicPartition(name, number)
+                for name, found in admin.list_topics().items()
+                if is_chosen(name)
+                for number in range(found.partitions)
+            }
         ends = admin.latest_offsets(partitions)
     tell_unknown(ends)
     return list_lags(cluster.alias, group, offsets, ends.known, ends.unknown)

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
-from sparkmirror.cli.orders import add_topic_pattern, check_pattern
+from sparkmirror.cli.file import add_file_arguments, add_topic_pattern, add_verb, check_pattern, read_file
 from sparkmirror.cli.output import add_format, add_watch, show, show_again
 
 _TOPICS = (

@@ -1,13 +1,13 @@
-"""`sparkmirror migrate FILE`: moves a flow's topics and groups for good, step by step. See docs/migrate.md."""
+"""`sparkmirror migrate status|run FILE`: moves a flow's topics and groups for good. See docs/migrate.md."""
 
 import argparse
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, read_file
-from sparkmirror.cli.output import add_format, show
-from sparkmirror.cli.procedure import add_endings, end, journal_of, only_flow, tell
+from sparkmirror.cli.file import read_file
+from sparkmirror.cli.output import show
+from sparkmirror.cli.procedure import add_endings, add_kind, confirm, end, journal_of, one_flow, only_flow, tell
 from sparkmirror.cli.verify import check_sample, tell_progress
 from sparkmirror.errors import ClusterUnreachable, ConfigError
 
@@ -19,19 +19,24 @@ if TYPE_CHECKING:
     from sparkmirror.operations.steps import Step
     from sparkmirror.verify.report import FlowReport
 
-_DESCRIPTION = (
+_RUN = (
     "Move a flow's topics and groups to the target for good: copy all that is there, follow until nobody writes to the "
     "source any more, compare both clusters record for record, and set the groups where they go on. Interrupted or "
     "killed, it goes on where it was when it is run again."
 )
+_STATUS = "Print which steps of a migration are done, where groups would go on, and what is missing. Changes nothing."
 _QUIET_SECONDS = 10.0
 
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = add_verb(verbs, "migrate", "move topics and groups for good, step by step", _DESCRIPTION, execute)
-    add_input_arguments(parser)
-    add_flows(parser)
+    parser = verbs.add_parser("migrate", help="move topics and groups for good, step by step: status, run")
+    kinds = parser.add_subparsers(metavar="KIND", required=True)
+    add_kind(kinds, "status", _STATUS, _execute_status)
+    _add_run(add_kind(kinds, "run", _RUN, _execute_run))
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fence", action="store_true", help="once all is copied, deny writing to the source's topics, by ACL"
     )
@@ -43,10 +48,19 @@ def add_parser(verbs: Any) -> None:
         "--sample", metavar="PERCENT", type=float, default=100.0, help="compare so much of each partition (100)"
     )
     add_endings(parser)
-    add_format(parser)
 
 
-def execute(args: argparse.Namespace) -> int:
+def _execute_status(args: argparse.Namespace) -> int:
+    """Looks and prints. Raises ConfigError and ClusterError."""
+    from sparkmirror.operations.cluster_pair import open_sides
+
+    flow = one_flow(args)
+    with open_sides(flow, "migrate") as cluster_pair:
+        _report(flow, cluster_pair, journal_of(flow, "migrate"), args)
+    return 0
+
+
+def _execute_run(args: argparse.Namespace) -> int:
     """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
     from sparkmirror.operations.cluster_pair import open_sides
     from sparkmirror.operations.steps import take_steps, undo_steps
@@ -66,9 +80,11 @@ def execute(args: argparse.Namespace) -> int:
         if args.undo:
             undo_steps(steps, journal, tell)
             return 0
+        confirm(args, f"Move the topics and groups of {flow.name} for good?")
         _prepare_ledger(flow, cluster_pair.target)
         take_steps(steps, journal, tell)
         _report(flow, cluster_pair, journal, args)
+    tell("next", f"start consumers and producers on {flow.name.target}; then --finish, or --undo to take it back")
     return 0
 
 
@@ -130,6 +146,6 @@ def _report(flow: "FlowConfig", cluster_pair: "ClusterPair", journal: "TopicJour
     done = {name: taken.sentence for name, taken in journal.load().steps.items()}
     found = look(flow, cluster_pair, differences=False)
     as_json = {"flow": str(flow.name), "steps": done, "now": found.as_json()}
-    lines = [f"{flow.name} is migrated:", *(f"  {name}: {sentence}" for name, sentence in done.items())]
+    begun = "steps done" if done else "no step is done"
+    lines = [f"{flow.name}: {begun}", *(f"  {name}: {sentence}" for name, sentence in done.items())]
     show(args, as_json, lambda: [*lines, *render_readiness(found)])
-    tell("next", f"start consumers and producers on {flow.name.target}; then --finish, or --undo to take it back")

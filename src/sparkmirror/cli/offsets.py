@@ -3,7 +3,16 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, check_cluster, read_file
+from sparkmirror.cli.file import (
+    add_cluster,
+    add_execute,
+    add_flows,
+    add_input_arguments,
+    add_topic_pattern,
+    add_verb,
+    check_cluster,
+    read_file,
+)
 from sparkmirror.cli.output import add_format, progress, say, show, tell_unknown
 from sparkmirror.clock import parse_moment, show_moment
 from sparkmirror.errors import SparkMirrorError
@@ -22,13 +31,13 @@ if TYPE_CHECKING:
 
 _AT = "Print, for mirrored topics on either cluster, the offset of the first record at or after a point in time."
 _RESET = (
-    "Set where a consumer group goes on. Only a group without members can be moved. Partitions are those that it has "
-    "committed, or all of the topics named."
+    "Set where a consumer group goes on. Prints what would be done; with --execute it is done. Only a group without "
+    "members can be moved. Partitions are those that it has committed, or with --topic all of the topics that match."
 )
 _TRANSLATE = "Print where offsets of a flow's source lie on its target, by the mirror's offset map."
 _REBUILD = (
     "Rebuild lost parts of a flow's offset map, by reading the mirrored topics on both clusters and comparing them. "
-    "What the map still has is left as it is."
+    "What the map still has is left as it is. Prints what would be rebuilt; with --execute it is stored."
 )
 _UNKNOWN = "unknown"
 
@@ -39,14 +48,14 @@ def add_parser(verbs: Any) -> None:
     kinds = parser.add_subparsers(metavar="KIND", required=True)
     at = _kind(kinds, "at", "offsets at a point in time", _AT, _execute_at)
     at.add_argument("--time", metavar="T", type=_moment, required=True, help="2026-11-20T11:00; UTC without a zone")
-    _add_cluster(at, "only this cluster (default: all of the flows)")
-    _add_topics(at, "only this topic; may be repeated")
+    add_cluster(at, "all of the flows")
+    add_topic_pattern(at)
     reset = _kind(kinds, "reset", "set where a consumer group goes on", _RESET, _execute_reset)
     reset.add_argument("--group", metavar="G", required=True, help="the consumer group")
-    _add_cluster(reset, "the cluster that the group is on", required=True)
-    _add_topics(reset, "only this topic, all its partitions; may be repeated")
+    add_cluster(reset, "", required=True)
+    add_topic_pattern(reset)
     _add_goals(reset)
-    reset.add_argument("--dry-run", action="store_true", help="only print what would be set")
+    add_execute(reset)
     translate = _kind(kinds, "translate", "offsets of the source on the target", _TRANSLATE, _execute_translate)
     what = translate.add_mutually_exclusive_group(required=True)
     what.add_argument("--group", metavar="G", help="where this group stands on the source")
@@ -59,8 +68,8 @@ def add_parser(verbs: Any) -> None:
     )
 
     rebuild = _kind(kinds, "rebuild", "rebuild a lost offset map", _REBUILD, _execute_rebuild)
-    _add_topics(rebuild, "only this topic of the source; may be repeated")
-    rebuild.add_argument("--dry-run", action="store_true", help="only read, compare and print")
+    add_topic_pattern(rebuild)
+    add_execute(rebuild)
 
 
 def parse_place(text: str) -> tuple[TopicPartition, int]:
@@ -85,14 +94,6 @@ def _kind(kinds: Any, name: str, summary: str, description: str, command: Any) -
     add_flows(parser)
     add_format(parser)
     return parser
-
-
-def _add_cluster(parser: argparse.ArgumentParser, words: str, *, required: bool = False) -> None:
-    parser.add_argument("--cluster", metavar="ALIAS", required=required, help=words)
-
-
-def _add_topics(parser: argparse.ArgumentParser, words: str) -> None:
-    parser.add_argument("--topic", metavar="T", action="append", default=[], help=words)
 
 
 def _add_goals(parser: argparse.ArgumentParser) -> None:
@@ -149,12 +150,14 @@ def _offsets_at(flow: "FlowConfig", args: argparse.Namespace) -> list[tuple[str,
 def _topics_by_cluster(flow: "FlowConfig", args: argparse.Namespace) -> "list[tuple[Cluster, list[str]]]":
     """The topics to look at on either side; the source need not answer where only the target is asked for."""
     from sparkmirror.operations.cluster_pair import ledger_offsets
+    from sparkmirror.policy.filters import name_matcher
     from sparkmirror.sync.flow import mirrored_topics
 
     only_target = args.cluster == flow.name.target
     topics = {where.topic for where in ledger_offsets(flow)} if only_target else set(mirrored_topics(flow))
     pairs = [(name, flow.remote_topic(name)) for name in sorted(topics)]
-    chosen = [pair for pair in pairs if not args.topic or set(pair) & set(args.topic)]
+    is_chosen = name_matcher(args.topic)
+    chosen = [pair for pair in pairs if any(map(is_chosen, pair))]
     cluster_pair = ((flow.source, [name for name, _ in chosen]), (flow.target, [remote for _, remote in chosen]))
     return [(cluster, names) for cluster, names in cluster_pair if args.cluster in (None, cluster.alias)]
 
@@ -172,9 +175,10 @@ def _execute_reset(args: argparse.Namespace) -> int:
         plan = observe_reset(admin, reset, _checkpoints(config, args, reset))
         for warning in plan.warnings:
             say(f"warning: {warning}")
-        moved = 0 if args.dry_run else apply_reset(admin, args.group, plan)
+        moved = apply_reset(admin, args.group, plan) if args.execute else 0
     _print_reset(args, plan)
-    done = "Nothing was set (--dry-run)." if args.dry_run else f"{moved} offsets of {args.group} were set."
+    would = f"{len(plan.commits)} offsets of {args.group} would be set. Nothing was changed: add --execute."
+    done = f"{moved} offsets of {args.group} were set." if args.execute else would
     say(done)
     return 0
 
@@ -202,7 +206,8 @@ def _checkpoints(config: "MirrorConfig", args: argparse.Namespace, reset: "Reset
 
 
 def _print_reset(args: argparse.Namespace, plan: "ResetPlan") -> None:
-    as_json = {"group": args.group, "cluster": args.cluster, "moves": [move.as_json() for move in plan.moves]}
+    as_json = {"group": args.group, "cluster": args.cluster, "executed": args.execute}
+    as_json["moves"] = [move.as_json() for move in plan.moves]
     rows = [
         (move.partition, "none" if move.before is None else move.before, move.after, move.effect) for move in plan.moves
     ]
@@ -235,18 +240,17 @@ def _translated(answer: "Answer") -> tuple[object, ...]:
 def _execute_rebuild(args: argparse.Namespace) -> int:
     """Reads, compares, stores and prints. Raises ConfigError and ClusterError."""
     from sparkmirror.operations.map_rebuild_job import rebuild
+    from sparkmirror.policy.filters import name_matcher
 
+    is_chosen = name_matcher(args.topic)
     flows = read_file(args).flows
     with progress("offsets") as tell:
-        rows = [
-            (flow.name, one)
-            for flow in flows
-            for one in rebuild(
-                flow, lambda topic: not args.topic or topic in args.topic, write=not args.dry_run, tell=tell
-            )
-        ]
+        rows = [(flow.name, one) for flow in flows for one in rebuild(flow, is_chosen, write=args.execute, tell=tell)]
     cells = [(name, one.partition, one.first, one.end, one.exact) for name, one in rows]
     titles = ("flow", "partition", "from", "to", "exact records")
     show(args, [{"flow": str(name), **one.as_json()} for name, one in rows], lambda: _table(titles, cells))
-    say(f"{len(rows)} partitions {'would be' if args.dry_run else 'were'} rebuilt.")
+    say(
+        f"{len(rows)} partitions "
+        + ("were rebuilt." if args.execute else "would be rebuilt. Nothing was changed: add --execute.")
+    )
     return 0

@@ -9,7 +9,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparkmirror.cli.file import Command as Verb
-from sparkmirror.cli.file import add_file_arguments, add_input_arguments, add_verb, read_file
+from sparkmirror.cli.file import (
+    add_file_arguments,
+    add_input_arguments,
+    add_partition,
+    add_topic_pattern,
+    add_verb,
+    check_pattern,
+    read_file,
+)
 from sparkmirror.cli.output import add_format, say, show
 from sparkmirror.errors import ConfigError, SparkMirrorError
 
@@ -31,12 +39,7 @@ def add_selecting_order(verbs: Any, name: str, about: str, description: str, com
     """As `add_order`, for one that is given to some of the partitions."""
     parser = add_order(verbs, name, about, description, command)
     add_topic_pattern(parser)
-    parser.add_argument("--partition", metavar="N", type=int, help="only this partition number")
-
-
-def add_topic_pattern(parser: argparse.ArgumentParser) -> None:
-    """Which topics, by name."""
-    parser.add_argument("--topic", metavar="REGEX", default="", help="only topics whose whole source name matches")
+    add_partition(parser)
 
 
 def order_selected(
@@ -73,13 +76,6 @@ def order_flows(
         raise SparkMirrorError("None of the flows has a run that could obey.", "Start the mirror first.")
     show(args, ordered, lambda: [f"{one['flow']}: {one['ordered']}" for one in ordered])
     return 0
-
-
-def check_pattern(pattern: str) -> None:
-    """Raises ConfigError for what is no regular expression of Java's; an empty one stands for all topics."""
-    from sparkmirror.policy.filters import check_expression
-
-    check_expression(pattern)
 
 
 class Report(NamedTuple):

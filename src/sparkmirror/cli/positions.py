@@ -1,4 +1,4 @@
-"""`sparkmirror positions FILE show|set|reset`: where a flow stands on its source; rewind it, or skip.
+"""`sparkmirror positions show|set|reset FILE`: where a flow stands on its source; rewind it, or skip.
 
 Only reads arguments and prints; the work is that of `operations.position_snapshot` and `operations.position_job`.
 """
@@ -6,7 +6,15 @@ Only reads arguments and prints; the work is that of `operations.position_snapsh
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_debug, add_flows, add_input_arguments, read_file
+from sparkmirror.cli.file import (
+    add_execute,
+    add_flows,
+    add_input_arguments,
+    add_partition,
+    add_topic_pattern,
+    add_verb,
+    read_file,
+)
 from sparkmirror.cli.offsets import parse_place
 from sparkmirror.cli.output import add_format, say, show
 from sparkmirror.cli.procedure import one_flow
@@ -32,10 +40,9 @@ _RESET = (
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
     parser = verbs.add_parser("positions", help="where a flow stands: show, set, reset", description=_DESCRIPTION)
-    add_input_arguments(parser)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     shown = _action(actions, "show", "print where flows stand", _SHOW, _execute_show)
-    _add_choice(shown, "only this topic; may be repeated")
+    _add_choice(shown)
     given = _action(actions, "set", "set positions to offsets", _SET, _execute_set)
     places = given.add_mutually_exclusive_group(required=True)
     places.add_argument(
@@ -46,27 +53,26 @@ def add_parser(verbs: Any) -> None:
         help="the next one to mirror; may be repeated",
     )
     places.add_argument("--from-file", metavar="FILE", help="a standalone worker's offset.storage.file.filename")
-    _add_choice(given, "with --from-file: only this topic; may be repeated")
+    _add_choice(given)
     _add_execution(given)
     reset = _action(actions, "reset", "rewind or skip", _RESET, _execute_reset)
     _add_goals(reset)
-    _add_choice(reset, "this topic; may be repeated")
+    _add_choice(reset)
     reset.add_argument("--all-topics", action="store_true", help="all topics that the flow mirrors")
     _add_execution(reset)
 
 
 def _action(actions: Any, name: str, about: str, description: str, command: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=about, description=description)
-    add_debug(parser)
+    parser = add_verb(actions, name, about, description, command)
+    add_input_arguments(parser)
     add_flows(parser)
     add_format(parser)
-    parser.set_defaults(command=command, takes_rest=False, clusters=[])
     return parser
 
 
-def _add_choice(parser: argparse.ArgumentParser, words: str) -> None:
-    parser.add_argument("--topic", metavar="T", action="append", default=[], help=words)
-    parser.add_argument("--partition", metavar="N", type=int, action="append", default=[], help="only these numbers")
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    add_topic_pattern(parser)
+    add_partition(parser)
 
 
 def _add_goals(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +87,7 @@ def _add_goals(parser: argparse.ArgumentParser) -> None:
 
 def _add_execution(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the gap ledger")
-    parser.add_argument("--execute", action="store_true", help="do it (default: only print what would be done)")
+    add_execute(parser)
 
 
 def _moment(text: str) -> int:
@@ -94,7 +100,7 @@ def _moment(text: str) -> int:
 def _choice(args: argparse.Namespace) -> "Choice":
     from sparkmirror.operations.position_snapshot import Choice
 
-    return Choice(tuple(args.topic), tuple(args.partition))
+    return Choice(args.topic, args.partition)
 
 
 def _execute_show(args: argparse.Namespace) -> int:
@@ -135,7 +141,7 @@ def _execute_set(args: argparse.Namespace) -> int:
     flow = one_flow(args)
     if args.from_file:
         return _move(args, flow, _choice(args), from_file(args.from_file), is_taken_over=True)
-    if args.topic or args.partition:
+    if args.topic or args.partition is not None:
         raise ConfigError("`--topic` and `--partition` do not go with `--offset`", "each `--offset` names its own")
     return _move(args, flow, Choice(), to_places(dict(args.offset)))
 
@@ -143,7 +149,7 @@ def _execute_set(args: argparse.Namespace) -> int:
 def _execute_reset(args: argparse.Namespace) -> int:
     """As `_execute_set`."""
     if bool(args.topic) == args.all_topics:
-        raise ConfigError("either `--topic` or `--all-topics` says what to reset", "name the topics, as on the source")
+        raise ConfigError("either `--topic` or `--all-topics` says what to reset", "the names are those on the source")
     flow = one_flow(args)
     return _move(args, flow, _choice(args), _goal(args))
 

@@ -1,13 +1,15 @@
 """What `failover`, `failback` and `migrate` share: arguments, their flow, steps with a journal, and what they print."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_flows, add_input_arguments, add_verb, read_file
 from sparkmirror.cli.output import add_format, say
 from sparkmirror.clock import show_age
-from sparkmirror.errors import ConfigError
+from sparkmirror.errors import ConfigError, SparkMirrorError
+from sparkmirror.shown import show_lines
 
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
@@ -32,7 +34,17 @@ def add_endings(parser: argparse.ArgumentParser) -> None:
     endings = parser.add_mutually_exclusive_group()
     endings.add_argument("--undo", action="store_true", help="take back the steps that were taken, the last one first")
     endings.add_argument("--finish", action="store_true", help="nothing is to be undone any more")
+    parser.add_argument("--yes", action="store_true", help="ask nothing (a script without a terminal is never asked)")
     endings.add_argument("--forget", action="store_true", help="begin again: what is noted of steps is deleted")
+
+
+def confirm(args: argparse.Namespace, question: str) -> None:
+    """Asks a person at a terminal, without `--yes`; a script is never asked. Raises SparkMirrorError for no."""
+    if args.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    print(show_lines(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
+        raise SparkMirrorError("Nothing was changed.", "Answer y, or say --yes, to do it.")
 
 
 def one_flow(args: argparse.Namespace) -> "FlowConfig":

@@ -7,6 +7,8 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from sparkmirror.cli.parser import example_in
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:
@@ -73,8 +75,28 @@ Written by `python -m sparkmirror.cli.reference` from the parsers themselves; a 
 is shown in [operating.md](operating.md), [failover.md](failover.md) and [offsets.md](offsets.md).
 
 FILE is a MirrorMaker 2 properties file or a Strimzi `KafkaMirrorMaker2` resource, the one that the mirror runs with.
-Every command knows `--help`, and `--debug`, which shows stack traces with errors; they are left out below. Exit status:
-0 done, 1 run-time error, 2 configuration or usage, 3 environment, 130 interrupted.
+Every command knows `--help`, and `--debug`, which shows stack traces with errors; they are left out below. `--flow`,
+`--topic`, `--partition` and `--cluster` mean the same wherever they are: this flow of the file, topics whose whole name
+matches, this partition number, the cluster that is asked. Commands that move positions or offsets, or rebuild the
+offset map, print what they would do until `--execute` is there; `failover run`, `failback run` and `migrate run` ask a
+person at a terminal first, unless `--yes` is there; all others act, and nothing waits for an answer without a terminal.
+
+## Exit statuses
+
+| status | of | |
+|---|---|---|
+| 0 | all | done; what was asked for is printed, be it bad news |
+| 1 | all | a run-time error: a cluster that does not answer or refuses, another instance that has taken over |
+| 1 | `verify` | a record differs, is missing, or is there beside the source's |
+| 1 | `doctor`, `version --check` | at least one finding is FAIL |
+| 2 | all | the configuration or the usage is wrong |
+| 2 | `config check` | the file cannot be used; with `--strict` also where there are warnings |
+| 3 | all | this machine lacks something: Java, a Python package, a port |
+| 4 | `verify` | nothing differs, and not all could be compared, also where a cluster did not answer |
+| 130 | all | interrupted by Ctrl-C |
+| 141 | all | the reader of the output has gone, as with `\\| head` |
+
+## All commands
 """
 _EVERYWHERE = ("--help", "--debug")
 
@@ -93,10 +115,13 @@ def _section(leaf: Command) -> Iterator[str]:
     yield f"## {_name(leaf)}"
     yield ""
     yield f"`{_usage(leaf)}`"
-    for text in (leaf.description, leaf.epilog):
-        if text:
+    text, example = example_in(leaf.epilog)
+    for paragraph in (leaf.description, text):
+        if paragraph:
             yield ""
-            yield text
+            yield paragraph
+    if example:
+        yield from ("", "```", example, "```")
     shown = [one for one in leaf.arguments if not set(one.names) & set(_EVERYWHERE)]
     if shown:
         yield from ("", "| argument | |", "|---|---|")

@@ -4,8 +4,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
-from sparkmirror.cli.orders import add_topic_pattern, check_pattern
+from sparkmirror.cli.file import add_file_arguments, add_topic_pattern, add_verb, check_pattern, read_file
 from sparkmirror.cli.output import add_format, add_watch, show, show_again
 
 if TYPE_CHECKING:

@@ -98,7 +98,10 @@ def _show(args: argparse.Namespace, cluster: "SparkCluster") -> None:
         print(json.dumps({"master": cluster.master, "settings": settings, "caution": caution}, indent=2))
         return
     once = ["--once"] if args.once else []
-    flows = [*(["--clusters", *args.clusters] if args.clusters else []), *(["--flow", *args.flow] if args.flow else [])]
+    flows = [
+        *(["--clusters", *args.clusters] if args.clusters else []),
+        *(word for name in args.flow for word in ("--flow", name)),
+    ]
     jars = [argument for one in args.jars for argument in ("--jars", one)]
     command = ["sparkmirror", "run", args.file, *args.more_files, *flows, *jars, *once, "--master", cluster.master]
     lines = [shlex.join(command), *(f"  --conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items())]

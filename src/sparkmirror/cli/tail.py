@@ -6,8 +6,14 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
-from sparkmirror.cli.orders import add_topic_pattern, check_pattern
+from sparkmirror.cli.file import (
+    add_file_arguments,
+    add_partition,
+    add_topic_pattern,
+    add_verb,
+    check_pattern,
+    read_file,
+)
 from sparkmirror.cli.output import add_format, say
 from sparkmirror.errors import ConfigError
 
@@ -29,7 +35,7 @@ def add_parser(verbs: Any) -> None:
     parser = add_verb(verbs, "tail", "records that are being mirrored, some of them", _DESCRIPTION, execute)
     add_file_arguments(parser)
     add_topic_pattern(parser)
-    parser.add_argument("--partition", metavar="N", type=int, help="only this partition number")
+    add_partition(parser)
     for option, default, words in (
         ("--count", 100, "end after so many records"),
         ("--seconds", 60, "end after so many seconds"),

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_input_arguments, add_verb, check_cluster, read_file
+from sparkmirror.cli.file import add_cluster, add_input_arguments, add_verb, check_cluster, read_file
 from sparkmirror.cli.output import add_format, show
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
     parser = add_verb(verbs, "topology", "who feeds whom, by heartbeats", _DESCRIPTION, execute)
     add_input_arguments(parser)
-    parser.add_argument("--cluster", metavar="ALIAS", help="the cluster to ask (default: the first flow's target)")
+    add_cluster(parser, "the first flow's target")
     add_format(parser, ("dot", "svg"))
 
 

@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.file import add_file_arguments, add_verb, read_file
-from sparkmirror.cli.orders import add_topic_pattern, check_pattern
+from sparkmirror.cli.file import add_file_arguments, add_topic_pattern, add_verb, check_pattern, read_file
 from sparkmirror.cli.output import add_format, answer, say, show
 from sparkmirror.errors import ConfigError, SparkMirrorError
 
@@ -19,8 +18,9 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = (
     "Compare what both clusters hold of each mirrored partition: key, value, headers and timestamp of every record, in "
-    "order, through the offset map. A running mirror need not stop. Exit status 0 when all is equal, 1 when it is not "
-    "or cannot be proven; the first difference of each partition is shown with both records."
+    "order, through the offset map. A running mirror need not stop. Exit status 0 when all is equal, 1 when "
+    "something differs, 4 when nothing differs and not all could be compared; the first difference of each partition "
+    "is shown with both records."
 )
 _TELL_SECONDS = 5.0
 _CONTINUOUS_SECONDS = 60.0
@@ -50,8 +50,9 @@ def execute(args: argparse.Namespace) -> int:
     """Compares, prints and gives the exit status. Raises ConfigError, ClusterError, SparkMirrorError."""
     from sparkmirror.control.commands import Selection
     from sparkmirror.verify.job import Choice
-    from sparkmirror.verify.report import exit_status
+    from sparkmirror.verify.report import UNPROVEN_STATUS, exit_status
 
+    args.failure_status = UNPROVEN_STATUS
     check_pattern(args.topic)
     sample = (100.0 if args.continuous is None else _CONTINUOUS_PERCENT) if args.sample is None else args.sample
     check_sample(sample)
@@ -98,11 +99,12 @@ def _watch(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argpar
     from sparkmirror.stop_request import stop_signals
     from sparkmirror.verify.continuous import watch_flows
     from sparkmirror.verify.job import comparing_session
+    from sparkmirror.verify.report import worst_status
 
     speak_as_driver()
     with stop_signals() as stop, comparing_session(scratch, args.master, debug=args.debug) as spark:
         rounds = watch_flows(spark, config, choice, args.continuous, stop)
-        return max((_tell_round(report, args) for report in rounds), default=0)
+        return worst_status(_tell_round(report, args) for report in rounds)
 
 
 def _tell_round(report: "FlowReport", args: argparse.Namespace) -> int:

@@ -219,8 +219,8 @@ class _Translation:
 
 def _how_standalone(file: str) -> str:
     return (
-        f"a standalone worker keeps positions in the file `{file}`: before the first run, `sparkmirror positions FILE "
-        f"set --from-file {file} --execute` takes them over; without that topics are mirrored from their beginning"
+        f"a standalone worker keeps positions in the file `{file}`: before the first run, `sparkmirror positions set "
+        f"FILE --from-file {file} --execute` takes them over; without that topics are mirrored from their beginning"
     )
 
 

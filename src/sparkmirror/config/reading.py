@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from sparkmirror.config.formats.properties import Entry
+from sparkmirror.config.formats.properties import ConfigWarning, Entry
 from sparkmirror.config.keys.key import Key, Scope
 from sparkmirror.config.precedence import FlowLayers
 from sparkmirror.config.secrets import is_secret, shown
@@ -28,7 +28,7 @@ class Problems:
 
     file: str
     errors: list[ConfigError] = field(default_factory=list)
-    _warnings: list[tuple[int, str]] = field(default_factory=list)
+    _warnings: list[ConfigWarning] = field(default_factory=list)
 
     def error(self, message: str, hint: str = "", entry: Entry | None = None) -> None:
         """Notes what makes the file unusable; without `entry` it concerns the file as a whole."""
@@ -37,13 +37,13 @@ class Problems:
         if str(problem) not in map(str, self.errors):
             self.errors.append(problem)
 
-    def warn(self, message: str, entry: Entry) -> None:
+    def warn(self, message: str, entry: Entry, hint: str = "") -> None:
         """Notes what a person should know of; the file is used."""
-        self._warnings.append((entry.line, f"{entry.file or self.file}:{entry.line}: {message}"))
+        self._warnings.append(ConfigWarning(message, hint, entry.file or self.file, entry.line, entry.key))
 
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[ConfigWarning, ...]:
         """The warnings by line, each once."""
-        return tuple(dict.fromkeys(text for _, text in sorted(self._warnings)))
+        return tuple(dict.fromkeys(sorted(self._warnings, key=lambda warning: (warning.line, str(warning)))))
 
     def raise_if_any(self) -> None:
         """Raises one ConfigError that lists every error by line."""

@@ -90,7 +90,7 @@ def _judge_flow(entry: Entry, match: re.Match[str], aliases: Sequence[str], prob
     elif unlisted and aliases:
         named = " and ".join(f"`{alias}`" for alias in unlisted)
         hints = ", ".join(filter(None, (did_you_mean(alias, aliases) for alias in unlisted)))
-        problems.warn(f"`{entry.key}` has no effect: `clusters` does not list {named}{_suffix(hints)}", entry)
+        problems.warn(f"`{entry.key}` has no effect: `clusters` does not list {named}", entry, hints)
     elif "." not in rest:
         problems.warn(f"`{entry.key}` has no effect; write `{flow}.enabled` to turn the flow on", entry)
 
@@ -112,23 +112,19 @@ def _tell_unknown(entry: Entry, place: Place, others: Sequence[Place], problems:
     elif not place.prefix and (name := places.CLUSTER.key_at_end(entry.key)):
         alias = entry.key.removesuffix(f".{name}")
         hint = did_you_mean(alias, [other.prefix.removesuffix(".") for other in others if "->" not in other.prefix])
-        problems.warn(f"`{entry.key}` has no effect: `clusters` does not list `{alias}`{_suffix(hint)}", entry)
+        problems.warn(f"`{entry.key}` has no effect: `clusters` does not list `{alias}`", entry, hint)
     else:
         rest = entry.key.removeprefix(place.prefix)
         if own and place.level is places.FLOW and not did_you_mean(rest, place.level.names):
             return
         hint = did_you_mean(entry.key, _spelled_out(place, others))
-        problems.warn(f"`{entry.key}` is not a known key and has no effect{_suffix(hint)}", entry)
+        problems.warn(f"`{entry.key}` is not a known key and has no effect", entry, hint)
 
 
 def _spelled_out(place: Place, others: Sequence[Place]) -> list[str]:
     if place.prefix:
         return [f"{place.prefix}{name}" for name in place.level.names]
     return [*places.TOP.names, *(f"{other.prefix}{name}" for other in others for name in other.level.names)]
-
-
-def _suffix(hint: str) -> str:
-    return f"; {hint}" if hint else ""
 
 
 def aliases_alike(aliases: Sequence[str]) -> list[tuple[str, str]]:

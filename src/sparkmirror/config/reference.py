@@ -50,7 +50,9 @@ Below, S and T stand for the aliases of a flow's source and target, X for the al
 _FORMS = """\
 ## What a file says
 
-- `sparkmirror config check FILE` prints all problems at once; its exit status is 2 where the file cannot be used.
+- `sparkmirror config check FILE` prints all problems at once; its exit status is 2 where the file cannot be used,
+  with `--strict` also where there are warnings; `--format json` lists each finding with file, line, key, severity and
+  hint.
 - `sparkmirror config explain FILE` prints each setting of each flow with the line it comes from, the lines that do not
   count, and what is used where that is bounded or derived; `config explain FILE KEY` adds what the key means and where
   it may be written. Secrets are `[hidden]`.
@@ -130,7 +132,7 @@ sparkmirror run connect-distributed.properties source.json checkpoint.json heart
   with a warning. All of that is on the target, where Connect has to run for MirrorMaker. Delete the connector, or stop
   the workers: while one of them has it, though paused or stopped, nothing starts. Other connectors may go on.
 - A standalone worker keeps positions in a file (`offset.storage.file.filename`). It is read once, on request, before
-  the first run: `sparkmirror positions FILE set --from-file connect.offsets --execute`. Whether such a worker still
+  the first run: `sparkmirror positions set FILE --from-file connect.offsets --execute`. Whether such a worker still
   runs cannot be seen from the clusters: stop it first.
 - All keys of this page may stand in a connector: those of flows, of the target's worker, and of the whole file, such as
   `status.listen`. `config convert --to properties` writes all of it as one properties file.

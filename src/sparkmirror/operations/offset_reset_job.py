@@ -1,7 +1,7 @@
 """Sets the offsets of one consumer group: observe, plan by `operations.offset_reset`, apply. Called by
 `cli.offsets`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -12,6 +12,7 @@ from sparkmirror.kafka.group_answers import GroupOffsets
 from sparkmirror.kafka.groups import GroupIsActive, commit_group_offsets, list_groups, read_group_offsets
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.offset_reset import ResetPlan, plan_reset
+from sparkmirror.policy.filters import name_matcher
 
 
 class Goal(Enum):
@@ -24,11 +25,15 @@ class Goal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """What was asked: `goal` is a Goal or milliseconds since 1970. Without `topics`, all that the group has read."""
+    """What was asked: `goal` is a Goal or milliseconds since 1970.
+
+    With `topics`, an expression, all partitions of the topics whose whole name matches; without, those that the group
+    has read.
+    """
 
     group: str
     goal: Goal | int
-    topics: Sequence[str] = ()
+    topics: str = ""
 
 
 def observe_reset(admin: Admin, reset: Reset, checkpoints: GroupOffsets) -> ResetPlan:
@@ -74,9 +79,8 @@ def _wanted(
     admin: Admin, reset: Reset, committed: GroupOffsets, checkpoints: GroupOffsets
 ) -> Mapping[TopicPartition, int]:
     if reset.goal is Goal.CHECKPOINT:
-        return {
-            where: one.offset for where, one in checkpoints.items() if not reset.topics or where.topic in reset.topics
-        }
+        is_chosen = name_matcher(reset.topics)
+        return {where: one.offset for where, one in checkpoints.items() if is_chosen(where.topic)}
     partitions = _partitions(admin, reset.topics) if reset.topics else committed.keys()
     if isinstance(reset.goal, Goal):
         goal = EARLIEST if reset.goal is Goal.EARLIEST else LATEST
@@ -84,10 +88,11 @@ def _wanted(
     return dict.fromkeys(partitions, 0) | admin.offsets_at(partitions, reset.goal).all()
 
 
-def _partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
-    found = admin.list_topics(topics)
-    if missing := sorted(set(topics) - found.keys()):
-        raise SparkMirrorError(f"Cluster {admin.alias} has no topic {', '.join(missing)}.", "Is its name right?")
+def _partitions(admin: Admin, topics: str) -> list[TopicPartition]:
+    is_chosen = name_matcher(topics)
+    found = {name: topic for name, topic in admin.list_topics().items() if is_chosen(name)}
+    if not found:
+        raise SparkMirrorError(f"Cluster {admin.alias} has no topic that matches `{topics}`.", "Is its name right?")
     return [TopicPartition(name, number) for name in found for number in range(found[name].partitions)]
 
 
@@ -99,5 +104,5 @@ def _nothing(admin: Admin, reset: Reset) -> tuple[str, str]:
         )
     return (
         f"Group {reset.group} has committed no offsets on {admin.alias}.",
-        "Is its name right? To set offsets for a new group, name the topics: `--topic T`.",
+        "Is its name right? To set offsets for a new group, name the topics: `--topic REGEX`.",
     )

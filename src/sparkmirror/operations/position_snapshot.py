@@ -3,7 +3,7 @@
 Called by `cli.positions` and `operations.position_job`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from sparkmirror.model import Position, Topic, TopicPartition
 from sparkmirror.operations.cluster_pair import mirrored_partitions
 from sparkmirror.operations.offset_reset import Move, plan_reset
 from sparkmirror.planning.starts import first_offsets
+from sparkmirror.policy.filters import name_matcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,15 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which partitions: of `topics`, all mirrored ones without any; only of these `numbers`, where there are any."""
+    """Which partitions: of topics whose whole name matches the expression, all without one; this number or all."""
 
-    topics: Collection[str] = ()
-    numbers: Collection[int] = ()
+    topics: str = ""
+    number: int | None = None
 
-    def covers(self, where: TopicPartition) -> bool:
-        return (not self.topics or where.topic in self.topics) and (not self.numbers or where.partition in self.numbers)
+    def select(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """The chosen ones, sorted. Raises ConfigError for a bad expression, and SlowPattern."""
+        is_chosen = name_matcher(self.topics)
+        return sorted(one for one in partitions if self.number in (None, one.partition) and is_chosen(one.topic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ def list_standings(flow: FlowConfig, source: Admin, target: Admin, choice: Choic
     """All partitions that are mirrored or have a position, as chosen. Raises ClusterError."""
     stored = read_stored(flow, target)
     known = {*stored.positions, *stored.problems, *mirrored_partitions(flow, source)}
-    chosen = sorted(where for where in known if choice.covers(where))
+    chosen = choice.select(known)
     begins, ends = source.earliest_offsets(chosen).known, source.latest_offsets(chosen).known
     return [
         Standing(where, _offset(stored, where), begins.get(where), ends.get(where), stored.problems.get(where, ""))
@@ -144,14 +147,15 @@ def plan_positions(flow: FlowConfig, source: Admin, stored: Stored, choice: Choi
     """
     mirrored = mirrored_partitions(flow, source)
     topics = source.list_topics({where.topic for where in mirrored})
-    chosen = [where for where in mirrored if choice.covers(where)]
-    if missing := sorted(set(choice.topics) - {where.topic for where in mirrored}):
+    chosen = choice.select(mirrored)
+    if choice.topics and not chosen:
         raise SparkMirrorError(
-            f"{flow.name}: no topic {', '.join(missing)} is mirrored.", "See `sparkmirror topics`: source names count."
+            f"{flow.name}: no partition of a topic that matches `{choice.topics}` is mirrored.",
+            "See `sparkmirror topics`: source names count.",
         )
     wanted = goal(Ground(flow, source, stored, chosen))
     if not wanted:
-        raise SparkMirrorError(f"{flow.name}: no partition is to be moved.", "See `sparkmirror positions FILE show`.")
+        raise SparkMirrorError(f"{flow.name}: no partition is to be moved.", "See `sparkmirror positions show FILE`.")
     begins, ends = source.await_earliest_offsets(wanted), source.await_latest_offsets(wanted)
     stands = {where: Committed(position.offset) for where, position in stored.positions.items()}
     plan = plan_reset(stands, wanted, begins, ends)
@@ -182,7 +186,7 @@ def shifted_by(offsets: int) -> Goal:
     def goal(ground: Ground) -> Places:
         for where in ground.chosen:
             if where in ground.stored.problems:
-                hint = "`positions FILE set` gives it another one."
+                hint = "`positions set FILE` gives it another one."
                 raise SparkMirrorError(f"{where}: {ground.stored.problems[where]}", hint)
         positions = ground.stored.positions
         fresh = [where for where in ground.chosen if where not in positions]
@@ -199,7 +203,7 @@ def to_places(places: Places) -> Goal:
     def goal(ground: Ground) -> Places:
         if missing := sorted(set(places) - set(ground.chosen)):
             named = ", ".join(map(str, missing))
-            raise SparkMirrorError(f"These partitions are not mirrored: {named}.", "See `positions FILE show`.")
+            raise SparkMirrorError(f"These partitions are not mirrored: {named}.", "See `positions show FILE`.")
         return places
 
     return goal

@@ -4,7 +4,7 @@ Pure. Called by the planner for every source topic; `NameFilter` serves topics, 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -41,6 +41,16 @@ def check_expression(expression: str) -> None:
         )
     if expression:
         compile_names([expression])
+
+
+def name_matcher(expression: str) -> Callable[[str], bool]:
+    """Whether a whole name matches; an empty expression stands for all.
+
+    Raises ConfigError for what is no Java regular expression, and the answer SlowPattern.
+    """
+    check_expression(expression)
+    pattern = compile_names([expression]) if expression else None
+    return lambda name: pattern is None or pattern.fullmatch(name) is not None
 
 
 def _bad_list(expressions: Sequence[str], whole: JavaPatternError) -> ConfigError:

@@ -197,9 +197,23 @@ def _quoted(text: str | None) -> str:
     return "null" if text is None else f'"{text}"'
 
 
+DIFFERENT_STATUS: Final = 1
+UNPROVEN_STATUS: Final = 4
+"""Of a comparison that could not be made, also where a cluster did not answer: status 1 says that something differs."""
+_STATUSES = {EQUAL: 0, UNKNOWN: UNPROVEN_STATUS, DIFFERENT: DIFFERENT_STATUS}
+
+
 def exit_status(reports: Iterable[FlowReport]) -> int:
-    """0 where all is equal, else 1."""
-    return int(any(report.verdict != EQUAL for report in reports))
+    """That of the worst verdict: a difference counts more than what could not be compared."""
+    return worst_status(_STATUSES[report.verdict] for report in reports)
+
+
+def worst_status(statuses: Iterable[int]) -> int:
+    """Of several comparisons; 0 of none."""
+    worst = 0
+    for status in statuses:
+        worst = DIFFERENT_STATUS if DIFFERENT_STATUS in (worst, status) else max(worst, status)
+    return worst
 
 
 _STYLE = """

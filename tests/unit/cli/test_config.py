@@ -68,11 +68,23 @@ def test_errors_and_warnings_are_reported_together_with_their_lines(shell: Shell
         ["mm2 cannot be used", "2 errors"],
     ]
     found = shell.json("check")
-    assert [(error["line"], error["key"]) for error in found["errors"]] == [
-        (13, "tasks.max"),
-        (15, "replication.factor"),
+    assert [(one["severity"], one["file"], one["line"], one["key"]) for one in found["findings"]] == [
+        ("error", "mm2", 13, "tasks.max"),
+        ("error", "mm2", 15, "replication.factor"),
+        ("warning", "mm2", 8, "A->B.consumer.fetch.min.bytes"),
+        ("warning", "mm2", 14, "A->C.topics"),
     ]
-    assert len(found["warnings"]) == 2
+    assert set(found["findings"][0]) == {"severity", "file", "line", "key", "message", "hint"}
+    assert all(one["message"] and not one["message"].startswith("mm2:") for one in found["findings"])
+    assert "`C`" in found["findings"][3]["message"]
+
+
+def test_warnings_are_fatal_to_a_strict_check_alone(shell: Shell) -> None:
+    assert shell.run("check")[0] == 0
+    status, out, _ = shell.run("check", "--strict")
+    assert status == 2 and "can be used" in out
+    shell.write(FILE.replace("A->B.consumer.fetch.min.bytes = 3", ""))
+    assert shell.run("check", "--strict")[0] == 0
 
 
 def test_a_file_that_is_not_there_is_one_sentence(shell: Shell) -> None:

@@ -16,13 +16,13 @@ from sparkmirror.cli.main import main
         (["verify", "--continuous", "--html", "x.html"], "exclude each other"),
         (["verify", "--html", "/nowhere/x.html"], "there is no directory /nowhere"),
         (["verify", "--topic", "("], "is not a Java regular expression"),
-        (["migrate", "--sample", "-1"], "`--sample -1`"),
-        (["migrate", "--quiet-seconds", "-1"], "`--quiet-seconds -1`"),
+        (["migrate run", "--sample", "-1"], "`--sample -1`"),
+        (["migrate run", "--quiet-seconds", "-1"], "`--quiet-seconds -1`"),
     ],
 )
 def test_what_makes_no_sense_is_refused_at_once(
     arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verb, *rest = arguments
-    assert main([verb, str(tmp_path / "mirror.properties"), *rest]) == 2
+    assert main([*verb.split(), str(tmp_path / "mirror.properties"), *rest]) == 2
     assert said in capsys.readouterr().err

@@ -258,7 +258,7 @@ def test_a_standalone_worker_s_file_is_reported(folder: Folder) -> None:
     assert errors == []
     assert config.flows[0].offset_storage_topic == "mm2-offsets.us.internal"
     assert "worker.properties:2: a standalone worker keeps positions in the file `/tmp/connect.offsets`" in warnings[0]
-    assert "set --from-file /tmp/connect.offsets --execute" in warnings[0]
+    assert "positions set FILE --from-file /tmp/connect.offsets --execute" in warnings[0]
 
 
 def test_a_line_that_its_connector_does_not_read_is_reported(folder: Folder) -> None:

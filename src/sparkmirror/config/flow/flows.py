@@ -25,7 +25,7 @@ from sparkmirror.config.flow.settings import (
 )
 from sparkmirror.config.flow.transforms import NO_TRANSFORMS, Transforms, read_transforms
 from sparkmirror.config.formats.files import read_mirror_file
-from sparkmirror.config.formats.properties import Properties, write_properties
+from sparkmirror.config.formats.properties import ConfigWarning, Properties, write_properties
 from sparkmirror.config.formats.tidy import tidy
 from sparkmirror.config.keys import flow_keys, status_keys
 from sparkmirror.config.keys import table as keys
@@ -156,13 +156,18 @@ class MirrorConfig:
 
     clusters: Mapping[str, Cluster]
     flows: tuple[FlowConfig, ...]
-    warnings: tuple[str, ...]
+    warned: tuple[ConfigWarning, ...]
     file: str
     text: str = field(default="", repr=False)
     heartbeats: tuple[HeartbeatSettings, ...] = ()
     status: StatusSettings = field(default_factory=StatusSettings)
     lines: Properties = field(default=Properties("", {}), repr=False)
     checkpoints: tuple[FlowConfig, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person is to be warned of, as sentences."""
+        return tuple(map(str, self.warned))
 
     @property
     def purpose(self) -> str:

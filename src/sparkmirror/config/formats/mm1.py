@@ -30,7 +30,7 @@ from sparkmirror.config.formats.mm1_names import (
     SHALLOW,
     Dialect,
 )
-from sparkmirror.config.formats.properties import Entry, Properties, parse_properties, read_properties
+from sparkmirror.config.formats.properties import ConfigWarning, Entry, Properties, parse_properties, read_properties
 from sparkmirror.config.keys import table as keys
 from sparkmirror.config.keys.client_keys import CLIENT_COMMON, SECURITY_NAMES
 from sparkmirror.config.keys.key import Scope
@@ -70,7 +70,7 @@ class _Client:
 
     problems: Problems
     settings: dict[str, Entry] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[ConfigWarning] = field(default_factory=list)
     shallow: Entry | None = None
 
     @property
@@ -115,7 +115,7 @@ def read_files(command: MirrorMaker1) -> Properties:
     text = render_flows(command, consumers, producer, topics)
     notes = [note for client in (*consumers, producer) for note in (*client.problems.warnings(), *client.notes)]
     properties = parse_properties(text.encode("latin-1"), "kafka-mirror-maker")
-    notes += _wildcard_notes(split_patterns(command.include or command.exclude or ""))
+    notes += map(ConfigWarning, _wildcard_notes(split_patterns(command.include or command.exclude or "")))
     return replace(properties, warnings=tuple(dict.fromkeys(notes)))
 
 
@@ -287,9 +287,9 @@ def _read_client(file: str, dialect: Dialect, scope: Scope) -> _Client:
             client.problems.warn(unknown, entry)
     _check_values(client, scope)
     if old:
-        client.notes.append(f"{file}: old names are understood: {', '.join(old)}")
+        client.notes.append(ConfigWarning(f"old names are understood: {', '.join(old)}", file=file))
     if idle:
-        client.notes.append(f"{file}: no effect here: {', '.join(idle)}")
+        client.notes.append(ConfigWarning(f"no effect here: {', '.join(idle)}", file=file))
     return client
 
 

@@ -30,6 +30,21 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigWarning:
+    """What a person should know of a file that is used; `line` 0 and `key` "" where it concerns no line of it."""
+
+    message: str
+    hint: str = ""
+    file: str = ""
+    line: int = 0
+    key: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}: " if self.line else f"{self.file}: " if self.file else ""
+        return f"{where}{self.message}{f'; {self.hint}' if self.hint else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class Properties:
     """A file's entries by key, those that a later line replaced, and what is to be said of what became no entry.
 
@@ -41,7 +56,7 @@ class Properties:
     entries: Mapping[str, Entry]
     replaced: tuple[Entry, ...] = ()
     remarks: tuple[tuple[str, Entry], ...] = ()
-    warnings: tuple[str, ...] | None = None
+    warnings: tuple[ConfigWarning, ...] | None = None
     files: tuple[str, ...] = ()
 
     def get(self, key: str) -> Entry | None:

@@ -222,8 +222,8 @@ _IDLE = {
     "there are no mounts here: `--secrets-dir` says where secrets are": ["externalConfiguration"],
 }  # fmt: skip
 _IDLE_OF_CONNECTORS = {
-    "listOffsets": "`sparkmirror positions FILE show` lists positions",
-    "alterOffsets": "`sparkmirror positions FILE set` and `reset` change positions",
+    "listOffsets": "`sparkmirror positions show FILE` lists positions",
+    "alterOffsets": "`sparkmirror positions set FILE` and `reset` change positions",
     "version": "there is one version of a connector here, that of SparkMirror",
 }
 

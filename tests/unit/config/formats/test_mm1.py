@@ -388,7 +388,7 @@ def test_every_documented_key_is_known(files: Files) -> None:
         file = files.directory / "any.config"
         file.write_text(client)
         read = mm1._read_client(str(file), dialect, scope)
-        said += [*read.problems.warnings(), *read.notes]
+        said += map(str, [*read.problems.warnings(), *read.notes])
     assert [text for text in said if "not a known setting" in text] == []
 
 

@@ -175,7 +175,7 @@ def test_what_the_operator_alone_uses_is_reported_with_its_line_and_what_does_it
         "31: `alterOffsets` has",
     ]  # fmt: skip
     assert "`/metrics` of `status.listen`" in told[2][1]
-    assert "`sparkmirror positions FILE set`" in told[8][1]
+    assert "`sparkmirror positions set FILE`" in told[8][1]
 
 
 def test_a_key_with_the_same_meaning_here_is_not_reported() -> None:

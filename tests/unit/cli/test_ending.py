@@ -1,0 +1,87 @@
+"""How commands end where their output ends: a reader that leaves, a full disk, a person who is asked."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparkmirror.cli.main import main
+
+COMMAND = (sys.executable, "-c", "import sys; from sparkmirror.cli.main import main; sys.exit(main())")
+ASK = """
+import argparse
+from sparkmirror.cli.procedure import confirm
+confirm(argparse.Namespace(yes={yes}), "Fail over?")
+print("done")
+"""
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("version",), ("completion", "bash")])
+def test_a_reader_that_leaves_ends_a_command_without_a_word(arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ended = subprocess.run([*COMMAND, *arguments], stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60)
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [("--help",), ("version",), ("version", "--format", "json")])
+def test_a_full_disk_is_a_sentence(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "sparkmirror: the disk is full: where the output goes could not be written\n"
+        "  hint: make room there, and run it again\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "yes", "expected"),
+    [(b"y\n", False, "done"), (b"n\n", False, "Nothing was changed."), (b"\n", False, "Nothing"), (b"", True, "done")],
+)
+def test_a_person_at_a_terminal_is_asked_once(typed: bytes, yes: bool, expected: str) -> None:
+    ours, theirs = pty.openpty()
+    asked = subprocess.Popen(
+        [sys.executable, "-c", ASK.format(yes=yes)], stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, text=True
+    )
+    os.close(theirs)
+    os.write(ours, typed)
+    said = asked.communicate(timeout=60)[0]
+    shown = b""
+    try:
+        while piece := os.read(ours, 65536):
+            shown += piece
+    except OSError:
+        pass  # the other end is closed: all was read
+    os.close(ours)
+    assert expected in said + shown.decode()
+    assert ("Fail over? [y/N]" in shown.decode()) is not yes
+
+
+def test_a_script_without_a_terminal_is_never_asked() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", ASK.format(yes=False)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.stdout, ended.stderr) == ("done\n", "")
+
+
+def test_a_comparison_that_failed_is_not_a_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing listens there: that says nothing about the records."""
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:1\nA->B.enabled = true\n"
+    )
+    assert main(["verify", str(file)]) == 4
+    assert main(["lag", str(file), "--group", "g"]) == 1
+    capsys.readouterr()
