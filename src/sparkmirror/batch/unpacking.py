@@ -121,6 +121,10 @@ class Unpacking:
         self.owed_seconds = 0.0
         self.share = USUAL_SHARE
 
+    def pay(self) -> None:
+        """The others have had their time for what was owed."""
+        self.owed_seconds = 0.0
+
     @contextmanager
     def holding(self, size_bytes: int) -> Iterator[Held]:
         """Raises UnpackingBusy."""

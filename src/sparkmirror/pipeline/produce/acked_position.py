@@ -1,4 +1,4 @@
-"""How far the target has a source partition, and the gaps that it has met and not stored yet. The base of
+"""How far the target has a source partition, and the gaps that it has met and not stored yet. A base of
 `pipeline.produce.buffer`, which moves it.
 
 A task may have thousands of partitions, few of which move in a second: those enter themselves in `moved`, and
@@ -7,22 +7,13 @@ before. A partition that goes back before it (a rewind, an aborted transaction) 
 where it stands then: the first finding is dropped, or the ledger would list two.
 """
 
+from collections.abc import Container
 from dataclasses import replace
-from enum import Enum
 from typing import Final, NamedTuple
 
 from sparkmirror.ledger.gaps import Gap
-from sparkmirror.ledger.lineage import Lineage
+from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.model import Position, TopicPartition
-
-
-class State(Enum):
-    """FLOWING: runs arrive in order. REWINDING: runs are dropped until the reader sends `position` again. FAILED: as
-    REWINDING, and the reader pauses the partition until the retry time."""
-
-    FLOWING = "flowing"
-    REWINDING = "rewinding"
-    FAILED = "failed"
 
 
 class Place(NamedTuple):
@@ -39,32 +30,6 @@ class Place(NamedTuple):
     def order(self) -> tuple[int, int]:
         """The sort key of a partition's places: a rewritten log comes after the log before."""
         return self.lineage.turns, self.offset
-
-
-class AckedPosition:
-    """One source partition: all before `acknowledged`, in the log of `lineage`, is on the target."""
-
-    __slots__ = ("_acknowledged", "_moved", "lineage", "source")
-
-    def __init__(self, source: TopicPartition, moved: dict[TopicPartition, None] | None = None) -> None:
-        self.source = source
-        self._moved = {} if moved is None else moved
-        self._acknowledged = 0
-        self.lineage = Lineage()
-
-    @property
-    def place(self) -> Place:
-        """The position that the target has acknowledged."""
-        return Place(self._acknowledged, self.lineage)
-
-    @property
-    def acknowledged(self) -> int:
-        return self._acknowledged
-
-    @acknowledged.setter
-    def acknowledged(self, offset: int) -> None:
-        self._acknowledged = offset
-        self._moved[self.source] = None
 
 
 Order = tuple[int, int]
@@ -93,3 +58,69 @@ class FoundGap(NamedTuple):
         """The gap as it is stored. A held partition begins it at `offset`, where it stopped after all answers had
         come."""
         return self.gap if self.beyond is not None else replace(self.gap, expected=offset)
+
+
+class AckedPosition:
+    """One source partition: all before `acknowledged`, in the log of `lineage`, is on the target; all before
+    `committed` stays there.
+
+    `gaps` are those that the ledger does not have yet; `extent` is how far the target's log reaches, None until that is
+    known.
+    """
+
+    __slots__ = ("_acknowledged", "_moved", "committed", "extent", "gaps", "lineage", "source")
+
+    def __init__(self, source: TopicPartition, offset: int, moved: dict[TopicPartition, None] | None = None) -> None:
+        self.source = source
+        self._moved = {} if moved is None else moved
+        self._acknowledged = offset
+        self._moved[source] = None
+        self.lineage = Lineage()
+        self.committed = self.place
+        self.extent: Extent | None = None
+        self.gaps: tuple[FoundGap, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """The position that the target has acknowledged."""
+        return Place(self._acknowledged, self.lineage)
+
+    @property
+    def acknowledged(self) -> int:
+        return self._acknowledged
+
+    def move_to(self, offset: int, lineage: Lineage) -> None:
+        """The target has all records before `offset`."""
+        self.lineage = lineage
+        self._acknowledged = offset
+        self._moved[self.source] = None
+
+    def commit(self) -> None:
+        """The transaction is committed: what is acknowledged stays."""
+        self.committed = self.place
+
+    def extend(self, extent: Extent | None) -> None:
+        """So far the target's log reaches now."""
+        self.extent = extent
+
+    # Gaps.
+
+    def find_gap(self, found: FoundGap) -> None:
+        self.gaps += (found,)
+
+    def take_gaps(self, stored: Container[FoundGap]) -> None:
+        """The ledger gets these gaps."""
+        self.gaps = tuple(found for found in self.gaps if found not in stored)
+
+    def return_gap(self, found: FoundGap) -> None:
+        """The ledger has lost the gap: it is to be stored again."""
+        self.gaps = tuple(sorted({*self.gaps, found}, key=_order))
+
+    def drop_gaps_beyond(self, order: Order) -> None:
+        """The partition goes back to `order`: its reader sends the gaps beyond it again."""
+        if self.gaps:
+            self.gaps = tuple(found for found in self.gaps if found.is_met(order))
+
+
+def _order(found: FoundGap) -> Order:
+    return found.order

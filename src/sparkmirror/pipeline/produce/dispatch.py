@@ -57,8 +57,10 @@ class Dispatch:
         route = buffer.route
         if route is None or route[0] != self._brokers.changes:
             found = self._brokers.route(buffer.target, is_ledger=buffer.is_ledger)
-            route = buffer.route = (self._brokers.changes, found) if found else None
-        return None if route is None else route[1]
+            buffer.lead_to(self._brokers.changes, found)
+            return found
+        connection: ProduceConnection = route[1]
+        return connection
 
     def house_homeless(self) -> None:
         if self.leaderless:

@@ -14,11 +14,13 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.acked_position import Place, State
+from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.effects import Effects, Hold
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import Packing
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import QueuedRecords, free_nothing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
@@ -43,6 +45,7 @@ class SequenceGate:
         task_metrics: TaskMetrics,
         limits: TargetLimits,
         packing: Packing,
+        effects: Effects,
         on_data_loss: LossPolicy = CONTINUE_ALWAYS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -54,6 +57,7 @@ class SequenceGate:
         self._task_metrics = task_metrics
         self._limits = limits
         self._packing = packing
+        self._effects = effects
         self._releasing: set[TopicPartition] = set()
         self.buffers: dict[TopicPartition, PartitionBuffer] = {}
         self.inline_bytes = 0
@@ -75,7 +79,7 @@ class SequenceGate:
                     packing=self._packing, moved=moved, unpacking=own, clock=self._clock,
                 )  # fmt: skip
                 self.buffers[where] = buffer
-            buffer.slot = slot
+            buffer.use_slot(slot)
             if buffer.idle:
                 buffer.restart_at(Place(start.offset, Lineage.of(start)))
                 self._task_metrics.failed.pop(where, None)
@@ -116,10 +120,10 @@ class SequenceGate:
         return True
 
     def _is_next(self, buffer: PartitionBuffer, delivery: Delivery) -> bool:
-        if buffer.state is State.FAILED:
+        if buffer.is_failed:
             return False
         is_same_log = delivery.turns == buffer.turns
-        if buffer.state is State.REWINDING and not (is_same_log and buffer.take_up(delivery.first_offset)):
+        if buffer.state is not State.FLOWING and not (is_same_log and buffer.take_up(delivery.first_offset)):
             return False
         if is_same_log and delivery.next_offset <= buffer.position:
             self._task_metrics.duplicates += delivery.records
@@ -138,7 +142,7 @@ class SequenceGate:
             extra={"event": "order"},
         )
         self._task_metrics.refused_gaps += 1
-        buffer.state = State.REWINDING
+        buffer.refuse_row()
         if self._peer is None or buffer.slot < 0:
             raise SparkMirrorError(f"{buffer.source} is read again from its position by a new attempt of the task")
         self._peer.order(buffer.slot, paused=False, offset=buffer.position, turns=buffer.turns)
@@ -152,12 +156,12 @@ class SequenceGate:
         writer does not know, and are refused.
         """
         buffer = self.buffers.get(delivery.partition) if delivery.partition else None
-        if buffer is None or buffer.state is State.FAILED:
+        if buffer is None or buffer.is_failed:
             return None
         told = decode(bytes(delivery.payload), GapRow, "A gap row")
         if told.from_turns != buffer.turns:
             return None
-        if buffer.state is State.REWINDING and not buffer.take_up(delivery.first_offset):
+        if buffer.state is not State.FLOWING and not buffer.take_up(delivery.first_offset):
             return None
         if not _leads_on(buffer.position, delivery):
             return None
@@ -183,7 +187,7 @@ class SequenceGate:
         beyond = (delivery.turns, delivery.next_offset) if action == CONTINUE else None
         self._progress.record_gap(buffer, *found, DONE[action], turned.topic_id, beyond)
         if action != CONTINUE:
-            buffer.lost_reason = _describe_loss(*found, lost, action)
+            self._effects.append(Hold(buffer, _describe_loss(*found, lost, action)))
             return buffer
         self._turn(buffer, delivery, turned)
         return buffer

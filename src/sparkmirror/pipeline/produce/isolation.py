@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.pipeline.produce.acked_position import State
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.gate import SequenceGate
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.ring import RingPeer
 
@@ -47,23 +47,25 @@ class Isolation:
 
     def fail(self, buffer: PartitionBuffer, reason: str) -> None:
         """Pause a partition at the reader and report why; it is rewound when all its answers are in."""
-        if buffer.state is State.FAILED:
-            return
-        buffer.state = State.FAILED
-        buffer.reason = reason
-        buffer.failures += 1
+        if not buffer.is_failed:
+            buffer.fail(reason)
+            self._pause(buffer, reason)
+
+    def hold(self, buffer: PartitionBuffer, reason: str) -> None:
+        """As `fail`, for a cause that no retry removes: it goes on in a later run with another setting."""
+        has_failed = buffer.is_failed
+        buffer.hold(reason)
+        if not has_failed:
+            self._pause(buffer, reason)
+
+    def _pause(self, buffer: PartitionBuffer, reason: str) -> None:
         self._task_metrics.failed[buffer.source] = reason
         self._order(buffer, paused=True)
         self.settle(buffer)
 
-    def hold(self, buffer: PartitionBuffer, reason: str) -> None:
-        """As `fail`, for a cause that no retry removes: it goes on in a later run with another setting."""
-        buffer.is_held = True
-        self.fail(buffer, reason)
-
     def settle(self, buffer: PartitionBuffer) -> None:
         """Rewind a failed partition once it is quiet, and set the time of its retry."""
-        if buffer.state is not State.FAILED or not buffer.quiet or buffer.retry_at:
+        if not (buffer.state is State.FAILING or buffer.state is State.HOLDING) or not buffer.quiet:
             return
         if buffer.is_in_doubt and self._may_keep(buffer) and (buffer.is_ledger or self._can_order(buffer)):
             buffer.keep_sent()
@@ -71,7 +73,7 @@ class Isolation:
             buffer.rewind()
         self._gate.release_if_idle(buffer)
         pause = min(_RETRY_SECONDS * 2 ** (buffer.failures - 1), _RETRY_SECONDS_MAX)
-        buffer.retry_at = math.inf if buffer.is_held else time.monotonic() + pause
+        buffer.settle(math.inf if buffer.is_held else time.monotonic() + pause)
         if not buffer.is_held:
             self._task_metrics.retry_at_ms[buffer.source] = round((time.time() + pause) * 1000)
         self.back_off(buffer, buffer.retry_at)
@@ -94,21 +96,20 @@ class Isolation:
 
     def retry_now(self, buffer: PartitionBuffer, now: float) -> None:
         """Retry at once, since the cause of the failure may be gone."""
-        if buffer.retry_at and not buffer.is_held:
-            buffer.retry_at = now
+        if buffer.state is State.FAILED:
+            buffer.retry_soon(now)
             self.back_off(buffer, now)
 
     def force(self, buffer: PartitionBuffer, now: float) -> None:
         """Retry at once on the operator's command; if it fails, the pauses begin with the shortest."""
-        buffer.failures = 0
+        buffer.forget_failures()
         self.retry_now(buffer, now)
 
     def wake_up(self, buffer: PartitionBuffer, now: float) -> None:
         """Resume a failed partition whose retry is due. Raises SparkMirrorError when the reader cannot be ordered."""
-        if buffer.state is not State.FAILED or not buffer.retry_at or buffer.retry_at > now:
+        if buffer.state is not State.FAILED or buffer.retry_at > now:
             return
-        buffer.retry_at = 0.0
-        buffer.state = State.REWINDING
+        buffer.resume()
         self._task_metrics.failed.pop(buffer.source, None)
         if not buffer.idle:  # kept batches go out first
             return
@@ -120,16 +121,15 @@ class Isolation:
         be ordered."""
         lost = buffer.roll_back()
         self._gate.release_if_idle(buffer)
-        is_failed = buffer.state is State.FAILED
-        if lost and not is_failed:
-            buffer.state = State.REWINDING
-        if lost and not self._order(buffer, paused=is_failed):
+        if lost and not self._order(buffer, paused=buffer.is_failed):
             raise SparkMirrorError(f"{buffer.source} is read again by a new attempt of the task")
 
     def after_progress(self, buffer: PartitionBuffer) -> None:
         """Resume reading an evicted partition whose kept batches are acknowledged."""
         self._task_metrics.moved(buffer)
-        if buffer.state is State.REWINDING and buffer.idle:
+        if (buffer.state is State.REWINDING or buffer.state is State.DRAINING) and buffer.idle:
+            if buffer.state is State.DRAINING:
+                buffer.finish_draining()
             buffer.fall_back()
             self._order(buffer, paused=False)
         self._gate.release_if_idle(buffer)

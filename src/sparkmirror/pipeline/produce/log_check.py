@@ -32,7 +32,7 @@ class TargetLogCheck:
     def expect(self, buffer: PartitionBuffer, assigned: Assigned) -> str:
         """Check a partition that the task takes on. Returns a reason to hold it, if its log was cut back and the
         configuration holds such partitions; else ""."""
-        buffer.extent = assigned.extent
+        buffer.extend(assigned.extent)
         if assigned.extent is None or assigned.found is None:
             return ""
         return self._lose(buffer, assigned.extent, assigned.found)
@@ -59,7 +59,7 @@ class TargetLogCheck:
                     return reason
                 extent = found
             extent = Extent(topic, extent.topic_id, base + batch.records)
-        buffer.extent = extent
+        buffer.extend(extent)
         return reason
 
     def _lose(self, buffer: PartitionBuffer, known: Extent, found: Extent) -> str:
@@ -76,5 +76,5 @@ class TargetLogCheck:
         self._progress.record_gap(buffer, cause, known.end, resumed, DONE[action], found.topic_id, ANYWHERE)
         if action != CONTINUE:
             return f"{what}; {what_next(action)}"
-        buffer.extent = found
+        buffer.extend(found)
         return ""

@@ -20,7 +20,7 @@ from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Connector, Position, TopicPartition
-from sparkmirror.pipeline.produce.acked_position import FoundGap, Order, Place, State
+from sparkmirror.pipeline.produce.acked_position import FoundGap, Order, Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.mapping import OffsetMapping
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
@@ -143,7 +143,7 @@ class Progress:
         when the partition has got so far. `beyond` is as `FoundGap` has it."""
         at_ms = self._clock.time_ns() // 1_000_000
         gap = Gap(buffer.source, cause, expected, resumed, action, at_ms, topic_id, self._run)
-        buffer.gaps += (FoundGap(gap, beyond),)
+        buffer.find_gap(FoundGap(gap, beyond))
         self._gapped[buffer.source] = buffer
 
     @property
@@ -176,7 +176,7 @@ class Progress:
         """Why the position of a partition cannot be stored now; "" where it can."""
         if not self._refusing:
             return ""
-        self._refusing = {home: box for home, box in self._refusing.items() if box.state is State.FAILED}
+        self._refusing = {home: box for home, box in self._refusing.items() if box.is_failed}
         _, own = self._home(where)
         homes = [own, self._positions]
         if (gapped := self._gapped.get(where)) is not None and gapped.gaps:
@@ -187,7 +187,7 @@ class Progress:
     def _can_take(self, home: TopicPartition) -> bool:
         """Whether a ledger partition has no lot under way, and is not refused."""
         buffer = self.buffers.get(home)
-        return buffer is None or (buffer.idle and buffer.state is not State.FAILED)
+        return buffer is None or (buffer.idle and not buffer.is_failed)
 
     def _home(self, where: TopicPartition) -> tuple[bytes, TopicPartition]:
         """Connect's key of a partition's position, and the partition of the offsets topic that has it."""
@@ -310,7 +310,7 @@ class Progress:
     def _add_gaps_of(
         self, lots: dict[TopicPartition, list[_Entry]], buffer: PartitionBuffer, due: list[FoundGap]
     ) -> None:
-        buffer.gaps = tuple(found for found in buffer.gaps if found not in due)
+        buffer.take_gaps(due)
         for found in due:
             gap = found.seen_from(buffer.acknowledged)
             key, value = gaps.encode_key(self._options.connector.source_alias, gap), gaps.encode_value(gap)
@@ -345,7 +345,7 @@ class Progress:
             self._released.add(where)
 
     def _forget_gap(self, buffer: PartitionBuffer, found: FoundGap) -> None:
-        buffer.gaps = tuple(sorted({*buffer.gaps, found}, key=lambda one: one.order))
+        buffer.return_gap(found)
         self._gapped[buffer.source] = buffer
 
     def _queue(self, target: TopicPartition, entries: list[_Entry]) -> PartitionBuffer:

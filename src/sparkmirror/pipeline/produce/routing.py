@@ -109,7 +109,7 @@ class Routing:
         if lane is None:
             # Its own name differs from every source partition's, also where topics keep theirs.
             lane = self.lanes[target] = PartitionBuffer(
-                TopicPartition(f"to {target.topic}", target.partition), target, 0, -1, clock=self._clock
+                TopicPartition(f"to {target.topic}", target.partition), target, 0, -1, is_lane=True, clock=self._clock
             )
         return lane
 

@@ -24,7 +24,6 @@ from sparkmirror.kafka.fencing import ProducerIdentity, transactional_id
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.data_requests import FIRST_TRANSACTIONS, SECOND_TRANSACTIONS, ProducedPartition
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.acked_position import State
 from sparkmirror.pipeline.produce.answers import (
     LIMITED,
     MESSAGE_TOO_LARGE,
@@ -40,12 +39,14 @@ from sparkmirror.pipeline.produce.connection import Dialect, ProduceConnection
 from sparkmirror.pipeline.produce.coordinator import Coordinator
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.dispatch import Dispatch
+from sparkmirror.pipeline.produce.effects import Effects, Hold
 from sparkmirror.pipeline.produce.gate import CONTINUE_ALWAYS, SequenceGate
 from sparkmirror.pipeline.produce.guarantee import AtLeastOnce, Guarantee
 from sparkmirror.pipeline.produce.isolation import Isolation
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.log_check import TargetLogCheck
 from sparkmirror.pipeline.produce.packing import PASS_OR_MERGE, Packing
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.reports import Report, Reports
@@ -105,6 +106,7 @@ class Sender:
         self._plan = plan
         self._peer = peer
         self._inbox: deque[Delivery | Bundle] = deque()
+        self._effects: Effects = deque()
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._pipe_lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
@@ -131,8 +133,9 @@ class Sender:
         )
         self._limits = TargetLimits(options.target, self._background)
         self._gate = SequenceGate(
-            peer, self._progress, self.task_metrics, self._limits, options.packing, options.on_data_loss, clock
-        )
+            peer, self._progress, self.task_metrics, self._limits, options.packing, self._effects,
+            options.on_data_loss, clock,
+        )  # fmt: skip
         source_alias = options.progress.connector.source_alias
         self._reports = Reports(self.task_metrics, self._gate.buffers, source_alias, clock)
         self._dispatch = Dispatch(
@@ -350,8 +353,7 @@ class Sender:
                     touched = self._gate.take_run(delivery)
                 case "gap":
                     touched = self._gate.take_gap(delivery)
-                    if touched is not None and touched.lost_reason:
-                        self._isolation.hold(touched, touched.lost_reason)
+                    self._apply()
                 case "order":
                     touched = self._gate.take_order(delivery)
                     if touched is not None:
@@ -366,6 +368,12 @@ class Sender:
                     continue
             if touched is not None:
                 self._offer_fresh(touched)
+
+    def _apply(self) -> None:
+        while self._effects:
+            match self._effects.popleft():
+                case Hold(buffer, reason):
+                    self._isolation.hold(buffer, reason)
 
     def _offer_fresh(self, buffer: PartitionBuffer) -> None:
         """Offer a buffer with a new batch, now or when its linger time is over."""
@@ -391,7 +399,7 @@ class Sender:
         began = self._clock.monotonic()
         if not is_again and not (self._may_begin(buffer, began) and guarantee.admits(buffer)):
             return None
-        buffer.is_far = self._brokers.is_far  # near a broker, slow answers are not due to the link
+        buffer.round_trip.note_distance(is_far=self._brokers.is_far)
         if buffer.awaits_kernels:
             self._isolation.back_off(buffer, began + _TEND_SECONDS)
             return None
@@ -423,7 +431,7 @@ class Sender:
 
     def _wait_to_unpack(self, buffer: PartitionBuffer, now: float) -> None:
         """Wait for room in the unpacking budget; partitions that do not move give their unpacked batches back."""
-        buffer.rests = True
+        buffer.rest()
         self._isolation.back_off(buffer, now + _BUSY_SECONDS)
         if now >= self._park_at:
             self._park_at = now + _PARK_SECONDS
@@ -440,8 +448,8 @@ class Sender:
         ended = self._clock.monotonic()
         spent = ended - began + buffer.unpacking.owed_seconds
         if spent > _SHORT_SECONDS and not buffer.rests:
-            buffer.unpacking.owed_seconds = 0.0
-            buffer.rests = True
+            buffer.unpacking.pay()
+            buffer.rest()
             self._isolation.back_off(buffer, ended + _OTHERS_PARTS * spent)
 
     def _may_begin(self, buffer: PartitionBuffer, now: float) -> bool:
@@ -485,21 +493,19 @@ class Sender:
             self.task_metrics.retries += 1
             if outcome is BatchOutcome.MOVED:
                 self._brokers.forget([buffer.target])
-            batch.in_doubt |= leaves_doubt(produced.error)
-            buffer.retry(batch)
-            buffer.rests = True
+            buffer.retry(batch, in_doubt=leaves_doubt(produced.error))
+            buffer.rest()
             self._isolation.back_off(buffer, now + rest_seconds(produced.error))
         elif outcome is BatchOutcome.FENCED:
             self._guarantee.fenced(buffer)
         elif outcome is BatchOutcome.RESTART:
             self._guarantee.sequence_lost(buffer, describe(produced))
         else:
-            batch.waiting = False
-            batch.in_doubt |= leaves_doubt(produced.error)
+            buffer.refuse(batch, in_doubt=leaves_doubt(produced.error))
             if batch.in_doubt:
                 self._guarantee.refused_in_doubt(buffer)
             self._refuse(buffer, batch, produced)
-        if buffer.state is State.FAILED:
+        if buffer.is_failed:
             self._isolation.settle(buffer)
         else:
             self._dispatch.offer(buffer)
@@ -552,9 +558,8 @@ class Sender:
     def _take_back(self, buffer: PartitionBuffer, batch: Batch) -> None:
         """The connection broke before the batch's answer came: send it again over a new one."""
         self.task_metrics.retries += 1
-        batch.in_doubt = True
-        buffer.retry(batch)
-        if buffer.state is State.FAILED:
+        buffer.retry(batch, in_doubt=True)
+        if buffer.is_failed:
             self._isolation.settle(buffer)
 
     # Timers and limits.
@@ -569,7 +574,7 @@ class Sender:
             if not buffer.is_aimed_at_topic(topic):
                 continue
             if buffer.awaits_limits:
-                buffer.awaits_limits = False
+                buffer.know_limits()
                 self._dispatch.offer(buffer)
             elif has_changed:
                 self._isolation.retry_now(buffer, now)
@@ -583,7 +588,7 @@ class Sender:
             if self._guarantee.holds(buffer):
                 self._isolation.back_off(buffer, now + _AWAY_SECONDS)
                 continue
-            buffer.rests = False
+            buffer.wake()
             self._isolation.wake_up(buffer, now)
             self._dispatch.offer(buffer)
         self._dispatch.house_homeless()

@@ -8,8 +8,9 @@ from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.acked_position import Place, State
+from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
 
 WHERE = TopicPartition("orders", 0)
@@ -113,9 +114,9 @@ def test_while_it_rests_nothing_goes_out_and_then_the_same_bytes_again() -> None
     accept(buffer, 3, batch(0, 3))
     first = send(buffer)
     buffer.retry(first)
-    buffer.rests = True
+    buffer.rest()
     assert not buffer.sendable
-    buffer.rests = False
+    buffer.wake()
     assert send(buffer) is first
 
 
@@ -140,7 +141,7 @@ def test_an_eviction_frees_the_readers_memory_and_keeps_what_may_be_written() ->
     kept = bytes(sent.data)
     lent = sent.data
     buffer.evict()
-    assert (freed, buffer.state, buffer.position) == ([4], State.REWINDING, 2)
+    assert (freed, buffer.state, buffer.position) == ([4], State.DRAINING, 2)
     lent[:] = bytes(len(lent))
     buffer.retry(sent)
     assert bytes(send(buffer).data) == kept

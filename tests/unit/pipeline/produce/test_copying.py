@@ -17,12 +17,12 @@ from sparkmirror.batch.header import ATTRIBUTES_AT, parse_header
 from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.acked_position import State
 from sparkmirror.pipeline.produce.answers import BatchOutcome, judge
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
@@ -149,10 +149,12 @@ class Copying(RuleBasedStateMachine):
     def begin(self, start: int, first_sequence: int) -> None:
         self.source.grow([3, 2])
         plan = PlanRow(0, "run", 1, 1, *PRODUCER, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, start), 5),))
-        self.gate = SequenceGate(self.ring, NoProgress(), TaskMetrics(plan), TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
+        limits = TargetLimits(None, None)  # type: ignore[arg-type]
+        metrics = TaskMetrics(plan)
+        self.gate = SequenceGate(self.ring, NoProgress(), metrics, limits, AS_THEY_ARE, deque())  # type: ignore[arg-type]
         self.gate.take_plan(plan)
         self.buffer = self.gate.buffers[WHERE]
-        self.buffer._identity, self.buffer._sequence = PRODUCER, first_sequence
+        self.buffer._in_flight._identity, self.buffer._in_flight._sequence = PRODUCER, first_sequence
         self.target = Target(first_sequence)
         self.reads_at = self.has_read_to = start
         self.source.records = [offset for offset in self.source.records if offset >= start]
@@ -227,12 +229,11 @@ class Copying(RuleBasedStateMachine):
             self.ring.order(buffer.slot, paused=True, offset=buffer.acknowledged)
             buffer.evict()
 
-    @precondition(lambda self: self.buffer.state is State.FAILED)
+    @precondition(lambda self: self.buffer.is_failed)
     @rule()
     def retry_time_comes(self) -> None:
         if self.buffer.retry_at:
-            self.buffer.retry_at = 0.0
-            self.buffer.state = State.REWINDING
+            self.buffer.resume()
             self.ring.order(self.buffer.slot, paused=False, offset=self.buffer.acknowledged)
 
     # The target.
@@ -265,7 +266,7 @@ class Copying(RuleBasedStateMachine):
         lost, self.wire = self.wire, deque()
         for batch, _ in lost:
             self.buffer.retry(batch)
-            if self.buffer.state is State.FAILED:
+            if self.buffer.is_failed:
                 self._settle_failed()
 
     @precondition(lambda self: self.ghosts)
@@ -280,24 +281,26 @@ class Copying(RuleBasedStateMachine):
         outcome = judge(error, is_head=buffer.head is batch)
         if outcome is BatchOutcome.DONE:
             buffer.succeed(batch)
-            if buffer.state is State.REWINDING and buffer.idle:
-                buffer.position = buffer.acknowledged
+            if buffer.state in (State.REWINDING, State.DRAINING) and buffer.idle:
+                if buffer.state is State.DRAINING:
+                    buffer.finish_draining()
+                buffer.fall_back()
                 self.ring.order(buffer.slot, paused=False, offset=buffer.position)
         elif outcome in (BatchOutcome.RETRY, BatchOutcome.MOVED):
             buffer.retry(batch)
         else:
             assert outcome is BatchOutcome.FAILED, f"error {error} would restart the task"
-            batch.waiting = False
-            if buffer.state is not State.FAILED:
-                buffer.state = State.FAILED
+            buffer.refuse(batch, in_doubt=False)
+            if not buffer.is_failed:
+                buffer.fail("refused")
                 self.ring.order(buffer.slot, paused=True, offset=buffer.acknowledged)
-        if buffer.state is State.FAILED:
+        if buffer.is_failed:
             self._settle_failed()
 
     def _settle_failed(self) -> None:
-        if self.buffer.quiet and not self.buffer.retry_at:
+        if self.buffer.quiet and self.buffer.state is State.FAILING:
             self.buffer.rewind()
-            self.buffer.retry_at = 1.0
+            self.buffer.settle(1.0)
 
     # What must hold.
 
@@ -330,7 +333,7 @@ class Copying(RuleBasedStateMachine):
             if not self.paused:
                 self.reader_fetches(3)
             self.row_arrives()
-            if self.buffer.state is State.FAILED:
+            if self.buffer.is_failed:
                 self.retry_time_comes()
             self.batch_is_sent()
             if self.wire:

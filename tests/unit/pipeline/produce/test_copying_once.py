@@ -23,7 +23,6 @@ from sparkmirror.kafka.wire.coordinator import AddPartitions, Answer, EndTransac
 from sparkmirror.ledger import connect
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
-from sparkmirror.pipeline.produce.acked_position import State
 from sparkmirror.pipeline.produce.answers import BatchOutcome, judge, leaves_doubt
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
@@ -31,6 +30,7 @@ from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.isolation import Isolation
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
@@ -158,7 +158,7 @@ class CopyingOnce(RuleBasedStateMachine):
         plan = PlanRow(0, "run", 1, 1, PRODUCER, 0, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, 0), 5),))
         task_metrics = TaskMetrics(plan)
         self.progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 0, 25, in_transactions=True)
-        self.gate = SequenceGate(self.ring, self.progress, task_metrics, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
+        self.gate = SequenceGate(self.ring, self.progress, task_metrics, TargetLimits(None, None), AS_THEY_ARE, deque())  # type: ignore[arg-type]
         self.isolation = Isolation(self.ring, self.gate, task_metrics, lambda _: None)  # type: ignore[arg-type]
         hooks = Hooks(lambda *_: None, lambda _: None, self._store, self._commit, self._roll_back, lambda *_: None)
         options = TransactionOptions("B", MM2, 60_000, 0.2, 1.0)
@@ -260,7 +260,7 @@ class CopyingOnce(RuleBasedStateMachine):
             self.ring.order(buffer.slot, paused=True, offset=buffer.acknowledged)
             buffer.evict()
 
-    @precondition(lambda self: self.buffer is not None and self.buffer.state is State.FAILED)
+    @precondition(lambda self: self.buffer is not None and self.buffer.is_failed)
     @rule()
     def retry_time_comes(self) -> None:
         self.isolation.wake_up(self.buffer, time.monotonic() + 1000)
@@ -297,9 +297,8 @@ class CopyingOnce(RuleBasedStateMachine):
                 self.ghosts.append((buffer.target, request))
         lost, self.wire = self.wire, deque()
         for buffer, batch, _ in lost:
-            batch.in_doubt = True
-            buffer.retry(batch)
-            if buffer.state is State.FAILED:
+            buffer.retry(batch, in_doubt=True)
+            if buffer.is_failed:
                 self.isolation.settle(buffer)
 
     @precondition(lambda self: self.ghosts)
@@ -338,18 +337,18 @@ class CopyingOnce(RuleBasedStateMachine):
             if not buffer.is_ledger:
                 self.isolation.after_progress(buffer)
         elif outcome in (BatchOutcome.RETRY, BatchOutcome.MOVED):
-            batch.in_doubt |= leaves_doubt(error)
-            buffer.retry(batch)
+            buffer.retry(batch, in_doubt=leaves_doubt(error))
         elif outcome is BatchOutcome.FENCED:
             self.once.fenced(buffer)
         elif outcome is BatchOutcome.RESTART:
             self.once.sequence_lost(buffer, "lost")
         else:
-            batch.waiting = False
-            if batch.in_doubt or leaves_doubt(error):
+            is_known = not (batch.in_doubt or leaves_doubt(error))
+            buffer.refuse(batch, in_doubt=False)
+            if not is_known:
                 self.once.refused_in_doubt(buffer)
             self.isolation.fail(buffer, "refused")
-        if buffer.state is State.FAILED:
+        if buffer.is_failed:
             self.isolation.settle(buffer)
 
     # What must hold.
@@ -368,7 +367,7 @@ class CopyingOnce(RuleBasedStateMachine):
         if self.buffer is None:
             return
         for _ in range(200 + 40 * len(self.source.batches)):
-            if self.buffer.state is State.FAILED:
+            if self.buffer.is_failed:
                 self.retry_time_comes()
             self.all_goes_well(0.3)
         assert self.target.log == self.source.records, "everything arrives"

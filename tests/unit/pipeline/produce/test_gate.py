@@ -1,6 +1,7 @@
 """The writer decides what comes next: duplicates, overlaps, gaps, releases and topics made again."""
 
 import json
+from collections import deque
 from typing import Any
 from uuid import UUID
 
@@ -11,12 +12,13 @@ from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import Position, TopicPartition
-from sparkmirror.pipeline.produce.acked_position import State
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.effects import Effects
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
@@ -78,11 +80,12 @@ class Desk:
     ) -> None:
         self.peer = Peer()
         self.ledger = Ledger()
+        self.effects: Effects = deque()
         self.clock = ManualClock()
         self.task_metrics = TaskMetrics(plan(), self.clock)
         limits = TargetLimits(None, None)  # type: ignore[arg-type]
         policy = LossPolicy(on_data_loss)
-        self.gate = SequenceGate(self.peer, self.ledger, self.task_metrics, limits, AS_THEY_ARE, policy)  # type: ignore[arg-type]
+        self.gate = SequenceGate(self.peer, self.ledger, self.task_metrics, limits, AS_THEY_ARE, self.effects, policy)  # type: ignore[arg-type]
         self.assign(start, restarted_from)
 
     def assign(self, start: int, restarted_from: Position | None = None) -> None:
@@ -189,7 +192,7 @@ def test_a_gap_that_retention_made_moves_the_position_after_what_came_before() -
 def test_a_gap_found_while_coming_back_is_taken_and_the_partition_flows_on() -> None:
     """The target refused a batch; by the time of the retry the source holds it no more."""
     desk = Desk()
-    desk.buffer.state = State.REWINDING
+    desk.buffer.refuse_row()
     assert desk.gap(100, 150) is desk.buffer
     assert desk.buffer.state is State.FLOWING
     desk.run(150, 152)
@@ -275,8 +278,8 @@ def test_a_partition_that_comes_back_before_it_left_is_not_released() -> None:
 
 def test_a_failed_partition_that_is_assigned_again_starts_without_its_past() -> None:
     desk = Desk()
-    desk.buffer.state = State.FAILED
-    desk.buffer.retry_at, desk.buffer.failures = 1e12, 3
+    desk.buffer.fail("too large")
+    desk.buffer.settle(1e12)
     desk.task_metrics.failed[WHERE] = "too large"
     desk.assign(100)
     assert desk.buffer.state is State.FLOWING
@@ -285,7 +288,7 @@ def test_a_failed_partition_that_is_assigned_again_starts_without_its_past() -> 
 
 def test_rows_of_a_failed_or_unknown_partition_only_give_their_memory_back() -> None:
     desk = Desk()
-    desk.buffer.state = State.FAILED
+    desk.buffer.fail("too large")
     assert desk.run(100, 102, lease=7) is None
     assert desk.gap(100, 150) is None
     del desk.gate.buffers[WHERE]
@@ -295,7 +298,7 @@ def test_rows_of_a_failed_or_unknown_partition_only_give_their_memory_back() -> 
 
 def test_inline_payload_is_counted_until_it_is_acknowledged() -> None:
     task_metrics = TaskMetrics(plan())
-    gate = SequenceGate(None, Ledger(), task_metrics, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
+    gate = SequenceGate(None, Ledger(), task_metrics, TargetLimits(None, None), AS_THEY_ARE, deque())  # type: ignore[arg-type]
     gate.take_plan(plan(Assigned(WHERE, 0)))
     batch = encode_batch([(None, b"1")])
     buffer = gate.take_run(delivery("run", 0, 1, batch, None))
@@ -380,7 +383,8 @@ def test_a_gap_is_recorded_with_what_was_done() -> None:
 def test_a_partition_that_may_lose_nothing_stays_where_it_stood(policy: str, done: str, words: str) -> None:
     desk = Desk(start=100, on_data_loss=policy)
     assert desk.gap(100, 130) is desk.buffer
-    assert words in desk.buffer.lost_reason
+    ((held, reason),) = desk.effects
+    assert held is desk.buffer and words in reason
     assert desk.ledger.gaps == [(WHERE, "retention", 100, 130, done, NEW_LOG, None)]
     assert desk.buffer.position == 100
 
@@ -388,9 +392,10 @@ def test_a_partition_that_may_lose_nothing_stays_where_it_stood(policy: str, don
 def test_records_of_a_log_that_this_end_has_not_turned_to_are_refused() -> None:
     """The gap before them was dropped: they would continue the old log at its own offset."""
     desk = Desk()
-    desk.buffer.state = State.FAILED
+    desk.buffer.fail("too large")
     assert desk.gap(100, 0, "recreated", turns=1) is None
-    desk.buffer.state = State.REWINDING
+    desk.buffer.settle(0.0)
+    desk.buffer.resume()
     assert desk.run(100, 102, turns=1) is None, "of the new log, where the old one stood"
     assert desk.buffer.state is State.REWINDING
     assert desk.gap(100, 0, "recreated", turns=1) is desk.buffer, "told again"
@@ -415,7 +420,7 @@ def test_a_gap_that_was_taken_is_not_taken_twice() -> None:
 
 def test_a_log_that_was_cut_behind_this_end_goes_on_without_a_loss() -> None:
     desk = Desk()
-    desk.buffer.state = State.REWINDING
+    desk.buffer.refuse_row()
     assert desk.gap(100, 100, "", turns=2) is None, "told of a turn that this end has not taken"
     told = gap_payload("")
     assert desk.gate.take_gap(delivery("gap", 100, 100, told, None, turns=2)) is desk.buffer
@@ -425,6 +430,6 @@ def test_a_log_that_was_cut_behind_this_end_goes_on_without_a_loss() -> None:
 def test_a_refused_run_of_a_partition_without_a_slot_begins_the_task_again() -> None:
     """Nobody could order it back: it would wait for the epoch's end."""
     desk = Desk()
-    desk.buffer.slot = -1
+    desk.buffer.use_slot(-1)
     with pytest.raises(SparkMirrorError, match="new attempt"):
         desk.run(105, 107)

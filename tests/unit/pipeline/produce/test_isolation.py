@@ -1,6 +1,7 @@
 """One partition in trouble does not become everybody's trouble."""
 
 import time
+from collections import deque
 
 import pytest
 
@@ -8,12 +9,12 @@ from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
-from sparkmirror.pipeline.produce.acked_position import State
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.isolation import Isolation
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import QueuedRecords
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
@@ -40,7 +41,7 @@ class Ward:
         plan = PlanRow(0, "run", 1, 1, 7, 0, RingAddress(0, 0, 0, 0), 25, ())
         self.task_metrics = TaskMetrics(plan)
         progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
-        self.gate = SequenceGate(peer, progress, self.task_metrics, TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
+        self.gate = SequenceGate(peer, progress, self.task_metrics, TargetLimits(None, None), AS_THEY_ARE, deque())  # type: ignore[arg-type]
         self.flushed: list[PartitionBuffer] = []
         self.isolation = Isolation(peer, self.gate, self.task_metrics, self.flushed.append, lambda _: True)  # type: ignore[arg-type]
 
@@ -61,7 +62,7 @@ def test_a_failed_partition_is_paused_reported_and_comes_back_in_time() -> None:
     assert ward.task_metrics.failed == {buffer.source: "too large"}
     assert not buffer.retry_at, "its answer is still to come"
     assert buffer.head is not None
-    buffer.head.waiting = False
+    buffer.refuse(buffer.head, in_doubt=False)
     ward.isolation.settle(buffer)
     retry_at = ward.isolation.wake_at
     assert ward.isolation.due(retry_at - 0.1) == []
@@ -76,10 +77,13 @@ def test_a_failed_partition_is_paused_reported_and_comes_back_in_time() -> None:
 def test_a_retry_by_order_comes_before_its_time_and_begins_the_pauses_again() -> None:
     ward = Ward()
     buffer = ward.buffer(3)
-    buffer.failures = 4
+    for _ in range(4):
+        buffer.fail("too large")
+        buffer.settle(0.0)
+        buffer.resume()
     ward.isolation.fail(buffer, "too large")
     assert buffer.head is not None
-    buffer.head.waiting = False
+    buffer.refuse(buffer.head, in_doubt=False)
     ward.isolation.settle(buffer)
     told = ward.task_metrics.status("")
     assert told.retry_at_ms.keys() == told.failed.keys() == {"orders-3"}
@@ -99,7 +103,7 @@ def test_a_retry_by_order_leaves_alone_what_only_another_run_may_go_on_with() ->
     ward.isolation.hold(buffer, "the source's log has changed")
     ward.isolation.force(buffer, time.monotonic())
     ward.isolation.wake_up(buffer, time.monotonic())
-    assert buffer.state is State.FAILED
+    assert buffer.state is State.HELD
     assert ward.task_metrics.status("").retry_at_ms == {}
 
 
@@ -109,7 +113,7 @@ def test_what_the_target_may_have_goes_out_again_as_it_was_before_the_reader_com
     head = buffer.head
     assert head is not None
     before = bytes(head.data)
-    head.waiting, head.in_doubt = False, True
+    buffer.refuse(head, in_doubt=True)
     ward.isolation.fail(buffer, "forbidden")
     assert buffer.head is head, "its sequences stand for its records"
     ward.isolation.wake_up(buffer, buffer.retry_at)
@@ -126,7 +130,7 @@ def test_without_a_control_page_the_task_is_begun_again_when_the_retry_is_due() 
     buffer = ward.buffer(3)
     ward.isolation.fail(buffer, "too large")
     assert buffer.head is not None
-    buffer.head.waiting = False
+    buffer.refuse(buffer.head, in_doubt=False)
     ward.isolation.settle(buffer)
     retry_at = buffer.retry_at
     with pytest.raises(SparkMirrorError, match="too large"):
@@ -152,7 +156,9 @@ def test_a_stuck_partition_gives_its_memory_back_only_where_that_helps_another()
 def test_a_partition_that_rests_because_of_its_bombs_gives_its_memory_back_at_once() -> None:
     ward = Ward()
     bombed, resting, idle = ward.buffer(0), ward.buffer(1), ward.buffer(2, busy=False)
-    bombed.unpacking.is_poor = bombed.rests = resting.rests = True
+    bombed.unpacking.is_poor = True
+    bombed.rest()
+    resting.rest()
     ward.isolation.evict_stuck([bombed, resting, idle], bombed.progressed_at)
     assert ward.flushed == [bombed]
 

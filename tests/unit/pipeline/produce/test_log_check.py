@@ -79,7 +79,7 @@ def test_or_deleted_if_the_topic_is_another_one() -> None:
 def test_an_empty_log_that_is_made_again_is_known_by_its_new_id() -> None:
     """Twice before any record came: nothing is lost the second time, and what lands is of the last one."""
     desk = Desk()
-    desk.buffer.extent = Extent(REMOTE, ONE, 0)
+    desk.buffer.extend(Extent(REMOTE, ONE, 0))
     desk.topic_id = OTHER
     assert desk.land(0) == ""
     assert desk.buffer.extent == Extent(REMOTE, OTHER, 10)
@@ -92,7 +92,7 @@ def test_what_the_file_says_holds_the_partition_and_the_next_start_finds_the_sam
     reason = desk.land(60)
     assert "the log of A.orders reached to offset 110 and goes on at 60, 50 are gone" in reason
     assert (ENDS_THE_MIRROR in reason) == (action == "fail")
-    desk.buffer.is_held = True
+    desk.buffer.hold(reason)
     assert desk.land(70) == "", "what was on its way is not told again"
     assert desk.buffer.extent == Extent(REMOTE, ONE, 110), "so it is stored, and found again"
     assert desk.gaps() == [(TARGET_TRUNCATED, 110, 60, 50, done)]

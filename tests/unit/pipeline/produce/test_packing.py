@@ -18,6 +18,7 @@ from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget, UnpackingBus
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ContentTooLarge, ProtocolError, RecordTooLarge
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.packing import Packing
@@ -113,7 +114,7 @@ def test_compressed_batches_pass_near_and_merge_far() -> None:
 
     def run(round_trip_seconds: float) -> int:
         buffer = new_buffer(Packing())
-        buffer._round_trip_seconds = round_trip_seconds
+        buffer.round_trip.measure(round_trip_seconds)
         incompressible = [random.Random(seed).randbytes(11_000) for seed in range(40)]
         accept(buffer, 40, *(batch(offset, [value], Codec.GZIP) for offset, value in enumerate(incompressible)))
         first = [buffer.next_batch(1000, 7) for _ in range(IN_FLIGHT_MAX)]
@@ -282,7 +283,7 @@ def test_a_refused_batch_is_split_where_it_stands_and_what_follows_keeps_its_seq
     buffer.retry(second)
     assert not buffer.sendable, "nobody knows yet how large it may be"
     limits.max_message_bytes = 1000
-    buffer.awaits_limits = False
+    buffer.know_limits()
     sent: list[Any] = []
     while buffer.sendable and (again := buffer.next_batch(1000, 7)) is not None:
         sent.append(again)
@@ -309,7 +310,7 @@ def test_what_is_left_of_a_run_is_merged_with_the_runs_behind_it() -> None:
     """Or each run would end in a small batch, which costs far targets their rate."""
     buffer = new_buffer(Packing())
     freed: list[int] = []
-    buffer._round_trip_seconds = 0.2
+    buffer.round_trip.measure(0.2)
     for run in range(3):
         batches = [batch(run * 8 + at, [b"x" * 160_000]) for at in range(8)]
         accept(buffer, run * 8 + 8, *batches, freed=freed)
@@ -329,13 +330,13 @@ def test_a_damaged_header_behind_runs_that_are_merged_loses_none_of_them() -> No
     """The batches before it go out; it fails its partition when its turn comes."""
     for spoilt_run in (1, 2):
         buffer = new_buffer(Packing())
-        buffer._round_trip_seconds = 0.2
+        buffer.round_trip.measure(0.2)
         for run in range(1, 4):
             batches = [batch(run * 20 + at, [b"v"]) for at in range(20)]
             if run == spoilt_run:
                 batches[10] = b"\x07" * 100
-            buffer.position = run * 20 if run == 1 else buffer.position
-            buffer.acknowledged = buffer.acknowledged or 20
+            if run == 1:
+                buffer.restart_at(Place(20))
             accept(buffer, run * 20 + 20, *batches)
         sent: list[Any] = []
         with pytest.raises(ProtocolError):
@@ -391,7 +392,7 @@ def test_bombs_pass_as_they_are_however_small_they_are(codec: Codec) -> None:
     bombs = [bomb(at, codec) for at in range(12)]
     buffer = new_buffer(Packing())
     accept(buffer, 12, *bombs)
-    buffer._round_trip_seconds = 0.2
+    buffer.round_trip.measure(0.2)
     began = time.process_time()
     sent = list(send_all(buffer))
     assert [bytes(one.data[HEADER_BYTES:]) for one in sent] == [one[HEADER_BYTES:] for one in bombs]

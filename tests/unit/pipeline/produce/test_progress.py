@@ -11,7 +11,7 @@ from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, Epochs, Position, TopicPartition
-from sparkmirror.pipeline.produce.acked_position import Place, State
+from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
@@ -120,7 +120,7 @@ def test_only_what_moved_is_stored_again() -> None:
     progress = new_progress(ORDERS)
     buffer = at(ORDERS, 42)
     store(progress, buffer)
-    buffer.acknowledged = 43
+    buffer.move_to(43, buffer.lineage)
     (ours,) = store(progress, buffer)[POSITIONS]
     record = positions.decode_value(ours.value)
     assert record is not None
@@ -162,13 +162,14 @@ def test_a_ledger_partition_that_does_not_answer_holds_up_its_own_positions_only
 def test_what_a_refusing_ledger_partition_holds_up_is_named() -> None:
     progress = new_progress(ORDERS)
     ledger = {buffer.target: buffer for buffer in progress.compose([at(ORDERS, 42)], 9, [REPORT])}
-    ledger[STATUS].state = State.FAILED
+    ledger[STATUS].fail("too large")
     assert not progress.note_refusal(ledger[STATUS]), "no position depends on it"
     assert progress.obstacle(ORDERS) == ""
-    ledger[POSITIONS].state, ledger[POSITIONS].reason = State.FAILED, "too large"
+    ledger[POSITIONS].fail("too large")
     assert progress.note_refusal(ledger[POSITIONS])
     assert progress.obstacle(ORDERS) == f"its position cannot be stored in {POSITIONS}: too large"
-    ledger[POSITIONS].state = State.REWINDING
+    ledger[POSITIONS].settle(0.0)
+    ledger[POSITIONS].resume()
     assert progress.obstacle(ORDERS) == ""
 
 
@@ -266,7 +267,7 @@ def test_a_gap_that_the_target_did_not_take_is_stored_again() -> None:
     find_gap(progress, buffer)
     (ledger,) = progress.compose([buffer], 9, None)
     hand_out([ledger])
-    for batch in list(ledger._in_flight):
+    for batch in list(ledger._in_flight.batches):
         batch.waiting = False
     ledger.rewind()
     again = records_of(hand_out(progress.compose([buffer], 9, None)))
@@ -338,7 +339,7 @@ def test_a_gap_before_which_a_partition_is_held_begins_where_that_comes_to_rest(
     batch = buffer.next_batch(1, 0)
     assert batch is not None
     progress.record_gap(buffer, "retention", 54, 100, "partition paused", TOPIC_ID, None)
-    buffer.state = State.FAILED
+    buffer.hold("records are lost")
     assert gaps_stored(progress, buffer) == []
     buffer.succeed(batch)
     buffer.rewind()
@@ -356,7 +357,7 @@ def test_only_partitions_that_moved_are_looked_at() -> None:
     hand_out(progress.compose(progress.pick(boxes), 1, None))
     assert list(progress.pick(boxes)) == []
     one = boxes[TopicPartition("orders", 500)]
-    one.acknowledged = 8
+    one.move_to(8, one.lineage)
     assert list(progress.pick(boxes)) == [one]
     progress.compose(progress.pick(boxes), 1, None)
     progress.release(one.source)

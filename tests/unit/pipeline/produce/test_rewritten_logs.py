@@ -24,12 +24,12 @@ from sparkmirror.model import Connector, Position, TopicPartition
 from sparkmirror.pipeline.fetch.loss import judge_out_of_range, judge_recreated, judge_unknown_epoch
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
-from sparkmirror.pipeline.produce.acked_position import State
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
@@ -89,7 +89,9 @@ class Rewriting(RuleBasedStateMachine):
         plan = PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, 0, (), self.topic_id), 5),))
         options = ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0)
         self.progress = Progress(options, 0, 25, in_transactions=True, lost=self._keep_gap)
-        self.gate = SequenceGate(self.peer, self.progress, TaskMetrics(plan), TargetLimits(None, None), AS_THEY_ARE)  # type: ignore[arg-type]
+        limits = TargetLimits(None, None)  # type: ignore[arg-type]
+        metrics = TaskMetrics(plan)
+        self.gate = SequenceGate(self.peer, self.progress, metrics, limits, AS_THEY_ARE, deque())  # type: ignore[arg-type]
         self.gate.take_plan(plan)
         self.buffer: PartitionBuffer = self.gate.buffers[WHERE]
         self.wire: deque[Batch] = deque()
@@ -220,19 +222,21 @@ class Rewriting(RuleBasedStateMachine):
         assert self.seen.get(span.first_offset) != name, "it lies there already"
         self.seen[span.first_offset] = name
         self.buffer.succeed(batch)
-        if self.buffer.state is State.REWINDING and self.buffer.idle:
+        if self.buffer.state in (State.REWINDING, State.DRAINING) and self.buffer.idle:
+            if self.buffer.state is State.DRAINING:
+                self.buffer.finish_draining()
             self.buffer.fall_back()
             self._order(paused=False)
         self._settle_failed()
 
-    @precondition(lambda self: self.wire and self.buffer.state is not State.FAILED)
+    @precondition(lambda self: self.wire and not self.buffer.is_failed)
     @rule()
     def target_refuses(self) -> None:
         """The first under way; those behind it come back and wait for it."""
-        self.buffer.state = State.FAILED
+        self.buffer.fail("refused")
         self._order(paused=True)
         while self.wire:
-            self.wire.popleft().waiting = False
+            self.buffer.refuse(self.wire.popleft(), in_doubt=False)
         self._settle_failed()
 
     @precondition(lambda self: self.buffer.state is State.FLOWING and not self.buffer.idle)
@@ -244,8 +248,7 @@ class Rewriting(RuleBasedStateMachine):
     @precondition(lambda self: self.buffer.state is State.FAILED and self.buffer.retry_at)
     @rule()
     def retry_time_comes(self) -> None:
-        self.buffer.retry_at = 0.0
-        self.buffer.state = State.REWINDING
+        self.buffer.resume()
         self._order(paused=False)
 
     @rule()
@@ -276,20 +279,17 @@ class Rewriting(RuleBasedStateMachine):
         del self.losses[self.committed_losses :]
         self.progress.roll_back()
         lost = buffer.roll_back()
-        is_failed = buffer.state is State.FAILED
-        if lost and not is_failed:
-            buffer.state = State.REWINDING
         if lost:
-            self._order(paused=is_failed)
+            self._order(paused=buffer.is_failed)
         self._settle_failed()
 
     def _keep_gap(self, gap: Gap) -> None:
         self.gaps.append((gap.expected, gap.resumed))
 
     def _settle_failed(self) -> None:
-        if self.buffer.state is State.FAILED and self.buffer.quiet and not self.buffer.retry_at:
+        if self.buffer.state is State.FAILING and self.buffer.quiet:
             self.buffer.rewind()
-            self.buffer.retry_at = 1.0
+            self.buffer.settle(1.0)
 
     def _order(self, *, paused: bool) -> None:
         place = self.buffer.place

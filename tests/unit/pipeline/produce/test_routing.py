@@ -1,17 +1,18 @@
 """Progress of a source partition waits for every target partition that its records went to."""
 
+from collections import deque
 from typing import Any
 
 from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
-from sparkmirror.pipeline.produce.acked_position import State
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.routing import Routing
@@ -50,7 +51,7 @@ class Story:
         progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
         peer: Any = self.peer
         nowhere: Any = None
-        gate = SequenceGate(peer, progress, self.task_metrics, TargetLimits(nowhere, nowhere), AS_THEY_ARE)
+        gate = SequenceGate(peer, progress, self.task_metrics, TargetLimits(nowhere, nowhere), AS_THEY_ARE, deque())
         self.source = gate.buffers[SOURCE] = PartitionBuffer(SOURCE, None, 0, 0)
         self.failed: list[str] = []
         self.mapped: list[tuple[Span, ...]] = []
@@ -61,7 +62,7 @@ class Story:
     def _fail(self, buffer: PartitionBuffer, reason: str) -> None:
         assert buffer is self.source
         self.failed.append(reason)
-        buffer.state = State.FAILED
+        buffer.fail(reason)
         buffer.rewind()
 
     def _close(self, buffer: PartitionBuffer, mapped: list[Batch]) -> None:
@@ -179,8 +180,8 @@ def test_what_a_refusing_target_gives_up_fails_its_sources_once() -> None:
     home_waits = story.bring(6, 8, HOME)
     assert home_waits
     lane = story.routing.lanes[AUDIT]
-    story.send(AUDIT).waiting = False
-    lane.reason = "record too large"
+    lane.refuse(story.send(AUDIT), in_doubt=False)
+    lane.fail("record too large")
     lane.rewind()
     assert story.failed == ["its records for audit-3 are refused: record too large"]
     assert (story.source.position, story.source.acknowledged) == (0, 0)

@@ -1,0 +1,145 @@
+"""The batches of one target partition that were sent: their sequences, their answers, and what goes out again. No I/O;
+owned by `pipeline.produce.buffer`.
+
+After a retriable error the same bytes go out again with the same sequences and in the same order (KIP-98); nothing else
+is sent meanwhile. At most five may be under way, which is what idempotence allows.
+"""
+
+from typing import Final
+
+from sparkmirror.batch.header import BatchHeader, parse_header, stamp
+from sparkmirror.batch.merging import IN_FLIGHT_MAX
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.partition_state import Event, Sending, follow
+from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
+
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+
+
+class InFlight:
+    """Sent batches, oldest first, among them acknowledged ones behind an unacknowledged one."""
+
+    __slots__ = ("_again", "_identity", "_sequence", "batches", "sending", "source")
+
+    def __init__(self, source: TopicPartition) -> None:
+        self.source = source
+        self.sending = Sending.FRESH
+        self.batches: list[Batch] = []
+        self._again: list[Batch] = []
+        self._identity = (-1, -1)
+        self._sequence = 0
+
+    def _change(self, event: Event) -> None:
+        self.sending = follow(self.sending, event, self.source)
+
+    @property
+    def may_send_again(self) -> bool:
+        if self.sending is not Sending.AGAIN:
+            return False
+        return sum(batch.waiting for batch in self.batches) < IN_FLIGHT_MAX
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no answer is outstanding."""
+        return not any(batch.waiting for batch in self.batches)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the target may have written batches that it did not acknowledge."""
+        return any(batch.in_doubt and not batch.acknowledged for batch in self.batches)
+
+    # Sending.
+
+    def identify(self, producer_id: int, producer_epoch: int) -> None:
+        """Go on as this producer. The sequences of another one begin at 0."""
+        if (producer_id, producer_epoch) != self._identity:
+            self._identity, self._sequence = (producer_id, producer_epoch), 0
+
+    def stamp(self, data: memoryview, header: BatchHeader, transactional: bool) -> int:
+        """Stamp the next new batch; returns its sequence."""
+        sequence = self._sequence
+        stamp(data, 0, header, *self._identity, sequence, transactional)
+        self._sequence = (sequence + header.records_count) & _SEQUENCE_MASK
+        return sequence
+
+    @property
+    def next_again(self) -> Batch:
+        """The batch that goes out again next."""
+        return self._again[0]
+
+    def send_again(self, now: float) -> Batch:
+        """The next batch that goes out again, as it was."""
+        again = self._again.pop(0)
+        again.waiting = True
+        again.sent_at = now
+        if not self._again:
+            self._change(Event.SENT_AGAIN)
+        return again
+
+    def refit(self, fresh: list[Batch], producer: tuple[int, int], transactional: bool) -> None:
+        """Replace the batch that goes out again next by batches within the target's limits; they use its sequence
+        numbers."""
+        refused = self._again[0]
+        for batch in fresh:
+            batch.is_refused = batch.waiting = False
+            batch.sequence &= _SEQUENCE_MASK
+            if batch is not refused:
+                header = parse_header(batch.data, 0)
+                stamp(batch.data, 0, header, *producer, batch.sequence, transactional)
+        self._again.pop(0)
+        self.batches.remove(refused)
+        self._again[:0] = fresh
+        self.batches[:0] = fresh
+
+    # Answers.
+
+    def not_taken(self, batch: Batch) -> None:
+        """The batch goes out again when all answers of this partition are in."""
+        batch.waiting = False
+        self._again.clear()
+        self._change(Event.NOT_TAKEN)
+        self.begin_again_if_quiet()
+
+    def ask_limits(self, batch: Batch) -> None:
+        """The oldest batch exceeds a limit of the target's topic."""
+        batch.is_refused, batch.waiting = True, False
+        batch.refusals += 1
+        self._again.clear()
+        self._change(Event.LIMITS_ASKED)
+
+    def know_limits(self) -> None:
+        self._change(Event.LIMITS_KNOWN)
+        self.begin_again_if_quiet()
+
+    def begin_again_if_quiet(self) -> None:
+        """When all answers are in, what is not acknowledged goes out again."""
+        if self.sending is not Sending.AWAITING_ANSWERS or not self.quiet:
+            return
+        self._again.extend(batch for batch in self.batches if not batch.acknowledged)
+        self._change(Event.ANSWERED if self._again else Event.ALL_TAKEN)
+
+    # Giving up, and keeping.
+
+    def drop(self) -> None:
+        """Drop all: the next batch uses the oldest one's sequence."""
+        if self.batches:
+            self._sequence = self.batches[0].sequence
+        while self.batches:
+            self.batches.pop(0).queued.settle()
+        self._again.clear()
+        self._change(Event.CLEARED)
+
+    def keep(self) -> None:
+        """What is not acknowledged goes out again as it was."""
+        self._again[:] = [batch for batch in self.batches if not batch.acknowledged]
+        self._change(Event.KEPT)
+
+    def copy(self) -> None:
+        """Copy what is not acknowledged: the reader gets its memory back."""
+        for batch in self.batches:
+            if not batch.acknowledged:
+                batch.data = memoryview(bytearray(batch.data))
+            batch.queued.settle()
+            leader_epoch = batch.queued.leader_epoch
+            batch.queued = QueuedRecords(batch.data, 0, batch.next_offset, free_nothing)
+            batch.queued.leader_epoch, batch.queued.open_batches = leader_epoch, 1
