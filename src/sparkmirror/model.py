@@ -6,8 +6,8 @@ record, and `ledger.connect` converts there and nowhere else.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 from uuid import UUID
 
 NO_EPOCH = -1
@@ -99,3 +99,15 @@ class Topic:
     replication_factor: int
     internal: bool = False
     configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, as JSON is made of them; a partition becomes `topic` and `partition`."""
+    told: dict[str, Any] = {}
+    for one in fields(value):
+        found = getattr(value, one.name)
+        if isinstance(found, TopicPartition):
+            told |= {"topic": found.topic, "partition": found.partition}
+        else:
+            told[one.name] = found
+    return told

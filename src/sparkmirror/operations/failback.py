@@ -14,7 +14,7 @@ from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.ledger.translate import TargetLogs, is_former
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import TopicPartition, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,7 @@ class Divergence:
         return self.end - self.first
 
     def as_json(self) -> dict[str, Any]:
-        return {"topic": self.partition.topic, "partition": self.partition.partition, "first": self.first,
-                "end": self.end, "records": self.records}  # fmt: skip
+        return plain(self) | {"records": self.records}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from sparkmirror.ledger.mirror_records import OffsetSync
 from sparkmirror.ledger.offset_map import SEGMENTS_MAX, OffsetMap
 from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.ledger.translate import is_former
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.model import Cluster, TopicPartition, plain
 from sparkmirror.operations.cluster_pair import ledger_gaps, ledger_offsets, mirrored_partitions
 from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 
@@ -42,8 +42,7 @@ class Rebuilt:
     exact: int
 
     def as_json(self) -> dict[str, Any]:
-        return {"topic": self.partition.topic, "partition": self.partition.partition, "first": self.first,
-                "end": self.end, "exact": self.exact}  # fmt: skip
+        return plain(self)
 
 
 def rebuild(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import TopicPartition, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,7 @@ class Move:
         return f"{distance} again" if distance > 0 else f"{-distance} skipped"
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "topic": self.partition.topic,
-            "partition": self.partition.partition,
-            "before": self.before,
-            "after": self.after,
-            "effect": self.effect,
-        }
+        return plain(self) | {"effect": self.effect}
 
 
 @dataclass(frozen=True, slots=True)

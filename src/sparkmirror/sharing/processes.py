@@ -1,13 +1,14 @@
 """Which processes run a flow now, by their group on its target; no process of ours is asked. Called by `cli.status`."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.membership import Peer, list_peers
 from sparkmirror.ledger.topics import SHARING_GROUP
+from sparkmirror.model import plain
 from sparkmirror.sharing.assignment import decode_card, decode_grants
 
 
@@ -24,7 +25,7 @@ class ProcessShare:
     is_obeyed: bool = True
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return plain(self)
 
     @property
     def sentence(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from sparkmirror.batch.columns import Columns
 from sparkmirror.batch.record_headers import split_headers
+from sparkmirror.model import plain
 
 SHOWN_BYTES_MAX: Final = 256
 _HEADERS_MAX: Final = 20
@@ -63,7 +64,7 @@ class Difference:
     detail: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return plain(self)
 
 
 def render_bytes(data: bytes | None) -> str | None:

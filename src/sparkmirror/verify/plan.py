@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.offset_map import OffsetMap, Segment
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import TopicPartition, plain
 from sparkmirror.verify.span import Span, Stretch
 
 SPAN_OFFSETS: Final = 500_000
@@ -65,8 +65,7 @@ class Uncompared:
     reason: str
 
     def as_json(self) -> dict[str, Any]:
-        where = {"topic": self.partition.topic, "partition": self.partition.partition}
-        return where | {"first": self.first, "end": self.end, "reason": self.reason}
+        return plain(self)
 
 
 def plan_spans(standing: Standing, span_offsets: int = SPAN_OFFSETS) -> tuple[list[Span], list[Uncompared]]:

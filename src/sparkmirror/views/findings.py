@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from sparkmirror.model import plain
 from sparkmirror.views.table import Page, make_table
 
 _NAMED_MAX = 5
@@ -32,13 +33,7 @@ class Finding:
     hint: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "level": self.level.value,
-            "where": self.where,
-            "what": self.what,
-            "said": self.said,
-            "hint": self.hint,
-        }
+        return plain(self)
 
 
 def render_findings(findings: Sequence[Finding]) -> Page:

@@ -4,10 +4,10 @@ Called by `cli.lag`, which asks the cluster.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import TopicPartition, plain
 from sparkmirror.views.table import Page, make_table
 
 _TITLES = ("Group", "Topic", "Pid", "Offset", "logSize", "Lag")
@@ -35,7 +35,7 @@ class PartitionLag:
         return max(self.log_size - self.offset, 0)
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "lag": self.lag_records}
+        return plain(self) | {"lag": self.lag_records}
 
 
 def list_lags(

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from sparkmirror.model import plain
 from sparkmirror.shown import hide_user_info, show_lines
 
 _KEPT_MAX: Final = 200
@@ -22,8 +23,7 @@ class Failure:
     times: int = 1
 
     def as_json(self) -> dict[str, Any]:
-        return {"level": self.level, "text": self.text, "first_ms": self.first_ms, "last_ms": self.last_ms,
-                "times": self.times}  # fmt: skip
+        return plain(self)
 
 
 class FailureLog(logging.Handler):
