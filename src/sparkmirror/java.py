@@ -42,13 +42,25 @@ def _locate(environ: Mapping[str, str]) -> Path:
     return Path(found)
 
 
-@lru_cache
+def java_release(environ: Mapping[str, str] | None = None) -> str:
+    """The release of the `java` that is found, such as `17.0.12`, also of one that is too old.
+
+    Raises EnvironmentProblem where there is none, or it does not run.
+    """
+    return _release(_locate(os.environ if environ is None else environ))
+
+
 def _major_version(java: Path) -> int:
+    return int(re.split(r"\D", _release(java).removeprefix("1."))[0])
+
+
+@lru_cache
+def _release(java: Path) -> str:
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentProblem(f"{java} does not run: {error}.", HINT) from error
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    found = re.search(r'version "((?:1\.)?\d+[^"]*)"', done.stderr)
     if done.returncode != 0 or found is None:
         raise EnvironmentProblem(f"{java} does not tell its version: {done.stderr.strip() or 'no output'}.", HINT)
-    return int(found[1])
+    return found[1]

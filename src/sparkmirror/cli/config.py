@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_input_arguments, add_verb
-from sparkmirror.cli.output import add_format, answer, say, show
+from sparkmirror.cli.output import add_format, answer, say, show, working
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def add_parser(verbs: Any) -> None:
     explain = add_verb(actions, "explain", "print what counts for each flow", _EXPLAIN, execute_explain)
     add_input_arguments(explain)
     add_format(explain)
+    explain.add_argument("--changed", action="store_true", help="only what the file sets, no defaults")
     explain.add_argument("key", metavar="KEY", nargs="?", help="one key only")
     convert = add_verb(actions, "convert", "print the same as properties or Strimzi", _CONVERT, execute_convert)
     add_input_arguments(convert)
@@ -55,8 +56,12 @@ def execute_check(args: argparse.Namespace) -> int:
     from sparkmirror.cli.file import read_input
     from sparkmirror.config.explain import notes_on
     from sparkmirror.config.flow.flows import examine
+    from sparkmirror.config.flow.security import check_stores
 
     config, problems = examine(read_input(args))
+    check_stores(config.lines, [flow.name for flow in config.flows], problems)
+    if not problems.errors:
+        problems.errors += _refused_transforms(args, config)
     notes = list(notes_on(config.flows))
     errors = sorted(problems.errors, key=lambda error: error.line)
     findings = [
@@ -77,6 +82,18 @@ def execute_check(args: argparse.Namespace) -> int:
     show(args, found, lambda: [*told, _verdict(config, len(errors))])
     is_refused = errors or (args.strict and config.warnings)
     return ConfigError.exit_status if is_refused else 0
+
+
+def _refused_transforms(args: argparse.Namespace, config: "MirrorConfig") -> list[ConfigError]:
+    """Where there are any: Spark itself is asked."""
+    if not any(flow.transforms.steps for flow in config.flows):
+        return []
+    from sparkmirror.logs.handlers import speak_as_driver
+    from sparkmirror.spark.transform_check import check_transforms
+
+    speak_as_driver()
+    with working("asking Spark about the transforms"):
+        return check_transforms(config.flows, debug=args.debug)
 
 
 def _finding(severity: str, found: "ConfigError | ConfigWarning", message: str) -> dict[str, Any]:
@@ -125,6 +142,8 @@ def execute_explain(args: argparse.Namespace) -> int:
     properties = understand(properties, Problems(properties.file))
     aliases = tuple(config.clusters)
     everything = explain_all(properties, config.flows, aliases)
+    if args.changed:
+        everything = {name: [one for one in listed if one.entry is not None] for name, listed in everything.items()}
     if args.key is None:
         _print_settings(properties, everything, args.format)
     else:

@@ -21,12 +21,29 @@ if TYPE_CHECKING:
 Command = Callable[[argparse.Namespace], int]
 
 
-def add_verb(verbs: Any, name: str, about: str, description: str, command: Command) -> argparse.ArgumentParser:
-    """A verb of argparse's subparsers, or a kind of one, with `--debug`: `about` is its line in the list."""
+def add_verb(
+    verbs: Any, name: str, about: str, description: str, command: Command, *, is_question: bool = True
+) -> argparse.ArgumentParser:
+    """A verb of argparse's subparsers, or a kind of one, with `--debug`: `about` is its line in the list.
+
+    A person waits for the answer to a question; what takes long anyway waits for brokers that are being started.
+    """
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=description)
     add_debug(parser)
-    parser.set_defaults(command=command, takes_rest=False, clusters=[], flow=[])
+    parser.set_defaults(command=_asking(command) if is_question else command, takes_rest=False, clusters=[], flow=[])
     return parser
+
+
+def _asking(command: Command) -> Command:
+    """The command while a person waits for its answer."""
+
+    def ask(args: argparse.Namespace) -> int:
+        from sparkmirror.kafka.patience import impatient
+
+        with impatient():
+            return command(args)
+
+    return ask
 
 
 def add_debug(parser: argparse.ArgumentParser) -> None:

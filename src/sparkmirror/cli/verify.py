@@ -29,7 +29,8 @@ _CONTINUOUS_PERCENT = 5.0
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = add_verb(verbs, "verify", "whether the target holds what the source holds", _DESCRIPTION, execute)
+    about = "whether the target holds what the source holds"
+    parser = add_verb(verbs, "verify", about, _DESCRIPTION, execute, is_question=False)
     add_file_arguments(parser)
     add_topic_pattern(parser)
     parser.add_argument(

@@ -21,8 +21,9 @@ def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
     about = "print the versions of SparkMirror and what it runs on"
     description = (
-        "Print what is installed, for a bug report. With --check, ask each broker of the clusters in FILE which "
-        "requests it understands, and say what is missing; exit status 1 where a broker cannot be mirrored from or to."
+        "Print what is installed, for a bug report. With --check, ask each broker of the clusters in FILE for its "
+        "release and the requests that it understands, and say what is missing; exit status 1 where a broker cannot be "
+        "mirrored from or to."
     )
     parser = add_verb(verbs, "version", about, description, execute)
     parser.add_argument("--check", metavar="FILE", help="compare with the brokers of a mirror's file")
@@ -35,8 +36,19 @@ def execute(args: argparse.Namespace) -> int:
         return _check(args)
     versions = {"sparkmirror": __version__, "python": platform.python_version()}
     versions |= {name: _installed(name) for name in _PACKAGES}
+    versions |= {"java": _java(), "os": f"{platform.system()} {platform.release()} {platform.machine()}"}
     show(args, versions, lambda: [f"{name} {number}" for name, number in versions.items()])
     return 0
+
+
+def _java() -> str:
+    from sparkmirror.errors import EnvironmentProblem
+    from sparkmirror.java import java_release
+
+    try:
+        return java_release()
+    except EnvironmentProblem as problem:
+        return f"unknown: {problem.args[0]}"
 
 
 def _installed(name: str) -> str:

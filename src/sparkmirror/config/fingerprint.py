@@ -17,7 +17,7 @@ def fingerprint(text: str, flow: FlowName) -> str:
 
     Secrets are left out (invariant 10): files that differ in a password alone agree.
     """
-    layers = flow_layers(parse_properties(text.encode("latin-1"), "the file"), flow)
+    layers = flow_layers(parse_properties(text, "the file"), flow)
     lines = sorted(
         f"{number} {name}={entry.value.strip()}"
         for number, layer in enumerate((layers.connector, layers.worker, layers.consumer, layers.producer))

@@ -60,10 +60,20 @@ class _Provider:
 def resolve(properties: Properties, problems: Problems) -> Properties:
     """`properties` with every reference to a provider of the file replaced; problems name key and line."""
     providers = _read_providers(properties, problems)
+    _warn_of_literals(properties, providers, problems)
     if not providers:
         return properties
     entries = {key: _resolve_entry(entry, providers, problems) for key, entry in properties.entries.items()}
     return replace(properties, entries=entries)
+
+
+def _warn_of_literals(properties: Properties, providers: Mapping[str, _Provider], problems: Problems) -> None:
+    """Of what looks like a reference and names no provider of the file; the rest of the value may be secret."""
+    for entry in properties.entries.values():
+        names = dict.fromkeys(match["provider"] for match in _REFERENCE.finditer(entry.value))
+        for name in (one for one in names if one not in providers and not entry.key.startswith("config.providers")):
+            message = f"`{entry.key}` holds `${{{name}:…}}`, which stays as it is written"
+            problems.warn(message, entry, f"name `{name}` in `config.providers` to have it filled in")
 
 
 def _read_providers(properties: Properties, problems: Problems) -> dict[str, _Provider]:

@@ -18,8 +18,10 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from sparkmirror.kafka.errors import is_broken_handshake, is_refused_login, quiet_client_logging, translate
+from sparkmirror.kafka.errors import is_absent, is_broken_handshake, is_refused_login, quiet_client_logging, translate
+from sparkmirror.kafka.patience import Patience
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wrong_port import with_cause
 
 BOOTSTRAP_SECONDS_MAX = 10.0
 _ATTEMPT_SECONDS_MAX = 3.0
@@ -55,20 +57,24 @@ class FailFastManager(KafkaConnectionManager):
 
     async def _do_bootstrap(self, deadline: float | None) -> bool:
         ends_at = deadline if deadline is not None else time.monotonic() + BOOTSTRAP_SECONDS_MAX
+        absent_until = time.monotonic() + Patience.absent_seconds
         last: Exception = client_errors.KafkaTimeoutError("no broker was tried")
         for attempt in count():
             if self.closed:
                 break
-            refused = 0
-            for broker in self.cluster.bootstrap_brokers():
+            refused = absent = 0
+            brokers = self.cluster.bootstrap_brokers()
+            for broker in brokers:
                 try:
                     await self._bootstrap_from(broker.node_id, ends_at)
                 except Exception as error:
                     last = error
                     refused += is_refused_login(error) or (attempt > 0 and is_broken_handshake(error))
+                    absent += is_absent(error)
                 else:
                     return True
-            if refused == len(self.cluster.bootstrap_brokers()) or time.monotonic() >= ends_at:
+            is_given_up = absent == len(brokers) and time.monotonic() >= absent_until
+            if refused == len(brokers) or is_given_up or time.monotonic() >= ends_at:
                 raise last
             await self._net.sleep(min(_RETRY_SECONDS_MAX, max(0.0, ends_at - time.monotonic())))
         raise client_errors.KafkaConnectionError("closed")
@@ -107,7 +113,7 @@ class ClusterConnection:
             self.client = KafkaAdminClient(kafka_client=lambda **_: net_client, **arguments)
         except Exception as error:
             net_client.close()
-            raise translate(error, settings, "connecting") from error
+            raise with_cause(translate(error, settings, "connecting"), settings) from error
         self._manager = net_client._manager
 
     @property

@@ -130,6 +130,11 @@ def is_refused_login(error: BaseException) -> bool:
     return tls_failure(error) is not None and not is_broken_handshake(error)
 
 
+def is_absent(error: BaseException) -> bool:
+    """Whether nothing listens there: the port refuses, or nobody knows the host. By kafka-python's own words."""
+    return isinstance(error, client_errors.KafkaConnectionError) and any(mark in str(error) for mark in _ABSENT)
+
+
 def tls_failure(error: BaseException) -> ssl.SSLError | None:
     """The TLS error behind `error`, unless an established connection merely broke."""
     for cause in _causes(error):
@@ -187,6 +192,7 @@ _ABOUT_OUR_CERTIFICATE = (
     "alert unsupported certificate",
     "alert unknown ca",
 )
+_ABSENT = ("ECONNREFUSED", "DNS Resolution failure", "DNS lookup failed")
 _BROKEN = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _LOGIN = (
     client_errors.SaslAuthenticationFailedError,

@@ -87,6 +87,77 @@ def test_warnings_are_fatal_to_a_strict_check_alone(shell: Shell) -> None:
     assert shell.run("check", "--strict")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            ["A.security.protocol = SSL", "A.ssl.truststore.location = /nowhere/trust.jks"],
+            "error: mm2:6: cluster `A`: ssl.truststore.location (/nowhere/trust.jks) cannot be used: No such file",
+        ),
+        (
+            ["B.security.protocol = SSL", "B.ssl.keystore.location = {file}", "B.ssl.keystore.password = hunter4"],
+            "error: mm2:6: cluster `B`: ssl.keystore.location (mm2) cannot be used: it is neither a JKS nor a PKCS12",
+        ),
+        (
+            ["A.ssl.key.password = ${{file:/etc/secrets:hunter5}}"],
+            "warning: mm2:5: `A.ssl.key.password` holds `${{file:…}}`, which stays as it is written; name `file` in",
+        ),
+        (
+            [
+                "A.security.protocol = SASL_SSL",
+                "A.sasl.mechanism = SCRAM-SHA-512",
+                'A.sasl.jaas.config = org.x.PlainLoginModule required username="u" password="hunter6";',
+            ],
+            "error: mm2:7: cluster `A`: sasl.jaas.config names PlainLoginModule, and sasl.mechanism is SCRAM-SHA-512.",
+        ),
+        (
+            ["topics = orders\\.eu"],
+            "warning: mm2:5: `topics` loses a backslash, as Java drops `\\.`: write a backslash",
+        ),
+        (
+            ["A.ssl.key.password = hunter\\.7"],
+            "`A.ssl.key.password` loses a backslash, as Java drops one that stands alone",
+        ),
+        (["A->C.topics = x"], "does not list `C`"),
+        (["topics = grüße"], "warning: mm2:5: `topics` is read as UTF-8; Java reads `topics = grÃ¼Ã\\x9fe`, unless"),
+    ],
+)
+def test_what_cannot_work_or_is_odd_is_found(shell: Shell, lines: list[str], said: str) -> None:
+    text = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+    shell.write(text + "\n".join(lines).format(file=shell.path))
+    _, out, _ = shell.run("check")
+    assert said.format() in out
+
+
+def test_aliases_without_a_comma_are_one_error(shell: Shell) -> None:
+    shell.write("clusters = A B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
+    status, out, _ = shell.run("check")
+    assert (status, out.splitlines()[:2]) == (
+        2,
+        ["error: mm2:1: `clusters` has no comma between two aliases", "  hint: write `clusters = A, B`"],
+    )
+
+
+def test_two_aliases_of_one_cluster_are_noticed(shell: Shell) -> None:
+    shell.write("clusters = A, B\nA.bootstrap.servers = a:1, b:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
+    assert "mm2:3: A->B leads from a cluster to itself: `A` and `B` have b:1 in common" in shell.run("check")[1]
+
+
+def test_a_byte_order_mark_is_left_out(shell: Shell) -> None:
+    shell.path.write_bytes(b"\xef\xbb\xbf" + FILE.encode())
+    status, out, _ = shell.run("check")
+    assert status == 0
+    assert "mm2:1: the file begins with a byte order mark, which Java takes for a part of this key" in out
+
+
+def test_what_the_file_sets_can_be_shown_alone(shell: Shell) -> None:
+    everything, changed = shell.json("explain"), shell.json("explain", "--changed")
+    assert not any(item["default"] for listed in changed.values() for item in listed)
+    assert any(item["default"] for listed in everything.values() for item in listed)
+    kept = {name: [item for item in listed if not item["default"]] for name, listed in everything.items()}
+    assert changed == kept
+
+
 def test_a_file_that_is_not_there_is_one_sentence(shell: Shell) -> None:
     shell.path.unlink()
     status, out, err = shell.run("check")

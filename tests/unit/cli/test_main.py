@@ -1,6 +1,7 @@
 """The commands: help, exit statuses, and sentences instead of stack traces."""
 
 import json
+import platform
 import subprocess
 import sys
 import types
@@ -208,7 +209,17 @@ def test_version_prints_what_is_installed(capsys: pytest.CaptureFixture[str]) ->
 
 def test_version_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["sparkmirror"] == __version__
+    versions = json.loads(capsys.readouterr().out)
+    assert versions["sparkmirror"] == __version__
+    assert versions["java"].split(".")[0].isdecimal() and versions["os"].startswith(platform.system())
+
+
+def test_version_says_that_no_java_is_found(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert main(["version"]) == 0
+    assert f"java unknown: JAVA_HOME is {tmp_path}, but there is no" in capsys.readouterr().out
 
 
 def test_help_loads_neither_spark_nor_a_kafka_client() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from sparkmirror.errors import AuthenticationFailed, ClusterUnreachable
 from sparkmirror.kafka.connection import ClusterConnection
+from sparkmirror.kafka.patience import impatient
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import Cluster
 
@@ -62,6 +63,36 @@ def test_a_cluster_that_is_not_there_is_given_up_in_time_and_leaves_no_thread() 
     assert time.monotonic() - started < 9, "it may take 0.3 s here, 10 by default"
     assert "A.bootstrap.servers" in caught.value.hint
     assert not set(threading.enumerate()) - before
+
+
+@pytest.mark.parametrize("host", ["localhost", "no-such-host.invalid"])
+def test_a_person_does_not_wait_for_a_cluster_that_is_not_there(host: str) -> None:
+    """By a limit that the test would not live to see."""
+    with unheard() as port, impatient(), pytest.raises(ClusterUnreachable, match=host):
+        connect(port, bootstrap_servers=f"{host}:{port}")
+
+
+def test_a_person_waits_for_a_broker_that_is_silent() -> None:
+    """It may be busy: nothing says that it is not there."""
+    started = time.monotonic()
+    with server(lambda accepted: accepted.recv(1000)) as port, impatient(), pytest.raises(ClusterUnreachable):
+        connect(port, seconds_max=2.0)
+    assert time.monotonic() - started >= 2.0
+
+
+def test_an_http_server_is_recognised() -> None:
+    def answer(accepted: socket.socket) -> None:
+        """As real ones do, it waits for a whole line."""
+        heard = b""
+        while not heard.endswith(b"\r\n\r\n"):
+            if not (more := accepted.recv(1000)):
+                return
+            heard += more
+        accepted.sendall(b"HTTP/1.0 404 Not Found\r\n\r\n")
+
+    with server(answer) as port, pytest.raises(ClusterUnreachable, match="an HTTP server answers") as caught:
+        connect(port, seconds_max=1.0)
+    assert "A.bootstrap.servers" in caught.value.hint
 
 
 def test_an_untrusted_certificate_is_said_at_once(localhost_pem: tuple[str, str], tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def jar_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[jars.Ja
     jars.fetch.cache_clear()
     yield jars.JarSet("tool", "tool", "org.example", "1.0")
     jars.fetch.cache_clear()
-    java._major_version.cache_clear()
+    java._release.cache_clear()
 
 
 def attempts(tmp_path: Path) -> int:

@@ -31,6 +31,21 @@ def refuse_unsafe(properties: Properties, flows: "Sequence[FlowConfig]", problem
     refuse_shared_connectors(properties, flows, problems)
 
 
+def warn_of_same_brokers(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
+    """Two aliases of one cluster: a remote topic is there a source topic again, and is mirrored without end."""
+    for flow in flows:
+        source, target = (
+            {address.strip() for address in cluster.client.get("bootstrap.servers", "").split(",") if address.strip()}
+            for cluster in (flow.source, flow.target)
+        )
+        entry = properties.get(f"{flow.name.target}.bootstrap.servers")
+        if entry is not None and (shared := sorted(source & target)):
+            ends = f"`{flow.name.source}` and `{flow.name.target}`"
+            problems.warn(
+                f"{flow.name} leads from a cluster to itself: {ends} have {', '.join(shared)} in common", entry
+            )
+
+
 def refuse_loops(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
     """Invariant 8."""
     for loop in find_loops([Route(flow.name, flow.policy, flow.topics) for flow in flows]):

@@ -223,6 +223,7 @@ def examine(
     note_idle(properties, aliases, (*names, *alone), problems)
     enabled = tuple(_read_flow(properties, name, problems) for name in names)
     flow_choice.refuse_unsafe(properties, enabled, problems)
+    flow_choice.warn_of_same_brokers(properties, enabled, problems)
     chosen = flow_choice.choose_flows(enabled, aliases, targets, flows, problems)
     heartbeats = _read_heartbeats(properties, clusters, targets, flows, problems)
     checkpoints = tuple(
@@ -264,6 +265,11 @@ def _read_aliases(properties: Properties, problems: Problems) -> tuple[str, ...]
     aliases = reader.read(keys.CLUSTERS)
     if not aliases and len(problems.errors) == wrong_before:
         problems.error("`clusters` is empty", "list the aliases, as in `clusters = A, B`", properties.get("clusters"))
+    if any(" " in alias for alias in aliases):
+        meant = ", ".join(word for alias in aliases for word in alias.split())
+        hint = f"write `clusters = {meant}`"
+        problems.error("`clusters` has no comma between two aliases", hint, properties.get("clusters"))
+        return tuple(meant.split(", "))
     for first, second in aliases_alike(aliases):
         message = f"`{first}` and `{second}` are two clusters: capitals count in aliases, and in all keys"
         problems.warn(message, properties.entries["clusters"])

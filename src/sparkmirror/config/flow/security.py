@@ -1,19 +1,20 @@
 """Whether the clients of a flow can be made of what a file says about TLS and logging in. Called by
 `config/flow/flows.py`.
 
-No cluster is asked and no store is opened: `config check` may run far from where the mirror will.
+No cluster is asked. Stores are opened by `config check` alone: the other commands meet them where they connect.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from sparkmirror.config.formats.properties import Entry
+from sparkmirror.config.formats.properties import Entry, Properties
+from sparkmirror.config.precedence import common_values, flow_layers
 from sparkmirror.config.reading import Problems
 from sparkmirror.errors import ConfigError
 from sparkmirror.kafka.security.ciphers import KEY as CIPHERS
 from sparkmirror.kafka.security.ciphers import cipher_suites
 from sparkmirror.kafka.security.oauth import TOKEN_URL, sends_secret_in_clear
 from sparkmirror.kafka.settings import ClientSettings, client_settings
-from sparkmirror.model import Cluster
+from sparkmirror.model import Cluster, FlowName
 
 _LOGIN = ("sasl.jaas.config", "sasl.mechanism")
 _HOST_NAMES = "ssl.endpoint.identification.algorithm"
@@ -35,6 +36,17 @@ def check_security(cluster: Cluster, layer: Mapping[str, Entry], problems: Probl
     if settings.sasl is None and (entry := next((layer[name] for name in _LOGIN if name in layer), None)):
         protocol = settings.security_protocol
         problems.warn(f"`{entry.key}` has no effect, for `security.protocol` is {protocol}: nobody logs in", entry)
+
+
+def check_stores(properties: Properties, flows: Iterable[FlowName], problems: Problems) -> None:
+    """Opens the flows' trust and key stores as a mirror would here; notes what is missing, unreadable or locked."""
+    for flow in flows:
+        layers = flow_layers(properties, flow)
+        for alias, layer in ((flow.source, layers.consumer), (flow.target, layers.producer)):
+            try:
+                client_settings(Cluster(alias, common_values(layer)), "check").ssl_context()
+            except ConfigError as problem:
+                _note(problem, alias, layer, problems)
 
 
 def _warn_of_what_is_weak(settings: ClientSettings, layer: Mapping[str, Entry], problems: Problems) -> None:

@@ -114,7 +114,7 @@ def read_files(command: MirrorMaker1) -> Properties:
     _raise_all([*(consumer.problems for consumer in consumers), producer.problems, options])
     text = render_flows(command, consumers, producer, topics)
     notes = [note for client in (*consumers, producer) for note in (*client.problems.warnings(), *client.notes)]
-    properties = parse_properties(text.encode("latin-1"), "kafka-mirror-maker")
+    properties = parse_properties(text, "kafka-mirror-maker")
     notes += map(ConfigWarning, _wildcard_notes(split_patterns(command.include or command.exclude or "")))
     return replace(properties, warnings=tuple(dict.fromkeys(notes)))
 

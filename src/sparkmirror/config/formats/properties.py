@@ -2,15 +2,17 @@
 
 The rules are Java's (`java.util.Properties.load`): ISO-8859-1 with `\\uXXXX`, `#` and `!` comments, `=`, `:` or a blank
 after the key, continuation by a trailing backslash, a backslash before an ordinary character is dropped, blanks at the
-end of a value stay, the last of several equal keys wins.
+end of a value stay, the last of several equal keys wins. One is not: bytes that are UTF-8 are read as UTF-8.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import javaproperties
 
+from sparkmirror.config.secrets import is_secret
 from sparkmirror.errors import ConfigError
 
 
@@ -85,18 +87,53 @@ def read_bytes(path: str | Path) -> bytes:
         raise ConfigError(f"the configuration file `{path}` cannot be read: {reason}") from None
 
 
-def parse_properties(data: bytes, file: str = "<properties>") -> Properties:
-    """`data` as a properties file; `file` is its name in messages. Raises ConfigError at a broken `\\u` escape."""
+def parse_properties(data: bytes | str, file: str = "<properties>") -> Properties:
+    """`data` as a properties file; `file` is its name in messages. Raises ConfigError at a broken `\\u` escape.
+
+    Java reads bytes as Latin-1. Bytes that are UTF-8 are read as people mean them, and a remark says what Java reads.
+    """
+    text, is_utf_8 = (data, False) if isinstance(data, str) else _decoded(data)
     line, entries = 1, []
+    remarks: list[tuple[str, Entry]] = []
     try:
-        for element in javaproperties.parse(data):
+        for element in javaproperties.parse(text.removeprefix(_BYTE_ORDER_MARK)):
             if isinstance(element, javaproperties.KeyValue):
-                entries.append(Entry(element.key, element.value, line))
+                entry = Entry(element.key, element.value, line)
+                entries.append(entry)
+                remarks += ((remark, entry) for remark in _odd_writing(entry, element.source, is_utf_8=is_utf_8))
             line += _line_ends(element.source)
     except javaproperties.InvalidUEscapeError as error:
         hint = "write a backslash twice to keep it"
         raise ConfigError(f"`{error.escape}` is not a `\\uXXXX` escape", hint, line=line, file=file) from None
-    return _last_wins(file, entries)
+    if text.startswith(_BYTE_ORDER_MARK) and entries:
+        remarks.insert(
+            0, ("the file begins with a byte order mark, which Java takes for a part of this key", entries[0])
+        )
+    return replace(_last_wins(file, entries), remarks=tuple(remarks))
+
+
+_BYTE_ORDER_MARK = "\ufeff"
+_LOST_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\(?P<letter>[^\\tnrfu\s:=#!])")
+
+
+def _decoded(data: bytes) -> tuple[str, bool]:
+    """The text, and whether it is one that Java reads otherwise."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), False
+    return text, not text.isascii()
+
+
+def _odd_writing(entry: Entry, source: str, *, is_utf_8: bool) -> Iterator[str]:
+    """What a person may have meant otherwise; nothing of a secret is shown."""
+    is_shown = not is_secret(entry.key)
+    if is_utf_8 and not source.isascii():
+        read = f"`{entry.key} = {entry.value}`".encode().decode("latin-1") if is_shown else "other characters"
+        yield f"`{entry.key}` is read as UTF-8; Java reads {read}, unless letters beyond ASCII are written as `\\uXXXX`"
+    if lost := _LOST_BACKSLASH.search(source):
+        what = f"`\\{lost['letter']}`" if is_shown else "one that stands alone"
+        yield f"`{entry.key}` loses a backslash, as Java drops {what}: write a backslash twice to keep it"
 
 
 def write_properties(properties: Properties) -> str:

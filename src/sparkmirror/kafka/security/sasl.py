@@ -20,6 +20,14 @@ PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI", MSK)
 _JAAS = "sasl.jaas.config"
 _HINT = f'{_JAAS}=org.apache.kafka.common.security.scram.ScramLoginModule required username="..." password="...";'
+_MODULES = {
+    "PlainLoginModule": ("PLAIN",),
+    "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "Krb5LoginModule": ("GSSAPI",),
+    "IAMLoginModule": (MSK,),
+}
+"""By the last part of their names: some distributions have them in packages of their own."""
 _HANDLERS = ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class", "sasl.login.class")
 
 
@@ -90,9 +98,21 @@ def _module(client: Mapping[str, str]) -> LoginModule:
     if not client.get(_JAAS, "").strip():
         raise ConfigError(f"{_JAAS} is missing, and SASL needs it.", _HINT, key=_JAAS)
     try:
-        return parse_jaas(client[_JAAS])
+        module = parse_jaas(client[_JAAS])
     except ValueError as problem:
         raise ConfigError(f"{_JAAS} cannot be read: {problem}.", _HINT, key=_JAAS) from None
+    _refuse_mismatch(module, client.get("sasl.mechanism", "GSSAPI").strip().upper())
+    return module
+
+
+def _refuse_mismatch(module: LoginModule, mechanism: str) -> None:
+    """Java's clients fail on a module of another mechanism, with a sentence that does not say so."""
+    name = module.class_name.rpartition(".")[2]
+    fits = _MODULES.get(name, (mechanism,))
+    if mechanism not in fits:
+        wanted = next((one for one, of in _MODULES.items() if mechanism in of), "")
+        hint = f"Set sasl.mechanism={' or '.join(fits)}" + (f", or name {wanted}." if wanted else ".")
+        raise ConfigError(f"{_JAAS} names {name}, and sasl.mechanism is {mechanism}.", hint, key=_JAAS)
 
 
 def _optional_module(client: Mapping[str, str]) -> Mapping[str, str]:

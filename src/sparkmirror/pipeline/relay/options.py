@@ -38,5 +38,5 @@ class RunsOptions:
         from sparkmirror.config.flow.flows import parse_config
         from sparkmirror.config.formats.properties import parse_properties
 
-        properties = parse_properties(self.config.encode("latin-1"), "the option config")
+        properties = parse_properties(self.config, "the option config")
         return parse_config(properties, flows=[self.flow_name]).flows[0]

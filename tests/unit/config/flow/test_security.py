@@ -94,7 +94,7 @@ def test_what_works_and_lets_others_in_is_reported_with_its_line(lines: str, sai
     "lines",
     [
         "A.security.protocol = SASL_SSL\n" + SECURED.format("PLAIN", PLAIN),
-        "A.security.protocol = SASL_PLAINTEXT\n" + SECURED.format("SCRAM-SHA-512", PLAIN),
+        "A.security.protocol = SASL_PLAINTEXT\n" + SECURED.format("SCRAM-SHA-512", PLAIN.replace("Plain", "Scram")),
         "A.security.protocol = SASL_SSL\n" + SECURED.format("OAUTHBEARER", OAUTH) + URL.format("https"),
         "A.security.protocol = SSL\n",
     ],
