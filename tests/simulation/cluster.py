@@ -35,13 +35,13 @@ _APPENDED = frozenset({7, 20})
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """`refuses` is an error code for every batch, `is_stuck` says that replicas do not follow, `is_hollow` that reads
-    bring nothing, as tiered storage that does not answer."""
+    """`refuses` are error codes, of which every batch gets one; `is_stuck` says that replicas do not follow,
+    `is_hollow` that reads bring nothing, as tiered storage that does not answer."""
 
     where: TopicPartition
     leader: int | None
     log: PartitionLog = field(default_factory=PartitionLog)
-    refuses: int = 0
+    refuses: tuple[int, ...] = ()
     is_stuck: bool = False
     is_hollow: bool = False
     is_gone: bool = False
@@ -118,6 +118,21 @@ class Cluster:
         self._sessions = 0
         self._ids = Random(f"{alias} {world.random.random()}")
         self.markers_wait_until = 0.0
+        self._listeners: list[tuple[str, Callable[[], None]]] = []
+
+    # What others wait for.
+
+    def when(self, what: str, act: Callable[[], None]) -> None:
+        """Acts once, at the next event of that name: a batch for the topic, `read` (by a Fetch), `written`, EndTxn,
+        `marker`, InitProducerId."""
+        self._listeners.append((what, act))
+
+    def note(self, what: str) -> None:
+        if self._listeners:
+            heard = [act for name, act in self._listeners if name == what]
+            self._listeners = [(name, act) for name, act in self._listeners if name != what]
+            for act in heard:
+                act()
 
     # Topics.
 
@@ -236,8 +251,9 @@ class Cluster:
         if partition.leader != node.number:
             produced.error = NOT_LEADER
             return
-        if partition.refuses and partition.refuses not in _APPENDED:
-            produced.error = partition.refuses
+        refusal = self.world.random.choice(partition.refuses) if partition.refuses else 0
+        if refusal and refusal not in _APPENDED:
+            produced.error = refusal
             return
         is_open = False
         batch = parse_header(data, 0)
@@ -253,8 +269,10 @@ class Cluster:
                 is_open = True
         produced.error, produced.base = partition.log.append(data, is_open=is_open)
         produced.start = partition.log.start
-        if not produced.error and partition.refuses:
-            produced.error, produced.base = partition.refuses, -1
+        if not produced.error:
+            self.note(partition.where.topic)
+        if not produced.error and refusal:
+            produced.error, produced.base = refusal, -1
             self._replicate_later(partition)
 
     def _open(self, asked: wire.ProduceAsked, where: TopicPartition, producer_id: int, epoch: int) -> int:
@@ -311,6 +329,7 @@ class Cluster:
             partition.log.add_marker(found.producer_id, found.epoch, commits=commits)
             partition.log.replicate()
         self.coordinator.ended(name, where)
+        self.note("marker")
         self.poke()
 
     # Fetch.
@@ -366,6 +385,8 @@ class Cluster:
         if not (force or has_news or size >= asked.bytes_min or not wanted):
             return False
         parked.is_answered = True
+        if size:
+            self.note("read")
         if session is not None:
             is_full = asked.session_epoch == 0
             found = [one for one in found if self._is_told(session, one) or is_full]
@@ -548,6 +569,7 @@ class Cluster:
         )
 
     def initialize(self, node: Node, request: Any) -> Any:
+        self.note("InitProducerId")
         if request.transactional_id is not None and node.number != self.coordinator_node:
             return InitProducerIdResponse(
                 throttle_time_ms=0, error_code=NOT_COORDINATOR, producer_id=-1, producer_epoch=-1
@@ -596,6 +618,7 @@ class Cluster:
 
     def end_transaction(self, node: Node, request: Any, version: int) -> Any:
         error, producer_id, epoch = NOT_COORDINATOR, -1, -1
+        self.note("EndTxn")
         if node.number == self.coordinator_node:
             error, producer_id, epoch = self.coordinator.end(
                 request.transactional_id,

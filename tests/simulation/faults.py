@@ -3,16 +3,16 @@
 A fault that draws its own numbers can be left out of a script, and all others still do what they did.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tests.simulation.cluster import Cluster, Partition
 from tests.simulation.scheduler import Process
 
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.control.commands import Pause, Restart, Resume, Retry, Selection, command_record
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
     from tests.simulation.history import Scene
@@ -21,8 +21,20 @@ if TYPE_CHECKING:
 _NOT_ENOUGH_AFTER_APPEND = 20
 
 
+_One = TypeVar("_One")
+_FOCUS_SHARE = 0.7
+"""Of the faults that strike one partition of several, how many strike the one that the history says."""
+_EVENT_SECONDS_MAX = 5.0
+EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProducerId", "written", "read")
+"""At which a fault may strike: a batch that the target appends, a request of transactions, a record that the source's
+producer writes, records that are read."""
+
+
 class Fault(NamedTuple):
-    """`at` is in seconds from the beginning; `draw` seeds the fault's own random numbers."""
+    """`at` is in seconds from the beginning; `draw` seeds the fault's own random numbers.
+
+    A `name` as `cut @ gaps` strikes a moment after the next such event, at the latest after 5 s.
+    """
 
     at: float
     name: str
@@ -30,9 +42,35 @@ class Fault(NamedTuple):
 
 
 def strike(scene: "Scene", fault: Fault) -> None:
+    kind, _, event = fault.name.partition(" @ ")
+    if not event:
+        _strike(scene, kind, fault.draw)
+        return
+    moment = 0.006 * Random(fault.draw).random() ** 2
+    struck: list[bool] = []
+
+    def act() -> None:
+        if not struck:
+            struck.append(True)
+            scene.world.after(moment, lambda: _strike(scene, kind, fault.draw))
+
+    cluster, what = scene.event(event)
+    cluster.when(what, act)
+    scene.world.after(_EVENT_SECONDS_MAX, act)
+
+
+def _strike(scene: "Scene", kind: str, draw: int) -> None:
     if not scene.is_healed:
-        told = FAULTS[fault.name][1](scene, Random(fault.draw))
-        scene.world.tell(f"{fault.name}: {told}" if told else f"{fault.name}: nothing to do")
+        told = FAULTS[kind][1](scene, Random(draw))
+        scene.world.tell(f"{kind}: {told}" if told else f"{kind}: nothing to do")
+        scene.checker.look()
+
+
+def _focus(scene: "Scene", random: Random, members: Sequence[_One]) -> _One:
+    """One of them, most often the same in all of a history: what fails at one place fails there again."""
+    if random.random() < _FOCUS_SHARE:
+        return members[scene.focus % len(members)]
+    return random.choice(members)
 
 
 # Links and brokers.
@@ -75,7 +113,7 @@ def _lossy(scene: "Scene", random: Random) -> str:
 
 def _freeze_broker(scene: "Scene", random: Random) -> str:
     cluster = _either(scene, random)
-    node, seconds = random.choice(list(cluster.nodes.values())), random.choice((0.3, 3.0, 12.0))
+    node, seconds = random.choice(list(cluster.nodes.values())), random.choice((0.3, 3.0, 12.0, 20.0))
     node.frozen_until = scene.world.now + seconds
     return f"broker {cluster.alias}-{node.number} stands still for {seconds} s"
 
@@ -98,14 +136,14 @@ def _bounce_broker(scene: "Scene", random: Random) -> str:
     return f"broker {cluster.alias}-{number} ends and starts again"
 
 
-def _any_partition(cluster: Cluster, random: Random) -> Partition | None:
+def _any_partition(scene: "Scene", cluster: Cluster, random: Random) -> Partition | None:
     topics = list(cluster.topics.values())
-    return random.choice(random.choice(topics).partitions) if topics else None
+    return _focus(scene, random, _focus(scene, random, topics).partitions) if topics else None
 
 
 def _move_leader(scene: "Scene", random: Random) -> str:
     cluster = _either(scene, random)
-    partition = _any_partition(cluster, random)
+    partition = _any_partition(scene, cluster, random)
     if partition is None:
         return ""
     others = [n for n, node in cluster.nodes.items() if node.is_up and n != partition.leader]
@@ -118,11 +156,11 @@ def _move_leader(scene: "Scene", random: Random) -> str:
 def _stick(scene: "Scene", random: Random) -> str:
     """Batches are appended and not acknowledged; then another broker leads, which may lack them."""
     cluster = scene.target
-    partition = _any_partition(cluster, random)
+    partition = _any_partition(scene, cluster, random)
     if partition is None:
         return ""
     partition.is_stuck = True
-    lacks, seconds = random.random() < 0.6, 0.2 + 3.0 * random.random()
+    lacks, seconds = random.random() < 0.6, 0.2 + random.choice((3.0, 3.0, 3.0, 20.0)) * random.random()
 
     def go_on() -> None:
         partition.is_stuck = False
@@ -154,7 +192,7 @@ def _coordinator(scene: "Scene", random: Random) -> str:
 
 
 def _late_markers(scene: "Scene", random: Random) -> str:
-    seconds = random.choice((0.5, 3.0, 6.0))
+    seconds = random.choice((0.5, 3.0, 6.0, 12.0))
     scene.target.markers_wait_until = scene.world.now + seconds
     return f"no marker of a transaction is written for {seconds} s"
 
@@ -166,11 +204,12 @@ def _unclean_source(scene: "Scene", random: Random) -> str:
     partitions = scene.sources()
     if not partitions:
         return ""
-    partition = random.choice(partitions)
+    partition = _focus(scene, random, partitions)
     log, where = partition.log, partition.where
     cut = max(log.start, log.high_watermark - random.choice((1, 3, 10, 40)))
     truth = scene.truth.of(where)
     topic_id = scene.source.topics[where.topic].topic_id
+    truth.is_blind |= _is_log_unknown(scene, where)
     scene.source.move_leader(partition, random.choice(_live(scene.source)), cut=cut)
     for one in truth.records.values():
         if one.topic_id == topic_id and one.offset >= log.end and not one.is_truncated:
@@ -180,6 +219,12 @@ def _unclean_source(scene: "Scene", random: Random) -> str:
     return f"{where} of the source is cut to {log.end} by an unclean election"
 
 
+def _is_log_unknown(scene: "Scene", where: TopicPartition) -> bool:
+    """Whether the position in the ledger tells no log, as those of other programs: one that turns then goes unseen."""
+    position = scene.checker.view().position(where)
+    return position is not None and position.topic_id == NO_TOPIC_ID
+
+
 def _live(cluster: Cluster) -> list[int]:
     return [number for number, node in cluster.nodes.items() if node.is_up]
 
@@ -187,7 +232,7 @@ def _live(cluster: Cluster) -> list[int]:
 def _unclean_target(scene: "Scene", random: Random) -> str:
     if scene.remote not in scene.target.topics:
         return ""
-    partition = random.choice(scene.target.topics[scene.remote].partitions)
+    partition = _focus(scene, random, scene.target.topics[scene.remote].partitions)
     _note_target_loss(scene, partition)
     log = partition.log
     cut = max(log.start, log.high_watermark - random.choice((1, 3, 10, 40)))
@@ -207,7 +252,7 @@ def _delete_records(scene: "Scene", random: Random) -> str:
     partitions = scene.sources()
     if not partitions:
         return ""
-    partition = random.choice(partitions)
+    partition = _focus(scene, random, partitions)
     log = partition.log
     to = log.high_watermark - random.choice((0, 0, 1, 5, 30))
     if to <= log.start:
@@ -226,6 +271,7 @@ def _recreate_source(scene: "Scene", random: Random) -> str:
     for partition in old.partitions:
         truth = scene.truth.of(partition.where)
         truth.source_losses += 1
+        truth.is_blind |= _is_log_unknown(scene, partition.where)
         position = view.position(partition.where)
         for one in truth.records.values():
             if one.topic_id == old.topic_id and (position is None or position.topic_id != old.topic_id):
@@ -256,7 +302,7 @@ def _compact_source(scene: "Scene", random: Random) -> str:
     partitions = scene.sources()
     if not partitions:
         return ""
-    partition = random.choice(partitions)
+    partition = _focus(scene, random, partitions)
     partition.log.compact()
     kept = {record.value for one in partition.log.batches for record in one.records}
     topic_id = scene.source.topics[partition.where.topic].topic_id
@@ -277,7 +323,7 @@ def _hollow(scene: "Scene", random: Random) -> str:
     partitions = scene.sources()
     if not partitions:
         return ""
-    partition = random.choice(partitions)
+    partition = _focus(scene, random, partitions)
     partition.is_hollow = True
     scene.world.after(4.0 * random.random(), lambda: setattr(partition, "is_hollow", False))
     return f"reads of {partition.where} bring nothing for a while"
@@ -287,21 +333,23 @@ def _hollow(scene: "Scene", random: Random) -> str:
 
 
 def _refuse(partition: Partition, scene: "Scene", random: Random) -> str:
-    code = random.choice((10, 29, 87, 56, 19, 20, 7, 3))
+    """With one error or several: replicas that are slow first, and then gone or forbidden."""
+    codes = tuple(random.sample((10, 29, 87, 56, 19, 20, 7, 3), random.choice((1, 1, 2, 3))))
     seconds = random.choice((0.1, 1.0, 4.0))
-    partition.refuses = code
-    scene.world.after(seconds, lambda: setattr(partition, "refuses", 0))
-    return f"{partition.where} answers batches with error {code} for {seconds} s"
+    partition.refuses = codes
+    scene.world.after(seconds, lambda: setattr(partition, "refuses", ()))
+    return f"{partition.where} answers batches with error {' or '.join(map(str, codes))} for {seconds} s"
 
 
 def _refuse_data(scene: "Scene", random: Random) -> str:
     topic = scene.target.topics.get(scene.remote)
-    return _refuse(random.choice(topic.partitions), scene, random) if topic else ""
+    return _refuse(_focus(scene, random, topic.partitions), scene, random) if topic else ""
 
 
 def _refuse_ledger(scene: "Scene", random: Random) -> str:
-    name = random.choice([*scene.ledger])
-    return _refuse(random.choice(scene.target.topics[name].partitions), scene, random)
+    ledger = scene.ledger
+    name = random.choice((*(ledger.offsets, ledger.positions, ledger.gaps) * 2, ledger.offset_map, ledger.status))
+    return _refuse(_focus(scene, random, scene.target.topics[name].partitions), scene, random)
 
 
 # Processes.
@@ -364,6 +412,15 @@ def _take_over_awake(scene: "Scene", random: Random) -> str:
     return f"{scene.mirror.name} starts while the one before still runs"
 
 
+def _other_program(scene: "Scene", random: Random) -> str:
+    """The mirror is stopped, MirrorMaker 2 mirrors for a while, and the mirror starts again."""
+    for mirror in scene.mirrors:
+        mirror.kill()
+    scene.world.after(0.1 + 2.0 * random.random(), lambda: _start_if_none(scene))
+    moved = [told for partition in scene.sources() if (told := scene.mirror_elsewhere(partition))]
+    return f"all mirrors are killed; MirrorMaker 2 mirrors {' and '.join(moved) or 'nothing'}, and another one starts"
+
+
 def _step_clock(scene: "Scene", random: Random) -> str:
     seconds = random.choice((-3600.0, -5.0, 5.0, 3600.0))
     scene.world.step_wall(seconds)
@@ -424,6 +481,7 @@ FAULTS: dict[str, tuple[int, Callable[["Scene", Random], str]]] = {
     "kill mirror": (6, _kill_mirror),
     "take over": (6, _take_over),
     "take over awake": (2, _take_over_awake),
+    "other program": (3, _other_program),
     "step clock": (2, _step_clock),
     "order": (4, _order),
 }

@@ -8,7 +8,7 @@ import msgspec
 from tests.simulation.checker import Checker
 from tests.simulation.cluster import Cluster, Partition
 from tests.simulation.environment import simulated
-from tests.simulation.faults import FAULTS, Fault, order_resume, strike
+from tests.simulation.faults import EVENTS, FAULTS, Fault, order_resume, strike
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
 from tests.simulation.scheduler import EVENTS_MAX, World
@@ -18,16 +18,25 @@ from tests.simulation.wire import KAFKA_3_9, KAFKA_4_3
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.config.flow.flows import FlowConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.ledger import connect
 from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+from sparkmirror.policy.partitioner import murmur2_partition
 
 TOPIC = "orders"
 _HEAL_SECONDS_MAX = 240.0
 _LOOK_SECONDS = 1.5
+_AT_EVENT_SHARE = 0.5
+RHYTHMS = {"steady": (0.3, 1 << 30, 0.0), "calm": (0.8, 1 << 30, 0.0), "bursts": (0.1, 12, 4.0)}
+"""How a source is written to: the longest pause in seconds, writes of a burst, the longest rest after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """All that decides a history: its seed, what kind of flow it is, and the faults in their order."""
+    """All that decides a history: its seed, what kind of flow it is, and the faults in their order.
+
+    `rhythm` is how its source is written to; `focus` is the place that most faults strike, where they have a choice.
+    """
 
     seed: int
     exactly_once: bool
@@ -38,6 +47,8 @@ class Script:
     epoch_seconds: int
     seconds: float
     faults: tuple[Fault, ...]
+    rhythm: str = "steady"
+    focus: int = 0
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -70,10 +81,12 @@ def plan(seed: int) -> Script:
     faults = []
     for _ in range(random.randint(1, faults_max)):
         at += random.choice((0.02, 0.2, 0.7, 2.0, 5.0)) * random.random()
-        faults.append(Fault(round(at % seconds, 4), random.choice(names), random.getrandbits(32)))
+        event = f" @ {random.choice(EVENTS)}" if random.random() < _AT_EVENT_SHARE else ""
+        faults.append(Fault(round(at % seconds, 4), random.choice(names) + event, random.getrandbits(32)))
     return Script(
-        seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 1, 2, 3)),
-        random.choice((1, 1, 2)), random.choice((4, 10, 30, 600)), seconds, tuple(sorted(faults, key=lambda f: f.at)),
+        seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 2, 3)),
+        random.choice((1, 1, 2)), random.choice((4, 10, 600, 600)), seconds, tuple(sorted(faults, key=lambda f: f.at)),
+        random.choice(tuple(RHYTHMS)), random.randrange(6),
     )  # fmt: skip
 
 
@@ -87,7 +100,7 @@ def _names(random: Random) -> tuple[list[str], int]:
     if random.random() < 1 / 3:
         return names, 8
     chosen = {random.choice(names) for _ in range(random.randint(2, 5))}
-    return [name for name in names if name in chosen], 12
+    return [name for name in names if name in chosen], 16
 
 
 class Scene:
@@ -104,6 +117,8 @@ class Scene:
         self.ledger = ledger_topics("A", self.flow.offset_storage_topic)
         self.mirrors: list[Mirror] = []
         self.is_healed = False
+        self.focus = script.focus
+        self._writes_left = 0
         self.remote = self.flow.remote_topic(TOPIC)
         self.checker = Checker(self)
         self.source.create_topic(TOPIC, script.partitions)
@@ -131,7 +146,13 @@ class Scene:
             partition = world.random.choice(partitions)
             for _ in range(world.random.choice((1, 1, 1, 4))):
                 self.write_batch(partition)
-        world.after(0.3 * world.random.random() ** 2, self.write_source)
+        pause, writes, rest = RHYTHMS[self.script.rhythm]
+        self._writes_left -= 1
+        if self._writes_left <= 0:
+            self._writes_left = world.random.randint(1, writes)
+            world.after(rest * world.random.random(), self.write_source)
+        else:
+            world.after(pause * world.random.random() ** 2, self.write_source)
 
     def write_batch(self, partition: Partition) -> None:
         if partition.leader is None or self.source.nodes[partition.leader].frozen_until > self.world.now:
@@ -146,6 +167,33 @@ class Scene:
         for at, value in enumerate(values):
             self.truth.write(partition.where, value, topic.topic_id, base + at)
         self.source.replicate(partition)
+        self.source.note("written")
+
+    def event(self, name: str) -> tuple[Cluster, str]:
+        """Where an event of that name happens, and what it is called there."""
+        topics = {"data": self.remote} | {one: getattr(self.ledger, one) for one in ("positions", "offsets", "gaps")}
+        return (self.source if name in ("written", "read") else self.target), topics.get(name, name)
+
+    def mirror_elsewhere(self, partition: Partition) -> str:
+        """MirrorMaker 2 mirrors all of a partition that is behind the position in the ledger, and stores its own."""
+        where, log = partition.where, partition.log
+        position = self.checker.view().position(where)
+        remote = self.target.partition(TopicPartition(self.remote, where.partition))
+        topic_id = self.source.topics[where.topic].topic_id
+        if position is None or position.topic_id != topic_id or remote is None or self.truth.of(where).truncations:
+            return ""
+        if not log.start <= position.offset < log.high_watermark:
+            return ""
+        records = [one for one in log.visible(committed=True) if one.offset >= position.offset]
+        for one in records:
+            remote.log.append(bytes(encode_batch([(one.key, one.value)])))
+        self.target.replicate(remote)
+        key, value = connect.encode_key(self.flow.connector, where), connect.encode_value(log.high_watermark)
+        home = murmur2_partition(key, len(self.target.topics[self.ledger.offsets].partitions))
+        stored = self.target.topics[self.ledger.offsets].partitions[home]
+        stored.log.append(bytes(encode_batch([(key, value)])))
+        self.target.replicate(stored)
+        return f"{len(records)} records of {where} up to {log.high_watermark}"
 
     def keep_remote_topic(self) -> None:
         """The topic job of a mirror that runs: the remote topic exists."""
@@ -182,7 +230,7 @@ class Scene:
             cluster.elect()
             for topic in cluster.topics.values():
                 for partition in topic.partitions:
-                    partition.refuses, partition.is_stuck, partition.is_hollow = 0, False, False
+                    partition.refuses, partition.is_stuck, partition.is_hollow = (), False, False
                     cluster.replicate(partition)
         if TOPIC not in self.source.topics:
             self.source.create_topic(TOPIC, self.script.partitions)

@@ -22,12 +22,14 @@ class Written:
 
 @dataclass(slots=True)
 class PartitionTruth:
-    """`lost_on_target` are values that the target had and lost by no fault of the mirror."""
+    """`lost_on_target` are values that the target had and lost by no fault of the mirror. `is_blind` says that the log
+    turned while the ledger's position told no log: nobody can know what is missing."""
 
     records: dict[bytes, Written] = field(default_factory=dict)
     source_losses: int = 0
     truncations: int = 0
     target_losses: int = 0
+    is_blind: bool = False
     lost_on_target: set[bytes] = field(default_factory=set)
 
 

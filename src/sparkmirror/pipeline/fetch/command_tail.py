@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 DIAL_KEY = "command-topic"
 _RETRY_SECONDS = 1.0
+_POLL_SECONDS = 5.0
 _OFFSET_OUT_OF_RANGE = 1
 
 
@@ -53,10 +54,20 @@ class CommandTail:
         self.connection: FetchConnection | None = None
 
     def connect(self) -> None:
-        """Start to look for the topic's leader, unless that is under way or was tried a moment ago."""
-        if self.connection is None and time.monotonic() >= self._not_before:
-            self._not_before = time.monotonic() + _RETRY_SECONDS
+        """Start to look for the topic's leader, unless that is under way or was tried a moment ago.
+
+        A connection that has fallen silent is given up: no other sign would come that commands go unheard.
+        """
+        now = time.monotonic()
+        if self.connection is not None and self.connection.is_silent(now, self._silence_seconds_max):
+            self._give_up(self.connection)
+        if self.connection is None and now >= self._not_before:
+            self._not_before = now + _RETRY_SECONDS
             self._background.submit(DIAL_KEY, self._dial)
+
+    @property
+    def _silence_seconds_max(self) -> float:
+        return _POLL_SECONDS + self._settings.request_timeout_seconds
 
     def _dial(self) -> tuple[Link, UUID, int]:
         where = TopicPartition(self._topic, 0)
@@ -80,14 +91,18 @@ class CommandTail:
         try:
             return self.receive()
         except (OSError, ProtocolError):
-            self._selector.unregister(self.connection.link.socket)
-            self.drop()
+            self._give_up(self.connection)
             return []
+
+    def _give_up(self, connection: FetchConnection) -> None:
+        self._selector.unregister(connection.link.socket)
+        self.drop()
 
     def adopt(self, dialled: tuple[Link, UUID, int]) -> FetchConnection:
         link, self._topic_id, self._offset = dialled
         self._is_lost = False
-        self.connection = FetchConnection(link, PrivateMemory(), FetchLimits(wait_ms=5000, bytes_max=1 << 20))
+        limits = FetchLimits(wait_ms=int(_POLL_SECONDS * 1000), bytes_max=1 << 20)
+        self.connection = FetchConnection(link, PrivateMemory(), limits)
         self.ask()
         return self.connection
 
