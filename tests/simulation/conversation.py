@@ -277,6 +277,21 @@ def _fencing(talk: Conversation, topic: str, key: UUID | str, name: str, produce
     talk.nap(0.3)
     talk.initialize("its own fence in the end", name, newer)
     talk.describe("after its own fence", name)
+    _old_holder(talk, topic)
+
+
+def _old_holder(talk: Conversation, topic: str) -> None:
+    """A producer that was fenced asks for a new epoch while its successor's transaction is open."""
+    name = "script-4"
+    older = talk.initialize("an older holder", name)
+    newer = talk.initialize("a newer holder", name)
+    talk.add("of the newer holder", name, newer, topic)
+    talk.initialize("the older beside an open transaction", name, older, once=True)
+    talk.nap(0.3)
+    talk.describe("after the older one asked", name)
+    talk.initialize("the older again", name, older)
+    talk.initialize("the newer after that", name, newer)
+    talk.describe("in the end", name)
 
 
 def _second_protocol(talk: Conversation, topic_id: UUID, key: UUID | str) -> None:

@@ -258,7 +258,12 @@ def _delete_records(scene: "Scene", random: Random) -> str:
     if to <= log.start:
         return ""
     log.delete_records(to)
-    scene.truth.of(partition.where).source_losses += 1
+    truth = scene.truth.of(partition.where)
+    truth.source_losses += 1
+    if scene.checker.view().position(partition.where) is None:  # a flow that has no position begins where the log does
+        topic_id = scene.source.topics[partition.where.topic].topic_id
+        for one in truth.records.values():
+            one.is_truncated |= one.topic_id == topic_id and one.offset < log.start
     scene.source.poke()
     return f"{partition.where} of the source begins at {log.start} now"
 

@@ -57,13 +57,15 @@ class Coordinator:
         found = self.known.get(name)
         if found is None:
             found = self.known[name] = Transaction(self.new_producer_id(), -1, timeout_ms)
-        if epoch >= 0 and not self._is_holder(found, producer_id, epoch):
+        if epoch >= 0 and producer_id != found.producer_id:
             return FENCED, -1, -1
         if found.state in _PREPARED:
             return CONCURRENT, -1, -1
-        if found.state == ONGOING:
+        if found.state == ONGOING:  # whatever epoch asks: a holder that was fenced aborts its successor's transaction
             self._abort_fenced(name, found, is_own=epoch >= 0 and not self._fences_own)
             return CONCURRENT, -1, -1
+        if epoch >= 0 and epoch not in (found.epoch, found.last_epoch):
+            return FENCED, -1, -1
         if epoch >= 0 and epoch == found.last_epoch and epoch != found.epoch:
             found.state, found.partitions = EMPTY, set()
             return NO_ERROR, found.producer_id, found.epoch
@@ -73,9 +75,6 @@ class Coordinator:
         found.state = EMPTY
         found.partitions = set()
         return NO_ERROR, found.producer_id, found.epoch
-
-    def _is_holder(self, found: Transaction, producer_id: int, epoch: int) -> bool:
-        return found.producer_id == producer_id and epoch in (found.epoch, found.last_epoch)
 
     def _abort_fenced(self, name: str, found: Transaction, *, is_own: bool = False) -> None:
         """The epoch rises before the abort, so that its holder is fenced."""

@@ -14,9 +14,7 @@ class Written:
     rank: int
     topic_id: UUID
     offset: int
-    was_visible: bool = False
     is_truncated: bool = False
-    is_deleted: bool = False
     is_compacted: bool = False
 
 
