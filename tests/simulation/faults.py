@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 
 _NOT_ENOUGH_AFTER_APPEND = 20
+_REFUSALS = (10, 29, 87, 56, 19, 20, 7, 3)
+_TRANSACTION_REFUSALS = (48, 48, 120)
+"""INVALID_TXN_STATE and TRANSACTION_ABORTABLE: the leader could not verify the transaction (KIP-890)."""
 
 
 _One = TypeVar("_One")
@@ -339,7 +342,8 @@ def _hollow(scene: "Scene", random: Random) -> str:
 
 def _refuse(partition: Partition, scene: "Scene", random: Random) -> str:
     """With one error or several: replicas that are slow first, and then gone or forbidden."""
-    codes = tuple(random.sample((10, 29, 87, 56, 19, 20, 7, 3), random.choice((1, 1, 2, 3))))
+    known = _REFUSALS + _TRANSACTION_REFUSALS * scene.script.exactly_once
+    codes = tuple(random.sample(known, random.choice((1, 1, 2, 3))))
     seconds = random.choice((0.1, 1.0, 4.0))
     partition.refuses = codes
     scene.world.after(seconds, lambda: setattr(partition, "refuses", ()))

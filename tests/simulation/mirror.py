@@ -24,6 +24,7 @@ from sparkmirror.pipeline.produce.writer import WritingTask, sender_options
 from sparkmirror.planning.planner import Planner
 
 _ROWS_MAX = 6
+_PAUSES_SHARE = 0.03
 _ATTEMPTS_MAX = 8
 _KIND, _TOPIC = 0, 1
 
@@ -54,6 +55,8 @@ class Channel:
             raise EOFError("Spark has ended the task")
         world, thread = self._world, self._world.thread()
         delay = 0.0005 + 0.003 * world.random.random()
+        if world.random.random() < _PAUSES_SHARE:  # the JVM collects its garbage
+            delay += 0.2 * world.random.random()
         self._arrives_at = max(self._arrives_at, world.now + delay, self.slow_until)
         self._rows.append((self._arrives_at, batch))
         self._wake()

@@ -74,9 +74,9 @@ MUTATIONS = (
     Mutation("acknowledged by the leader alone", "kafka/wire/data_requests.py",
              "head += _PRODUCE_HEAD.pack(-1, timeout_ms)", "head += _PRODUCE_HEAD.pack(1, timeout_ms)"),
     Mutation("rows that were under way at a rewind are taken", f"{_PRODUCE}/gate.py",
-             "if buffer.state is State.REWINDING and not (is_same_log and buffer.take_up(delivery.first_offset)):\n"
+             "if buffer.state is not State.FLOWING and not (is_same_log and buffer.take_up(delivery.first_offset)):\n"
              "            return False\n",
-             "if buffer.state is State.REWINDING:\n            buffer.state = State.FLOWING\n"
+             "if buffer.state is not State.FLOWING:\n            buffer.take_up(buffer.position)\n"
              "            return delivery.next_offset > buffer.position\n"),
     Mutation("rows that came before are taken again", f"{_PRODUCE}/gate.py",
              "if is_same_log and delivery.next_offset <= buffer.position:", "if False:"),
