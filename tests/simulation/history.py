@@ -73,7 +73,7 @@ class Result:
 
 
 def plan(seed: int) -> Script:
-    """What the seed says: one fault to twelve, often close together."""
+    """What the seed says: one fault to sixteen, often close together."""
     random = Random(seed)
     seconds = random.choice((8.0, 15.0, 25.0))
     names, faults_max = _names(random)

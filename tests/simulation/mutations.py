@@ -74,9 +74,9 @@ MUTATIONS = (
     Mutation("acknowledged by the leader alone", "kafka/wire/data_requests.py",
              "head += _PRODUCE_HEAD.pack(-1, timeout_ms)", "head += _PRODUCE_HEAD.pack(1, timeout_ms)"),
     Mutation("rows that were under way at a rewind are taken", f"{_PRODUCE}/gate.py",
-             "if buffer.state is not State.FLOWING and not (is_same_log and buffer.take_up(delivery.first_offset)):\n"
+             "is not State.FLOWING and not (is_same_log and buffer.take_up(delivery.first_offset)):\n"
              "            return False\n",
-             "if buffer.state is not State.FLOWING:\n            buffer.take_up(buffer.position)\n"
+             "is not State.FLOWING:\n            buffer.take_up(buffer.position)\n"
              "            return delivery.next_offset > buffer.position\n"),
     Mutation("rows that came before are taken again", f"{_PRODUCE}/gate.py",
              "if is_same_log and delivery.next_offset <= buffer.position:", "if False:"),
@@ -93,8 +93,8 @@ MUTATIONS = (
     Mutation("a position of Connect's that others wrote keeps our topic id", "ledger/positions.py",
              "return ours.position if ours.position.offset == connect.offset else connect", "return ours.position"),
     Mutation("an acknowledgement counts for all that was sent", f"{_PRODUCE}/buffer.py",
-             "moved.append(done)\n            self.move_to(done.next_offset, done.lineage)",
-             "moved.append(done)\n            self.move_to(*(self.reach if sent else (done.next_offset, done.lineage)))"),
+             "self.move_to(done.next_offset, done.lineage)",
+             "self.move_to(*(self.reach if sent else (done.next_offset, done.lineage)))"),
     Mutation("a partition is given away before its release is stored", "planning/hand_over.py",
              "leaving.is_released |= _is_released(ledger.get(where), leaving.generation) and is_whole(where)",
              "leaving.is_released = True"),
