@@ -19,6 +19,8 @@ export class Partitions {
   #askedAt = 0;
   #asking = false;
   #wanted = null;
+  #listed = null;
+  #ordered = [];
 
   constructor(live, orders) {
     Object.assign(this, { live, orders });
@@ -31,6 +33,7 @@ export class Partitions {
       empty: "No partition is like that.",
       open: (row) => this.#open(row),
       settle: () => this.#ask(),
+      stamp: (row) => `${row.changed} ${row.behindSince ? age(this.#behind(row)) : ""} ${this.#curves.get(row.id)?.text ?? ""}`,
       columns: [
         { title: "Topic", width: "minmax(140px, 2.2fr)", phone: "minmax(0, 1fr)", order: (row) => row.topic, cell: (row) => h("span", { class: "name", title: row.topic }, row.topic) },
         { title: "#", width: "52px", phone: "36px", number: true, order: (row) => row.partition, cell: (row) => row.partition },
@@ -62,23 +65,24 @@ export class Partitions {
   }
 
   show() {
-    const all = this.live.rows("partitions");
     const flows = this.live.flows().map((flow) => flow.name);
     const chosen = this.flow.value;
     fill(this.flow, h("option", { value: "" }, "all flows"), flows.map((name) => h("option", { value: name }, name)));
     this.flow.value = flows.includes(chosen) ? chosen : "";
     this.flow.hidden = flows.length < 2;
     this.table.leave("Flow", flows.length < 2);
-    const matches = matcher(this.field.value);
-    const found = all.filter((row) => (!this.flow.value || row.flow === this.flow.value) && matches(row.topic, row.flow, row.reason, `${row.topic}-${row.partition}`));
+    const found = this.#find();
     const states = { "": found.length, FAILED: 0, WAITING: 0, PAUSED: 0, BEHIND: 0 };
+    const [needy, others] = [[], []];
     for (const row of found) {
+      const lag = lagOf(row);
       if (row.state in states) states[row.state] += 1;
-      if (lagOf(row)) states.BEHIND += 1;
+      if (lag) states.BEHIND += 1;
+      if (!this.state || row.state === this.state || (this.state === "BEHIND" && lag)) (lag || row.state !== "RUNNING" ? needy : others).push(row);
     }
     this.#chips(states);
-    const rows = found.filter((row) => !this.state || row.state === this.state || (this.state === "BEHIND" && lagOf(row)));
-    rows.sort((a, b) => RANK[a.state] - RANK[b.state] || (lagOf(b) ?? 0) - (lagOf(a) ?? 0) || (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.partition - b.partition));
+    needy.sort((a, b) => RANK[a.state] - RANK[b.state] || (lagOf(b) ?? 0) - (lagOf(a) ?? 0) || byName(a, b));
+    const rows = [...needy, ...others];
     this.table.show(rows);
     this.#ask();
     const wanted = this.#wanted;
@@ -87,6 +91,15 @@ export class Partitions {
     this.#wanted = null;
     this.table.choose(row.id);
     this.#open(row);
+  }
+
+  /** The rows that are sought, by their names: thousands of them are put in order only when one comes or goes. */
+  #find() {
+    const all = this.live.rows("partitions");
+    if (all !== this.#listed) [this.#listed, this.#ordered] = [all, [...all].sort(byName)];
+    if (!this.field.value.trim() && !this.flow.value) return this.#ordered;
+    const matches = matcher(this.field.value);
+    return this.#ordered.filter((row) => (!this.flow.value || row.flow === this.flow.value) && matches(row.topic, row.flow, row.reason, `${row.topic}-${row.partition}`));
   }
 
   #chips(states) {
@@ -102,7 +115,7 @@ export class Partitions {
   }
 
   #curve(row) {
-    const values = this.#curves.get(row.id) ?? [];
+    const values = this.#curves.get(row.id)?.values ?? [];
     return curve(values, { kind: "lag", label: values.length ? `Lag of the last five minutes: at most ${count(Math.max(...values.filter((value) => value !== null)))}` : "No lag in the last five minutes" });
   }
 
@@ -119,7 +132,7 @@ export class Partitions {
       for (const row of rows) byFlow.set(row.flow, [...(byFlow.get(row.flow) ?? []), row.number]);
       for (const [flow, numbers] of byFlow) {
         const answer = await this.live.ask(`/api/lags?flow=${encodeURIComponent(flow)}&n=${numbers.join(",")}`);
-        for (const [number, values] of Object.entries(await answer.json())) this.#curves.set(`${flow} ${number}`, values);
+        for (const [number, values] of Object.entries(await answer.json())) this.#curves.set(`${flow} ${number}`, { values, text: values.join() });
       }
       this.table.redraw();
     } catch {
@@ -178,6 +191,8 @@ export class Partitions {
   }
 }
 
+const byName = (a, b) => (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.partition - b.partition);
+
 export class Gaps {
   title = "Gaps";
 
@@ -203,7 +218,7 @@ export class Gaps {
 
   show() {
     this.table.leave("Flow", this.live.flows().length < 2);
-    this.table.show(this.live.rows("gaps").sort((a, b) => b.at - a.at));
+    this.table.show([...this.live.rows("gaps")].sort((a, b) => b.at - a.at));
   }
 }
 

@@ -17,6 +17,8 @@ export class Live extends EventTarget {
   #life = "";
   #version = 0;
   #abort = null;
+  #events = 0;
+  #listed = new Map();
 
   /** The server's clock, in ms since 1970. */
   get now() {
@@ -31,6 +33,11 @@ export class Live extends EventTarget {
   /** Whether what is shown may be old: the server tells something every second. */
   get isStale() {
     return this.silentMs > STALE_MS;
+  }
+
+  /** Whether all was told once, and only changes come. */
+  get isWhole() {
+    return this.#version > 0;
   }
 
   get token() {
@@ -50,11 +57,13 @@ export class Live extends EventTarget {
     return [...this.parts].filter(([name]) => name.startsWith("flow/")).map(([, flow]) => flow);
   }
 
-  /** All rows of a kind, of every flow. */
+  /** All rows of a kind, of every flow: the same array until one comes or goes. A row is changed in place, and then has another `changed`. */
   rows(kind) {
-    const found = [];
-    for (const [name, table] of this.tables) if (name.startsWith(`${kind}/`)) found.push(...table.values());
-    return found;
+    if (!this.#listed.has(kind)) {
+      const tables = [...this.tables].filter(([name]) => name.startsWith(`${kind}/`));
+      this.#listed.set(kind, tables.flatMap(([, table]) => [...table.values()]));
+    }
+    return this.#listed.get(kind);
   }
 
   async ask(path, options = {}) {
@@ -115,14 +124,16 @@ export class Live extends EventTarget {
     const told = JSON.parse(event.slice(at + 6));
     this.#skew = told.now_ms - Date.now();
     this.toldAt = Date.now();
+    this.#events += 1;
     if (told.whole) {
       this.parts.clear();
       this.tables.clear();
+      this.#listed.clear();
     }
     [this.#life, this.#version] = [told.life, told.version];
     for (const [name, value] of Object.entries(told.parts)) this.parts.set(name, value);
     for (const [name, rows] of Object.entries(told.rows)) this.#takeRows(name, rows);
-    for (const [name, gone] of Object.entries(told.gone)) for (const number of gone) this.tables.get(name)?.delete(number);
+    for (const [name, gone] of Object.entries(told.gone)) this.#dropRows(name, gone);
     this.#tell("link", "live");
     this.#tell("change", new Set([...Object.keys(told.parts), ...Object.keys(told.rows), ...Object.keys(told.gone)]));
   }
@@ -131,11 +142,19 @@ export class Live extends EventTarget {
     const [kind, flow] = [name.slice(0, name.indexOf("/")), name.slice(name.indexOf("/") + 1)];
     if (!this.tables.has(name)) this.tables.set(name, new Map());
     const table = this.tables.get(name);
+    const before = table.size;
     for (const [number, ...cells] of rows) {
-      const row = { flow, number, id: `${flow} ${number}` };
+      if (!table.has(number)) table.set(number, { flow, number, id: `${flow} ${number}` });
+      const row = table.get(number);
+      row.changed = this.#events;
       COLUMNS[kind].forEach((column, at) => (row[column] = cells[at]));
-      table.set(number, row);
     }
+    if (table.size !== before) this.#listed.delete(kind);
+  }
+
+  #dropRows(name, numbers) {
+    for (const number of numbers) this.tables.get(name)?.delete(number);
+    if (numbers.length) this.#listed.delete(name.slice(0, name.indexOf("/")));
   }
 
   #tell(name, detail) {

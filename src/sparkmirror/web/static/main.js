@@ -1,7 +1,7 @@
 // The page: which view is shown, the keys, the colours, and the link to the server.
 
 import { Configuration, Failover } from "./asked.js";
-import { h, openDialog } from "./dom.js";
+import { fill, h, openDialog } from "./dom.js";
 import { age, clock } from "./format.js";
 import { Groups } from "./groups.js";
 import { Gaps, Log, Partitions } from "./lists.js";
@@ -18,7 +18,10 @@ const views = [new Overview(live, orders), new Topics(live), new Partitions(live
 const byHash = new Map(views.map((view) => [view.title.toLowerCase(), view]));
 const [nav, main, link, unlock, theme] = ["nav", "view", "link", "unlock", "theme"].map((id) => document.getElementById(id));
 let current = null;
+const REST_MS = 1900;
+const ROWS_MANY = 1000;
 let drawing = false;
+let drawnAt = 0;
 let linkState = "";
 let wasStale = false;
 
@@ -44,18 +47,26 @@ function turnTo(view) {
   view.enter?.();
 }
 
+/** As often as something is told, once a second; lists of thousands of rows every other time, once all are there. */
 function draw() {
   if (drawing) return;
   drawing = true;
-  requestAnimationFrame(() => {
-    drawing = false;
-    current.show();
-    tally(2, live.flows().reduce((sum, flow) => sum + flow.counts.FAILED + flow.counts.WAITING, 0));
-    tally(4, live.rows("gaps").length);
-    tally(8, (live.part("failures") ?? []).length);
-    unlock.hidden = !orders.possible || orders.unlocked;
-    if (!performance.getEntriesByName("first-data").length) performance.mark("first-data");
-  });
+  const isLong = current !== views[0] && live.isWhole && live.rows("partitions").length > ROWS_MANY;
+  const rest = isLong ? drawnAt + REST_MS - performance.now() : 0;
+  if (rest > 0) setTimeout(requestAnimationFrame, rest, drawNow);
+  else requestAnimationFrame(drawNow);
+}
+
+function drawNow() {
+  drawing = false;
+  drawnAt = performance.now();
+  current.show();
+  tellLink(linkState);
+  tally(2, live.flows().reduce((sum, flow) => sum + flow.counts.FAILED + flow.counts.WAITING, 0));
+  tally(4, live.rows("gaps").length);
+  tally(8, (live.part("failures") ?? []).length);
+  unlock.hidden = !orders.possible || orders.unlocked;
+  if (!performance.getEntriesByName("first-data").length) performance.mark("first-data");
 }
 
 function tally(at, number) {
@@ -78,7 +89,7 @@ function tellLink(state) {
   linkState = state;
   const texts = { live: `live · ${clock(live.now)} UTC`, locked: "locked: the token is needed", lost: "no answer; trying again", reconnecting: "connecting again", "": "connecting" };
   link.className = `link ${state === "live" && !live.isStale ? "live" : "lost"}`;
-  link.replaceChildren(h("span", {}, state === "live" && live.isStale ? `last heard ${age(live.silentMs / 1000)} ago` : texts[state]));
+  fill(link, h("span", {}, state === "live" && live.isStale ? `last heard ${age(live.silentMs / 1000)} ago` : texts[state]));
   if (state === "locked" && !document.querySelector("dialog")) {
     live.token = "";
     orders.unlock(() => live.restart());
@@ -120,7 +131,7 @@ function press(event) {
 addEventListener("hashchange", turn);
 addEventListener("keydown", press);
 live.addEventListener("change", draw);
-live.addEventListener("link", (event) => tellLink(event.detail));
+live.addEventListener("link", (event) => event.detail !== linkState && tellLink(event.detail));
 live.addEventListener("token", () => (live.restart(), draw()));
 unlock.addEventListener("click", () => orders.unlock());
 theme.addEventListener("click", () => paint({ "": "light", light: "dark", dark: "" }[document.documentElement.dataset.theme ?? ""]));

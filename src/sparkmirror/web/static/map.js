@@ -7,6 +7,9 @@ const BOX = { width: 150, height: 54 };
 const COLUMN = 380;
 const LANE = 96;
 const MARGIN = 20;
+const DOTS = 22.1;
+const STEPS = 4;
+const still = matchMedia("(prefers-reduced-motion: reduce)");
 const TALL = { step: 118, lane: 190, side: 96 };
 
 /** `edges`: {source, target, state, rate, bytes, behind, isOwn} of this file's flows, {…, heartbeatAge} of others. A `tall` one leads downwards, for a phone. */
@@ -85,7 +88,7 @@ function arrow(edge, places, both, tall) {
   const [a, b] = [places.get(edge.source), places.get(edge.target)];
   const kind = kindOf(edge);
   const { d, x, y, anchor, lower } = tall ? upright(a, b, both) : lying(a, b, both);
-  const moving = edge.rate > 0 && (kind === "ok" || kind === "warn") ? h("path", { d, class: `pulse ${pace(edge.rate)}` }) : null;
+  const moving = edge.rate > 0 && (kind === "ok" || kind === "warn") ? h("path", { d, class: "pulse", "stroke-dashoffset": step() }) : null;
   const [rate, ...rest] = describe(edge);
   const label = (text, line, style) => h("text", { x, y: y + line, class: `${style} ${anchor}` }, text);
   const quiet = rest.length ? rest.join(" · ") : "";
@@ -124,4 +127,5 @@ function upright(a, b, both) {
   return { d: `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`, x: (x1 + x2) / 2 + (down ? 10 : -10), y: middle - 4, anchor: down ? "right" : "left", lower: false };
 }
 
-const pace = (rate) => (rate > 50000 ? "fast" : rate > 500 ? "brisk" : "slow");
+/** The dots move on with each second: an animation would have the browser paint sixty times in it. */
+const step = () => (still.matches ? 0 : -(Math.floor(Date.now() / 1000) % STEPS) * (DOTS / STEPS));

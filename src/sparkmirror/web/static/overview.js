@@ -24,6 +24,7 @@ export class Overview {
 
   #range = "";
   #drawn = new Map();
+  #cards = new Map();
   #said = "";
   #wanted = "";
 
@@ -72,7 +73,8 @@ export class Overview {
     this.verdict.className = `verdict ${KINDS[level]}`;
     fill(this.verdict, h("span", { class: "dot", "aria-hidden": "true" }), " ", h("strong", {}, `${sentence}.`));
     this.#speak(`${sentence}.`);
-    document.title = `${level === "red" ? "⚠ " : level === "unknown" ? "? " : ""}${sentence} – SparkMirror`;
+    const title = `${level === "red" ? "⚠ " : level === "unknown" ? "? " : ""}${sentence} – SparkMirror`;
+    if (document.title !== title) document.title = title;
   }
 
   /** Read aloud once: figures that change every second are no news. */
@@ -97,48 +99,60 @@ export class Overview {
     return [...found.values()].map((feed) => ({ source: feed.source, target: feed.target, state: "RUNNING", rate: null, heartbeatAge: Math.max(this.live.now - feed.at_ms, 0) / 1000 }));
   }
 
+  /** A card stays in the document, and in it whatever has not changed. */
   #flows(flows) {
     const active = document.activeElement?.dataset?.focus;
-    fill(this.flows, flows.map((flow) => this.#card(flow)));
+    const cards = flows.map((flow) => this.#card(flow));
+    if (cards.length !== this.flows.children.length || cards.some((card, at) => card !== this.flows.children[at])) this.flows.replaceChildren(...cards);
     if (active && document.activeElement === document.body) this.flows.querySelector(`[data-focus="${CSS.escape(active)}"]`)?.focus();
   }
 
   #card(flow) {
+    if (!this.#cards.has(flow.name)) this.#cards.set(flow.name, makeCard(flow.name));
+    const card = this.#cards.get(flow.name);
     const held = flow.counts.PAUSED > 0;
-    const fact = (name, value, kind = "") => h("div", { class: `fact ${kind}` }, h("dt", {}, name), h("dd", {}, value));
-    const behind = this.behind(flow);
     const rest = held && flow.counts.PAUSED < flow.partitions ? h("button", { type: "button", class: "button", "data-focus": `rest ${flow.name}`, onclick: () => this.orders.give("pause", { flow: flow.name }) }, "Pause the rest", h("span", { class: "only-read" }, ` of ${flow.name}`)) : null;
     const button = h("button", { type: "button", class: "button", "data-focus": flow.name, onclick: () => this.orders.give(held ? "resume" : "pause", { flow: flow.name }) }, held ? "Resume" : "Pause", h("span", { class: "only-read" }, ` ${flow.name}`));
-    return h(
-      "article",
-      { class: "panel flow", "aria-label": flow.name },
-      h("header", {}, h("h2", {}, h("a", { class: "self", href: placeOf("overview", flow.name), "data-focus": `self ${flow.name}` }, flow.name)), badge(this.live.isStale ? "not known" : flow.state), h("span", { class: "grow" }), rest, button),
-      this.#curves(flow),
-      h(
-        "dl",
-        { class: "facts" },
-        fact("behind", behind),
-        fact("latency p50 / p99", `${ms(flow.latency.p50)} / ${ms(flow.latency.p99)}`),
-        fact("throughput", `${size(flow.bytes_per_second)}/s`),
-        fact("mirrored", `${short(flow.records)} · ${size(flow.bytes)}`),
-        fact("partitions", h("span", {}, count(flow.partitions), NEEDY.filter((state) => flow.counts[state]).map((state) => [" ", badge(state, `${count(flow.counts[state])} ${state.toLowerCase()}`)])), NEEDY.some((state) => flow.counts[state]) ? "two" : ""),
-        fact("gaps not acknowledged", flow.gaps ? `${plural(flow.gaps, "gap")}, ${plural(flow.lost_records, "offset")}` : "none", flow.gaps ? "warn" : ""),
-        fact("held back", this.#pauses(flow), this.#pauses(flow) === "no" ? "" : "two"),
-        flow.verify ? fact("compared", this.#compared(flow.verify), flow.verify.verdict === "equal" ? "two" : "two warn") : null,
-        fact("running for", flow.started_at_ms ? `${age((this.live.now - flow.started_at_ms) / 1000)} · ${flow.processes !== 1 ? plural(flow.processes, "process", "processes") : flow.host}` : "–"),
-      ),
-      this.#events(flow),
-    );
+    fill(card.head, h("h2", {}, h("a", { class: "self", href: placeOf("overview", flow.name), "data-focus": `self ${flow.name}` }, flow.name)), badge(this.live.isStale ? "not known" : flow.state), h("span", { class: "grow" }), rest, button);
+    this.#curves(flow, card);
+    this.#facts(flow, card);
+    fill(card.events, this.#events(flow));
+    return card.element;
+  }
+
+  #facts(flow, card) {
+    const running = flow.processes !== 1 ? plural(flow.processes, "process", "processes") : flow.host;
+    const needy = NEEDY.filter((state) => flow.counts[state]);
+    const facts = [
+      ["behind", this.behind(flow)],
+      ["latency p50 / p99", `${ms(flow.latency.p50)} / ${ms(flow.latency.p99)}`],
+      ["throughput", `${size(flow.bytes_per_second)}/s`],
+      ["mirrored", `${short(flow.records)} · ${size(flow.bytes)}`],
+      ["partitions", h("span", {}, count(flow.partitions), needy.map((state) => [" ", badge(state, `${count(flow.counts[state])} ${state.toLowerCase()}`)])), needy.length ? "two" : ""],
+      ["gaps not acknowledged", flow.gaps ? `${plural(flow.gaps, "gap")}, ${plural(flow.lost_records, "offset")}` : "none", flow.gaps ? "warn" : ""],
+      ["held back", this.#pauses(flow), this.#pauses(flow) === "no" ? "" : "two"],
+      flow.verify ? ["compared", this.#compared(flow.verify), flow.verify.verdict === "equal" ? "two" : "two warn"] : null,
+      ["running for", flow.started_at_ms ? `${age((this.live.now - flow.started_at_ms) / 1000)} · ${running}` : "–"],
+    ].filter(Boolean);
+    const shape = facts.map(([name, , kind = ""]) => `${name} ${kind}`).join();
+    if (card.shape !== shape) {
+      card.shape = shape;
+      card.facts.replaceChildren(...facts.map(([name, , kind = ""]) => h("div", { class: `fact ${kind}` }, h("dt", {}, name), h("dd", {}))));
+    }
+    facts.forEach(([, value], at) => fill(card.facts.children[at].lastChild, value));
   }
 
   /** Rate and lag with what happened, of the last day or of the last minutes. */
-  #curves(flow) {
+  #curves(flow, card) {
     const history = this.live.part(`history/${flow.name}`) ?? { samples: [], events: [], step_ms: RECENT_MS };
     const recent = this.live.part(`recent/${flow.name}`) ?? [];
     const range = this.#range || (history.samples.length >= DAY_SAMPLES_MIN ? "day" : "recent");
     const button = (name, text) => h("button", { type: "button", class: "chip", "aria-pressed": String(range === name), "data-focus": `${name} ${flow.name}`, onclick: () => ((this.#range = name), this.show()) }, text, h("span", { class: "only-read" }, ` of ${flow.name}`));
-    const now = h("p", { class: "now" }, "now ", h("b", {}, perSecond(flow.records_per_second)), ", lag ", h("b", {}, lagText(flow)));
-    return [h("div", { class: "toolbar range" }, now, h("span", { class: "grow" }), h("div", { class: "chips", role: "group", "aria-label": "Time shown" }, button("day", "24 h"), button("recent", "5 min"))), this.#timeline(flow.name, range, history, recent)];
+    fill(card.now, "now ", h("b", {}, perSecond(flow.records_per_second)), ", lag ", h("b", {}, lagText(flow)));
+    fill(card.ranges, button("day", "24 h"), button("recent", "5 min"));
+    const drawn = this.#timeline(flow.name, range, history, recent);
+    if (card.drawn !== drawn) card.drawn.replaceWith(drawn);
+    card.drawn = drawn;
   }
 
   /** Drawn again only when there is something new in it. */
@@ -146,7 +160,7 @@ export class Overview {
     const width = Math.max(Math.min(this.element.clientWidth || 1000, 1500) - (narrow.matches ? 28 : 38), 280);
     const known = this.#drawn.get(name);
     const latest = recent.at(-1);
-    if (known && known.history === history && known.latest === latest && known.range === range && known.width === width) return known.svg.cloneNode(true);
+    if (known && known.history === history && known.latest === latest && known.range === range && known.width === width) return known.svg;
     const to = latest ? latest[0] : this.live.now;
     const day = [...history.samples.map(([at, rate, lag]) => [at + history.step_ms / 2, rate, lag]), ...(latest ? [latest] : [])];
     const [points, from, step] = range === "day" ? [day, to - DAY_MS, history.step_ms] : [recent, to - RECENT_MS, SAMPLE_MS];
@@ -155,7 +169,7 @@ export class Overview {
     const panels = [["records/s", "rate", 1], ["lag, records", "lag", 2]].map(([title, kind, at]) => ({ title, kind, points: points.map((point) => [point[0], point[at]]) }));
     const svg = drawTimeline({ panels, events: history.events, from, to, step, width, label });
     this.#drawn.set(name, { history, latest, range, width, svg });
-    return svg.cloneNode(true);
+    return svg;
   }
 
   /** What slows the flow on purpose: in the last minute, and in all. */
@@ -199,6 +213,15 @@ export class Overview {
       h("div", {}, h("p", {}, several ? h("b", {}, `${problem.flow} `) : null, problem.sentence, times.length ? h("span", { class: "hint" }, ` ${times.join(", ")}`) : null), problem.command ? h("p", { class: "mend" }, h("code", {}, problem.command.split(" ").map((word) => [h("span", { class: "word" }, word), " "])), copyButton(problem.command)) : null, problem.page ? h("p", { class: "hint" }, `see docs/${problem.page}`) : null),
     );
   }
+}
+
+/** The places of a flow's card, each filled by itself. */
+function makeCard(name) {
+  const [head, now, events, drawn] = [h("header"), h("p", { class: "now" }), h("div"), h("svg")];
+  const ranges = h("div", { class: "chips", role: "group", "aria-label": "Time shown" });
+  const facts = h("dl", { class: "facts" });
+  const element = h("article", { class: "panel flow", "aria-label": name }, head, h("div", { class: "toolbar range" }, now, h("span", { class: "grow" }), ranges), drawn, facts, events);
+  return { element, head, now, ranges, drawn, facts, events, shape: "" };
 }
 
 const lagText = (flow) => (flow.lag_records === null ? "not known" : count(flow.lag_records));

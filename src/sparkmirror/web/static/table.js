@@ -10,6 +10,7 @@ let made = 0;
 /**
  * `columns`: {title, width, cell(row), order?(row), number?, wide?}; wide ones are left out on a phone.
  * `open(row)` is what Enter and a click do. `children(row)` are the rows below one that is open, null for one that is not.
+ * `stamp(row)` tells whether a row that is there would look the same: without it each is made again and compared.
  */
 export class LongTable {
   #columns;
@@ -20,13 +21,14 @@ export class LongTable {
   #pending = false;
   #shown = new Map();
 
-  constructor({ label, columns, open, empty = "Nothing here.", settle, children }) {
+  constructor({ label, columns, open, empty = "Nothing here.", settle, children, stamp }) {
     made += 1;
     this.id = `table-${made}`;
     this.columns = columns;
     this.left = new Set();
     this.open = open;
     this.children = children;
+    this.stamp = stamp ?? (() => undefined);
     this.settle = settle ?? (() => {});
     this.head = h("div", { class: "tr head", role: "row" });
     this.body = h("div", { class: "tbody", role: "rowgroup" });
@@ -108,6 +110,8 @@ export class LongTable {
     this.#columns = this.columns.filter((column) => !(column.wide && narrow.matches) && !this.left.has(column.title));
     this.element.style.setProperty("--columns", this.#columns.map((column) => (narrow.matches ? column.phone ?? column.width : column.width)).join(" "));
     this.head.replaceChildren(...this.#columns.map((column) => this.#title(column)));
+    this.body.replaceChildren();
+    this.#shown.clear();
     this.show(this.#top);
   }
 
@@ -140,19 +144,26 @@ export class LongTable {
   #draw(anew) {
     const first = Math.max(Math.floor(this.scroller.scrollTop / ROW) - MARGIN, 0);
     const last = Math.min(Math.ceil((this.scroller.scrollTop + this.scroller.clientHeight) / ROW) + MARGIN, this.#rows.length);
-    for (const [at, element] of this.#shown) {
-      if (anew || at < first || at >= last) {
+    for (const [at, { element }] of this.#shown) {
+      if (at < first || at >= last) {
         element.remove();
         this.#shown.delete(at);
       }
     }
-    for (let at = first; at < last; at += 1) {
-      if (this.#shown.has(at)) continue;
-      const element = this.#row(this.#rows[at], at);
-      this.#shown.set(at, element);
-      this.body.append(element);
-    }
+    for (let at = first; at < last; at += 1) if (anew || !this.#shown.has(at)) this.#put(at);
     this.#mark();
+  }
+
+  /** What looks the same stays in the document as it is, cell by cell. */
+  #put(at) {
+    const row = this.#rows[at];
+    const stamp = this.stamp(row);
+    const known = this.#shown.get(at);
+    if (known && stamp !== undefined && known.row === row && known.stamp === stamp) return;
+    const fresh = this.#row(row, at);
+    if (known) patch(known.element, fresh);
+    else this.body.append(fresh);
+    this.#shown.set(at, { row, stamp, element: known?.element ?? fresh });
   }
 
   #row(row, at) {
@@ -160,7 +171,7 @@ export class LongTable {
     const choose = () => {
       this.#active = at;
       this.#mark();
-      this.open?.(row);
+      this.open?.(this.#rows[at]);
     };
     const element = h("div", { class: at % 2 ? "tr odd" : "tr", role: "row", "aria-rowindex": at + 2, id: `${this.id}-${at}`, onclick: choose }, cells);
     if (this.children) {
@@ -172,7 +183,7 @@ export class LongTable {
   }
 
   #mark() {
-    for (const [at, element] of this.#shown) element.classList.toggle("active", at === this.#active);
+    for (const [at, { element }] of this.#shown) element.classList.toggle("active", at === this.#active);
     if (this.#shown.has(this.#active)) this.scroller.setAttribute("aria-activedescendant", `${this.id}-${this.#active}`);
     else this.scroller.removeAttribute("aria-activedescendant");
   }
@@ -195,4 +206,15 @@ export class LongTable {
     else if (bottom > this.scroller.scrollTop) this.scroller.scrollTop = bottom;
     this.#draw(false);
   }
+}
+
+/** Make a row look like a fresh one. */
+function patch(row, fresh) {
+  for (const name of ["aria-level", "aria-expanded"]) {
+    if (fresh.hasAttribute(name)) row.setAttribute(name, fresh.getAttribute(name));
+    else row.removeAttribute(name);
+  }
+  [...fresh.children].forEach((cell, at) => {
+    if (row.children[at].innerHTML !== cell.innerHTML) row.children[at].replaceChildren(...cell.childNodes);
+  });
 }

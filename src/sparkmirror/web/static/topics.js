@@ -13,6 +13,8 @@ export class Topics {
   title = "Topics";
   #opened = new Set();
   #wanted = null;
+  #listed = null;
+  #topics = new Map();
 
   constructor(live) {
     this.live = live;
@@ -21,6 +23,7 @@ export class Topics {
       label: "Topics",
       empty: "No topic is like that.",
       open: (row) => this.#open(row),
+      stamp: (row) => `${row.behindSince ? age(this.#behind(row)) : ""} ${this.#opened.has(row.id)}`,
       children: (row) => (this.#opened.has(row.id) ? row.partitions : null),
       columns: [
         { title: "Topic", width: "minmax(160px, 2.4fr)", phone: "minmax(0, 1fr)", order: (row) => row.topic, cell: (row) => this.#name(row) },
@@ -47,17 +50,32 @@ export class Topics {
 
   show() {
     this.table.leave("Flow", this.live.flows().length < 2);
-    const topics = new Map();
-    for (const row of this.live.rows("partitions")) {
-      const id = `${row.flow} ${row.topic}`;
-      if (!topics.has(id)) topics.set(id, []);
-      topics.get(id).push(row);
-    }
     const matches = matcher(this.field.value);
-    const rows = [...topics].filter(([, [first]]) => matches(first.topic, first.flow)).map(([id, partitions]) => sum(id, partitions));
+    const rows = this.#sums().filter((row) => matches(row.topic, row.flow));
     rows.sort((a, b) => RANK[a.state] - RANK[b.state] || (b.lag ?? Infinity) - (a.lag ?? Infinity) || (a.topic < b.topic ? -1 : 1));
     this.table.show(rows);
     if (this.#wanted && this.table.choose(this.#wanted)) this.#wanted = null;
+  }
+
+  /** A row a topic; summed up again only where one of its partitions has changed. */
+  #sums() {
+    const all = this.live.rows("partitions");
+    if (all !== this.#listed) {
+      this.#listed = all;
+      this.#topics = new Map();
+      for (const row of all) {
+        const id = `${row.flow} ${row.topic}`;
+        if (!this.#topics.has(id)) this.#topics.set(id, { partitions: [], row: null });
+        this.#topics.get(id).partitions.push(row);
+      }
+    }
+    const rows = [];
+    for (const [id, topic] of this.#topics) {
+      const changed = topic.partitions.reduce((latest, row) => Math.max(latest, row.changed), 0);
+      if (topic.row?.changed !== changed) topic.row = sum(id, topic.partitions, changed);
+      rows.push(topic.row);
+    }
+    return rows;
   }
 
   #behind(row) {
@@ -79,7 +97,7 @@ export class Topics {
 }
 
 /** A topic as a row: its worst state, and sums over its partitions; one that is not known makes the sum unknown. */
-function sum(id, partitions) {
+function sum(id, partitions, changed) {
   partitions.sort((a, b) => a.partition - b.partition);
   const [first] = partitions;
   const state = partitions.reduce((worst, row) => (RANK[row.state] < RANK[worst] ? row.state : worst), "RUNNING");
@@ -88,7 +106,7 @@ function sum(id, partitions) {
   const lag = children.some((row) => row.lag === null) ? null : children.reduce((all, row) => all + row.lag, 0);
   const behinds = partitions.map((row) => row.behindSince).filter(Boolean);
   return {
-    id, flow: first.flow, topic: first.topic, target: first.target, state, worst, lag,
+    id, changed, flow: first.flow, topic: first.topic, target: first.target, state, worst, lag,
     size: partitions.length,
     rate: partitions.reduce((all, row) => all + row.rate, 0),
     behindSince: behinds.length ? Math.min(...behinds) : null,
