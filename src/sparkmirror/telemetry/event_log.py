@@ -11,7 +11,16 @@ from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.facts import HeldPartition, list_held
-from sparkmirror.telemetry.history import EVENTS_HOURS, EVENTS_MAX, FAILING_MAX, TEXT_MAX, Event, HistoryRecord, Sample
+from sparkmirror.telemetry.history import (
+    EVENTS_HOURS,
+    EVENTS_MAX,
+    FAILING_MAX,
+    TEXT_MAX,
+    Event,
+    HistoryRecord,
+    Sample,
+    Waiting,
+)
 from sparkmirror.telemetry.problems import first_line, plural
 from sparkmirror.telemetry.records import FlowRecord, FlowState, JobState, PartitionState
 
@@ -45,14 +54,19 @@ class EventLog:
         """Go on from what an earlier process, or this one, has written: what is in it is no news."""
         self._events = list(before.events)
         self._restarts = max(before.restarts, default=0)
-        self._held = {one.partition_of: PartitionState.FAILED for one in before.failing}
+        self._held = {one.partition_of: PartitionState.WAITING for one in before.waiting}
+        self._held |= {one.partition_of: PartitionState.FAILED for one in before.failing}
 
     def record(self, board: StatusBoard, samples: tuple[Sample, ...] = ()) -> HistoryRecord:
         """What is to be kept of it now, with the day's curve."""
         trouble = board.trouble
         failing = [trouble.failing[where] for where in sorted(trouble.failing)[:FAILING_MAX]]
         shortened = tuple(replace(one, reason=one.reason[:TEXT_MAX]) for one in failing)
-        return HistoryRecord(tuple(self._events), shortened, tuple(trouble.restarts), samples)
+        waiting = tuple(
+            Waiting(where.topic, where.partition, trouble.held_since[where], trouble.waiting[where][:TEXT_MAX])
+            for where in sorted(trouble.waiting)[:FAILING_MAX]
+        )
+        return HistoryRecord(tuple(self._events), shortened, tuple(trouble.restarts), samples, waiting)
 
     def look(self, board: StatusBoard, gaps: Collection[Gap], target_problem: str, now_ms: int) -> None:
         """Add what has happened since the last look. `gaps` is the whole gap ledger."""

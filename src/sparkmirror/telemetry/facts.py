@@ -43,7 +43,8 @@ class Facts:
 
     `processes` and `tasks` are their last words. `gaps` are those that nobody has acknowledged. `target_problem` says
     why the target tells nothing now, `source_problem` why the source's ends are not known. `restarted_at_ms` are
-    restarts of workers and of the query, the oldest first. While `is_starting` what is known is of an earlier run.
+    restarts of workers and of the query, the oldest first. `unknown_ends` are partitions of which nobody knows where
+    they end, nor why: those that are held are not among them. While `is_starting` what is known is of an earlier run.
     `file` is the mirror's file, for commands.
     """
 
@@ -88,7 +89,8 @@ def gather(
     """The facts that a flow's status topic has; `gaps` is the whole gap ledger."""
     status = board.status()
     held = list_held(board)
-    unknown_ends = status.unknown_ends + sum(one.hides_end for one in held)
+    unknown_ends = max(status.unknown_ends - sum(not one.knows_end for one in held), 0)
+    hidden = any(one.hides_end or not one.knows_end for one in held)
     return Facts(
         flow=flow,
         now_ms=now_ms,
@@ -98,7 +100,7 @@ def gather(
         held=held,
         partitions=max(status.partitions, len(board.partitions)),
         unknown_ends=unknown_ends,
-        lag_records=None if unknown_ends or not board.tasks else status.lag_records,
+        lag_records=None if unknown_ends or hidden or not board.tasks else status.lag_records,
         behind_since_ms=status.behind_since_ms,
         gaps=tuple(gap for gap in gaps if not board.is_acknowledged(gap)),
         restarted_at_ms=tuple(board.trouble.restarts),

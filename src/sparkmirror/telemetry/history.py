@@ -34,6 +34,20 @@ class Failing:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """A partition that the source refused, and has not answered for since."""
+
+    topic: TopicName
+    partition: Number
+    since_ms: Moment
+    reason: Text = ""
+
+    @property
+    def partition_of(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened to the flow; `times` where it did so again and again, last at `at_ms`."""
 
@@ -53,11 +67,12 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HistoryRecord:
-    """The last events and the samples of the last day, the oldest first; partitions that stand where they failed; times
-    of restarts. While no process ran there are no samples."""
+    """The last events and the samples of the last day, the oldest first; partitions that stand where they failed, and
+    those that the source is waited for; times of restarts. While no process ran there are no samples."""
 
     events: tuple[Event, ...] = ()
     failing: tuple[Failing, ...] = ()
     restarts: tuple[Moment, ...] = ()
     samples: tuple[Sample, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
     at_ms: Moment = 0

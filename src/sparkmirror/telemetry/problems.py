@@ -257,8 +257,8 @@ def _of_ends(facts: Facts) -> Iterator[Problem]:
         yield Problem(
             Level.AMBER, first_line(facts.source_problem), facts.flow.source, 1, None, None, look, STATUS_PAGE
         )
-    unknown = facts.unknown_ends - len(facts.excused)
-    if unknown > 0 and living(facts):
+    unknown = facts.unknown_ends
+    if unknown and living(facts):
         started_ms = min((one.started_at_ms for one in living(facts)), default=0)
         level = Level.AMBER if facts.seconds_since(started_ms) > _STARTING_SECONDS else Level.UNKNOWN
         cause = f"where they end on {facts.flow.source} is not known yet"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.telemetry.history import Failing, HistoryRecord
+from sparkmirror.telemetry.history import Failing, HistoryRecord, Waiting
 from sparkmirror.telemetry.records import FlowRecord, PartitionRecord, PartitionState, TaskRecord
 
 _RESTARTS_MAX: Final = 100
@@ -47,7 +47,7 @@ class Trouble:
         has_waited = record.source in self.waiting
         if record.state is PartitionState.WAITING:
             self.waiting[record.source] = record.reason
-        elif record.state is not PartitionState.RUNNING or record.end is not None:
+        elif has_answered(record):
             self.waiting.pop(record.source, None)
         return has_waited and record.source in self.waiting
 
@@ -75,12 +75,29 @@ class Trouble:
             where, record = failing.partition_of, partitions.get(failing.partition_of)
             if where not in self.failing and (record is None or not has_moved(failing, record)):
                 self.failing[where] = failing
+        for waiting in told.waiting:
+            self._recall(waiting, partitions.get(waiting.partition_of))
+
+    def _recall(self, waiting: Waiting, record: PartitionRecord | None) -> None:
+        """It was waited for already; unless the source has answered since, or something else holds it."""
+        where = waiting.partition_of
+        if where not in self.waiting and record is not None and has_answered(record):
+            return
+        self.waiting.setdefault(where, waiting.reason)
+        self.held_since[where] = min(self.held_since.get(where, waiting.since_ms), waiting.since_ms)
 
     def forget(self, where: TopicPartition) -> None:
         """It is not mirrored any more."""
         self.failing.pop(where, None)
         self.waiting.pop(where, None)
         self.held_since.pop(where, None)
+
+
+def has_answered(record: PartitionRecord) -> bool:
+    """Whether the source is not waited for: it told the end, or something else holds the partition."""
+    return record.state is not PartitionState.WAITING and (
+        record.state is not PartitionState.RUNNING or record.end is not None
+    )
 
 
 def has_moved(failing: Failing, record: PartitionRecord) -> bool:

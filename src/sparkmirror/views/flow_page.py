@@ -103,7 +103,7 @@ class FlowPage:
         unanswered = {place.partition for place in self.places if place.end is None and not self.source_problem}
         asked = replace(
             facts, lag_records=self.lag_records, source_problem=self.source_problem,
-            unknown_ends=len(unanswered.union(facts.excused)),
+            unknown_ends=len(unanswered.difference(facts.excused)),
         )  # fmt: skip
         object.__setattr__(self, "verdict", judge(asked))
 

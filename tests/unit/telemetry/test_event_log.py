@@ -78,6 +78,21 @@ def test_a_process_goes_on_where_an_earlier_one_ended() -> None:
     assert second.events()[-1] == ("runs again", "orders-0")
 
 
+def test_a_process_goes_on_waiting_where_an_earlier_one_ended() -> None:
+    first = Flow()
+    first.run()
+    first.partition(0, "WAITING", reason="broker 2 refuses the connection", offset=7)
+    first.events()
+    key, kept = encode_record("west", first.log.record(first.board))
+    second = Flow()
+    assert second.board.take(key, kept, NOW)
+    second.partition(0, "RUNNING", offset=7)
+    second.log.adopt(second.board.history)
+    assert second.events() == first.events(), "the source has not answered: that is no news"
+    second.partition(0, "RUNNING", offset=7, end=9)
+    assert second.events()[-1] == ("runs again", "orders-0")
+
+
 def test_a_time_line_is_bounded_and_repeats_are_counted() -> None:
     flow = Flow()
     for attempt in range(50):

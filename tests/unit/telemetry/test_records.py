@@ -4,7 +4,7 @@ import pytest
 
 from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.histogram import Histogram
-from sparkmirror.telemetry.history import Event, Failing, HistoryRecord, Sample
+from sparkmirror.telemetry.history import Event, Failing, HistoryRecord, Sample, Waiting
 from sparkmirror.telemetry.records import (
     AcknowledgedRecord,
     FlowRecord,
@@ -83,12 +83,13 @@ BOTH: tuple[tuple[StatusRecord, bytes, bytes], ...] = (
     (
         HistoryRecord(
             (Event(AT_MS, "failed", "orders-0", 2),), (Failing("orders", 0, AT_MS, 7, "too large"),), (AT_MS,),
-            (Sample(AT_MS, 50, None),),
+            (Sample(AT_MS, 50, None),), (Waiting("orders", 1, AT_MS, "refused"),),
         ),
         b'["history","east"]',
         b'{"events":[{"at_ms":1700000000000,"kind":"failed","text":"orders-0","times":2}],"failing":[{"topic":"orders",'
         b'"partition":0,"since_ms":1700000000000,"offset":7,"reason":"too large"}],"restarts":[1700000000000],'
-        b'"samples":[[1700000000000,50,null]]}',
+        b'"samples":[[1700000000000,50,null]],'
+        b'"waiting":[{"topic":"orders","partition":1,"since_ms":1700000000000,"reason":"refused"}]}',
     ),
     (
         AcknowledgedRecord("orders", 3, 5, 9, "id", AT_MS, "me"),

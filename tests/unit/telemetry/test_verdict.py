@@ -105,7 +105,7 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
     ("211 partitions are paused", but(held=held(PAUSED, count=211)), AMBER, "211 partitions: paused by order"),
     (
         "half of the source is down",
-        but(held=held(WAITING, REFUSED, 4, since=90), unknown_ends=4, lag_records=None),
+        but(held=held(WAITING, REFUSED, 4, since=90), lag_records=None),
         RED,
         f"4 partitions: west does not give it: {REFUSED}",
     ),
@@ -199,7 +199,7 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
     ("one is paused", but(held=held(PAUSED)), AMBER, "orders-0: paused by order"),
     (
         "a source broker restarts",
-        but(held=held(WAITING, REFUSED, 4, since=10), unknown_ends=4, lag_records=None),
+        but(held=held(WAITING, REFUSED, 4, since=10), lag_records=None),
         AMBER,
         "4 partitions",
     ),
@@ -234,7 +234,7 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
     ),
     (
         "a partition is paused before it was asked for",
-        but(held=held(PAUSED, knows_end=False), unknown_ends=1, lag_records=None),
+        but(held=held(PAUSED, knows_end=False), lag_records=None),
         AMBER,
         "orders-0: paused by order | 1 problems",
     ),
@@ -274,7 +274,7 @@ def test_while_the_target_does_not_answer_nothing_else_is_said() -> None:
 
 def test_equal_trouble_of_many_partitions_is_one_problem_and_brokers_stay_apart() -> None:
     many = held(WAITING, REFUSED, 105) + held(WAITING, REFUSED.replace("broker 2", "broker 3").replace("0.2", "0.3"), 4)
-    problems = find_problems(but(held=many, unknown_ends=109))
+    problems = find_problems(but(held=many))
     assert [(one.count, one.scope) for one in problems] == [(105, "105 partitions"), (4, "4 partitions")]
 
 
@@ -370,6 +370,20 @@ def test_the_history_tells_of_failures_and_restarts_that_compaction_has_taken() 
         assert found.problems[1].count == 2
     moved = judged(board_of(flow_told(), task_told(), history, part_told(5, epoch=3, offset=8)))
     assert moved.level is AMBER
+
+
+def test_the_history_tells_what_the_source_is_waited_for_that_compaction_has_taken() -> None:
+    waiting = {"topic": "orders", "partition": 1, "since_ms": ago(500), "reason": REFUSED}
+    history = (["history"], {"waiting": [waiting]}, 50)
+    asked = [task_told(unknown_ends=1), part_told(5, epoch=3, end=None)]
+    refused = [task_told(), part_told(5, epoch=3, state="WAITING", reason=REFUSED)]
+    for records in ([history, *asked], [*asked, history], [history, *refused], [*refused, history]):
+        found = judged(board_of(flow_told(), *records))
+        assert (found.level, len(found.problems), found.since_ms, found.lag_records) == (RED, 1, ago(500), None)
+        assert "west does not give it" in found.sentence
+    answered = part_told(5, epoch=3, end=9)
+    for records in ([history, answered], [answered, history]):
+        assert judged(board_of(flow_told(), task_told(), *records)).level is GREEN
 
 
 def test_every_attempt_of_a_task_and_every_start_of_a_query_is_a_restart() -> None:
