@@ -23,9 +23,10 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import NO_TOPIC_ID, Cluster, Connector, TopicPartition
+from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.progress import ProgressOptions
-from sparkmirror.pipeline.produce.sender import Sender, SenderOptions
+from sparkmirror.pipeline.produce.sender import Sender
 from sparkmirror.pipeline.produce.transaction import TransactionOptions
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import Ring, RingPeer

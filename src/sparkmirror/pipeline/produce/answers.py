@@ -1,4 +1,4 @@
-"""What an error code in a produce answer means for the batch: a table, pure. Called by `pipeline.produce.sender`.
+"""What an error code in a produce answer means for the batch: a table, pure. Called by `pipeline.produce.answer_taker`.
 
 Source: org.apache.kafka.common.protocol.Errors of Apache Kafka 4.3, and KIP-98, KIP-360 for the sequence errors.
 """

@@ -1,7 +1,7 @@
 """Which connection a target partition goes over: several connections per broker, to leaders as `kafka.wire.leaders`
 knows them.
 
-Owned by `pipeline.produce.sender`; nothing here blocks.
+Owned by `pipeline.produce.produce_task`; nothing here blocks.
 """
 
 from collections.abc import Iterable, Iterator

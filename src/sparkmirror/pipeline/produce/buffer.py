@@ -1,5 +1,5 @@
 """What waits to be produced to one target partition, in order, and its states. No I/O; owned by
-`pipeline.produce.sender`.
+`pipeline.produce.produce_task`.
 
 A partition buffer takes runs, hands out one batch at a time with its producer sequence stamped, and moves its source
 position only over the contiguous acknowledged prefix (invariants 1 to 3). An offset is a source offset, always that of

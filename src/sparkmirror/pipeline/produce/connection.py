@@ -1,5 +1,5 @@
 """Producing over one bulk connection: requests out by scatter and gather, answers in order. Owned by
-`pipeline.produce.sender`.
+`pipeline.produce.produce_task`.
 
 A broker serves one request of a connection at a time, so the sender keeps several of these per broker. Near a broker
 five requests under way keep it busy, and those that wait grow fuller. Far from it five would be too few: a partition

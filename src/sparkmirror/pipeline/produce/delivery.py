@@ -1,7 +1,7 @@
 """What the row thread hands to the sender thread: a run, or a range whose records go to several partitions.
 
 Made by `pipeline.produce.writer`, `pipeline.produce.record_writer` and `pipeline.produce.repartition`, for
-`pipeline.produce.sender`, `pipeline.produce.gate` and `pipeline.produce.routing`.
+`pipeline.produce.produce_task`, `pipeline.produce.gate` and `pipeline.produce.routing`.
 """
 
 from typing import TYPE_CHECKING, NamedTuple

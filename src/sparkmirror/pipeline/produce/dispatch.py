@@ -1,19 +1,20 @@
 """Decides which batch goes over which connection next: ready partitions by connection, and those without one.
 
-Each request carries the next batch of every partition that is ready on its connection. Owned by
-`pipeline.produce.sender`, which gives the next batch of a partition, and takes back the unanswered batches of a broken
-connection.
+Each request carries the next batch of every partition that is ready on its connection. The unanswered batches of a
+broken connection go out again. Owned by `pipeline.produce.produce_task`.
 """
 
 import selectors
-from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
 from sparkmirror.pipeline.produce.brokers import Brokers
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.connection import ProduceConnection
+from sparkmirror.pipeline.produce.effects import Effects, Settle
+from sparkmirror.pipeline.produce.next_batch import NextBatches
 from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 
 _HASTE_SECONDS: Final = 0.5
 """A pause that is longer costs more than a new connection."""
@@ -26,14 +27,16 @@ class Dispatch:
         self,
         selector: selectors.BaseSelector,
         brokers: Brokers,
-        next_batch: Callable[[PartitionBuffer], Batch | None],
-        take_back: Callable[[PartitionBuffer, Batch], None],
+        next_batches: NextBatches,
+        task_metrics: TaskMetrics,
+        effects: Effects,
         request_ms: int,
     ) -> None:
         self._selector = selector
         self._brokers = brokers
-        self._next_batch = next_batch
-        self._take_back = take_back
+        self._next_batches = next_batches
+        self._task_metrics = task_metrics
+        self._effects = effects
         self._request_ms = request_ms
         self._ready: dict[ProduceConnection, dict[PartitionBuffer, None]] = {}
         self.leaderless: dict[PartitionBuffer, None] = {}
@@ -68,9 +71,9 @@ class Dispatch:
             for buffer in waiting:
                 self.offer(buffer)
 
-    def fill_all(self, now: float) -> None:
-        for connection in list(self._ready):
-            self.fill(connection, now)
+    @property
+    def connections(self) -> list[ProduceConnection]:
+        return list(self._ready)
 
     def fill(self, connection: ProduceConnection, now: float) -> None:
         """Send requests while the connection has room: in each, the next batch of every ready partition."""
@@ -95,7 +98,7 @@ class Dispatch:
         for buffer in list(ready):
             if size >= connection.pace.bytes_max:
                 break
-            batch = self._next_batch(buffer)
+            batch = self._next_batches.take(buffer)
             if batch is None or not buffer.sendable:
                 del ready[buffer]
             if batch is not None:
@@ -135,7 +138,10 @@ class Dispatch:
             return
         orphans = self._ready[connection]
         for buffer, batch in self._close(connection):
-            self._take_back(buffer, batch)
+            self._task_metrics.retries += 1
+            buffer.retry(batch, in_doubt=True)
+            if buffer.is_failed:
+                self._effects.append(Settle(buffer))
             orphans[buffer] = None
         for buffer in orphans:
             self.leaderless[buffer] = None

@@ -1,19 +1,90 @@
-"""What the parts of a sender want done beyond their own role. They put it into one queue, and `pipeline.produce.sender`
-applies it, in order, in one place.
+"""What the parts of a sender want done beyond their own role. They put it into one queue, and
+`pipeline.produce.produce_task` applies it, in order, in one place, as soon as the part has returned.
 """
 
 from collections import deque
 from typing import NamedTuple
 
+from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.queued_records import Batch
 
 
-class Hold(NamedTuple):
-    """Pause a partition for the rest of the run, for a cause that no retry removes."""
+class Offer(NamedTuple):
+    """The partition may have a batch to send."""
+
+    buffer: PartitionBuffer
+
+
+class BackOff(NamedTuple):
+    """The partition sends nothing until the monotonic time `until`."""
+
+    buffer: PartitionBuffer
+    until: float
+
+
+class Fail(NamedTuple):
+    """Isolate the partition, and try it again later."""
 
     buffer: PartitionBuffer
     reason: str
 
 
-Effect = Hold
+class Hold(NamedTuple):
+    """Isolate the partition for the rest of the run, for a cause that no retry removes."""
+
+    buffer: PartitionBuffer
+    reason: str
+
+
+class Settle(NamedTuple):
+    """An answer that a failed partition waited for will not come, or has come."""
+
+    buffer: PartitionBuffer
+
+
+class Evict(NamedTuple):
+    """The partition gives the reader's memory back."""
+
+    buffer: PartitionBuffer
+
+
+class InDoubt(NamedTuple):
+    """The partition has failed, and the target may have batches of it that it did not acknowledge."""
+
+    buffer: PartitionBuffer
+
+
+class Advance(NamedTuple):
+    """The target has acknowledged all before the partition's position, and these batches of it are to be mapped."""
+
+    buffer: PartitionBuffer
+    mapped: list[Batch]
+
+
+class Refuse(NamedTuple):
+    """The target takes nothing for this partition of it: isolate all that goes there."""
+
+    where: TopicPartition
+    reason: str
+
+
+class Speak(NamedTuple):
+    """Use this transaction protocol, and this transactional id."""
+
+    second_protocol: bool
+    transactional_id: str
+
+
+class Commit(NamedTuple):
+    """The open transaction is committed."""
+
+
+class RollBack(NamedTuple):
+    """The open transaction is aborted: go back to the last commit."""
+
+
+Effect = (
+    Offer | BackOff | Fail | Hold | Settle | Evict | InDoubt | Advance | Refuse | Speak | Commit | RollBack
+)  # fmt: skip
 Effects = deque[Effect]

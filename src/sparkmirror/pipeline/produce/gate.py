@@ -1,5 +1,5 @@
 """Checks that each row continues its partition, and queues it in the partition's buffer: the writer decides what comes
-next. Owned by `pipeline.produce.sender`.
+next. Owned by `pipeline.produce.produce_task`.
 
 A run below its partition's position is a duplicate: it is dropped, or cut. A run above it leaves a gap: unless a gap
 row has explained that, the run is refused, and the reader is ordered to read again from the position (invariants 1 and

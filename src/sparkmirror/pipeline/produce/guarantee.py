@@ -1,18 +1,18 @@
 """The delivery guarantee of a sender: at least once here, exactly once in `pipeline.produce.transaction`. Owned by
-`pipeline.produce.sender`.
+`pipeline.produce.produce_task`.
 
 A guarantee decides when positions are stored, whether a partition's next batch may go out, and what a task does whose
 producer was refused.
 """
 
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.relay.plan_row import PlanRow
@@ -77,11 +77,11 @@ class AtLeastOnce:
     hurries = False
     wake_at = float("inf")
 
-    def __init__(self, plan: PlanRow, progress: Progress, store: Callable[[bool], bool]) -> None:
+    def __init__(self, plan: PlanRow, progress: Progress, ledger_flush: LedgerFlush) -> None:
         self.identity = ProducerIdentity(plan.producer_id, plan.producer_epoch)
         self._task = plan.task
         self._progress = progress
-        self._store = store
+        self._ledger_flush = ledger_flush
 
     def admits(self, buffer: PartitionBuffer) -> bool:  # noqa: ARG002
         return True
@@ -94,13 +94,13 @@ class AtLeastOnce:
 
     def poll(self, now: float) -> None:
         if self._progress.due(now):
-            self._store(True)
+            self._ledger_flush.store(True)
 
     def finish(self) -> bool:
         """Store what can be stored, also while earlier records are under way."""
         is_settled = self._progress.settled
         if is_settled or self._progress.due(time.monotonic()):
-            return not self._store(True) and is_settled
+            return not self._ledger_flush.store(True) and is_settled
         return False
 
     def take(self, outcome: Outcome) -> None:

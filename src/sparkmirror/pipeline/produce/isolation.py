@@ -1,16 +1,17 @@
 """Isolates partitions that cannot be produced: FAILED ones are paused and retried, stuck ones evicted from memory.
 
 Orders to the reader go over the control page. Without shared memory, or without a slot on the page, a partition cannot
-be ordered back: the task then starts again from the ledger. Owned by `pipeline.produce.sender`.
+be ordered back: the task then starts again from the ledger. Owned by `pipeline.produce.produce_task`.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.effects import Effects, Evict, InDoubt
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
@@ -26,8 +27,7 @@ _PAST_ALL: Final = 1 << 62
 class Isolation:
     """Decides when a partition fails, comes back, or gives its memory up.
 
-    `before_evict` finishes half-written requests. `may_keep` says of a partition with batches in doubt whether these
-    are to be sent again as they were.
+    `keeps_doubtful`: batches in doubt are sent again as they were. In transactions a new epoch settles the doubt.
     """
 
     def __init__(
@@ -35,14 +35,15 @@ class Isolation:
         peer: RingPeer | None,
         gate: SequenceGate,
         task_metrics: TaskMetrics,
-        before_evict: Callable[[PartitionBuffer], None],
-        may_keep: Callable[[PartitionBuffer], bool] = lambda _: False,
+        effects: Effects,
+        *,
+        keeps_doubtful: bool,
     ) -> None:
         self._peer = peer
         self._gate = gate
         self._task_metrics = task_metrics
-        self._before_evict = before_evict
-        self._may_keep = may_keep
+        self._effects = effects
+        self._keeps_doubtful = keeps_doubtful
         self._resting: list[tuple[float, PartitionBuffer]] = []
 
     def fail(self, buffer: PartitionBuffer, reason: str) -> None:
@@ -67,7 +68,10 @@ class Isolation:
         """Rewind a failed partition once it is quiet, and set the time of its retry."""
         if not (buffer.state is State.FAILING or buffer.state is State.HOLDING) or not buffer.quiet:
             return
-        if buffer.is_in_doubt and self._may_keep(buffer) and (buffer.is_ledger or self._can_order(buffer)):
+        is_in_doubt = buffer.is_in_doubt
+        if is_in_doubt:
+            self._effects.append(InDoubt(buffer))
+        if is_in_doubt and self._keeps_doubtful and (buffer.is_ledger or self._can_order(buffer)):
             buffer.keep_sent()
         else:
             buffer.rewind()
@@ -146,10 +150,12 @@ class Isolation:
         flowing = [buffer for buffer in buffers if buffer.state is State.FLOWING]
         stuck = [buffer for buffer in flowing if buffer.slot >= 0 and _keeps_memory(buffer, now)]
         if len(stuck) < len(flowing):
-            for buffer in stuck:
-                self._before_evict(buffer)
-                self._order(buffer, paused=True)
-                buffer.evict()
+            self._effects.extend(map(Evict, stuck))
+
+    def evict(self, buffer: PartitionBuffer) -> None:
+        """Give a partition's memory back, of which no request is half-written."""
+        self._order(buffer, paused=True)
+        buffer.evict()
 
     def _can_order(self, buffer: PartitionBuffer) -> bool:
         return self._peer is not None and buffer.slot >= 0

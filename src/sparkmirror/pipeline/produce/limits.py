@@ -1,7 +1,7 @@
 """The target topics' limits, looked up when a topic refuses a batch, or when batches are rebuilt for it.
 
 A topic's limits may change at any time, and reading them needs DESCRIBE_CONFIGS, so the target's answer to a batch
-decides: after a refusal `pipeline.produce.sender` asks here, and sends again within the limits.
+decides: after a refusal `pipeline.produce.answer_taker` asks here, and sends again within the limits.
 """
 
 from collections.abc import Mapping

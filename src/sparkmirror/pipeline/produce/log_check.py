@@ -2,7 +2,7 @@
 
 Each partition's extent (`ledger.lineage`) grows with acknowledgements and is stored with its position. Before a start
 the planner finds a log that ends below its extent; in mid-run an acknowledged offset that goes back shows it. Owned by
-`pipeline.produce.sender`.
+`pipeline.produce.produce_task`.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Records where each source record went: the open end of every partition's offset map.
 
-`pipeline.produce.sender` adds acknowledged batches, `pipeline.produce.progress` stores them in the ledger. A task never
-reads the map: records from before it took a partition on are in other chunks (`ledger.map_records`).
+`pipeline.produce.progress` adds acknowledged batches, and stores them in the ledger. A task never reads the map:
+records from before it took a partition on are in other chunks (`ledger.map_records`).
 """
 
 from collections.abc import Iterator, Mapping

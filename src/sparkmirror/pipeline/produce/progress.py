@@ -3,7 +3,7 @@
 Composes small record batches for the ledger's partitions from acknowledged positions only (invariant 3); in
 transactions from those that are reached when all that was sent is acknowledged, which is awaited before the commit. A
 position waits while a ledger partition that it goes to still has the last lot, or refuses; all other positions go on.
-Owned by `pipeline.produce.sender`.
+Owned by `pipeline.produce.produce_task`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -18,9 +18,9 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import NO_EPOCH, TopicPartition
+from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces
-from sparkmirror.pipeline.produce.sender import SenderOptions
 from sparkmirror.pipeline.produce.writer import WritingTask
 from sparkmirror.pipeline.relay.schema import DEAD, FLUSH, PLAN, RECORD, REFUSED, ROW_SCHEMA, RUN, WRITTEN_COLUMNS
 

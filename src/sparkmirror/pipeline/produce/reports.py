@@ -2,7 +2,7 @@
 seconds at most, and at most a hundred a second.
 
 With ten thousand busy partitions each is reported from time to time, at the same cost; a change of state is reported at
-once. Owned by `pipeline.produce.sender`, stored by `pipeline.produce.progress`.
+once. Owned by `pipeline.produce.produce_task`, stored by `pipeline.produce.progress`.
 """
 
 from collections.abc import Callable, Mapping

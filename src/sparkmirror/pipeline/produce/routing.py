@@ -3,7 +3,7 @@
 Each target partition has a buffer here, a *lane*, with its own producer sequence; the source's buffer in
 `pipeline.produce.gate` holds one entry per range, acknowledged when the last of its batches is (invariants 1 and 3). If
 the target refuses a lane, the lane gives up its records: their source partitions fail and are read again. Owned by
-`pipeline.produce.sender`.
+`pipeline.produce.produce_task`.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,9 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle
+from sparkmirror.pipeline.produce.effects import Advance, Effects, Fail, Hold
 from sparkmirror.pipeline.produce.gate import SequenceGate
+from sparkmirror.pipeline.produce.log_check import TargetLogCheck
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.ring import RingPeer
@@ -47,29 +49,23 @@ class Ticket:
 
 
 class Routing:
-    """The lanes of one task. `fail` isolates a source partition, with the reason.
-
-    `land` takes the acknowledged batches of the partition that has the source's name and number, and says whether the
-    source is to be held because records are gone from there.
-    """
+    """The lanes of one task."""
 
     def __init__(
         self,
         peer: RingPeer | None,
         gate: SequenceGate,
         task_metrics: TaskMetrics,
-        fail: Callable[[PartitionBuffer, str], None],
-        close: Callable[[PartitionBuffer, list[Batch]], None],
-        land: Callable[[PartitionBuffer, list[Batch], str], bool],
+        log_check: TargetLogCheck,
+        effects: Effects,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._clock = clock
         self._peer = peer
         self._gate = gate
         self._task_metrics = task_metrics
-        self._fail = fail
-        self._close = close
-        self._land = land
+        self._log_check = log_check
+        self._effects = effects
         self._tickets: dict[Batch, Ticket] = {}
         self.lanes: dict[TopicPartition, PartitionBuffer] = {}
 
@@ -83,7 +79,7 @@ class Routing:
             return []
         if bundle.problem:
             free()
-            self._fail(buffer, bundle.problem)
+            self._effects.append(Fail(buffer, bundle.problem))
             return []
         return self._open(buffer, bundle, free)
 
@@ -129,11 +125,18 @@ class Routing:
             if lane.target == ticket.home:
                 batch.spans = queued.spans
                 ticket.mapped.append(batch)
-                if ticket.entry in self._tickets and self._land(ticket.buffer, [batch], lane.target.topic):
-                    self._forget(ticket.buffer)
+                if ticket.entry in self._tickets:
+                    self._check_home(ticket.buffer, batch, lane.target.topic)
             ticket.open_batches -= 1
             if not ticket.open_batches and ticket.entry in self._tickets:
                 self._finish(ticket)
+
+    def _check_home(self, buffer: PartitionBuffer, batch: Batch, topic: str) -> None:
+        """Hold the source if mirrored records are gone from the partition that has its name and number."""
+        reason = self._log_check.add(buffer, [batch], topic)
+        if reason:
+            self._forget(buffer)
+            self._effects.append(Hold(buffer, reason))
 
     def _finish(self, ticket: Ticket) -> None:
         moved = ticket.buffer.succeed(ticket.entry)
@@ -141,14 +144,14 @@ class Routing:
         for entry in moved:
             done = self._tickets.pop(entry)
             mapped.extend(sorted(done.mapped, key=_first_offset))
-        self._close(ticket.buffer, mapped)
+        self._effects.append(Advance(ticket.buffer, mapped))
 
     def _settled(self, lane: PartitionBuffer, following: int, ticket: Ticket) -> None:
         """A batch has left its lane: acknowledged, or given up with all that waited there."""
         if lane.acknowledged >= following or ticket.entry not in self._tickets:
             return
         self._forget(ticket.buffer)
-        self._fail(ticket.buffer, f"its records for {lane.target} are refused: {lane.reason}")
+        self._effects.append(Fail(ticket.buffer, f"its records for {lane.target} are refused: {lane.reason}"))
 
     def _forget(self, buffer: PartitionBuffer) -> None:
         """The source's ranges are read again: later acknowledgements of their batches are ignored."""

@@ -1,6 +1,6 @@
 """Counters and latencies of a task and each of its partitions since the task started, for status records.
 
-Filled by `pipeline.produce.sender` and `pipeline.produce.gate`, written by `pipeline.produce.reports`. Latency is
+Filled by `pipeline.produce.answer_taker` and `pipeline.produce.gate`, written by `pipeline.produce.reports`. Latency is
 measured per acknowledged batch, not per record: the batch's header says when its first and its newest record were
 produced; half of its records count with the one, half with the other. Negative latencies come from clocks that differ,
 and count as zero.

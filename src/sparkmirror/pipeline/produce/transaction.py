@@ -8,7 +8,7 @@ there.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -29,6 +29,8 @@ from sparkmirror.kafka.wire.coordinator import (
 )
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.effects import Commit, Effects, Offer, Refuse, RollBack, Speak
+from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.pace import TransactionPace
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
@@ -76,6 +78,10 @@ class Phase(Enum):
     FENCED = "the coordinator knows a newer epoch; it is asked whose"
 
 
+_NOTHING_OPEN: Final = (Phase.STARTING, Phase.ABORTING, Phase.RECOVERING, Phase.WAITING, Phase.FENCED)
+"""Phases in which all went back to what is committed, or nothing was sent yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionOptions:
     """`interval_seconds` between two commits while data flows, `status_seconds` between two status records.
@@ -90,23 +96,6 @@ class TransactionOptions:
     status_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """The sender's functions that a transaction calls.
-
-    `speak` sets the protocol (whether the second one) and the transactional id; `store` composes positions (and the
-    status, if asked to) and says whether there were any; `roll_back` takes everything back to what is committed;
-    `refuse` isolates a partition.
-    """
-
-    speak: Callable[[bool, str], None]
-    offer: Callable[[PartitionBuffer], None]
-    store: Callable[[bool], bool]
-    commit: Callable[[], None]
-    roll_back: Callable[[], None]
-    refuse: Callable[[TopicPartition, str], None]
-
-
 class ExactlyOnce:
     """The transactions of one task, as `pipeline.produce.guarantee.Guarantee` says."""
 
@@ -118,7 +107,8 @@ class ExactlyOnce:
         task: int,
         seat: Seat,
         progress: Progress,
-        hooks: Hooks,
+        ledger_flush: LedgerFlush,
+        effects: Effects,
         spare: Seat | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -131,7 +121,8 @@ class ExactlyOnce:
         self._spare = spare
         self._unfinished = Unfinished(clock)
         self._progress = progress
-        self._hooks = hooks
+        self._ledger_flush = ledger_flush
+        self._effects = effects
         self._second = False
         self._held: dict[PartitionBuffer, None] = {}
         self._unsettled: dict[PartitionBuffer, None] = {}
@@ -220,8 +211,7 @@ class ExactlyOnce:
 
     def _release_held(self) -> None:
         held, self._held = self._held, {}
-        for buffer in held:
-            self._hooks.offer(buffer)
+        self._effects.extend(map(Offer, held))
 
     # What is due.
 
@@ -296,7 +286,7 @@ class ExactlyOnce:
 
     def _get_ready(self, second: bool) -> None:
         self._second = second
-        self._hooks.speak(second, self._transactional_id)
+        self._effects.append(Speak(second, self._transactional_id))
         self.phase = Phase.READY
         self._release_held()
 
@@ -305,7 +295,7 @@ class ExactlyOnce:
         with_status = now >= self._status_at
         if with_status:
             self._status_at = now + self._options.status_seconds
-        fresh = self._hooks.store(with_status)
+        fresh = self._ledger_flush.store(with_status)
         if self.phase is Phase.READY:
             if not fresh:
                 return False
@@ -327,7 +317,7 @@ class ExactlyOnce:
                 self._look_if_silent(now)
             return
         if self._progress.is_untrue(self._touched):
-            if not self._hooks.store(False):
+            if not self._ledger_flush.store(False):
                 self._recover("the positions of its data could not be stored")
             return
         self._end(now)
@@ -401,7 +391,7 @@ class ExactlyOnce:
     def _hold(self, away: Collection[TopicPartition], what: str) -> None:
         self._unfinished.note_away(frozenset(away))
         for where in sorted(away):
-            self._hooks.refuse(where, f"the target {what}; {_AWAY_ADVICE}")
+            self._effects.append(Refuse(where, f"the target {what}; {_AWAY_ADVICE}"))
 
     def _take_outcome(self, answer: Answer) -> None:
         """Take the outcome of a transaction that is to be aborted. A committed one is never taken for aborted."""
@@ -414,7 +404,7 @@ class ExactlyOnce:
         """Go on under the spare id, with all partitions but those that lack the transaction's marker."""
         self._hold(away, "does not take the marker that ends the last transaction")
         self._forget_transaction()
-        self._hooks.roll_back()
+        self._effects.append(RollBack())
         self._change_seats(spare)
 
     def _change_seats(self, spare: Seat) -> None:
@@ -487,7 +477,7 @@ class ExactlyOnce:
         self._pause = now - self._closed_at if self._bytes >= _BYTES_OF_LOAD else 0.0
         self._pace.note(self._bytes, now - self._opened_at)
         self._forget_transaction()
-        self._hooks.commit()
+        self._effects.append(Commit())
         self.phase = Phase.READY
         self._release_held()
 
@@ -496,7 +486,7 @@ class ExactlyOnce:
         for where in self._adding:
             if where in refused:
                 del self._to_add[where]
-                self._hooks.refuse(where, f"the target refuses it in a transaction: {error_name(refused[where])}")
+                self._refuse(where, refused[where])
             elif where not in answer.refused:
                 del self._to_add[where]
                 self._added.add(where)
@@ -509,10 +499,13 @@ class ExactlyOnce:
             self._open()
         self._release_held()
 
+    def _refuse(self, where: TopicPartition, code: int) -> None:
+        self._effects.append(Refuse(where, f"the target refuses it in a transaction: {error_name(code)}"))
+
     def _take_added_leftovers(self, answer: Answer) -> None:
         """Take the answer about leftovers. A deleted topic has none; another refused partition is tried again."""
         for where, code in self._leftovers.drop_refused(answer.refused).items():
-            self._hooks.refuse(where, f"the target refuses it in a transaction: {error_name(code)}")
+            self._refuse(where, code)
         if answer.refused:
             self._get_ready(self._second)
             return
@@ -587,7 +580,7 @@ class ExactlyOnce:
         fences its caller (KAFKA-9803), an abort by EndTxn does not; EndTxn may be sent when no batch of the transaction
         can arrive after it.
         """
-        if self.phase in (Phase.ABORTING, Phase.RECOVERING, Phase.WAITING, Phase.FENCED):
+        if self.phase in _NOTHING_OPEN:
             return
         log.warning(
             "task %d: %s; its transaction is aborted and sent again.", self._task, reason, extra={"event": "aborted"}
@@ -608,7 +601,7 @@ class ExactlyOnce:
         self._leftovers.note({**self._unsettled, **self._touched})
         self._forget_transaction()
         self._pace.begin_anew()
-        self._hooks.roll_back()
+        self._effects.append(RollBack())
         self._believe_until = self._clock.monotonic() + _BELIEVE_SECONDS_MAX if ends else _NEVER
         if ends:
             self.phase = Phase.ABORTING

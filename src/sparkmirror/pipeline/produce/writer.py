@@ -15,12 +15,13 @@ from sparkmirror.batch.header import Codec
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.receipts import Receipt
 from sparkmirror.pipeline.produce.repartition import Repartition
-from sparkmirror.pipeline.produce.sender import Sender, SenderOptions
+from sparkmirror.pipeline.produce.sender import Sender
 from sparkmirror.pipeline.produce.transaction import TransactionOptions
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingPeer

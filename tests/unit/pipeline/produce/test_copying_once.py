@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.pipeline.produce.applied_effects import AtOnce
 from tests.unit.pipeline.produce.test_copying import SEQUENCES, WHERE, Ring, Source
 
 from sparkmirror.batch.header import parse_header
@@ -26,6 +27,7 @@ from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.answers import BatchOutcome, judge, leaves_doubt
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.effects import Commit, Effect, Evict, Fail, Hold, Refuse, RollBack
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.isolation import Isolation
 from sparkmirror.pipeline.produce.limits import TargetLimits
@@ -34,7 +36,7 @@ from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
-from sparkmirror.pipeline.produce.transaction import ExactlyOnce, Hooks, TransactionOptions
+from sparkmirror.pipeline.produce.transaction import ExactlyOnce, TransactionOptions
 from sparkmirror.pipeline.produce.unfinished import Seat
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
@@ -159,16 +161,25 @@ class CopyingOnce(RuleBasedStateMachine):
         task_metrics = TaskMetrics(plan)
         self.progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 0, 25, in_transactions=True)
         self.gate = SequenceGate(self.ring, self.progress, task_metrics, TargetLimits(None, None), AS_THEY_ARE, deque())  # type: ignore[arg-type]
-        self.isolation = Isolation(self.ring, self.gate, task_metrics, lambda _: None)  # type: ignore[arg-type]
-        hooks = Hooks(lambda *_: None, lambda _: None, self._store, self._commit, self._roll_back, lambda *_: None)
+        effects = AtOnce(self)
+        self.isolation = Isolation(self.ring, self.gate, task_metrics, effects, keeps_doubtful=False)  # type: ignore[arg-type]
         options = TransactionOptions("B", MM2, 60_000, 0.2, 1.0)
         identity = ProducerIdentity(plan.producer_id, plan.producer_epoch)
         seat = Seat("A-mm2-MirrorSourceConnector-0", identity, self.coordinator)  # type: ignore[arg-type]
-        self.once = ExactlyOnce(options, plan.task, seat, self.progress, hooks)
+        self.once = ExactlyOnce(options, plan.task, seat, self.progress, self, effects)  # type: ignore[arg-type]
         self.gate.take_plan(plan)
         self.buffer = self.gate.buffers[WHERE]
 
-    def _store(self, with_status: bool) -> bool:
+    def apply(self, effect: Effect) -> None:
+        match effect:
+            case Commit():
+                self._commit()
+            case RollBack():
+                self._roll_back()
+            case Fail() | Hold() | Refuse() | Evict():
+                raise AssertionError(effect)
+
+    def store(self, with_status: bool) -> bool:
         return bool(self.progress.compose([self.buffer], 1, None))
 
     def _commit(self) -> None:

@@ -14,7 +14,7 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
-from sparkmirror.pipeline.produce.effects import Effects
+from sparkmirror.pipeline.produce.effects import Effects, Hold
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
@@ -383,8 +383,9 @@ def test_a_gap_is_recorded_with_what_was_done() -> None:
 def test_a_partition_that_may_lose_nothing_stays_where_it_stood(policy: str, done: str, words: str) -> None:
     desk = Desk(start=100, on_data_loss=policy)
     assert desk.gap(100, 130) is desk.buffer
-    ((held, reason),) = desk.effects
-    assert held is desk.buffer and words in reason
+    (held,) = desk.effects
+    assert isinstance(held, Hold) and held.buffer is desk.buffer
+    assert words in held.reason
     assert desk.ledger.gaps == [(WHERE, "retention", 100, 130, done, NEW_LOG, None)]
     assert desk.buffer.position == 100
 

@@ -4,12 +4,14 @@ import time
 from collections import deque
 
 import pytest
+from tests.unit.pipeline.produce.applied_effects import AtOnce
 
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.effects import Effect, Evict, InDoubt
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.isolation import Isolation
 from sparkmirror.pipeline.produce.limits import TargetLimits
@@ -43,7 +45,19 @@ class Ward:
         progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
         self.gate = SequenceGate(peer, progress, self.task_metrics, TargetLimits(None, None), AS_THEY_ARE, deque())  # type: ignore[arg-type]
         self.flushed: list[PartitionBuffer] = []
-        self.isolation = Isolation(peer, self.gate, self.task_metrics, self.flushed.append, lambda _: True)  # type: ignore[arg-type]
+        self.doubted: list[PartitionBuffer] = []
+        effects = AtOnce(self)
+        self.isolation = Isolation(peer, self.gate, self.task_metrics, effects, keeps_doubtful=True)  # type: ignore[arg-type]
+
+    def apply(self, effect: Effect) -> None:
+        match effect:
+            case Evict(buffer):
+                self.flushed.append(buffer)
+                self.isolation.evict(buffer)
+            case InDoubt(buffer):
+                self.doubted.append(buffer)
+            case _:
+                raise AssertionError(effect)
 
     def buffer(self, number: int, *, busy: bool = True) -> PartitionBuffer:
         where = TopicPartition("orders", number)
@@ -115,6 +129,7 @@ def test_what_the_target_may_have_goes_out_again_as_it_was_before_the_reader_com
     before = bytes(head.data)
     buffer.refuse(head, in_doubt=True)
     ward.isolation.fail(buffer, "forbidden")
+    assert ward.doubted == [buffer]
     assert buffer.head is head, "its sequences stand for its records"
     ward.isolation.wake_up(buffer, buffer.retry_at)
     assert ward.reader.orders == [(3, True, 0)], "nothing else is read yet"

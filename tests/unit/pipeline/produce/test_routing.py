@@ -3,12 +3,15 @@
 from collections import deque
 from typing import Any
 
+from tests.unit.pipeline.produce.applied_effects import AtOnce
+
 from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.effects import Advance, Effect, Fail, Hold
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
@@ -57,7 +60,7 @@ class Story:
         self.mapped: list[tuple[Span, ...]] = []
         self.landed: list[tuple[int, str]] = []
         self.is_lost = False
-        self.routing = Routing(peer, gate, self.task_metrics, self._fail, self._close, self._land)
+        self.routing = Routing(peer, gate, self.task_metrics, self, AtOnce(self))  # type: ignore[arg-type]
 
     def _fail(self, buffer: PartitionBuffer, reason: str) -> None:
         assert buffer is self.source
@@ -69,12 +72,20 @@ class Story:
         assert buffer is self.source
         self.mapped += [batch.spans for batch in mapped]
 
-    def _land(self, buffer: PartitionBuffer, landed: list[Batch], topic: str) -> bool:
+    def apply(self, effect: Effect) -> None:
+        match effect:
+            case Fail(buffer, reason) | Hold(buffer, reason):
+                self._fail(buffer, reason)
+            case Advance(buffer, mapped):
+                self._close(buffer, mapped)
+            case _:
+                raise AssertionError(effect)
+
+    def add(self, buffer: PartitionBuffer, landed: list[Batch], topic: str) -> str:
+        """As the log check."""
         assert buffer is self.source
         self.landed += [(batch.base_offset, topic) for batch in landed]
-        if self.is_lost:
-            self._fail(buffer, "gone")
-        return self.is_lost
+        return "gone" if self.is_lost else ""
 
     def bring(self, first: int, following: int, *targets: TopicPartition, problem: str = "") -> list[PartitionBuffer]:
         """A range of 100 bytes, with one record for each of `targets`."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from tests.manual_clock import ManualClock
+from tests.unit.pipeline.produce.applied_effects import AtOnce
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import encode_batch
@@ -14,9 +15,10 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.effects import Commit, Effect, Offer, Refuse, RollBack, Speak
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
-from sparkmirror.pipeline.produce.transaction import ExactlyOnce, Hooks, Phase, TransactionOptions
+from sparkmirror.pipeline.produce.transaction import ExactlyOnce, Phase, TransactionOptions
 from sparkmirror.pipeline.produce.unfinished import Seat
 
 ORDERS, BILLS, LATE = (TopicPartition(topic, 0) for topic in ("orders", "bills", "late"))
@@ -72,16 +74,27 @@ class Desk:
         self.offered: list[PartitionBuffer] = []
         self.rolled_back = 0
         self.refused: list[TopicPartition] = []
-        hooks = Hooks(self._speak, self.offered.append, self._store, self._commit, self._roll_back, self._refuse)
         options = TransactionOptions("B", Connector.of_dedicated_mode("A"), 60_000, INTERVAL, 3600.0)
         seat = Seat("A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, 3), self.broker)  # type: ignore[arg-type]
-        self.transaction = ExactlyOnce(options, 0, seat, self.progress, hooks, spare, self.clock)
+        self.transaction = ExactlyOnce(options, 0, seat, self.progress, self, AtOnce(self), spare, self.clock)  # type: ignore[arg-type]
         self.spoken: list[bool] = []
 
-    def _speak(self, second: bool, name: str) -> None:
-        self.spoken.append(second)
+    def apply(self, effect: Effect) -> None:
+        match effect:
+            case Speak(second):
+                self.spoken.append(second)
+            case Offer(buffer):
+                self.offered.append(buffer)
+            case Refuse(where):
+                self.refused.append(where)
+            case Commit():
+                self._commit()
+            case RollBack():
+                self._roll_back()
+            case _:
+                raise AssertionError(effect)
 
-    def _store(self, with_status: bool) -> bool:
+    def store(self, with_status: bool) -> bool:
         return bool(self.progress.compose(self.buffers.values(), 1, []))
 
     def _commit(self) -> None:
@@ -94,9 +107,6 @@ class Desk:
         self.progress.roll_back()
         for buffer in self.buffers.values():
             buffer.roll_back()
-
-    def _refuse(self, where: TopicPartition, reason: str) -> None:
-        self.refused.append(where)
 
     def begin(self) -> None:
         """To the first ready state: the partitions' starts are committed."""
@@ -451,6 +461,7 @@ def test_a_partition_that_stays_away_is_given_up_and_the_task_goes_on_under_its_
 
 def test_so_it_does_when_the_coordinator_gave_up_first_and_the_abort_cannot_end() -> None:
     desk = Desk(spare=_spare(Broker(second=True)))
+    desk.begin()
     _fence(desk, 90)
     aborting = Answer(0, ProducerIdentity(7, 5), state="PrepareAbort", partitions=frozenset([ORDERS]))
     desk.answer(aborting)
@@ -464,6 +475,7 @@ def test_so_it_does_when_the_coordinator_gave_up_first_and_the_abort_cannot_end(
 @pytest.mark.parametrize("theirs", [ProducerIdentity(7, 7), ProducerIdentity(9, 4)])
 def test_an_abort_of_somebody_newer_is_no_reason_to_go_on(theirs: ProducerIdentity) -> None:
     desk = Desk(spare=_spare(Broker(second=True)))
+    desk.begin()
     _fence(desk, 90)
     desk.broker.answer(Answer(0, theirs, state="PrepareAbort", partitions=frozenset([ORDERS])))
     with pytest.raises(FencedError, match="task 0 was fenced"):

@@ -1,0 +1,99 @@
+"""Carries out what a produce answer means for its batch (`pipeline.produce.answers`). Called by
+`pipeline.produce.produce_task`.
+"""
+
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
+from sparkmirror.kafka.wire.data_requests import ProducedPartition
+from sparkmirror.pipeline.produce.answers import (
+    LIMITED,
+    MESSAGE_TOO_LARGE,
+    BatchOutcome,
+    describe,
+    judge,
+    leaves_doubt,
+    rest_seconds,
+)
+from sparkmirror.pipeline.produce.brokers import Brokers
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, Hold
+from sparkmirror.pipeline.produce.guarantee import Guarantee
+from sparkmirror.pipeline.produce.limits import TargetLimits
+from sparkmirror.pipeline.produce.log_check import TargetLogCheck
+from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.routing import Routing
+from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+
+
+class AnswerTaker:
+    """Takes the answers of one task. `clamps` says whether timestamps that are too late are changed."""
+
+    def __init__(
+        self,
+        routing: Routing,
+        guarantee: Guarantee,
+        log_check: TargetLogCheck,
+        brokers: Brokers,
+        limits: TargetLimits,
+        task_metrics: TaskMetrics,
+        effects: Effects,
+        *,
+        clamps: bool,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._routing = routing
+        self._guarantee = guarantee
+        self._log_check = log_check
+        self._brokers = brokers
+        self._limits = limits
+        self._task_metrics = task_metrics
+        self._effects = effects
+        self._clamps = clamps
+        self._clock = clock
+
+    def take(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float) -> None:
+        """Raises FencedError and SparkMirrorError where the task cannot go on."""
+        outcome = judge(produced.error, is_head=buffer.head is batch)
+        if outcome is BatchOutcome.DONE:
+            self._succeed(buffer, batch, produced.base_offset)
+        elif outcome is BatchOutcome.RETRY or outcome is BatchOutcome.MOVED:
+            self._task_metrics.retries += 1
+            if outcome is BatchOutcome.MOVED:
+                self._brokers.forget([buffer.target])
+            buffer.retry(batch, in_doubt=leaves_doubt(produced.error))
+            buffer.rest()
+            self._effects.append(BackOff(buffer, now + rest_seconds(produced.error)))
+        elif outcome is BatchOutcome.FENCED:
+            self._guarantee.fenced(buffer)
+        elif outcome is BatchOutcome.RESTART:
+            self._guarantee.sequence_lost(buffer, describe(produced))
+        else:
+            buffer.refuse(batch, in_doubt=leaves_doubt(produced.error))
+            if batch.in_doubt:
+                self._guarantee.refused_in_doubt(buffer)
+            self._refuse(buffer, batch, produced)
+
+    def _succeed(self, buffer: PartitionBuffer, batch: Batch, base_offset: int) -> None:
+        if buffer.is_ledger:
+            buffer.succeed(batch, base_offset)
+            return
+        now_ms = self._clock.time_ns() // 1_000_000
+        self._task_metrics.acknowledged(self._routing.source_of(buffer, batch), batch, now_ms)
+        moved = buffer.succeed(batch, base_offset)
+        if self._routing.is_lane(buffer):
+            self._routing.acknowledge(buffer, moved)
+            return
+        reason = self._log_check.add(buffer, moved, buffer.target.topic)
+        if reason:
+            self._effects.append(Hold(buffer, reason))
+        self._effects.append(Advance(buffer, moved))
+
+    def _refuse(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition) -> None:
+        """The target refused the batch. If the topic's limits were not known, smaller batches may be accepted."""
+        if produced.error in LIMITED:
+            self._limits.ask(buffer.target.topic)
+            is_size = produced.error == MESSAGE_TOO_LARGE
+            may_fit = batch.records > 1 if is_size else self._clamps
+            if may_fit and not buffer.is_own and not batch.refusals:
+                buffer.await_limits(batch)
+                return
+        self._effects.append(Fail(buffer, describe(produced)))

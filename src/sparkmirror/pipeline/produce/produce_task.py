@@ -1,0 +1,362 @@
+"""One task's producing: takes rows, answers, outcomes of background work and timers, and applies the effects that its
+parts ask for, in one place (`ProduceTask.apply`). No thread and no waiting; owned by `pipeline.produce.sender`.
+
+The parts know nothing of each other beyond what they are given; what one of them wants done elsewhere is an effect
+(`pipeline.produce.effects`), which is applied as soon as the part has returned.
+"""
+
+import logging
+import selectors
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.background import Outcome
+from sparkmirror.kafka.wire.data_requests import FIRST_TRANSACTIONS, SECOND_TRANSACTIONS
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce import effects as wanted
+from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
+from sparkmirror.pipeline.produce.brokers import Brokers
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.connection import Dialect, ProduceConnection
+from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.dispatch import Dispatch
+from sparkmirror.pipeline.produce.drain import Drain
+from sparkmirror.pipeline.produce.effects import Effects
+from sparkmirror.pipeline.produce.gate import SequenceGate
+from sparkmirror.pipeline.produce.guarantee import Guarantee
+from sparkmirror.pipeline.produce.isolation import Isolation
+from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
+from sparkmirror.pipeline.produce.limits import TargetLimits
+from sparkmirror.pipeline.produce.log_check import TargetLogCheck
+from sparkmirror.pipeline.produce.partition_state import State
+from sparkmirror.pipeline.produce.progress import Progress
+from sparkmirror.pipeline.produce.routing import Routing
+from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.relay.plan_row import PlanRow
+
+log = logging.getLogger(__name__)
+
+_AWAY_SECONDS: Final = 2.0
+_CUT_OFF: Final = (
+    "task %d: the target has not acknowledged and stored in time what was under way at the end: "
+    "%s, and the next run goes on from the stored positions."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a task consists of. `effects` is the queue of all of them."""
+
+    effects: Effects
+    brokers: Brokers
+    task_metrics: TaskMetrics
+    progress: Progress
+    limits: TargetLimits
+    gate: SequenceGate
+    ledger_flush: LedgerFlush
+    guarantee: Guarantee
+    dispatch: Dispatch
+    isolation: Isolation
+    log_check: TargetLogCheck
+    routing: Routing
+    answer_taker: AnswerTaker
+    drain: Drain
+    merges: bool
+    offsets_topic: str
+
+
+class ProduceTask:
+    """The parts of one task, put together."""
+
+    def __init__(self, parts: Parts, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._effects = parts.effects
+        self._brokers = parts.brokers
+        self.task_metrics = parts.task_metrics
+        self._progress = parts.progress
+        self._limits = parts.limits
+        self._gate = parts.gate
+        self._ledger_flush = parts.ledger_flush
+        self._guarantee = parts.guarantee
+        self._dispatch = parts.dispatch
+        self._isolation = parts.isolation
+        self._log_check = parts.log_check
+        self._routing = parts.routing
+        self._answer_taker = parts.answer_taker
+        self._drain = parts.drain
+        self._merges = parts.merges
+        self._offsets_topic = parts.offsets_topic
+
+    def prefetch(self) -> None:
+        """Look up what is needed first, before anything waits for it."""
+        self._brokers.prefetch([self._offsets_topic])
+
+    @property
+    def inline_bytes(self) -> int:
+        """Bytes of unacknowledged inline payload in this process."""
+        return self._gate.inline_bytes
+
+    def acknowledged(self) -> dict[TopicPartition, int]:
+        """Each partition's acknowledged position; with exactly-once, the committed one."""
+        boxes = self._gate.buffers.values()
+        if self._guarantee.transactional:
+            return {buffer.source: buffer.committed.offset for buffer in boxes}
+        return {buffer.source: buffer.acknowledged for buffer in boxes}
+
+    # Rows in.
+
+    def take_plan(self, plan: PlanRow) -> None:
+        self._ledger_flush.take_plan(plan)
+        self._gate.take_plan(plan)
+        for assigned, _ in plan.partitions:
+            buffer = self._gate.buffers.get(assigned.partition)
+            if buffer is not None and (reason := self._log_check.expect(buffer, assigned)):
+                self._isolation.hold(buffer, reason)
+        self.apply()
+
+    def take(self, delivery: Delivery | Bundle) -> None:
+        """Take a row, or a range of records that go to several partitions."""
+        if isinstance(delivery, Bundle):
+            fresh: Iterable[PartitionBuffer] = self._routing.take(delivery)
+        elif (touched := self._take_row(delivery)) is not None:
+            fresh = (touched,)
+        else:
+            fresh = ()
+        self.apply()
+        for buffer in fresh:
+            self._offer_fresh(buffer)
+
+    def _take_row(self, delivery: Delivery) -> PartitionBuffer | None:
+        """The buffer that may now have a batch to send."""
+        match delivery.kind:
+            case "run":
+                return self._gate.take_run(delivery)
+            case "gap":
+                return self._gate.take_gap(delivery)
+            case "order":
+                touched = self._gate.take_order(delivery)
+                if touched is not None:
+                    self._isolation.force(touched, self._clock.monotonic())
+                return touched
+            case "release":
+                return self._gate.take_release(delivery)
+            case "plan":
+                self.take_plan(PlanRow.parse(bytes(delivery.payload)))
+            case _:
+                self._gate.take_fault(delivery)
+        return None
+
+    def _offer_fresh(self, buffer: PartitionBuffer) -> None:
+        """Offer a buffer with a new batch, now or when its linger time is over."""
+        if until := buffer.linger.tell_end():
+            self._isolation.back_off(buffer, until)
+        self._dispatch.offer(buffer)
+
+    # What the sockets bring.
+
+    def serve(self, connection: ProduceConnection, events: int) -> None:
+        """Write to a connection, take its answers, and send what it has room for."""
+        try:
+            if events & selectors.EVENT_WRITE:
+                connection.write()
+            if events & selectors.EVENT_READ:
+                self._take_answers(connection)
+            self._dispatch.watch(connection)
+        except (OSError, ProtocolError, KeyError):
+            self._dispatch.lose(connection)
+        self.apply()
+
+    def _take_answers(self, connection: ProduceConnection) -> None:
+        now = self._clock.monotonic()
+        for sent, response in connection.receive():
+            for produced in response.partitions:
+                buffer, batch = sent[(produced.topic_key, produced.partition)]
+                self._answer_taker.take(buffer, batch, produced, now)
+                self.apply()
+                if buffer.is_failed:
+                    self._isolation.settle(buffer)
+                else:
+                    self._dispatch.offer(buffer)
+            if response.throttle_ms:
+                self.task_metrics.throttled_ms += response.throttle_ms
+                self._guarantee.throttled(connection.not_before)
+        self._dispatch.fill(connection, now)
+
+    def serve_coordinator(self) -> None:
+        self._guarantee.serve()
+        self.apply()
+
+    # What is due.
+
+    def send(self, now: float) -> None:
+        """Do what the guarantee has due, and send what there is room for."""
+        self._guarantee.poll(now)
+        self.apply()
+        for connection in self._dispatch.connections:
+            self._dispatch.fill(connection, now)
+            self.apply()
+        self._brokers.poll()
+
+    def wake_at(self, now: float, tend_at: float) -> float:
+        """When `send`, or `tend` at `tend_at`, is due at the latest, if nothing happens before."""
+        soonest = min(max(self._isolation.wake_at, tend_at), now + 0.25, self._guarantee.wake_at)
+        return min(soonest, now + 0.05) if self._dispatch.leaderless else soonest
+
+    def tend(self, now: float, outcomes: Iterable[Outcome]) -> None:
+        """Take what background work has brought, and look after timers."""
+        for outcome in outcomes:
+            self._take_outcome(outcome)
+        if self._drain.has_begun:
+            for buffer in self._gate.buffers.values():
+                buffer.linger.stop()
+                self._dispatch.offer(buffer)
+        for buffer in self._isolation.due(now):
+            if self._guarantee.holds(buffer):
+                self._isolation.back_off(buffer, now + _AWAY_SECONDS)
+                continue
+            buffer.wake()
+            self._isolation.wake_up(buffer, now)
+            self._dispatch.offer(buffer)
+        self._dispatch.house_homeless()
+        self._dispatch.lose_silent(now)
+        if self._guarantee.hurries:
+            self._dispatch.hasten(now)
+        self._isolation.evict_stuck(self._gate.buffers.values(), now)
+        self.apply()
+
+    def _take_outcome(self, outcome: Outcome) -> None:
+        self._guarantee.take(outcome)
+        self._heed_limits(self._limits.take(outcome))
+        opened = self._brokers.take(outcome)
+        if self._brokers.is_far and self._merges:
+            kernels_ready()
+        if opened is not None:
+            self._dispatch.open(opened)
+        self._dispatch.house_homeless()
+        self.apply()
+
+    def _heed_limits(self, answered: tuple[str, bool] | None) -> None:
+        """Send batches again, within limits that are known now, that were refused by them."""
+        if answered is None:
+            return
+        topic, has_changed = answered
+        now = self._clock.monotonic()
+        for buffer in self._gate.buffers.values():
+            if not buffer.is_aimed_at_topic(topic):
+                continue
+            if buffer.awaits_limits:
+                buffer.know_limits()
+                self._dispatch.offer(buffer)
+            elif has_changed:
+                self._isolation.retry_now(buffer, now)
+
+    # The end.
+
+    def is_over(self, now: float) -> bool:
+        """Whether the queues are drained or the time is over, and the answers to sent batches and the last positions
+        are in, as far as possible."""
+        flowing = [buffer for buffer in self._gate.buffers.values() if buffer.state is State.FLOWING]
+        if self._drain.takes_new(now) and not all(buffer.idle for buffer in flowing):
+            return False
+        is_stored = self._guarantee.finish()
+        self.apply()
+        is_known = self._guarantee.transactional or all(buffer.settled for buffer in flowing)
+        is_known = is_known and all(buffer.quiet for buffer in self._gate.buffers.values() if buffer.is_held)
+        if is_stored and is_known:
+            return True
+        if self._drain.is_over(now):
+            what = "its open transaction is aborted" if self._guarantee.transactional else "what it sent may come twice"
+            log.warning(_CUT_OFF, self._ledger_flush.plan.task, what, extra={"event": "cut-off"})
+            return True
+        return False
+
+    def close(self) -> None:
+        self._guarantee.close()
+        self._brokers.close()
+
+    # Effects.
+
+    def apply(self) -> None:
+        """Do what the parts have asked for, and what is asked for meanwhile."""
+        effects = self._effects
+        while effects:
+            match effects.popleft():
+                case wanted.Offer(buffer):
+                    self._dispatch.offer(buffer)
+                case wanted.Advance(buffer, mapped):
+                    self._progress.map_batches(buffer.source, mapped)
+                    self._isolation.after_progress(buffer)
+                case wanted.BackOff(buffer, until):
+                    self._isolation.back_off(buffer, until)
+                case wanted.Fail(buffer, reason):
+                    self._fail(buffer, reason)
+                case wanted.Hold(buffer, reason):
+                    self._isolation.hold(buffer, reason)
+                case wanted.Settle(buffer):
+                    self._isolation.settle(buffer)
+                case wanted.Evict(buffer):
+                    self._dispatch.flush_socket_of(buffer)
+                    self._isolation.evict(buffer)
+                case wanted.InDoubt(buffer):
+                    self._settle_doubt(buffer)
+                case wanted.Refuse(where, reason):
+                    self._refuse_target(where, reason)
+                case wanted.Speak(second_protocol, transactional_id):
+                    self._speak(second_protocol, transactional_id)
+                case wanted.Commit():
+                    self._commit()
+                case wanted.RollBack():
+                    self._roll_back()
+
+    def _fail(self, buffer: PartitionBuffer, reason: str) -> None:
+        """Isolate a target partition. If it is the ledger's, transactions isolate the partitions whose positions go
+        there too; at least once their data goes on."""
+        self._isolation.fail(buffer, reason)
+        if not buffer.is_ledger or not self._progress.note_refusal(buffer):
+            return
+        if self._guarantee.transactional:
+            for one in self._gate.buffers.values():
+                if obstacle := self._progress.obstacle(one.source):
+                    self._isolation.fail(one, obstacle)
+        self._guarantee.positions_refused(buffer)
+
+    def _settle_doubt(self, buffer: PartitionBuffer) -> None:
+        """In transactions a new epoch settles the doubt. A lane's next records are others, so its task gets a new epoch
+        too; another buffer sends its batches again as they were."""
+        if not self._guarantee.transactional and self._routing.is_lane(buffer):
+            self._guarantee.sequence_lost(buffer, "it may have a batch that it did not acknowledge")
+        self._guarantee.refused_in_doubt(buffer)
+
+    def _refuse_target(self, where: TopicPartition, reason: str) -> None:
+        boxes = (self._gate.buffers, self._routing.lanes, self._progress.buffers)
+        for buffer in [box for some in boxes for box in some.values() if box.is_aimed_at(where)]:
+            self._fail(buffer, reason)
+
+    def _speak(self, second_protocol: bool, transactional_id: str) -> None:
+        """Set the transaction protocol of the connections; those with the other protocol are opened again."""
+        versions = SECOND_TRANSACTIONS if second_protocol else FIRST_TRANSACTIONS
+        dialect = Dialect(versions, transactional_id)
+        if dialect != self._brokers.dialect:
+            self._dispatch.hang_up()
+            self._brokers.dialect = dialect
+        for buffer in self._gate.buffers.values():
+            self._dispatch.offer(buffer)
+
+    def _commit(self) -> None:
+        self._progress.commit()
+        for buffer in self._gate.buffers.values():
+            buffer.commit()
+
+    def _roll_back(self) -> None:
+        """Go back to the last commit: drop all since then, and have the reader read it again."""
+        self._dispatch.hang_up()
+        self._progress.roll_back()
+        for buffer in self._progress.buffers.values():
+            self._isolation.settle(buffer)  # it failed while its answer was due, which will not come any more
+        for buffer in self._gate.buffers.values():
+            self._isolation.roll_back(buffer)
+            self._isolation.settle(buffer)
