@@ -77,11 +77,12 @@ class AnswerTaker:
             buffer.succeed(batch, base_offset)
             return
         now_ms = self._clock.time_ns() // 1_000_000
-        self._task_metrics.acknowledged(self._routing.source_of(buffer, batch), batch, now_ms)
-        moved = buffer.succeed(batch, base_offset)
-        if self._routing.is_lane(buffer):
-            self._routing.acknowledge(buffer, moved)
+        if buffer.is_lane:
+            self._task_metrics.acknowledged(self._routing.source_of(batch), batch, now_ms)
+            self._routing.acknowledge(buffer, buffer.succeed(batch, base_offset))
             return
+        self._task_metrics.acknowledged(buffer.source, batch, now_ms)
+        moved = buffer.succeed(batch, base_offset)
         reason = self._log_check.add(buffer, moved, buffer.target.topic)
         if reason:
             self._effects.append(Hold(buffer, reason))
@@ -93,7 +94,8 @@ class AnswerTaker:
             self._limits.ask(buffer.target.topic)
             is_size = produced.error == MESSAGE_TOO_LARGE
             may_fit = batch.records > 1 if is_size else self._clamps
-            if may_fit and not buffer.is_own and not batch.refusals:
+            is_own = buffer.is_ledger or buffer.is_lane
+            if may_fit and not is_own and not batch.refusals:
                 buffer.await_limits(batch)
                 return
         self._effects.append(Fail(buffer, describe(produced)))

@@ -34,7 +34,7 @@ class PartitionBuffer(PartitionLife):
     """
 
     __slots__ = (
-        "_clock", "_handed_on", "_in_flight", "_packing", "_target", "_waiting", "is_ledger", "is_own", "limits",
+        "_clock", "_handed_on", "_in_flight", "_packing", "_target", "_waiting", "is_lane", "is_ledger", "limits",
         "linger", "position", "progressed_at", "round_trip", "route", "slot", "turns", "unpacking",
     )  # fmt: skip
 
@@ -61,7 +61,7 @@ class PartitionBuffer(PartitionLife):
         self.turns = 0
         self._handed_on = self.lineage
         self.is_ledger = is_ledger
-        self.is_own = is_ledger or is_lane
+        self.is_lane = is_lane
         self.route: tuple[int, Any] | None = None
         self.progressed_at = 0.0
         self.limits = TopicLimits()
@@ -326,7 +326,7 @@ class PartitionBuffer(PartitionLife):
 
     def resume(self) -> None:
         """The retry is due. Kept batches go out first."""
-        if self.is_own:
+        if self.is_ledger or self.is_lane:
             self._change(Event.GOES_ON)
         else:
             self._change(Event.REREAD if self.idle else Event.KEPT_FIRST)

@@ -327,7 +327,7 @@ class ProduceTask:
     def _settle_doubt(self, buffer: PartitionBuffer) -> None:
         """In transactions a new epoch settles the doubt. A lane's next records are others, so its task gets a new epoch
         too; another buffer sends its batches again as they were."""
-        if not self._guarantee.transactional and self._routing.is_lane(buffer):
+        if not self._guarantee.transactional and buffer.is_lane:
             self._guarantee.sequence_lost(buffer, "it may have a batch that it did not acknowledge")
         self._guarantee.refused_in_doubt(buffer)
 

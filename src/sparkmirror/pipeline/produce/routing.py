@@ -109,12 +109,10 @@ class Routing:
             )
         return lane
 
-    def is_lane(self, buffer: PartitionBuffer) -> bool:
-        return self.lanes.get(buffer.target) is buffer
-
-    def source_of(self, lane: PartitionBuffer, batch: Batch) -> TopicPartition:
-        """The source partition of a batch, whether its buffer is a lane or not."""
-        return batch.queued.ticket.buffer.source if isinstance(batch.queued, QueuedLaneRecords) else lane.source
+    def source_of(self, batch: Batch) -> TopicPartition:
+        """The source partition of a lane's batch."""
+        assert isinstance(batch.queued, QueuedLaneRecords)
+        return batch.queued.ticket.buffer.source
 
     def acknowledge(self, lane: PartitionBuffer, batches: list[Batch]) -> None:
         """The target has acknowledged these batches of a lane."""

@@ -210,6 +210,6 @@ def test_a_lane_is_distinguished_from_a_source_of_the_same_name() -> None:
     story = Story()
     story.bring(0, 5, SOURCE)
     lane = story.routing.lanes[SOURCE]
-    assert story.routing.is_lane(lane) and lane.source != SOURCE
+    assert lane.is_lane and lane.source != SOURCE
     other = PartitionBuffer(SOURCE, SOURCE, 0, 0)
-    assert not story.routing.is_lane(other)
+    assert not other.is_lane
