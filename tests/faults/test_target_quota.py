@@ -23,7 +23,7 @@ from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.sender import Sender
-from sparkmirror.pipeline.produce.transaction import TransactionOptions
+from sparkmirror.pipeline.produce.transaction_phase import TransactionOptions
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
 from sparkmirror.pipeline.relay.schema import RUN

@@ -27,7 +27,8 @@ from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.reports import Reports
 from sparkmirror.pipeline.produce.routing import Routing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
-from sparkmirror.pipeline.produce.transaction import ExactlyOnce, TransactionOptions
+from sparkmirror.pipeline.produce.transaction import ExactlyOnce
+from sparkmirror.pipeline.produce.transaction_phase import TransactionOptions
 from sparkmirror.pipeline.produce.unfinished import Seat
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingPeer

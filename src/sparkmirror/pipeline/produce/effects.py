@@ -55,6 +55,12 @@ class InDoubt(NamedTuple):
     buffer: PartitionBuffer
 
 
+class RefusePositions(NamedTuple):
+    """The target refuses records of a ledger partition, on which positions depend."""
+
+    ledger: PartitionBuffer
+
+
 class Advance(NamedTuple):
     """The target has acknowledged all before the partition's position, and these batches of it are to be mapped."""
 
@@ -85,6 +91,7 @@ class RollBack(NamedTuple):
 
 
 Effect = (
-    Offer | BackOff | Fail | Hold | Settle | Evict | InDoubt | Advance | Refuse | Speak | Commit | RollBack
+    Offer | BackOff | Fail | Hold | Settle | Evict | InDoubt | RefusePositions | Advance | Refuse | Speak | Commit
+    | RollBack
 )  # fmt: skip
 Effects = deque[Effect]

@@ -303,6 +303,8 @@ class ProduceTask:
                     self._isolation.evict(buffer)
                 case wanted.InDoubt(buffer):
                     self._settle_doubt(buffer)
+                case wanted.RefusePositions(ledger):
+                    self._guarantee.positions_refused(ledger)
                 case wanted.Refuse(where, reason):
                     self._refuse_target(where, reason)
                 case wanted.Speak(second_protocol, transactional_id):
@@ -322,7 +324,7 @@ class ProduceTask:
             for one in self._gate.buffers.values():
                 if obstacle := self._progress.obstacle(one.source):
                     self._isolation.fail(one, obstacle)
-        self._guarantee.positions_refused(buffer)
+        self._effects.append(wanted.RefusePositions(buffer))  # behind what is in doubt, which forbids EndTxn
 
     def _settle_doubt(self, buffer: PartitionBuffer) -> None:
         """In transactions a new epoch settles the doubt. A lane's next records are others, so its task gets a new epoch

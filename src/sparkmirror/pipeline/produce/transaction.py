@@ -9,8 +9,6 @@ there.
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
@@ -27,22 +25,19 @@ from sparkmirror.kafka.wire.coordinator import (
     EndTransaction,
     Initialize,
 )
-from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.added_partitions import AddedPartitions
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.cadence import Cadence
 from sparkmirror.pipeline.produce.effects import Commit, Effects, Offer, Refuse, RollBack, Speak
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
-from sparkmirror.pipeline.produce.pace import TransactionPace
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.transaction_phase import NOTHING_OPEN, Phase, TransactionOptions
 from sparkmirror.pipeline.produce.unfinished import Leftovers, Seat, Unfinished
 
 log = logging.getLogger(__name__)
 
-_BYTES_OF_LOAD: Final = 1 << 20
-"""A transaction with this many bytes was sent under load: then the share of time in which data goes out counts."""
-_FLOW_TO_PAUSE: Final = 5
-_INTERVALS_MAX: Final = 5
-_ADD_AGAIN_SECONDS: Final = 0.1
 _ANSWERS_SECONDS_MAX: Final = 2.0
 """How long a transaction that is to be aborted waits for answers to what it has sent."""
 _NEVER: Final = float("inf")
@@ -58,42 +53,6 @@ _BELIEVE_SECONDS_MAX: Final = 3.0
 After four seconds such a planner goes on without an id whose aborted transaction does not end (`kafka.fencing`): beyond
 this time the id may belong to another instance."""
 _AWAY_ADVICE: Final = "its leader is away, or too few of its replicas are in sync"
-_TOPIC_AUTHORIZATION_FAILED: Final = 29
-_ABSENT: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
-
-
-class Phase(Enum):
-    STARTING = "the coordinator, and so the protocol, is not known yet"
-    READY = "no transaction is open"
-    OPEN = "data goes out"
-    CLOSING = "what was sent is waited for, positions go out"
-    ENDING = "EndTxn is under way"
-    ABORTING = "all went back to what is committed; EndTxn, which aborts, is under way"
-    RECOVERING = "all went back to what is committed; InitProducerId is under way"
-    ADDING = "READY, and what an aborted transaction may have left is added to an empty one"
-    CLEARING = "ADDING, and EndTxn, which aborts, is under way"
-    LOOKING = "CLOSING, and the coordinator is asked what it waits for"
-    WAITING = "RECOVERING, and the coordinator is asked what became of the transaction"
-    DECIDING = "ENDING, and the coordinator is asked whether it has obeyed"
-    FENCED = "the coordinator knows a newer epoch; it is asked whose"
-
-
-_NOTHING_OPEN: Final = (Phase.STARTING, Phase.ABORTING, Phase.RECOVERING, Phase.WAITING, Phase.FENCED)
-"""Phases in which all went back to what is committed, or nothing was sent yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionOptions:
-    """`interval_seconds` between two commits while data flows, `status_seconds` between two status records.
-
-    `target_alias` is for messages.
-    """
-
-    target_alias: str
-    connector: Connector
-    timeout_ms: int
-    interval_seconds: float
-    status_seconds: float
 
 
 class ExactlyOnce:
@@ -127,21 +86,9 @@ class ExactlyOnce:
         self._held: dict[PartitionBuffer, None] = {}
         self._unsettled: dict[PartitionBuffer, None] = {}
         self._touched: dict[PartitionBuffer, None] = {}
-        self._to_add: dict[TopicPartition, None] = {}
-        self._adding: tuple[TopicPartition, ...] = ()
-        self._added: set[TopicPartition] = set()
-        self._absent: set[TopicPartition] = set()
+        self._added = AddedPartitions()
         self._leftovers = Leftovers()
-        self._bytes = 0
-        self._pace = TransactionPace(options.timeout_ms / 1000)
-        self._resume_at = 0.0
-        self._opened_at = 0.0
-        self._close_at = 0.0
-        self._empty_until = 0.0
-        self._closed_at = 0.0
-        self._pause = 0.0
-        self._status_at = 0.0
-        self._add_at = 0.0
+        self._cadence = Cadence(options)
         self._must_roll_back = False
         self._roll_back_by = 0.0
         self._moved_at = 0.0
@@ -161,53 +108,35 @@ class ExactlyOnce:
         if self._takes_in(buffer) and not self._leftovers.hold_back(buffer):
             if self._second or buffer.target in self._added:
                 return True
-            self._to_add[buffer.target] = None
+            self._added.want(buffer.target)
         self._held[buffer] = None
         return False
 
     def _takes_in(self, buffer: PartitionBuffer) -> bool:
         phase = self.phase
         if phase is Phase.OPEN:
-            return self._bytes < self._pace.bytes_max
+            return not self._cadence.is_full
         if phase is Phase.READY:
-            return not self._leftovers.wanted and (not self._resume_at or self._clock.monotonic() >= self._resume_at)
+            resume_at = self._cadence.resume_at
+            return not self._leftovers.wanted and (not resume_at or self._clock.monotonic() >= resume_at)
         return phase in (Phase.CLOSING, Phase.LOOKING) and buffer.is_ledger
 
     def sent(self, buffer: PartitionBuffer, batch: Batch) -> None:
         self._unsettled[buffer] = None
-        self._bytes += len(batch.data)
+        self._cadence.add(len(batch.data))
         if self.phase is Phase.READY:
             self._open()
 
     def _open(self) -> None:
-        """Open a transaction. The first record after a pause is committed at once, under load a commit follows every
-        interval."""
         self.phase = Phase.OPEN
-        self._opened_at = self._clock.monotonic()
-        self._close_at = self._closed_at + self._interval
-        self._empty_until = self._opened_at + self._options.interval_seconds
-
-    @property
-    def _interval(self) -> float:
-        """Seconds between commits; longer where transactions take long to end, since no data goes out meanwhile."""
-        least = self._options.interval_seconds
-        return min(max(least, self._pause * _FLOW_TO_PAUSE), least * _INTERVALS_MAX)
-
-    @property
-    def _due_at(self) -> float:
-        """When the transaction is to end. With the first protocol it must not end before its first batch.
-
-        Unless none comes, because the partition that opened it has failed meanwhile."""
-        return self._close_at if self._bytes else max(self._close_at, self._empty_until)
+        self._cadence.open(self._clock.monotonic())
 
     @property
     def hurries(self) -> bool:
         return self.phase is Phase.CLOSING
 
     def throttled(self, until: float) -> None:
-        """A broker throttles: commit now and open the next transaction after it, so that none lasts through it."""
-        self._resume_at = max(self._resume_at, until)
-        self._close_at = 0.0
+        self._cadence.throttle(until)
 
     def _release_held(self) -> None:
         held, self._held = self._held, {}
@@ -219,11 +148,11 @@ class ExactlyOnce:
     def wake_at(self) -> float:
         own = _NEVER
         if self.phase is Phase.OPEN:
-            own = self._due_at
+            own = self._cadence.due_at
         elif self.phase is Phase.READY:
-            own = 0.0 if self._leftovers.wanted else self._resume_at or self._status_at
-        if self._to_add and not self._coordinator.busy:
-            own = min(own, self._add_due_at)
+            own = 0.0 if self._leftovers.wanted else self._cadence.resume_at or self._cadence.status_at
+        if not self._coordinator.busy:
+            own = min(own, self._added.due_at)
         return min(own, self._coordinator.wake_at, self._unfinished.wake_at)
 
     def poll(self, now: float) -> None:
@@ -233,7 +162,7 @@ class ExactlyOnce:
         self._unfinished.poll(now)
         phase = self.phase
         if phase is Phase.OPEN:
-            if now >= self._due_at or self._bytes >= self._pace.bytes_max:
+            if now >= self._cadence.due_at or self._cadence.is_full:
                 self._close(now)
         elif phase is Phase.CLOSING:
             self._end_if_settled(now)
@@ -252,19 +181,18 @@ class ExactlyOnce:
         elif phase is Phase.READY:
             if self._leftovers.wanted:
                 self._clear_leftovers()
-            elif now >= self._resume_at:
+            elif now >= self._cadence.resume_at:
                 self._go_on(now)
         elif phase is Phase.STARTING and self._coordinator.second_protocol is not None:
             self._get_ready(self._coordinator.second_protocol)
-        if self._to_add and now >= self._add_due_at and not self._coordinator.busy and not self._must_roll_back:
+        if now >= self._added.due_at and not self._coordinator.busy and not self._must_roll_back:
             self._add()
 
     def _go_on(self, now: float) -> None:
         """Continue when no transaction is open and the throttle time is over."""
-        if self._resume_at:
-            self._resume_at = 0.0
+        if self._cadence.end_pause():
             self._release_held()
-        if now >= self._status_at:
+        if now >= self._cadence.status_at:
             self._close(now)
 
     def _clear_leftovers(self) -> None:
@@ -276,10 +204,10 @@ class ExactlyOnce:
     def finish(self) -> bool:
         """Commit the open transaction, with the last positions, offset maps and status; without them while a broker
         throttles."""
-        self._status_at = 0.0
+        self._cadence.want_status()
         if self.phase is Phase.READY:
             now = self._clock.monotonic()
-            return now < self._resume_at or not self._close(now)
+            return now < self._cadence.resume_at or not self._close(now)
         if self.phase is Phase.OPEN:
             self._close(self._clock.monotonic())
         return False
@@ -292,16 +220,13 @@ class ExactlyOnce:
 
     def _close(self, now: float) -> bool:
         """Accept no more data and store the positions that it reaches; False if there is nothing to store."""
-        with_status = now >= self._status_at
-        if with_status:
-            self._status_at = now + self._options.status_seconds
-        fresh = self._ledger_flush.store(with_status)
-        if self.phase is Phase.READY:
-            if not fresh:
-                return False
-            self._opened_at = now
+        fresh = self._ledger_flush.store(self._cadence.takes_status(now))
+        was_open = self.phase is not Phase.READY
+        if not (was_open or fresh):
+            return False
         self.phase = Phase.CLOSING
-        self._closed_at = self._moved_at = now
+        self._cadence.close(now, was_open=was_open)
+        self._moved_at = now
         self._touched.update(self._unsettled)
         return True
 
@@ -422,15 +347,8 @@ class ExactlyOnce:
     def holds(self, buffer: PartitionBuffer) -> bool:
         return self._unfinished.holds(buffer)
 
-    @property
-    def _add_due_at(self) -> float:
-        """When to add partitions: those that the target did not know after a pause, others at once."""
-        return 0.0 if self._to_add.keys() - self._absent else self._add_at
-
     def _add(self) -> None:
-        """Add partitions; those that were absent alone, since one refused partition makes the whole request fail."""
-        self._adding = tuple(where for where in self._to_add if where not in self._absent) or tuple(self._to_add)
-        self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._adding))
+        self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._added.next_lot()))
 
     # Answers.
 
@@ -473,28 +391,15 @@ class ExactlyOnce:
     def _take_committed(self, answer: Answer) -> None:
         if answer.identity is not None:
             self.identity = answer.identity
-        now = self._clock.monotonic()
-        self._pause = now - self._closed_at if self._bytes >= _BYTES_OF_LOAD else 0.0
-        self._pace.note(self._bytes, now - self._opened_at)
+        self._cadence.commit(self._clock.monotonic())
         self._forget_transaction()
         self._effects.append(Commit())
         self.phase = Phase.READY
         self._release_held()
 
     def _take_added(self, answer: Answer) -> None:
-        refused = {where: code for where, code in answer.refused.items() if code == _TOPIC_AUTHORIZATION_FAILED}
-        for where in self._adding:
-            if where in refused:
-                del self._to_add[where]
-                self._refuse(where, refused[where])
-            elif where not in answer.refused:
-                del self._to_add[where]
-                self._added.add(where)
-                self._absent.discard(where)
-        absent = {where for where, code in answer.refused.items() if code in _ABSENT}
-        if absent:
-            self._absent |= absent
-            self._add_at = self._clock.monotonic() + _ADD_AGAIN_SECONDS
+        for where, code in self._added.take(answer.refused, self._clock.monotonic()).items():
+            self._refuse(where, code)
         if self._added and self.phase is Phase.READY:
             self._open()
         self._release_held()
@@ -555,9 +460,8 @@ class ExactlyOnce:
     def _forget_transaction(self) -> None:
         self._unsettled.clear()
         self._touched.clear()
-        self._to_add.clear()
-        self._added.clear()
-        self._bytes = 0
+        self._added.forget()
+        self._cadence.forget_transaction()
 
     # Doubt.
 
@@ -580,7 +484,7 @@ class ExactlyOnce:
         fences its caller (KAFKA-9803), an abort by EndTxn does not; EndTxn may be sent when no batch of the transaction
         can arrive after it.
         """
-        if self.phase in _NOTHING_OPEN:
+        if self.phase in NOTHING_OPEN:
             return
         log.warning(
             "task %d: %s; its transaction is aborted and sent again.", self._task, reason, extra={"event": "aborted"}
@@ -600,7 +504,7 @@ class ExactlyOnce:
         self._must_roll_back = False
         self._leftovers.note({**self._unsettled, **self._touched})
         self._forget_transaction()
-        self._pace.begin_anew()
+        self._cadence.begin_anew()
         self._effects.append(RollBack())
         self._believe_until = self._clock.monotonic() + _BELIEVE_SECONDS_MAX if ends else _NEVER
         if ends:

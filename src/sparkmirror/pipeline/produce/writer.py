@@ -22,7 +22,7 @@ from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.receipts import Receipt
 from sparkmirror.pipeline.produce.repartition import Repartition
 from sparkmirror.pipeline.produce.sender import Sender
-from sparkmirror.pipeline.produce.transaction import TransactionOptions
+from sparkmirror.pipeline.produce.transaction_phase import TransactionOptions
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingPeer
 from sparkmirror.pipeline.relay.schema import FLUSH, PLAN, ROW_SCHEMA, RUN, TRAIL

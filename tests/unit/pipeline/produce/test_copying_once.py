@@ -36,7 +36,8 @@ from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
-from sparkmirror.pipeline.produce.transaction import ExactlyOnce, TransactionOptions
+from sparkmirror.pipeline.produce.transaction import ExactlyOnce
+from sparkmirror.pipeline.produce.transaction_phase import TransactionOptions
 from sparkmirror.pipeline.produce.unfinished import Seat
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress

@@ -18,7 +18,8 @@ from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.effects import Commit, Effect, Offer, Refuse, RollBack, Speak
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
-from sparkmirror.pipeline.produce.transaction import ExactlyOnce, Phase, TransactionOptions
+from sparkmirror.pipeline.produce.transaction import ExactlyOnce
+from sparkmirror.pipeline.produce.transaction_phase import Phase, TransactionOptions
 from sparkmirror.pipeline.produce.unfinished import Seat
 
 ORDERS, BILLS, LATE = (TopicPartition(topic, 0) for topic in ("orders", "bills", "late"))
@@ -397,7 +398,7 @@ def test_the_first_protocol_aborts_by_its_own_word_once_all_that_was_sent_is_ans
     """InitProducerId would fence whoever asks (KAFKA-9803); a late batch would belong to no transaction."""
     desk = Desk(second=False)
     desk.poll()
-    desk.transaction._added.update(desk.buffers)
+    desk.transaction._added.note(desk.buffers)
     buffer = desk.fill(ORDERS, 0, 3)
     batch = desk.send(buffer)
     assert batch is not None
@@ -548,7 +549,7 @@ def _end_without_answer(desk: Desk) -> PartitionBuffer:
 def _add_all(desk: Desk) -> None:
     """As the first protocol wants it before a transaction's first batches."""
     ledger = (box.target for box in desk.progress.buffers.values())
-    desk.transaction._added.update([*desk.buffers, *ledger])
+    desk.transaction._added.note([*desk.buffers, *ledger])
 
 
 def test_a_transaction_that_is_committed_is_never_taken_for_aborted() -> None:

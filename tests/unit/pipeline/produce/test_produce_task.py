@@ -1,0 +1,89 @@
+"""Effects are applied in the order in which they are asked for."""
+
+import selectors
+from dataclasses import replace
+from typing import Any
+
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.effects import Fail, RollBack
+from sparkmirror.pipeline.produce.partition_state import State
+from sparkmirror.pipeline.produce.produce_task import Parts, ProduceTask
+from sparkmirror.pipeline.produce.progress import ProgressOptions
+from sparkmirror.pipeline.produce.queued_records import QueuedRecords
+from sparkmirror.pipeline.produce.transaction_phase import TransactionOptions
+from sparkmirror.pipeline.relay.plan_row import PlanRow
+from sparkmirror.pipeline.relay.ring import RingAddress
+
+ORDERS = TopicPartition("orders", 0)
+MM2 = Connector.of_dedicated_mode("A")
+TOPICS = ledger_topics("A")
+
+
+class Told:
+    """Stands for the guarantee of transactions, and keeps what it is told."""
+
+    transactional = True
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, PartitionBuffer]] = []
+
+    def refused_in_doubt(self, where: PartitionBuffer) -> None:
+        self.calls.append(("in doubt", where))
+
+    def positions_refused(self, where: PartitionBuffer) -> None:
+        self.calls.append(("positions refused", where))
+
+
+def new_parts() -> Parts:
+    nowhere: Any = None
+    settings: ClientSettings = nowhere
+    options = SenderOptions(
+        settings, ProgressOptions(MM2, TOPICS, 1.0), transactions=TransactionOptions("B", MM2, 60_000, 0.2, 1.0)
+    )
+    plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0), 25, ())
+    return assemble(options, plan, None, nowhere, selectors.DefaultSelector())
+
+
+def in_doubt(where: TopicPartition, *, is_ledger: bool = False) -> PartitionBuffer:
+    """A buffer with a batch that the target may have, and has not acknowledged."""
+    buffer = PartitionBuffer(where, where, 0, -1, is_ledger=is_ledger)
+    data = memoryview(bytearray(encode_batch([(None, b"v")])))
+    buffer.accept(QueuedRecords(data, 0, 1, lambda: None))
+    batch = buffer.next_batch(7, 3)
+    assert batch is not None
+    buffer.refuse(batch, in_doubt=True)
+    return buffer
+
+
+def test_what_is_in_doubt_is_known_before_positions_are_given_up() -> None:
+    """EndTxn may abort only where no batch of the transaction can arrive after it; in doubt a new epoch is needed."""
+    told: Any = Told()
+    parts = replace(new_parts(), guarantee=told)
+    home = TopicPartition(TOPICS.positions, 0)
+    ledger = parts.progress.buffers[home] = in_doubt(home, is_ledger=True)
+    orders = parts.gate.buffers[ORDERS] = in_doubt(ORDERS)
+    parts.effects.append(Fail(ledger, "forbidden"))
+    ProduceTask(parts).apply()
+    assert told.calls == [("in doubt", ledger), ("in doubt", orders), ("positions refused", ledger)]
+    assert (ledger.state, orders.state, orders.reason) == (
+        State.FAILED, State.FAILED, f"its position cannot be stored in {home}: forbidden",
+    )  # fmt: skip
+
+
+def test_a_roll_back_settles_what_failed_before_it() -> None:
+    """Also the ledger's: an answer that it waited for does not come any more."""
+    told: Any = Told()
+    parts = replace(new_parts(), guarantee=told)
+    home = TopicPartition(TOPICS.positions, 0)
+    ledger = parts.progress.buffers[home] = PartitionBuffer(home, home, 0, -1, is_ledger=True)
+    data = memoryview(bytearray(encode_batch([(None, b"v")])))
+    ledger.accept(QueuedRecords(data, 0, 1, lambda: None))
+    assert ledger.next_batch(7, 3) is not None
+    parts.effects.extend([Fail(ledger, "forbidden"), RollBack()])
+    ProduceTask(parts).apply()
+    assert ledger.state is State.FAILED and ledger.idle and ledger.retry_at
