@@ -35,7 +35,7 @@ MUTATIONS = (
     Mutation("a position before its acknowledgement", f"{_PRODUCE}/progress.py",
              "place = buffer.reach if self._in_transactions else buffer.place", "place = buffer.reach"),
     Mutation("a transaction ends before its answers are in", f"{_PRODUCE}/transaction.py",
-             "if unsettled or not self._progress.settled or self._coordinator.busy:", "if self._coordinator.busy:"),
+             "if unsettled or not self._progress.settled or self._producer.busy:", "if self._producer.busy:"),
     Mutation("a commit though a position of its data is missing", f"{_PRODUCE}/transaction.py",
              "if self._progress.is_untrue(self._touched):", "if False:"),
     Mutation("a time-out taken for success", f"{_PRODUCE}/answers.py",

@@ -21,8 +21,10 @@ from sparkmirror.pipeline.relay.plan_row import PlanRow
 class Guarantee(Protocol):
     """`identity` stamps the batches, in transactions where `transactional`; `wake_at` is when `poll` is due."""
 
-    identity: ProducerIdentity
     transactional: bool
+
+    @property
+    def identity(self) -> ProducerIdentity: ...
 
     @property
     def wake_at(self) -> float: ...

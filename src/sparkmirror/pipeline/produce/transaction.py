@@ -17,13 +17,8 @@ from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.errors import NO_ERROR, error_name, refusal
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.wire.coordinator import (
-    ABORTING_STATES,
     UNENDED_STATES,
-    AddPartitions,
     Answer,
-    Describe,
-    EndTransaction,
-    Initialize,
 )
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.added_partitions import AddedPartitions
@@ -34,7 +29,8 @@ from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.transaction_phase import NOTHING_OPEN, Phase, TransactionOptions
-from sparkmirror.pipeline.produce.unfinished import Leftovers, Seat, Unfinished
+from sparkmirror.pipeline.produce.transactional_producer import Fencing, TransactionalProducer
+from sparkmirror.pipeline.produce.unfinished import Leftovers, Seat
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +40,6 @@ _NEVER: Final = float("inf")
 _FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 # INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE: a new epoch mends them.
 _ABORTED = frozenset({48, 49, 59, 120})
-_ABORTED_STATES = ABORTING_STATES | {"CompleteAbort"}
 _SILENCE_SECONDS_MAX: Final = 15.0
 """Longer than an election takes: nine seconds after a broker was last heard of, by default."""
 _LOOK_SECONDS: Final = 3.0
@@ -76,13 +71,10 @@ class ExactlyOnce:
         self._clock = clock
         self._options = options
         self._task = task
-        self._take_seat(seat)
-        self._spare = spare
-        self._unfinished = Unfinished(clock)
+        self._producer = TransactionalProducer(task, seat, spare, clock)
         self._progress = progress
         self._ledger_flush = ledger_flush
         self._effects = effects
-        self._second = False
         self._held: dict[PartitionBuffer, None] = {}
         self._unsettled: dict[PartitionBuffer, None] = {}
         self._touched: dict[PartitionBuffer, None] = {}
@@ -95,18 +87,15 @@ class ExactlyOnce:
         self._look_at = 0.0
         self._believe_until = _NEVER
 
-    def _take_seat(self, seat: Seat) -> None:
-        self._transactional_id, self.identity, self._coordinator = (
-            seat.transactional_id,
-            seat.identity,
-            seat.coordinator,
-        )
+    @property
+    def identity(self) -> ProducerIdentity:
+        return self._producer.identity
 
     # What may go out.
 
     def admits(self, buffer: PartitionBuffer) -> bool:
         if self._takes_in(buffer) and not self._leftovers.hold_back(buffer):
-            if self._second or buffer.target in self._added:
+            if self._producer.second_protocol or buffer.target in self._added:
                 return True
             self._added.want(buffer.target)
         self._held[buffer] = None
@@ -151,15 +140,14 @@ class ExactlyOnce:
             own = self._cadence.due_at
         elif self.phase is Phase.READY:
             own = 0.0 if self._leftovers.wanted else self._cadence.resume_at or self._cadence.status_at
-        if not self._coordinator.busy:
+        if not self._producer.busy:
             own = min(own, self._added.due_at)
-        return min(own, self._coordinator.wake_at, self._unfinished.wake_at)
+        return min(own, self._producer.wake_at)
 
     def poll(self, now: float) -> None:
         if self._must_roll_back and (now >= self._roll_back_by or self._is_answered):
             self._start_over()
-        self._coordinator.poll(now)
-        self._unfinished.poll(now)
+        self._producer.poll(now)
         phase = self.phase
         if phase is Phase.OPEN:
             if now >= self._cadence.due_at or self._cadence.is_full:
@@ -167,26 +155,26 @@ class ExactlyOnce:
         elif phase is Phase.CLOSING:
             self._end_if_settled(now)
         elif phase is Phase.RECOVERING:
-            if not self._must_roll_back and self._spare is not None and now >= self._look_at:
+            if not self._must_roll_back and self._producer.has_spare and now >= self._look_at:
                 self._look(Phase.WAITING)
         elif phase is Phase.ENDING:
-            if self._spare is not None and now >= self._look_at:
+            if self._producer.has_spare and now >= self._look_at:
                 self._look(Phase.DECIDING)
         elif phase in (Phase.ADDING, Phase.CLEARING):
-            if self._spare is not None and now >= self._look_at:
+            if self._producer.has_spare and now >= self._look_at:
                 self._look(Phase.WAITING)
         elif phase is Phase.FENCED:
-            if now >= self._look_at and not self._coordinator.busy:
+            if now >= self._look_at and not self._producer.busy:
                 self._look(Phase.FENCED)
         elif phase is Phase.READY:
             if self._leftovers.wanted:
                 self._clear_leftovers()
             elif now >= self._cadence.resume_at:
                 self._go_on(now)
-        elif phase is Phase.STARTING and self._coordinator.second_protocol is not None:
-            self._get_ready(self._coordinator.second_protocol)
-        if now >= self._added.due_at and not self._coordinator.busy and not self._must_roll_back:
-            self._add()
+        elif phase is Phase.STARTING and self._producer.learn_protocol():
+            self._get_ready()
+        if now >= self._added.due_at and not self._producer.busy and not self._must_roll_back:
+            self._producer.add(self._added.next_lot())
 
     def _go_on(self, now: float) -> None:
         """Continue when no transaction is open and the throttle time is over."""
@@ -196,10 +184,10 @@ class ExactlyOnce:
             self._close(now)
 
     def _clear_leftovers(self) -> None:
-        if not self._coordinator.busy:
+        if not self._producer.busy:
             self.phase = Phase.ADDING
             self._look_at = self._clock.monotonic() + self._silence_seconds_max
-            self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._leftovers.next_lot()))
+            self._producer.add(self._leftovers.next_lot())
 
     def finish(self) -> bool:
         """Commit the open transaction, with the last positions, offset maps and status; without them while a broker
@@ -212,9 +200,8 @@ class ExactlyOnce:
             self._close(self._clock.monotonic())
         return False
 
-    def _get_ready(self, second: bool) -> None:
-        self._second = second
-        self._effects.append(Speak(second, self._transactional_id))
+    def _get_ready(self) -> None:
+        self._effects.append(Speak(self._producer.second_protocol, self._producer.transactional_id))
         self.phase = Phase.READY
         self._release_held()
 
@@ -237,7 +224,7 @@ class ExactlyOnce:
             if buffer.settled:
                 del unsettled[buffer]
                 self._moved_at = now
-        if unsettled or not self._progress.settled or self._coordinator.busy:
+        if unsettled or not self._progress.settled or self._producer.busy:
             if now - self._moved_at > self._silence_seconds_max:
                 self._look_if_silent(now)
             return
@@ -250,7 +237,7 @@ class ExactlyOnce:
     def _end(self, now: float) -> None:
         self.phase = Phase.ENDING
         self._look_at = now + self._silence_seconds_max
-        self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second))
+        self._producer.end()
 
     # Where a partition of the target does not answer.
 
@@ -271,7 +258,7 @@ class ExactlyOnce:
 
     def _look(self, phase: Phase) -> None:
         self.phase = phase
-        self._coordinator.ask(Describe(self._transactional_id))
+        self._producer.describe()
 
     def _take_look(self, answer: Answer) -> None:
         """Take the description of a closing transaction: it waits for its own partitions, or for the end of the one
@@ -282,27 +269,15 @@ class ExactlyOnce:
             return
         if answer.state not in UNENDED_STATES:
             self._give_up({buffer.target for buffer in self._awaited()})
-        elif self._spare is not None and self._is_ours(answer):
-            self._leave(answer.partitions, self._spare)
-
-    def _is_ours(self, answer: Answer) -> bool:
-        """Whether the described transaction is of our producer: an abort raises its epoch by one, or two."""
-        ours, theirs = self.identity, answer.identity
-        if answer.error != NO_ERROR or theirs is None:
-            return False
-        return theirs.producer_id == ours.producer_id and 0 <= theirs.epoch - ours.epoch <= 2
+        elif self._producer.has_spare and self._producer.is_ours(answer):
+            self._leave(answer.partitions)
 
     def _take_decision(self, answer: Answer) -> None:
         """Take the description of an ending transaction. A coordinator that moved during EndTxn does not answer it
-        before all markers are written. A transaction that it describes as committed under our identity is committed;
-        the second protocol raises the epoch by one.
-        """
-        ours = self.identity
-        committed = ProducerIdentity(ours.producer_id, ours.epoch + self._second)
-        is_ours = answer.error == NO_ERROR and answer.identity == committed
-        if is_ours and answer.state == "PrepareCommit" and self._spare is not None:
+        before all markers are written: one that it describes as committed under our identity is committed."""
+        if self._producer.has_spare and self._producer.is_committing(answer):
             self._take_committed(answer)
-            self._leave(answer.partitions, self._spare)
+            self._leave(answer.partitions)
         else:
             self._end(self._clock.monotonic())
 
@@ -314,56 +289,41 @@ class ExactlyOnce:
         self._recover(f"{', '.join(map(str, sorted(away)))} did not answer")
 
     def _hold(self, away: Collection[TopicPartition], what: str) -> None:
-        self._unfinished.note_away(frozenset(away))
+        self._producer.note_away(away)
         for where in sorted(away):
             self._effects.append(Refuse(where, f"the target {what}; {_AWAY_ADVICE}"))
 
     def _take_outcome(self, answer: Answer) -> None:
         """Take the outcome of a transaction that is to be aborted. A committed one is never taken for aborted."""
-        if self._spare is not None and self._is_ours(answer) and answer.state in ABORTING_STATES:
-            self._leave(answer.partitions, self._spare)
+        if self._producer.has_spare and self._producer.is_aborting(answer):
+            self._leave(answer.partitions)
         else:
             self._initialize()
 
-    def _leave(self, away: Collection[TopicPartition], spare: Seat) -> None:
+    def _leave(self, away: Collection[TopicPartition]) -> None:
         """Go on under the spare id, with all partitions but those that lack the transaction's marker."""
         self._hold(away, "does not take the marker that ends the last transaction")
         self._forget_transaction()
         self._effects.append(RollBack())
-        self._change_seats(spare)
-
-    def _change_seats(self, spare: Seat) -> None:
-        log.warning(
-            "task %d: the transaction of %s cannot end while a partition of the target is away; it goes on as %s.",
-            self._task, self._transactional_id, spare.transactional_id, extra={"event": "away"},
-        )  # fmt: skip
-        self._unfinished.leave(Seat(self._transactional_id, self.identity, self._coordinator))
-        self._take_seat(spare)
+        self._producer.change_to_spare()
         self._leftovers = Leftovers()
-        self._spare = None
         self._must_roll_back = False
         self.phase = Phase.STARTING
 
     def holds(self, buffer: PartitionBuffer) -> bool:
-        return self._unfinished.holds(buffer)
-
-    def _add(self) -> None:
-        self._coordinator.ask(AddPartitions(self._transactional_id, self.identity, self._added.next_lot()))
+        return self._producer.holds(buffer)
 
     # Answers.
 
     def take(self, outcome: Outcome) -> None:
-        for coordinator in (self._coordinator, self._unfinished.coordinator):
-            if coordinator is not None and outcome.key == coordinator.key:
-                coordinator.take(outcome)
+        self._producer.take(outcome)
 
     def serve(self) -> None:
-        self._unfinished.serve()
-        answer = self._coordinator.serve()
+        answer = self._producer.serve()
         if answer is None or self._must_roll_back:
             return
         if self.phase is Phase.ABORTING:
-            self.identity = answer.identity or self.identity
+            self._producer.adopt(answer)
             self._initialize()  # whatever the answer was
         elif self.phase is Phase.RECOVERING:
             self._take_identity(answer)
@@ -389,8 +349,7 @@ class ExactlyOnce:
             self._take_added(answer)
 
     def _take_committed(self, answer: Answer) -> None:
-        if answer.identity is not None:
-            self.identity = answer.identity
+        self._producer.adopt(answer)
         self._cadence.commit(self._clock.monotonic())
         self._forget_transaction()
         self._effects.append(Commit())
@@ -412,15 +371,15 @@ class ExactlyOnce:
         for where, code in self._leftovers.drop_refused(answer.refused).items():
             self._refuse(where, code)
         if answer.refused:
-            self._get_ready(self._second)
+            self._get_ready()
             return
         self.phase = Phase.CLEARING
-        self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second, commits=False))
+        self._producer.end(commits=False)
 
     def _take_cleared(self, answer: Answer) -> None:
-        self.identity = answer.identity or self.identity
+        self._producer.adopt(answer)
         self._leftovers.clear_lot()
-        self._get_ready(self._second)
+        self._get_ready()
 
     def _take_identity(self, answer: Answer) -> None:
         if answer.error in _FENCED:
@@ -431,31 +390,29 @@ class ExactlyOnce:
             raise self._refusal(answer.error, "taking a new producer epoch")
         if self._clock.monotonic() > self._believe_until:
             raise SparkMirrorError(f"task {self._task}'s transaction was long in being aborted; the task starts again")
-        self.identity = answer.identity
-        if self._unfinished.coordinator is None:
-            self._unfinished.end()
-        self._get_ready(bool(self._coordinator.second_protocol))
+        self._producer.adopt(answer)
+        self._producer.end_away()
+        self._producer.learn_protocol()
+        self._get_ready()
 
     def _take_description(self, answer: Answer) -> None:
-        """Take the coordinator's description after a newer epoch was seen. If the transaction timed out, the epoch is
-        one or two after ours and the transaction is aborted.
+        """Take the coordinator's description after a newer epoch was seen.
 
-        The task cannot recover in place (KAFKA-9803), and another process may be taking the id over: a new attempt of
-        the task reads the ledger, which shows a newer instance. While the abort cannot end, the task goes on under the
-        spare id: a newer instance fences all ids of the flow before it reads the ledger.
+        After a time-out the task cannot recover in place (KAFKA-9803), and another process may be taking the id over: a
+        new attempt of the task reads the ledger, which shows a newer instance. While the abort cannot end, the task
+        goes on under the spare id: a newer instance fences all ids of the flow before it reads the ledger.
         """
-        ours, theirs = self.identity, answer.identity
-        follows = theirs is not None and theirs.producer_id == ours.producer_id and theirs.epoch - ours.epoch in (1, 2)
-        if answer.error == NO_ERROR and not (follows and answer.state in _ABORTED_STATES):
+        fencing = self._producer.judge_fencing(answer)
+        if fencing is Fencing.NEWER:
             raise FencedError(f"task {self._task} was fenced: a newer instance has taken over")
-        if answer.error == NO_ERROR and answer.state in ABORTING_STATES and self._spare is not None:
+        if fencing is Fencing.ABORTING and self._producer.has_spare:
             if self._clock.monotonic() >= self._look_at:
-                self._leave(answer.partitions, self._spare)
+                self._leave(answer.partitions)
             return
         raise SparkMirrorError(f"task {self._task}'s transaction took too long and was aborted; the task starts again")
 
     def _refusal(self, code: int, doing: str) -> SparkMirrorError:
-        return refusal(code, self._options.target_alias, f"{doing} of {self._transactional_id}")
+        return refusal(code, self._options.target_alias, f"{doing} of {self._producer.transactional_id}")
 
     def _forget_transaction(self) -> None:
         self._unsettled.clear()
@@ -491,7 +448,7 @@ class ExactlyOnce:
         )
         self.phase = Phase.RECOVERING
         self._must_roll_back = True
-        may_end = awaits_answers and not self._second
+        may_end = awaits_answers and not self._producer.second_protocol
         self._roll_back_by = self._clock.monotonic() + _ANSWERS_SECONDS_MAX if may_end else 0.0
 
     @property
@@ -509,17 +466,14 @@ class ExactlyOnce:
         self._believe_until = self._clock.monotonic() + _BELIEVE_SECONDS_MAX if ends else _NEVER
         if ends:
             self.phase = Phase.ABORTING
-            self._coordinator.ask(EndTransaction(self._transactional_id, self.identity, self._second, commits=False))
+            self._producer.end(commits=False)
         else:
             self._initialize()
 
     def _initialize(self) -> None:
         self.phase = Phase.RECOVERING
         self._look_at = self._clock.monotonic() + _LOOK_SECONDS
-        self._coordinator.ask(Initialize(self._transactional_id, self._options.timeout_ms, self.identity))
+        self._producer.initialize(self._options.timeout_ms)
 
     def close(self) -> None:
-        self._coordinator.close()
-        self._unfinished.close()
-        if self._spare is not None:
-            self._spare.coordinator.close()
+        self._producer.close()
