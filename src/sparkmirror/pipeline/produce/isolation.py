@@ -153,9 +153,11 @@ class Isolation:
             self._effects.extend(map(Evict, stuck))
 
     def evict(self, buffer: PartitionBuffer) -> None:
-        """Give a partition's memory back, of which no request is half-written."""
+        """Give a partition's memory back, of which no request is half-written. If no batch can be kept, whose
+        acknowledgement would lead the reader back, it is read again at once."""
         self._order(buffer, paused=True)
         buffer.evict()
+        self.after_progress(buffer)
 
     def _can_order(self, buffer: PartitionBuffer) -> bool:
         return self._peer is not None and buffer.slot >= 0

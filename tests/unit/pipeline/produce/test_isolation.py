@@ -6,7 +6,9 @@ from collections import deque
 import pytest
 from tests.unit.pipeline.produce.applied_effects import AtOnce
 
+from sparkmirror.batch.header import Codec
 from sparkmirror.batch.records import encode_batch
+from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget, UnpackingBusy
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
@@ -15,7 +17,7 @@ from sparkmirror.pipeline.produce.effects import Effect, Evict, InDoubt
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.isolation import Isolation
 from sparkmirror.pipeline.produce.limits import TargetLimits
-from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
+from sparkmirror.pipeline.produce.packing import AS_THEY_ARE, Packing
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import QueuedRecords
@@ -166,6 +168,23 @@ def test_a_stuck_partition_gives_its_memory_back_only_where_that_helps_another()
     other = ward.buffer(2)
     ward.isolation.evict_stuck([other, idle], other.progressed_at + 60)
     assert ward.flushed == [stuck]
+
+
+def test_a_partition_that_can_keep_no_batch_is_read_again_at_once() -> None:
+    """All that may be unpacked is in use: without a batch to acknowledge nothing would lead the reader back."""
+    ward = Ward()
+    where, budget = TopicPartition("orders", 0), UnpackingBudget(8 << 20)
+    packing = Packing(codec=Codec.GZIP)
+    buffer = PartitionBuffer(where, where, 0, 0, packing=packing, unpacking=Unpacking(budget))
+    ward.gate.buffers[where] = buffer
+    data = memoryview(bytearray(encode_batch([(None, b"v")] * 100, codec=Codec.ZSTD)))
+    buffer.accept(QueuedRecords(data, 0, 100, lambda: None))
+    with Unpacking(budget).holding(8 << 20):
+        with pytest.raises(UnpackingBusy):
+            buffer.next_batch(7, 0)
+        ward.isolation.evict(buffer)
+    assert buffer.idle
+    assert (buffer.state, ward.reader.orders) == (State.REWINDING, [(0, True, 0), (0, False, 0)])
 
 
 def test_a_partition_that_rests_because_of_its_bombs_gives_its_memory_back_at_once() -> None:
