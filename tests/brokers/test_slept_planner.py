@@ -19,7 +19,8 @@ from sparkmirror.kafka.settings import client_settings
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.connection import FetchLimits
-from sparkmirror.pipeline.fetch.reader import ReaderOptions, TaskReader
+from sparkmirror.pipeline.fetch.reader import TaskReader
+from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.planning import ownership as duty
 from sparkmirror.planning.planner import Planner
 from sparkmirror.planning.renewal import read_orders

@@ -19,7 +19,8 @@ from sparkmirror.control.assignment import TaskPlan
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.pipeline.fetch.connection import FetchLimits
-from sparkmirror.pipeline.fetch.reader import ReaderOptions, TaskReader
+from sparkmirror.pipeline.fetch.reader import TaskReader
+from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.pipeline.produce.writer import WritingTask, sender_options
 from sparkmirror.planning.planner import Planner
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sparkmirror.config.flow.flows import FlowConfig
     from sparkmirror.control.assignment import TaskPlan
-    from sparkmirror.pipeline.fetch.reader import ReaderOptions
+    from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
     from sparkmirror.planning.planner import Planner
 
 _IDLE_SECONDS = 0.2
@@ -129,7 +129,7 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
     from sparkmirror.kafka.settings import client_settings
     from sparkmirror.pipeline.fetch.connection import FetchLimits
-    from sparkmirror.pipeline.fetch.reader import ReaderOptions
+    from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 
     consumer = flow.consumer
     limits = FetchLimits(

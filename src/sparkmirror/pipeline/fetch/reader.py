@@ -10,9 +10,8 @@ error ends it: it opens connections and looks up leaders again, without limit. R
 import os
 import selectors
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,16 +23,16 @@ from sparkmirror.control.commands import Assign, Command, Pause, Resume, Retry
 from sparkmirror.control.commands import Throttle as RateOrder
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
-from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.leaders import LOOK_UP_KEYS, Leaders
 from sparkmirror.kafka.wire.lookup import ClusterView, Span, look_up_span
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.command_tail import DIAL_KEY, CommandTail
-from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
+from sparkmirror.pipeline.fetch.connection import FetchConnection
 from sparkmirror.pipeline.fetch.loss import Loss, judge_out_of_range, judge_recreated, judge_unknown_epoch
 from sparkmirror.pipeline.fetch.orders import EpochEnd, Orders
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions, plan_row
 from sparkmirror.pipeline.fetch.read_ahead_connections import ReadAheadConnection, ReadAheadConnections
+from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 from sparkmirror.pipeline.fetch.throttle import Throttle
 from sparkmirror.pipeline.relay.ring import Ring, SlotOrder
@@ -46,22 +45,6 @@ _STARVED_POLL_SECONDS = 0.02
 _DOUBTS_MAX = 10
 _PEER = "peer"
 _WAKE = "wake"
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderOptions:
-    """What a reader needs beside its plan. `ring_bytes` 0 asks for inline payload; `commands` is the command topic.
-
-    `wants` says whether the flow mirrors a topic; `propose` gives its target topic where classes of the user's do.
-    """
-
-    source: ClientSettings
-    limits: FetchLimits
-    ring_bytes: int
-    wants: Callable[[str], bool]
-    commands: tuple[ClientSettings, str] | None = None
-    receive_bytes: int = 0
-    propose: Callable[[str], str | None] | None = None
 
 
 def read_task(plan: TaskPlan, options: ReaderOptions) -> Iterator[pa.RecordBatch]:

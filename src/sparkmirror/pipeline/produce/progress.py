@@ -98,9 +98,8 @@ class Progress:
         self._open = 0
         self._due_at = 0.0
         topics = options.topics
-        self._positions, self._gaps_home, self._maps, self._status = (
-            TopicPartition(topic, 0) for topic in (topics.positions, topics.gaps, topics.offset_map, topics.status)
-        )
+        names = topics.positions, topics.gaps, topics.offset_map, topics.status
+        self._positions, self._gaps_home, self._maps, self._status = (TopicPartition(name, 0) for name in names)
         self._refusing: dict[TopicPartition, PartitionBuffer] = {}
         self.buffers: dict[TopicPartition, PartitionBuffer] = {}
 
