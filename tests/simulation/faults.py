@@ -263,10 +263,11 @@ def _delete_records(scene: "Scene", random: Random) -> str:
     log.delete_records(to)
     truth = scene.truth.of(partition.where)
     truth.source_losses += 1
-    if scene.checker.view().position(partition.where) is None:  # a flow that has no position begins where the log does
-        topic_id = scene.source.topics[partition.where.topic].topic_id
-        for one in truth.records.values():
-            one.is_truncated |= one.topic_id == topic_id and one.offset < log.start
+    is_begun = scene.checker.view().position(partition.where) is not None
+    topic_id = scene.source.topics[partition.where.topic].topic_id
+    for one in truth.records.values():  # a flow that has no position begins where the log does
+        if one.topic_id == topic_id and one.offset < log.start and (one.is_over_cut or not is_begun):
+            one.is_truncated = True
     scene.source.poke()
     return f"{partition.where} of the source begins at {log.start} now"
 
@@ -425,6 +426,8 @@ def _other_program(scene: "Scene", random: Random) -> str:
     """The mirror is stopped, MirrorMaker 2 mirrors for a while, and the mirror starts again."""
     for mirror in scene.mirrors:
         mirror.kill()
+    for name in scene.target.coordinator.known:  # it fences whoever had them
+        scene.target.coordinator.initialize(name, 60_000, -1, -1)
     scene.world.after(0.1 + 2.0 * random.random(), lambda: _start_if_none(scene))
     moved = [told for partition in scene.sources() if (told := scene.mirror_elsewhere(partition))]
     return f"all mirrors are killed; MirrorMaker 2 mirrors {' and '.join(moved) or 'nothing'}, and another one starts"

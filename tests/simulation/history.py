@@ -184,14 +184,16 @@ class Scene:
             return ""
         if not log.start <= position.offset < log.high_watermark:
             return ""
+        key, value = connect.encode_key(self.flow.connector, where), connect.encode_value(log.high_watermark)
+        homes = self.target.topics[self.ledger.offsets].partitions
+        stored = homes[murmur2_partition(key, len(homes))]
+        if any(one.leader is None or one.is_stuck for one in (remote, stored)):
+            return ""
         records = [one for one in log.visible(committed=True) if one.offset >= position.offset]
         for one in records:
             remote.log.append(bytes(encode_batch([(one.key, one.value)])))
-        self.target.replicate(remote)
-        key, value = connect.encode_key(self.flow.connector, where), connect.encode_value(log.high_watermark)
-        home = murmur2_partition(key, len(self.target.topics[self.ledger.offsets].partitions))
-        stored = self.target.topics[self.ledger.offsets].partitions[home]
         stored.log.append(bytes(encode_batch([(key, value)])))
+        self.target.replicate(remote)
         self.target.replicate(stored)
         return f"{len(records)} records of {where} up to {log.high_watermark}"
 

@@ -8,12 +8,14 @@ from sparkmirror.model import TopicPartition
 
 @dataclass(slots=True)
 class Written:
-    """One record of the source. `rank` counts over all logs that the partition has had."""
+    """One record of the source. `rank` counts over all logs that the partition has had; `is_over_cut` says that it lies
+    in a log that was cut before: once it is deleted, unread, the brokers no longer tell of either."""
 
     value: bytes
     rank: int
     topic_id: UUID
     offset: int
+    is_over_cut: bool = False
     is_truncated: bool = False
     is_compacted: bool = False
 
@@ -47,4 +49,4 @@ class Truth:
 
     def write(self, where: TopicPartition, value: bytes, topic_id: UUID, offset: int) -> None:
         found = self.of(where).records
-        found[value] = Written(value, len(found), topic_id, offset)
+        found[value] = Written(value, len(found), topic_id, offset, is_over_cut=self.of(where).truncations > 0)

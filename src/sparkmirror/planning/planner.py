@@ -363,6 +363,11 @@ class Planner:
                 if given:
                     self._publish([Assign(self._run, self._generation + 1, task, add) for task, add in given.items()])
                 self._hand_overs.given(released)
+                # A topic may be gone just now; if it comes back before the next look, that would see no change.
+                self._put_back(
+                    [move.partition for move in released],
+                    {item.partition for items in given.values() for item in items},
+                )
             if time.monotonic() >= give_up_at:
                 return
 
