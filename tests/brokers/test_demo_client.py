@@ -7,8 +7,7 @@ import pytest
 from tests.oracle import DEADLINE_SECONDS_LEAST
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.testing.demo_client import Client, Received
-from sparkmirror.testing.demo_compare import read_to_ends
+from sparkmirror.testing.demo_client import Client, Received, read_to_ends
 from sparkmirror.testing.demo_events import Event, TopicSpec
 from sparkmirror.testing.kafka import KafkaCluster
 

@@ -21,8 +21,7 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
-from sparkmirror.sync.source_group import mark_of
-from sparkmirror.sync.source_group_job import SourceGroup
+from sparkmirror.sync.source_group import SourceGroup, mark_of
 from sparkmirror.testing.kafka import KafkaCluster
 
 

@@ -12,7 +12,7 @@ from sparkmirror.cli.procedure import add_endings, add_kind, confirm, end, journ
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
     from sparkmirror.kafka.admin import Admin
-    from sparkmirror.operations.failback_run import WayBack
+    from sparkmirror.operations.failback import WayBack
     from sparkmirror.views.table import Page
 
 _PLAN = "Say what only the old primary has, and where groups would go on there. Changes nothing."
@@ -33,7 +33,7 @@ def add_parser(verbs: Any) -> None:
 
 def _execute_plan(args: argparse.Namespace) -> int:
     """Looks, prints and exports. Raises ConfigError and ClusterError."""
-    from sparkmirror.operations.failback_run import export, look_back
+    from sparkmirror.operations.failback import export, look_back
 
     flow = one_flow(args)
     with _both(flow) as (source, target):
@@ -48,7 +48,7 @@ def _execute_plan(args: argparse.Namespace) -> int:
 
 def _execute_run(args: argparse.Namespace) -> int:
     """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
-    from sparkmirror.operations.failback_run import StartReverse, look_back
+    from sparkmirror.operations.failback import StartReverse, look_back
     from sparkmirror.operations.failover_run import MoveGroups, Unfence
     from sparkmirror.operations.steps import Step, take_steps, undo_steps
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
     from sparkmirror.kafka.group_answers import GroupOffsets
     from sparkmirror.model import Cluster
-    from sparkmirror.operations.offset_reset import ResetPlan
-    from sparkmirror.operations.offset_reset_job import Reset
+    from sparkmirror.operations.offset_reset import Reset, ResetPlan
     from sparkmirror.operations.translation import Answer
     from sparkmirror.views.table import Page
 
@@ -165,7 +164,7 @@ def _topics_by_cluster(flow: "FlowConfig", args: argparse.Namespace) -> "list[tu
 def _execute_reset(args: argparse.Namespace) -> int:
     """Observes, prints the plan and commits it. Raises ConfigError, GroupIsActive, ClusterError, SparkMirrorError."""
     from sparkmirror.kafka.clients import open_admin
-    from sparkmirror.operations.offset_reset_job import Reset, apply_reset, observe_reset, refuse_active
+    from sparkmirror.operations.offset_reset import Reset, apply_reset, observe_reset, refuse_active
 
     config = read_file(args)
     check_cluster(config, args.cluster)
@@ -184,7 +183,7 @@ def _execute_reset(args: argparse.Namespace) -> int:
 
 
 def _goal(args: argparse.Namespace) -> Any:
-    from sparkmirror.operations.offset_reset_job import Goal
+    from sparkmirror.operations.offset_reset import Goal
 
     if args.to_time is not None:
         return args.to_time
@@ -193,7 +192,7 @@ def _goal(args: argparse.Namespace) -> Any:
 
 def _checkpoints(config: "MirrorConfig", args: argparse.Namespace, reset: "Reset") -> "GroupOffsets":
     """What all flows into the cluster translated the group to."""
-    from sparkmirror.operations.offset_reset_job import Goal
+    from sparkmirror.operations.offset_reset import Goal
     from sparkmirror.operations.translation import group_checkpoints
 
     found: dict[TopicPartition, Any] = {}
@@ -239,7 +238,7 @@ def _translated(answer: "Answer") -> tuple[object, ...]:
 
 def _execute_rebuild(args: argparse.Namespace) -> int:
     """Reads, compares, stores and prints. Raises ConfigError and ClusterError."""
-    from sparkmirror.operations.map_rebuild_job import rebuild
+    from sparkmirror.operations.map_rebuild import rebuild
     from sparkmirror.policy.filters import name_matcher
 
     is_chosen = name_matcher(args.topic)

@@ -98,8 +98,7 @@ def _verify(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argpa
 def _watch(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argparse.Namespace) -> int:
     from sparkmirror.logs.handlers import speak_as_driver
     from sparkmirror.stop_request import stop_signals
-    from sparkmirror.verify.continuous import watch_flows
-    from sparkmirror.verify.job import comparing_session
+    from sparkmirror.verify.job import comparing_session, watch_flows
     from sparkmirror.verify.report import worst_status
 
     speak_as_driver()

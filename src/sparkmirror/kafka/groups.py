@@ -1,6 +1,6 @@
 """Groups on a cluster: which there are, who is active, what they committed, and committing for them.
 
-Called by the offset job, `sync.source_group_job`, the CLI, and `runtime.run` before it starts a flow. Requests go to
+Called by the offset job, `sync.source_group`, the CLI, and `runtime.run` before it starts a flow. Requests go to
 each group's coordinator, many groups in one where the brokers know that (OffsetFetch v8, FindCoordinator v4: KIP-709,
 KIP-699). States come from ListGroups v5, since kafka-python describes a live KIP-848 group as dead.
 """

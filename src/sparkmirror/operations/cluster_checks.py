@@ -6,7 +6,8 @@ partition, or the flow.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sparkmirror.config.flow.flows import FlowConfig
@@ -14,13 +15,13 @@ from sparkmirror.config.flow.settings import HeartbeatSettings
 from sparkmirror.control.commands import decode_command
 from sparkmirror.errors import AuthorizationFailed, ClusterError, ProtocolError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.api_needs import Versions, lacking
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.connect_group import is_run_by_connect
 from sparkmirror.kafka.fencing import COORDINATOR_HINT, rouse_coordinator
 from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk, ask_brokers, broker_disks, clock_ahead_seconds
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.kafka.wire import data_requests as wire
 from sparkmirror.ledger import gaps, map_records
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.ledger.view import LedgerView
@@ -29,6 +30,56 @@ from sparkmirror.operations.right_checks import check_heartbeat_rights, check_ri
 from sparkmirror.stored_json import decode_or_none
 from sparkmirror.telemetry.records import key_prefixes, parse_record
 from sparkmirror.views.findings import Finding, Level, show_bytes
+
+Versions = Mapping[int, tuple[int, int]]
+"""By API key, the lowest and highest version that a broker speaks (ApiVersions)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiNeed:
+    """A request and the versions that SparkMirror speaks. `without` says what is impossible with a broker that lacks
+    it.
+
+    Empty: nothing can be mirrored from or to it.
+    """
+
+    key: int
+    name: str
+    ours: tuple[int, int]
+    without: str = ""
+
+    def is_met(self, versions: Versions) -> bool:
+        """Whether there is a version that both sides speak."""
+        low, high = versions.get(self.key, (0, -1))
+        return max(low, self.ours[0]) <= min(high, self.ours[1])
+
+
+API_NEEDS: tuple[ApiNeed, ...] = (
+    ApiNeed(wire.PRODUCE, "Produce", wire.PRODUCE_VERSIONS),
+    ApiNeed(wire.FETCH, "Fetch", wire.FETCH_VERSIONS),
+    ApiNeed(2, "ListOffsets", (4, 9)),
+    ApiNeed(3, "Metadata", (10, 13)),
+    ApiNeed(10, "FindCoordinator", (0, 5)),
+    ApiNeed(19, "CreateTopics", (0, 7)),
+    ApiNeed(22, "InitProducerId", (3, 5)),
+    ApiNeed(32, "DescribeConfigs", (1, 4)),
+    ApiNeed(8, "OffsetCommit", (0, 9), "group offsets are not written (sync.group.offsets.enabled)"),
+    ApiNeed(9, "OffsetFetch", (0, 9), "group offsets are not read, so there are no checkpoints"),
+    ApiNeed(11, "JoinGroup", (4, 7), "processes cannot share flows"),
+    ApiNeed(16, "ListGroups", (0, 5), "groups are not found, so there are no checkpoints"),
+    ApiNeed(24, "AddPartitionsToTxn", (3, 3), "no exactly-once (exactly.once.source.support)"),
+    ApiNeed(26, "EndTxn", (3, 5), "no exactly-once (exactly.once.source.support)"),
+    ApiNeed(29, "DescribeAcls", (0, 3), "ACLs are not copied (sync.topic.acls.enabled)"),
+    ApiNeed(44, "IncrementalAlterConfigs", (0, 1), "settings are not kept in step (sync.topic.configs.enabled)"),
+    ApiNeed(65, "DescribeTransactions", (0, 0), "a time-out looks like a take-over, with exactly-once"),
+    ApiNeed(66, "ListTransactions", (0, 1), "tasks of earlier runs with more tasks are not fenced"),
+)
+
+
+def lacking(versions: Versions, needs: Sequence[ApiNeed] = API_NEEDS) -> list[ApiNeed]:
+    """The needs that a broker with these versions does not meet."""
+    return [need for need in needs if not need.is_met(versions)]
+
 
 _CLOCK_WARN_SECONDS, _CLOCK_FAIL_SECONDS = 1.0, 3600.0
 _DISK_WARN_SHARE, _DISK_FAIL_SHARE = 0.15, 0.03

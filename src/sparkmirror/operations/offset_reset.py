@@ -1,14 +1,18 @@
-"""Which offsets to set for a consumer group whose place is to change: by time, by checkpoint, to an end; pure.
-
-Asked by `cli.offsets`; observed and applied by `operations.offset_reset_job`.
-"""
+"""Sets the offsets of one consumer group, by time, by checkpoint or to an end: observe, plan, apply. Called by
+`cli.offsets`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import EARLIEST, LATEST
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
+from sparkmirror.kafka.groups import GroupIsActive, commit_group_offsets, list_groups, read_group_offsets
 from sparkmirror.model import TopicPartition, plain
+from sparkmirror.policy.filters import name_matcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +73,96 @@ def plan_reset(
         stands = committed.get(partition)
         moves.append(Move(partition, None if stands is None else stands.offset, after))
     return ResetPlan(tuple(moves), tuple(warnings))
+
+
+class Goal(Enum):
+    """Where a group is to go, apart from a point in time."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What was asked: `goal` is a Goal or milliseconds since 1970.
+
+    With `topics`, an expression, all partitions of the topics whose whole name matches; without, those that the group
+    has read.
+    """
+
+    group: str
+    goal: Goal | int
+    topics: str = ""
+
+
+def observe_reset(admin: Admin, reset: Reset, checkpoints: GroupOffsets) -> ResetPlan:
+    """The plan by what the cluster says now. `checkpoints` are the group's, for that goal.
+
+    Raises SparkMirrorError when there is nothing to move, and ClusterError: OffsetsUnknown, for example, while a leader
+    does not say where its logs begin and end.
+    """
+    committed = read_group_offsets(admin, reset.group)
+    wanted = _wanted(admin, reset, committed, checkpoints)
+    if not wanted:
+        raise SparkMirrorError(*_nothing(admin, reset))
+    starts, ends = admin.await_earliest_offsets(wanted), admin.await_latest_offsets(wanted)
+    return plan_reset(committed, wanted, starts, ends)
+
+
+def refuse_active(admin: Admin, group: str) -> None:
+    """Raises GroupIsActive for a group with members, and SparkMirrorError for what is no consumer group."""
+    found = list_groups(admin).get(group)
+    if found is not None and found.is_active:
+        raise GroupIsActive(
+            f"Group {group} on {admin.alias} has members (it is {found.state}): only they commit its offsets.",
+            "Stop its consumers, and wait for session.timeout.ms if one was killed; then try again.",
+        )
+    if found is not None and not found.is_consumer:
+        raise SparkMirrorError(
+            f"{group} on {admin.alias} is a {found.kind or found.protocol_type} group: it has no consumer's offsets."
+        )
+
+
+def apply_reset(admin: Admin, group: str, plan: ResetPlan) -> int:
+    """Commits what moves; how many partitions. Raises GroupIsActive, and ClusterError naming what was refused."""
+    refuse_active(admin, group)
+    commits = plan.commits
+    refused = commit_group_offsets(admin, group, commits)
+    if refused:
+        said = "\n  ".join(map(str, refused.values()))
+        raise SparkMirrorError(f"Not all offsets of group {group} were set on {admin.alias}:\n  {said}")
+    return len(commits)
+
+
+def _wanted(
+    admin: Admin, reset: Reset, committed: GroupOffsets, checkpoints: GroupOffsets
+) -> Mapping[TopicPartition, int]:
+    if reset.goal is Goal.CHECKPOINT:
+        is_chosen = name_matcher(reset.topics)
+        return {where: one.offset for where, one in checkpoints.items() if is_chosen(where.topic)}
+    partitions = _partitions(admin, reset.topics) if reset.topics else committed.keys()
+    if isinstance(reset.goal, Goal):
+        goal = EARLIEST if reset.goal is Goal.EARLIEST else LATEST
+        return dict.fromkeys(partitions, 0) | admin.list_offsets(dict.fromkeys(partitions, goal)).all()
+    return dict.fromkeys(partitions, 0) | admin.offsets_at(partitions, reset.goal).all()
+
+
+def _partitions(admin: Admin, topics: str) -> list[TopicPartition]:
+    is_chosen = name_matcher(topics)
+    found = {name: topic for name, topic in admin.list_topics().items() if is_chosen(name)}
+    if not found:
+        raise SparkMirrorError(f"Cluster {admin.alias} has no topic that matches `{topics}`.", "Is its name right?")
+    return [TopicPartition(name, number) for name in found for number in range(found[name].partitions)]
+
+
+def _nothing(admin: Admin, reset: Reset) -> tuple[str, str]:
+    if reset.goal is Goal.CHECKPOINT:
+        return (
+            f"There is no checkpoint of group {reset.group} on {admin.alias}.",
+            "Checkpoints are written while a mirror runs, of groups that `groups` names and that have committed.",
+        )
+    return (
+        f"Group {reset.group} has committed no offsets on {admin.alias}.",
+        "Is its name right? To set offsets for a new group, name the topics: `--topic REGEX`.",
+    )

@@ -1,7 +1,7 @@
 """Steps that a person takes with two clusters, which may be interrupted anywhere: resumed, or undone in reverse.
 
 What undoing needs is noted before a step changes anything. Pure but for the steps and the journal it is given; used by
-`operations.failover_run` and `operations.failback_run`.
+`operations.failover_run` and `operations.failback`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -17,7 +17,7 @@ from sparkmirror.sync.canary_job import CanaryJob
 from sparkmirror.sync.change import Round
 from sparkmirror.sync.fencing_job import LOOK_SECONDS as FENCING_LOOK_SECONDS
 from sparkmirror.sync.fencing_job import FencingJob
-from sparkmirror.sync.source_group_job import SourceGroup
+from sparkmirror.sync.source_group import SourceGroup
 
 _CANARY_SECONDS = 0.1
 """The pause between rounds of the canary, which wait for arrivals all through their interval."""

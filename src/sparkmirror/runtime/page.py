@@ -55,8 +55,7 @@ class Page:
 
 def _open_probes(config: MirrorConfig, health: Health) -> Callable[[], None]:
     """Serve the probes on a port of their own; returns the function that closes it."""
-    from sparkmirror.web.server import ProbesServer
-    from sparkmirror.web.serving import PageKeeper
+    from sparkmirror.web.server import PageKeeper, ProbesServer
 
     keeper = PageKeeper(lambda: ProbesServer(config.status, health))
     job = _often("probes address", keeper)
@@ -79,8 +78,7 @@ class _OpenPage:
         from sparkmirror.web.lookups import LOOKS
         from sparkmirror.web.page_state import PageState
         from sparkmirror.web.plain import plain_page
-        from sparkmirror.web.server import PageServer
-        from sparkmirror.web.serving import PageKeeper
+        from sparkmirror.web.server import PageKeeper, PageServer
 
         self._config = config
         self._page_state = PageState()

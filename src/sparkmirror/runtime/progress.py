@@ -23,8 +23,7 @@ from sparkmirror.logs import handlers
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.bus import BusReader
-from sparkmirror.telemetry.day_curve import DayCurve
-from sparkmirror.telemetry.event_log import EventLog
+from sparkmirror.telemetry.event_log import DayCurve, EventLog
 from sparkmirror.telemetry.facts import Facts, gather
 from sparkmirror.telemetry.follower import GapFollower
 from sparkmirror.telemetry.history import HistoryRecord

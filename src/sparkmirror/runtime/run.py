@@ -37,7 +37,7 @@ from sparkmirror.spark.jvm import END_SECONDS_MAX, Launch, end_session, jvm_expe
 from sparkmirror.stop_request import StopRequest
 from sparkmirror.sync.fencing_job import refuse_exactly_once
 from sparkmirror.sync.flow import begin_flow, sync_flow
-from sparkmirror.sync.source_group_job import SourceGroup
+from sparkmirror.sync.source_group import SourceGroup
 from sparkmirror.telemetry.records import FlowState
 from sparkmirror.web.health import Health
 

@@ -1,6 +1,6 @@
 """Checks Spark's plan of a user's step: reports bad expressions, and refuses plans that move or group records.
 
-Called by `spark.record_plan` and `spark.user_function`. Records of a partition must stay in order and in their task,
+Called by `spark.record_plan` and `spark.record_plan`. Records of a partition must stay in order and in their task,
 and dropped ones be accounted for, so a plan may hold projections and filters alone.
 """
 

@@ -3,7 +3,7 @@
 One process writes the probe to the source and reads it on the target, so that latency is by one clock. How far the
 clusters' clocks differ from it is measured apart: a record to a topic with LogAppendTime is answered with the broker's
 time. Run by `runtime.leader_jobs` where `canary.interval.seconds` is set; reports on the status topic
-(`telemetry.canary`).
+(`telemetry.records`).
 """
 
 import json
@@ -23,8 +23,7 @@ from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TopicTail
 from sparkmirror.model import TopicPartition
 from sparkmirror.stored_json import Count, Name, decode_or_none
-from sparkmirror.telemetry.canary import CanaryState
-from sparkmirror.telemetry.records import encode_record
+from sparkmirror.telemetry.records import CanaryState, encode_record
 
 CLOCK_TOPIC: Final = "mm2-sparkmirror-clock.internal"
 _HOUR: Final = {"retention.ms": "3600000", "segment.ms": "3600000", "segment.bytes": str(1 << 20)}

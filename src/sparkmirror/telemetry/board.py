@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
-from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import HistoryRecord
 from sparkmirror.telemetry.records import (
     AcknowledgedRecord,
+    CanaryState,
     FlowRecord,
     JobRecord,
     PartitionRecord,

@@ -11,8 +11,7 @@ from typing import Final
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
-from sparkmirror.telemetry.canary import CanaryState
-from sparkmirror.telemetry.records import FlowRecord, JobRecord, PartitionState, TaskRecord, VerifyRecord
+from sparkmirror.telemetry.records import CanaryState, FlowRecord, JobRecord, PartitionState, TaskRecord, VerifyRecord
 
 RESTARTS_HELD_SECONDS: Final = 600.0
 """So long a restart is worth a look, also where the flow has gone on since."""

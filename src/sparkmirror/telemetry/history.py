@@ -1,7 +1,7 @@
 """What a flow remembers beyond the life of a process, a record on its status topic under `["history", source]`; pure.
 
 Written by the process that leads the flow (`runtime.progress` makes it, `runtime.reporter` stores it), bounded; read by
-any process that asks how it stands. `telemetry.event_log` finds the events, `telemetry.day_curve` the samples.
+any process that asks how it stands. `telemetry.event_log` finds the events, `telemetry.event_log` the samples.
 """
 
 from dataclasses import dataclass

@@ -13,11 +13,10 @@ from typing import Final, Literal
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
-from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.facts import gather
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.problems import Level
-from sparkmirror.telemetry.records import FlowState, JobState, PartitionRecord, PartitionState, Spread
+from sparkmirror.telemetry.records import CanaryState, FlowState, JobState, PartitionRecord, PartitionState, Spread
 from sparkmirror.telemetry.verdict import Verdict, judge
 
 Kind = Literal["counter", "gauge", "histogram", "untyped"]

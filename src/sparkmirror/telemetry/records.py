@@ -4,7 +4,7 @@ Compacted JSON under the keys `["flow", source, process]`, `["task", source, tas
 partition]`, `["job", source, name]`, `["verify", source]`, `["canary", source]`, `["history", source]` and
 `["acknowledged", source, …the gap's place]`. Written by
 `pipeline.produce.task_metrics` and `pipeline.produce.reports` (tasks, partitions), `runtime.reporter` (flow, jobs,
-history), `verify.continuous`, `sync.canary_job` and `cli.gaps` (acknowledged); folded by `telemetry.board`. Times are
+history), `verify.job`, `sync.canary_job` and `cli.gaps` (acknowledged); folded by `telemetry.board`. Times are
 ms since 1970; `at_ms` is when the record was written, by Kafka's timestamp. Fields that a reader does not know are
 skipped, those that a writer did not know have their defaults.
 """
@@ -33,7 +33,6 @@ from sparkmirror.stored_json import (
     encode_ascii,
     encode_lossy,
 )  # fmt: skip
-from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import HistoryRecord
 
@@ -252,6 +251,26 @@ class VerifyRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class CanaryState:
+    """Probes of one run. Latency is by the clock of the process that sends and reads them, skews are in seconds: how
+    far a cluster's clock is ahead of it. `oldest_sent_ms` is of the oldest probe that has not arrived.
+    """
+
+    run: Name
+    sent: Count = 0
+    arrived: Count = 0
+    lost: Count = 0
+    oldest_sent_ms: Moment | None = None
+    latency: Histogram = field(default_factory=Histogram)
+    source_skew_seconds: float | None = None
+    target_skew_seconds: float | None = None
+    at_ms: Moment = 0
+
+    def waiting_seconds(self, now_ms: int) -> float:
+        return 0.0 if self.oldest_sent_ms is None else max(now_ms - self.oldest_sent_ms, 0) / 1000
+
+
+@dataclass(frozen=True, slots=True)
 class AcknowledgedRecord:
     """Somebody has seen the gap of this key (`ledger.gaps`), as it was found at `found_at_ms`."""
 
@@ -309,7 +328,7 @@ def key_of(source_alias: str, record: StatusRecord) -> bytes:
 
 
 def key_prefixes(source_alias: str) -> tuple[bytes, ...]:
-    """What the keys of a flow's records begin with, by which other records of the topic are told apart."""
+    """What the keys of a flow's records begin with, which other records of the topic do not begin with."""
     return tuple(encode_key(kind, source_alias)[:-1] for kind in _KINDS)
 
 

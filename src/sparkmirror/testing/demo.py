@@ -1,7 +1,7 @@
 """`sparkmirror demo`: a year of flights, two Kafka clusters on this machine, and a mirror between them.
 
 Called by `cli.demo`. Its parts: `demo_data` and `demo_events` (what is sent), `demo_client` (which sends and reads),
-`demo_mirror` (the process that is shown), `demo_board` and `demo_screen` (what is seen), `demo_compare` (the proof).
+`demo_mirror` (the process that is shown), `demo_board` and `demo_screen` (what is seen), `demo_client` (the proof).
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 from sparkmirror.testing.demo_board import SENT_AT, Arrivals, Board, Screen, TopicLine
-from sparkmirror.testing.demo_compare import find_difference, read_to_ends
+from sparkmirror.testing.demo_client import find_difference, read_to_ends
 from sparkmirror.testing.demo_data import fetch_data
 from sparkmirror.testing.demo_events import NEW_TOPIC, TOPICS, Event, read_year
 from sparkmirror.testing.demo_mirror import MirrorProcess, render_config

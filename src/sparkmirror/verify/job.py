@@ -1,39 +1,49 @@
 """Compares flows: observe both clusters, plan spans, have Spark compare them, fold the answers.
 
-Called by `cli.verify` and `cli.migrate`, which open the Spark session by `comparing_session`.
+Called by `cli.verify` and `cli.migrate`, which open the Spark session by `comparing_session`. `watch_flows` compares
+another sample each round and writes what it found to each flow's status topic.
 """
 
+import logging
 import os
 import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import ClusterError, SparkMirrorError
+from sparkmirror.kafka.publish import publish
 from sparkmirror.model import TopicPartition
 from sparkmirror.runtime.running_flow import reason_of
 from sparkmirror.spark.cluster import plan_cluster
 from sparkmirror.spark.jvm import end_session
 from sparkmirror.spark.session import FIXED_SETTINGS, launch_context, open_session
+from sparkmirror.stop_request import StopRequest
 from sparkmirror.stored_json import decode, encode
+from sparkmirror.telemetry.bus import read_board
+from sparkmirror.telemetry.records import VerifyRecord, encode_record
 from sparkmirror.verify.data_source import COUNTS, KafkaComparison
 from sparkmirror.verify.difference import Difference
 from sparkmirror.verify.observe import Observed, observe
 from sparkmirror.verify.plan import SPAN_OFFSETS, Standing, Uncompared, choose_sample, plan_spans
-from sparkmirror.verify.report import Compared, FlowReport
+from sparkmirror.verify.report import DIFFERENT, Compared, FlowReport
 from sparkmirror.verify.span import Span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+log = logging.getLogger(__name__)
+
 _POLL_SECONDS = 0.1
+_SAMPLE_SPAN_OFFSETS: Final = 50_000
+"""Smaller than for a whole comparison: a sample is to come from many places."""
 Progress = Callable[[int, int], None]
 """Spans that are done, and all of them."""
 
@@ -159,3 +169,49 @@ def comparing_session(scratch: Path, master: str | None = None, *, debug: bool =
         yield spark
     finally:
         end_session(spark)
+
+
+def watch_flows(
+    spark: "SparkSession", config: MirrorConfig, choice: Choice, seconds: float, stop: StopRequest
+) -> Iterator[FlowReport]:
+    """A report of each flow every `seconds`, until asked to stop. A cluster that does not answer is reported and asked
+    again."""
+    choice = replace(choice, of_each=False, span_offsets=_SAMPLE_SPAN_OFFSETS)
+    while not stop.is_set():
+        began = time.monotonic()
+        for flow in config.flows:
+            try:
+                report = verify_flow(spark, config, flow, choice, lambda *_: None)
+                _tell(flow, report)
+            except ClusterError as problem:
+                log.warning("%s: not compared in this round: %s", flow.name, problem.args[0])
+                continue
+            yield report
+            if stop.is_set():
+                return
+        stop.wait(max(seconds - (time.monotonic() - began), 0))
+
+
+def _tell(flow: FlowConfig, report: FlowReport) -> None:
+    record = fold_round(read_board(flow, "verify").verified, report, time.time_ns() // 1_000_000)
+    topic = flow.ledger_topics.status
+    publish(flow.target, topic, [encode_record(flow.name.source, record)])
+
+
+def fold_round(before: VerifyRecord | None, report: FlowReport, now_ms: int) -> VerifyRecord:
+    """One more round; pure."""
+    before = before or VerifyRecord(report.verdict)
+    records = report.total("equal") + report.differences
+    is_different = report.verdict == DIFFERENT
+    return VerifyRecord(
+        verdict=report.verdict,
+        records=records,
+        differences=report.differences,
+        seconds=round(report.seconds, 3),
+        sample_percent=report.sample_percent,
+        first_difference=report.first_difference if is_different else before.first_difference,
+        different_at_ms=now_ms if is_different else before.different_at_ms,
+        rounds=before.rounds + 1,
+        rounds_different=before.rounds_different + is_different,
+        records_in_all=before.records_in_all + records,
+    )

@@ -1,6 +1,6 @@
 """What the last comparison of a flow found, in a sentence and as JSON; pure.
 
-Left on the status topic by `verify.continuous`; shown by `views.flow_page`, `web.flow_snapshot` and `web.plain`.
+Left on the status topic by `verify.job`; shown by `views.flow_page`, `web.flow_snapshot` and `web.plain`.
 """
 
 from typing import Any

@@ -15,9 +15,8 @@ from starlette.staticfiles import StaticFiles
 
 from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.web.guard import Guard, refuse
+from sparkmirror.web.guard import PROBES, Guard, RequestLimits, refuse
 from sparkmirror.web.health import Health
-from sparkmirror.web.request_limits import PROBES, RequestLimits
 from sparkmirror.web.threads import run_slowly
 
 Document = Callable[[], tuple[bytes, str]]

@@ -11,12 +11,19 @@ from typing import Any
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
-from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.facts import Facts, HeldPartition
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import SAMPLE_SECONDS, HistoryRecord
 from sparkmirror.telemetry.problems import Level, first_line, living
-from sparkmirror.telemetry.records import FlowRecord, FlowState, JobRecord, PartitionRecord, PartitionState, TaskRecord
+from sparkmirror.telemetry.records import (
+    CanaryState,
+    FlowRecord,
+    FlowState,
+    JobRecord,
+    PartitionRecord,
+    PartitionState,
+    TaskRecord,
+)
 from sparkmirror.telemetry.verdict import Verdict
 from sparkmirror.views.topology import Topology
 from sparkmirror.web.page_state import PageState, Row

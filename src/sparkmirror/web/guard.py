@@ -1,4 +1,4 @@
-"""Who may ask what of the status page: judged before any route, and the headers that every answer carries.
+"""Decides who may ask what of the status page, and how much at once, before any route; and adds headers to each answer.
 
 On loopback everybody on this machine may look; what changes something takes the token. On any other address nothing is
 shown without the token, or without the one that only shows, but the page's own files and the probes. A token travels
@@ -9,8 +9,10 @@ Used by `web.app`.
 
 import hmac
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from http import HTTPStatus
+from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,6 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sparkmirror.config.flow.settings import StatusSettings, is_loopback
+from sparkmirror.web.arrivals import peer_of
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +37,10 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+PROBES: Final = ("/healthz", "/readyz")
+_PER_PEER = "status.max.connections.per.ip"
+_IN_ALL = "status.max.connections"
+_CLOSE: Final = {"Connection": "close", "Retry-After": "5"}
 
 
 class Guard:
@@ -139,3 +146,38 @@ def _same_origin(headers: Headers) -> bool:
         return False
     origin = headers.get("origin")
     return origin is None or urlsplit(origin).netloc == headers.get("host")
+
+
+class RequestLimits:
+    """Runs on the server's loop only, so it does without a lock."""
+
+    def __init__(self, app: ASGIApp, settings: StatusSettings) -> None:
+        self._app = app
+        self._settings = settings
+        self._asking: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in PROBES:
+            await self._app(scope, receive, send)
+            return
+        peer = peer_of(scope["client"][0] if scope["client"] else "")
+        if refusal := self._refusal(peer):
+            await refusal(scope, receive, send)
+            return
+        self._asking[peer] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._asking[peer] -= 1
+            if not self._asking[peer]:
+                del self._asking[peer]
+
+    def _refusal(self, peer: str) -> JSONResponse | None:
+        if self._asking[peer] >= self._settings.max_connections_per_ip:
+            status, sentence, key = HTTPStatus.TOO_MANY_REQUESTS, "Your address asks for too much at once.", _PER_PEER
+        elif self._asking.total() >= self._settings.max_connections:
+            status, sentence, key = HTTPStatus.SERVICE_UNAVAILABLE, "Too many ask at once.", _IN_ALL
+        else:
+            return None
+        hint = f"Close other pages, or raise `{key}` in the mirror's file."
+        return JSONResponse({"error": sentence, "hint": hint}, status, _CLOSE)

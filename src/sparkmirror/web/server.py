@@ -4,10 +4,14 @@ import asyncio
 import errno
 import logging
 import socket
+import ssl
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Self
+from pathlib import Path
+from typing import Final, Self
 
 import uvicorn
 from starlette.applications import Starlette
@@ -15,20 +19,59 @@ from starlette.applications import Starlette
 from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.keys.status_keys import PROBES_LISTEN, STATUS_LISTEN
 from sparkmirror.config.types import Address
-from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.errors import ConfigError, EnvironmentProblem
+from sparkmirror.kafka.security.tls import TlsSettings
 from sparkmirror.web.api import PageRequests, make_routes
 from sparkmirror.web.app import Document, make_app, make_probes_app
 from sparkmirror.web.arrivals import Arrivals
-from sparkmirror.web.certificate import Certificate
 from sparkmirror.web.health import Health
 from sparkmirror.web.listener import Listener
 from sparkmirror.web.threads import limit_threads
 
 log = logging.getLogger(__name__)
 
+_LOOK_SECONDS: Final = 10.0
 _STOP_SECONDS_MAX = 2.0
 _BACKLOG = 1024
 _HEADER_BYTES_MAX = 16 << 10
+
+
+class Certificate:
+    """The certificate that browsers are shown, read again when its file has changed. Called for the context of each new
+    connection, on one thread."""
+
+    def __init__(self, settings: TlsSettings) -> None:
+        """Raises ConfigError naming the property whose store cannot be used."""
+        self._settings = settings
+        self._look_at = time.monotonic() + _LOOK_SECONDS
+        self._version = self._changed_ns()
+        try:
+            self._context = settings.server_context()
+        except ConfigError as problem:
+            raise ConfigError(f"status.{problem.args[0]}", problem.hint, key=f"status.{problem.key}") from None
+
+    def __call__(self) -> ssl.SSLContext:
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_SECONDS
+            self._look()
+        return self._context
+
+    def _look(self) -> None:
+        """A file that cannot be used, maybe half written, is read again when it changes once more."""
+        if (version := self._changed_ns()) == self._version:
+            return
+        self._version = version
+        try:
+            self._context = self._settings.server_context()
+        except ConfigError as problem:
+            log.warning("The status page keeps its old certificate: status.%s", problem.args[0])
+
+    def _changed_ns(self) -> int:
+        """0 for PEM text of the mirror's file, and for a file that is away."""
+        try:
+            return Path(self._settings.key.file).stat().st_mtime_ns if self._settings.key.file else 0
+        except OSError:
+            return 0
 
 
 class AddressTaken(EnvironmentProblem):
@@ -144,3 +187,34 @@ class ProbesServer(HttpServer):
         """Raises as HttpServer does."""
         plain = replace(settings, tls=None)
         super().__init__(settings.probes_listen, make_probes_app(health), plain, threading.Event())
+
+
+class PageKeeper:
+    """Serves by the server that `make` opens. While another program has the address, each call tries again: of several
+    processes with one file on a machine one serves, and another goes on when that ends."""
+
+    def __init__(self, make: Callable[[], HttpServer]) -> None:
+        """Raises EnvironmentProblem where nobody could ever listen, ConfigError for a certificate of no use."""
+        self._make = make
+        self._lock = threading.Lock()
+        self._server: HttpServer | None = None
+        self._is_closed = False
+        try:
+            self._serve()
+        except AddressTaken as problem:
+            log.warning("%s This process serves it as soon as it is free.", problem.args[0])
+
+    def __call__(self) -> None:
+        with suppress(AddressTaken):
+            self._serve()
+
+    def _serve(self) -> None:
+        with self._lock:
+            if self._server is None and not self._is_closed:
+                self._server = self._make().start()
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            if self._server is not None:
+                self._server.close()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.ledger.map_rebuild import Anchor, LogPart, choose_anchors, rebuild_map
+from sparkmirror.operations.map_rebuild import Anchor, LogPart, choose_anchors, rebuild_map
 
 
 def log(*records: tuple[int, str]) -> LogPart:

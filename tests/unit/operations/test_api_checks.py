@@ -2,8 +2,7 @@
 
 from kafka.protocol.broker_version_data import BrokerVersionData
 
-from sparkmirror.kafka.api_needs import API_NEEDS, lacking
-from sparkmirror.operations.cluster_checks import judge_versions
+from sparkmirror.operations.cluster_checks import API_NEEDS, judge_versions, lacking
 from sparkmirror.views.findings import Level
 
 

@@ -1,7 +1,7 @@
 """Rate and lag of a day: what a sample is, what is a gap in it, and that it stays small."""
 
 from sparkmirror.telemetry.board import StatusBoard
-from sparkmirror.telemetry.day_curve import DayCurve
+from sparkmirror.telemetry.event_log import DayCurve
 from sparkmirror.telemetry.history import SAMPLES_MAX, HistoryRecord, Sample
 from sparkmirror.telemetry.records import encode_record
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import Event, Failing, HistoryRecord, Sample, Waiting
 from sparkmirror.telemetry.records import (
     AcknowledgedRecord,
+    CanaryState,
     FlowRecord,
     FlowState,
     JobRecord,

@@ -11,11 +11,11 @@ from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
-from sparkmirror.telemetry.canary import CanaryState
 from sparkmirror.telemetry.facts import Facts, HeldPartition, gather
 from sparkmirror.telemetry.problems import Level, find_problems, first_line
 from sparkmirror.telemetry.records import (
     AcknowledgedRecord,
+    CanaryState,
     FlowRecord,
     FlowState,
     JobRecord,

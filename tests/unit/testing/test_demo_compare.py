@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from sparkmirror.model import TopicPartition
-from sparkmirror.testing.demo_client import Received
-from sparkmirror.testing.demo_compare import find_difference
+from sparkmirror.testing.demo_client import Received, find_difference
 
 HERE = TopicPartition("flights", 0)
 THERE = TopicPartition("A.flights", 0)

@@ -3,8 +3,8 @@
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.records import encode_key, encode_record
-from sparkmirror.verify.continuous import fold_round
 from sparkmirror.verify.difference import Difference
+from sparkmirror.verify.job import fold_round
 from sparkmirror.verify.report import Compared, FlowReport
 
 HERE = TopicPartition("orders", 0)

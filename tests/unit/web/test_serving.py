@@ -8,8 +8,7 @@ from sparkmirror.config.flow.settings import StatusSettings
 from sparkmirror.config.types import Address
 from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.web.health import Health
-from sparkmirror.web.server import PageServer
-from sparkmirror.web.serving import PageKeeper
+from sparkmirror.web.server import PageKeeper, PageServer
 
 
 def is_served(address: Address) -> bool:

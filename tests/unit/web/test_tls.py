@@ -16,7 +16,7 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.kafka.security.tls import Store, TlsSettings
 from sparkmirror.testing.certificates import make_certificates
 from sparkmirror.testing.layout import TlsFiles
-from sparkmirror.web import certificate
+from sparkmirror.web import server
 from sparkmirror.web.health import Health
 from sparkmirror.web.server import PageServer
 
@@ -62,7 +62,7 @@ def test_a_renewed_certificate_counts_without_a_restart_and_a_broken_one_does_no
     page: PageServer, files: TlsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert ask(page, files.ca_file)[0] == 200
-    monkeypatch.setattr(certificate, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(server, "_LOOK_SECONDS", 0.0)
     assert page._certificate is not None
     page._certificate._look_at = 0.0
     renewed = make_certificates(tmp_path / "renewed")

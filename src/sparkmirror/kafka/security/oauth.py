@@ -1,8 +1,7 @@
 """Tokens for SASL/OAUTHBEARER: by client credentials (KIP-768) or a signed assertion (KIP-1139, KIP-1258), from a file,
 from a class of the user's, or unsecured ones for tests.
 
-Settings are made from a cluster's properties by `kafka.security.sasl`, tokens are asked for by
-`kafka.security.mechanisms`.
+`kafka.security.sasl` makes the settings from a cluster's properties, `kafka.security.mechanisms` asks for tokens.
 """
 
 import base64
@@ -20,9 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from sparkmirror.errors import AuthenticationFailed, ConfigError
-from sparkmirror.kafka.security.assertion import Assertion, assertion_settings, make_assertion
 from sparkmirror.kafka.security.own_tokens import NAMES_OWN_CLASS, ask_own, check_own_tokens
-from sparkmirror.kafka.security.token_request import ANSWER_BYTES_MAX, fetch
+from sparkmirror.kafka.security.token_request import (
+    ANSWER_BYTES_MAX,
+    Assertion,
+    assertion_settings,
+    fetch,
+    make_assertion,
+)
 
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 _HANDLER = "sasl.login.callback.handler.class"
