@@ -84,10 +84,17 @@ def _run_verb(words: Sequence[str]) -> int:
         parser.print_help(sys.stderr)
         return ConfigError.exit_status
     try:
-        words, files = take_files(words)
+        args = parse(parser, words)
     except ConfigError as error:
         print(show_lines(f"{parser.prog}: {error}"), file=sys.stderr)
         return error.exit_status
+    return guarded(args, parser.prog)
+
+
+def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """The arguments of a verb. Ends the program with status 2 for wrong usage; raises ConfigError for one file of
+    MirrorMaker 1's two."""
+    words, files = take_files(words)
     words, more_files = take_more_files(words)
     args, rest = parser.parse_known_args(words)
     args.consumer_and_producer = files
@@ -95,7 +102,7 @@ def _run_verb(words: Sequence[str]) -> int:
     if rest and not args.takes_rest:
         args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     args.rest = rest
-    return guarded(args, parser.prog)
+    return args
 
 
 def connect_mirror_maker(argv: Sequence[str] | None = None) -> int:

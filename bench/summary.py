@@ -1,0 +1,142 @@
+"""The table and the plot of README.md, of the runs in docs/benchmarks.md that it names: `python -m bench.summary`.
+
+A test compares: what README.md shows was measured, and stands in full on that page.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from bench.machine import ROOT
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+README = ROOT / "README.md"
+PLOT = ROOT / "docs" / "pictures" / "benchmark.svg"
+COPIES_RUN, CAUGHT_UP_RUN = "2026-11-21 04:15 UTC", "2026-11-23 00:04 UTC"
+_BEGIN, _END = "<!-- benchmark -->", "<!-- end of benchmark -->"
+_OURS, _TUNED, _DEFAULTS = "SparkMirror", "MirrorMaker 2, tuned", "MirrorMaker 2, defaults"
+_COPIES = {
+    "1,000,000 × 1 KB, lz4, 160 KB batches": "1 KB, lz4, 160 KB batches",
+    "1,000,000 × 1 KB, uncompressed, 160 KB batches": "1 KB, uncompressed, 160 KB batches",
+    "4,000,000 × 100 B, uncompressed, 160 KB batches": "100 B, uncompressed, 160 KB batches",
+    "500,000 × 1 KB, lz4, 11 KB batches": "1 KB, lz4, 11 KB batches",
+    "200,000 × 100 B, one record a batch": "100 B, one record a batch",
+    "1,000,000 × 1 KB, lz4, 160 KB batches, TLS on both sides": "the first over TLS",
+    "1,000,000 × 1 KB, lz4, 160 KB batches, three target brokers, replication factor 3": "the first to three replicas",
+}
+"""Works by the title of their table, without what stands in parentheses, and what the table here calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One work: rate and CPU seconds of both; ratios are ours to theirs."""
+
+    work: str
+    our_rate: float
+    their_rate: float
+    our_cpu: float
+    their_cpu: float
+
+    @property
+    def rate_ratio(self) -> float:
+        return self.our_rate / self.their_rate
+
+    @property
+    def cpu_ratio(self) -> float:
+        return self.our_cpu / self.their_cpu
+
+
+def copies(page: str) -> list[Row]:
+    """SparkMirror beside MirrorMaker 2 tuned, work by work, of the run of copies."""
+    found = []
+    for title, cells in _tables(_run(page, COPIES_RUN)):
+        work = _COPIES.get(title)
+        if work and _OURS in cells and _TUNED in cells:
+            ours, theirs = cells[_OURS], cells[_TUNED]
+            found.append(Row(work, _number(ours[0]), _number(theirs[0]), _number(ours[2]), _number(theirs[2])))
+    return found
+
+
+def caught_up(page: str) -> list[tuple[str, str, str]]:
+    """What a mirror of one partition that has caught up takes: records/s, then CPU and latency of ours and theirs."""
+    rows = [line.split(" | ") for line in _run(page, CAUGHT_UP_RUN).splitlines() if line.startswith("| ")]
+    by_rate: dict[str, dict[str, str]] = {}
+    for name, partitions, rate, cpu, *latencies in ([cell.strip("| ") for cell in row] for row in rows):
+        if partitions == "1" and name in (_OURS, _DEFAULTS):
+            times = f"; {latencies[0]} / {latencies[1]} ms" if latencies[0] else ""
+            by_rate.setdefault(rate, {})[name] = f"{cpu} %{times}"
+    return [(rate, cells[_OURS], cells[_DEFAULTS]) for rate, cells in by_rate.items()]
+
+
+def render(page: str) -> str:
+    """The two tables, as Markdown."""
+    lines = ["| a backlog | records/s | MirrorMaker 2, tuned | rate | CPU for the same |", "|---|---:|---:|---:|---:|"]
+    lines += [
+        f"| {row.work} | {row.our_rate:,.0f} | {row.their_rate:,.0f} | {row.rate_ratio:.2g} × | {row.cpu_ratio:.2g} × |"
+        for row in copies(page)
+    ]
+    lines += ["", "| caught up, 1 partition | % of a core; p50 / p99 | MirrorMaker 2, defaults |", "|---|---:|---:|"]
+    lines += [f"| {rate} records/s | {ours} | {theirs} |" for rate, ours, theirs in caught_up(page)]
+    return "\n".join(lines)
+
+
+def draw(rows: Sequence[Row]) -> str:
+    """Rate and CPU of each work as bars, MirrorMaker 2 tuned being 1; SVG, bars up to 4 × and a number beside each."""
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {70 + 46 * len(rows)}" font-family="sans-serif" '
+        'font-size="13" role="img">',
+        "<title>Rate and CPU of SparkMirror, MirrorMaker 2 tuned being 1</title>",
+        "<style>text{fill:#24292f}.r{fill:#0969da}.c{fill:#bf8700}.one{stroke:#24292f}"
+        "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.r{fill:#58a6ff}.c{fill:#d6a93c}.one{stroke:#e6edf3}}</style>",
+        '<rect class="r" x="300" y="12" width="12" height="12"/><text x="318" y="23">records/s: more is better</text>',
+        '<rect class="c" x="500" y="12" width="12" height="12"/>',
+        '<text x="518" y="23">CPU for the same: less is better</text>',
+    ]
+    for at, row in enumerate(rows):
+        top = 44 + 46 * at
+        lines.append(f'<text x="290" y="{top + 19}" text-anchor="end">{escape(row.work)}</text>')
+        for name, ratio, y in (("r", row.rate_ratio, top), ("c", row.cpu_ratio, top + 15)):
+            width = min(ratio, 4) * 100
+            lines.append(f'<rect class="{name}" x="300" y="{y}" width="{width:.0f}" height="12"/>')
+            lines.append(f'<text x="{306 + width:.0f}" y="{y + 11}" font-size="11">{ratio:.2g} ×</text>')
+    bottom = 44 + 46 * len(rows)
+    lines.append(f'<line class="one" x1="400" y1="36" x2="400" y2="{bottom}" stroke-dasharray="3 3"/>')
+    lines.append(f'<text x="400" y="{bottom + 16}" text-anchor="middle">MirrorMaker 2, tuned = 1</text>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def with_summary(readme: str, page: str) -> str:
+    """README.md with the tables between its two marks. Raises ValueError without them."""
+    before, rest = readme.split(_BEGIN)
+    _, after = rest.split(_END)
+    return f"{before}{_BEGIN}\n\n{render(page)}\n\n{_END}{after}"
+
+
+def _run(page: str, heading: str) -> str:
+    _, _, rest = page.partition(f"\n## {heading}\n")
+    return rest.partition("\n## ")[0]
+
+
+def _tables(run: str) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    for part in re.split(r"\n(?=\*\*\w+\*\*: )", run):
+        title = re.match(r"\*\*\w+\*\*: (?P<work>.*?) \(", part)
+        table = part.partition("\n\n")[2].partition("\n\n")[0]
+        rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+        if title:
+            yield title["work"], {cells[0]: [cell.strip() for cell in cells[1:]] for cells in rows}
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def main() -> None:
+    """Writes both."""
+    page = PAGE.read_text()
+    README.write_text(with_summary(README.read_text(), page))
+    PLOT.write_text(draw(copies(page)))
+
+
+if __name__ == "__main__":
+    main()
