@@ -94,7 +94,7 @@ class Trouble:
 
 
 def has_answered(record: PartitionRecord) -> bool:
-    """Whether the source is not waited for: it told the end, or something else holds the partition."""
+    """Whether the source is not waited for: it has said where the log ends, or something else holds the partition."""
     return record.state is not PartitionState.WAITING and (
         record.state is not PartitionState.RUNNING or record.end is not None
     )
