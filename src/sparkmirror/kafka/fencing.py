@@ -41,10 +41,11 @@ _BROKER: Final = 4
 
 
 def why_no_coordinator(admin: Admin) -> str:
-    """Why no coordinator of transactions can exist, as a clause; empty where one can, or where nobody says.
+    """The reason why no coordinator of transactions can exist, as a clause; empty where one can, or where the cluster
+    does not tell.
 
-    The controller itself is asked whether it could make the topic: it knows which brokers are registered, also those
-    that are down. Raises ClusterUnreachable.
+    The controller is asked whether it could make the topic: it knows which brokers are registered, also those that are
+    down. Raises ClusterUnreachable.
     """
     node_id = min(admin.brokers())
     factor = _replication_factor(admin, node_id)
@@ -57,7 +58,7 @@ def why_no_coordinator(admin: Admin) -> str:
 
 
 def _replication_factor(admin: Admin, node_id: int) -> int | None:
-    """The broker's setting; None where it does not tell."""
+    """The broker's setting; None where the broker does not tell it."""
     answer = admin.connection.ask(partial(_describe_cluster, node_id), f"reading {REPLICATION_SETTING}", node_id)
     told = [one.value for result in answer.results if result.error_code == NO_ERROR for one in result.configs]
     return int(told[0]) if told and (told[0] or "").isdecimal() else None
@@ -84,7 +85,7 @@ class NoTransactionCoordinator(ClusterError):
 
 
 class ProducerIdentity(NamedTuple):
-    """What an idempotent or transactional batch header carries (KIP-98)."""
+    """Producer id and epoch, as the header of an idempotent or transactional batch has them (KIP-98)."""
 
     producer_id: int
     epoch: int
@@ -96,21 +97,22 @@ def transactional_id(connector: Connector, task: int) -> str:
 
 
 def rouse_coordinator(admin: Admin, connector: Connector) -> str:
-    """Asks who coordinates transactions, and does not wait for that: a cluster that was never asked creates a topic
-    then, which later would wait behind all other new topics.
+    """Asks for the coordinator of transactions and does not wait for it: a cluster that was never asked creates a topic
+    then, which would wait behind all other new topics later.
 
-    Returns why no coordinator can exist, as `why_no_coordinator`; empty otherwise. Raises ClusterUnreachable.
+    Returns the reason why no coordinator can exist, as `why_no_coordinator`; empty otherwise. Raises
+    ClusterUnreachable.
     """
     code, _, _ = _find_coordinator(admin, transactional_id(connector, 0), "looking for the coordinator of transactions")
     return why_no_coordinator(admin) if code == COORDINATOR_NOT_AVAILABLE else ""
 
 
 def used_tasks(admin: Admin, connector: Connector) -> set[int]:
-    """Tasks whose transactional id the coordinators know: MirrorMaker's, and our own of earlier runs (KIP-664).
+    """The tasks whose transactional ids the coordinators know: MirrorMaker's, and our own of earlier runs (KIP-664).
 
-    Only those that our principal may describe. A coordinator that has just started loads them first, and is waited for:
-    what it does not name would not be fenced. Raises ClusterUnreachable when a broker does not answer, RequestRefused
-    when one does not come to know them within `request.timeout.ms`.
+    The coordinators name only ids that our principal may describe. A coordinator that has just started loads them
+    first, and this waits for it, because an id that it does not name would not be fenced. Raises ClusterUnreachable
+    when a broker does not answer, RequestRefused when a broker has not loaded them within `request.timeout.ms`.
     """
     prefix = transactional_id(connector, 0)[:-1]
     told = ask_every_broker(admin, partial(_transactional_ids, admin), _LISTING)
@@ -136,7 +138,7 @@ def _list_request() -> Any:
 class TransactionUnfinished(ClusterError):
     """The last transaction of a transactional id was aborted and cannot end, because a partition of it is away.
 
-    The earlier holder of the id is fenced: an abort raises its epoch. Nobody can use it until then.
+    The earlier holder of the id is fenced, because an abort raises its epoch. No process can use the id until then.
     """
 
 
@@ -149,11 +151,11 @@ def init_producer_ids(
 ) -> dict[str | None, ProducerIdentity]:
     """A fresh identity per transactional id; older holders of the id are fenced and their transactions aborted.
 
-    None asks for a plain idempotent identity. `timeout_ms` is the transaction time-out the brokers will enforce.
-    Raises AuthorizationFailed without TransactionalId access, NoTransactionCoordinator where the brokers say that none
-    can exist (in both cases fall back to None), FencedError if another instance did the same at this moment,
+    An id of None asks for a plain idempotent identity. `timeout_ms` is the transaction time-out that the brokers
+    enforce. Raises AuthorizationFailed without TransactionalId access, NoTransactionCoordinator where the brokers say
+    that none can exist (in both cases fall back to None), FencedError if another instance did the same at this moment,
     TransactionUnfinished where an aborted transaction does not end, and RequestRefused with the last reason when
-    `wait_seconds_max` is over: a transaction that is committed and does not end is waited for.
+    `wait_seconds_max` is over, because a transaction that is committed and does not end is waited for.
     """
     ends_at = time.monotonic() + wait_seconds_max
     return {one: _init(admin, one, timeout_ms, ends_at) for one in dict.fromkeys(transactional_ids)}
@@ -163,9 +165,9 @@ def bar_from(
     admin: Admin, transactional_id: str, partitions: Sequence[TopicPartition], timeout_ms: int = 60_000
 ) -> None:
     """Takes a transactional id over and makes the leaders of `partitions` know it: from here on they refuse older
-    holders of the id, also batches that are no transaction's. Nothing is written there but the marker of an abort.
+    holders of the id, also batches outside transactions.
 
-    Raises as `init_producer_ids`, and RequestRefused.
+    The leaders append only the marker of an abort. Raises as `init_producer_ids`, and RequestRefused.
     """
     identity = init_producer_ids(admin, [transactional_id], timeout_ms)[transactional_id]
     ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
@@ -178,7 +180,8 @@ def bar_from(
 def _ask_coordinator(
     admin: Admin, transactional_id: str, make_request: Callable[[], Any], ends_at: float, doing: str
 ) -> None:
-    """Until it has done what is asked. Raises FencedError, AuthorizationFailed, RequestRefused."""
+    """Repeats a request until the coordinator has carried it out. Raises FencedError, AuthorizationFailed,
+    RequestRefused."""
     while True:
         code, detail, coordinator = _find_coordinator(admin, transactional_id, doing)
         if code == NO_ERROR:
@@ -251,7 +254,8 @@ def _init(admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: 
 
 
 def _look_at_unended(admin: Admin, transactional_id: str, coordinator: int) -> str:
-    """What a committed transaction waits for, "" where it has ended; raises TransactionUnfinished if it is aborted."""
+    """The partitions that a committed transaction waits for, "" where it has ended; raises TransactionUnfinished if it
+    is aborted."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     answer = admin.connection.ask(lambda: request, f"describing the transaction of {transactional_id}", coordinator)
     (found,) = answer.transaction_states

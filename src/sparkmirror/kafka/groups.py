@@ -1,7 +1,7 @@
-"""Groups on a cluster: which there are, who is active, what they committed, and committing for them.
+"""Lists the groups of a cluster, tells which are active and what they committed, and commits for them.
 
-Called by the offset job, `sync.source_group`, the CLI, and `runtime.run` before it starts a flow. Requests go to
-each group's coordinator, many groups in one where the brokers know that (OffsetFetch v8, FindCoordinator v4: KIP-709,
+Called by the offset job, `sync.source_group`, the CLI, and `runtime.run` before it starts a flow. Requests go to each
+group's coordinator, many groups in one where the brokers know that (OffsetFetch v8, FindCoordinator v4: KIP-709,
 KIP-699). States come from ListGroups v5, since kafka-python describes a live KIP-848 group as dead.
 """
 
@@ -42,10 +42,8 @@ class GroupIsActive(ClusterError):
 
 
 def has_members(admin: Admin, group: str) -> bool:
-    """Whether the group has live members; a coordinator that has just started and loads them is waited for.
-
-    Raises ClusterError.
-    """
+    """Whether the group has live members; a coordinator that has just started and still loads the group is waited for.
+    Raises ClusterError."""
     for answer in _list_everywhere(admin, admin.connection.settings.request_timeout_seconds):
         if answer.error_code != NO_ERROR:
             raise refusal(answer.error_code, admin.alias, _LISTING)
@@ -119,9 +117,9 @@ def _listings(answer: Any) -> Iterator[GroupListing]:
 
 
 def read_group_offsets(admin: Admin, group: str) -> GroupOffsets:
-    """All that `group` has committed; empty for a group that nobody knows. Raises ClusterError.
+    """The committed offsets of `group`; empty for a group that does not exist. Raises ClusterError.
 
-    A cluster's first group takes a moment: the topic of all groups' offsets is created then.
+    The first group of a cluster takes a moment, because the topic of all groups' offsets is created then.
     """
     found, failed = GroupOffsetsClient(admin, admin.connection.settings.request_timeout_seconds).committed([group])
     for problem in failed.values():
@@ -190,7 +188,8 @@ class GroupOffsetsClient:
         return found, failed
 
     def commit(self, group: str, offsets: GroupOffsets) -> dict[TopicPartition, SparkMirrorError]:
-        """Commits as nobody's member, which brokers allow while the group has none; what was refused, per partition.
+        """Commits without being a member, which brokers allow while the group has none; returns the refusals by
+        partition.
 
         Raises GroupIsActive, and ClusterError for the whole.
         """
@@ -230,7 +229,8 @@ class GroupOffsetsClient:
         }
 
     def _find_coordinators(self, groups: Sequence[str]) -> dict[str, SparkMirrorError]:
-        """Fills in what is not known yet; a coordinator that is only not there now is left for the next attempt."""
+        """Looks up coordinators that are not known yet; one that is away for the moment is left for the next
+        attempt."""
         unknown = [group for group in groups if group not in self._coordinators]
         failed: dict[str, SparkMirrorError] = {}
         for some in portions(unknown, self._groups_per_search):

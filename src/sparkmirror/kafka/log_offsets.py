@@ -1,6 +1,7 @@
-"""Where logs begin and end, asked of their leaders; what is not known is said, with the reason. Used by `kafka.admin`.
+"""Asks leaders where their logs begin and end; offsets that are not known are reported with the reason. Used by
+`kafka.admin`.
 
-One ListOffsets for each leader. A leader that does not answer is asked again, or the one that has taken its place.
+One ListOffsets goes to each leader. A leader that does not answer is asked again, or the one that has taken its place.
 """
 
 import time
@@ -25,7 +26,8 @@ _SHOWN_MAX: Final = 5
 
 
 class OffsetsUnknown(ClusterUnreachable):
-    """Some partitions' offsets are not known now. The message names them, and who does not tell."""
+    """The offsets of some partitions are not known now. The message names the partitions, and the brokers that do not
+    tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class LogOffsets:
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def all(self) -> dict[TopicPartition, int]:
-        """Those of all partitions that exist. Raises OffsetsUnknown."""
+        """The offsets of all partitions that exist. Raises OffsetsUnknown."""
         if self.unknown:
             raise OffsetsUnknown(
                 f"Cluster {self.alias} does not tell the offsets of {name_unknown(self.unknown)}.",
@@ -49,7 +51,7 @@ class LogOffsets:
         return dict(self.known)
 
     def of(self, partition: TopicPartition) -> int:
-        """That of one partition. Raises OffsetsUnknown, also where the partition does not exist."""
+        """The offset of one partition. Raises OffsetsUnknown, also where the partition does not exist."""
         if partition not in self.all():
             raise OffsetsUnknown(f"Cluster {self.alias} has no partition {partition}.")
         return self.known[partition]
@@ -78,10 +80,10 @@ def list_log_offsets(
     seconds_max: float,
     missing_seconds: float = 0.0,
 ) -> LogOffsets:
-    """Asks until all is known, at most for `seconds_max`; `describe` gives the metadata of topics by name.
+    """Asks until all offsets are known, at most for `seconds_max`; `describe` gives the metadata of topics by name.
 
-    What the metadata lacks does not exist; where that may be the word of a broker that lags behind, it is asked for
-    again for `missing_seconds`. Raises ClusterUnreachable when no broker tells the metadata.
+    A partition that the metadata lacks does not exist; where the metadata may be that of a broker that lags behind, it
+    is asked for again for `missing_seconds`. Raises ClusterUnreachable when no broker gives the metadata.
     """
     question = _Question(connection, timestamps_ms, read_committed)
     if not question.waiting:
@@ -184,7 +186,7 @@ class _Question:
             self.refused[where] = self.waiting.pop(where)
 
     def _request(self, partitions: Iterable[TopicPartition]) -> Any:
-        """With the leader epoch that the metadata tells: a former leader that has slept refuses it."""
+        """The request, with the leader epoch of the metadata: a former leader that has slept refuses it."""
         listed = ListOffsetsRequest.ListOffsetsTopic
         by_topic: dict[str, list[Any]] = defaultdict(list)
         for where in partitions:

@@ -26,7 +26,7 @@ _PATIENCE_SECONDS = 30.0
 _HEARTBEAT_SECONDS_MAX = 3.0
 
 Planner = Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
-"""From every member's metadata to its assignment, both by member id; called in one member only."""
+"""Plans from every member's metadata its assignment, both by member id; called in one member only."""
 
 
 class MembershipLost(ClusterError):
@@ -44,7 +44,8 @@ class Peer(NamedTuple):
 
 
 class Membership:
-    """Joins, keeps up and leaves. For one thread; the connection is its own, since a join may take seconds."""
+    """Joins a group, heartbeats and leaves. For one thread; it has a connection of its own, since a join may take
+    seconds."""
 
     def __init__(self, admin: Admin, group: str, session_timeout_ms: int) -> None:
         self._admin = admin
@@ -113,7 +114,7 @@ class Membership:
             raise refusal(code, self._admin.alias, doing)
 
     def _ask(self, make_request: Callable[[], Any], doing: str, wait_seconds_max: float = _PATIENCE_SECONDS) -> Any:
-        """Of the coordinator, wherever it has moved."""
+        """Asks the coordinator, and looks it up again where it has moved."""
         ends_at = time.monotonic() + wait_seconds_max
         while True:
             if self._coordinator is None:

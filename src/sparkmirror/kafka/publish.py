@@ -54,7 +54,7 @@ class Publisher:
         self.close()
 
     def close(self) -> None:
-        """What is not acknowledged is given up: its writer has been informed.
+        """Closes the client and gives up records that are not acknowledged; their writer has been informed.
 
         The client's own `close` raises then, before it has ended its thread and its connections.
         """
@@ -92,9 +92,9 @@ class Publisher:
             raise translate(error, self._settings, f"writing to topic {topic}") from error
 
     def read_clock(self, topic: str) -> float:
-        """How many seconds the clock of the broker that leads `topic` is ahead of ours, but for half a round trip.
+        """By how many seconds the clock of the broker that leads `topic` is ahead of ours, to within half a round trip.
 
-        Asked a few times, the quickest answer counts: the first waits for the connection. The topic has
+        The quickest of a few answers counts, because the first one waits for the connection. The topic has
         `message.timestamp.type=LogAppendTime`. Raises ClusterError.
         """
         try:
@@ -172,7 +172,7 @@ class AtomicWriter:
         self.close()
 
     def close(self) -> None:
-        """What was begun and not committed is aborted by the broker."""
+        """Closes the client; the broker aborts a transaction that was begun and not committed."""
         self._producer._sender.force_close()
         self._producer._sender.join(1.0)
 

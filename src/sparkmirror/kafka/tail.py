@@ -42,7 +42,7 @@ class TailRecord:
 
     @property
     def place(self) -> str:
-        """Where it lies, for people."""
+        """The place of the record, for people."""
         return f"topic {self.partition.topic}, partition {self.partition.partition}, offset {self.offset}"
 
 
@@ -58,11 +58,11 @@ class TopicTail:
         is_internal: bool = True,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Connects. A broker without anything new answers after `wait_seconds`, and a `seek` waits for that.
+        """Connects. A broker without new records answers after `wait_seconds`, and a `seek` waits for that.
 
-        Of internal topics, a batch of more than 1 MiB unpacked is skipped and reported. Of others one of more than
-        128 MiB raises ProtocolError when it is polled.
-        Raises ClusterUnreachable or AuthenticationFailed within 10 s.
+        Of internal topics, a batch of more than 1 MiB unpacked is skipped and reported; of other topics, one of more
+        than 128 MiB raises ProtocolError when it is polled. Raises ClusterUnreachable or AuthenticationFailed within 10
+        s.
         """
         quiet_client_logging()
         use_fast_checksums()
@@ -146,7 +146,7 @@ class TopicTail:
         return ClusterUnreachable(problem, "Check that all its brokers are up.")
 
     def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
-        """Whether all before these offsets was read, or there is nothing to read there (markers)."""
+        """Whether all records before these offsets were read; markers there count as read."""
         return self._has_reached({ClientPartition(at.topic, at.partition): end for at, end in ends.items()})
 
     def _has_reached(self, ends: dict[Any, int]) -> bool:

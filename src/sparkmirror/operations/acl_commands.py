@@ -37,7 +37,7 @@ What is in bold ends mirroring of what it is about; of all else only the feature
 
 
 def list_all(config: MirrorConfig) -> Iterator[Grant]:
-    """Of all that processes with this file do."""
+    """The grants that a process with this file needs, for all its flows."""
     for flow in config.flows:
         yield from list_grants(flow)
     for settings in config.heartbeats:
@@ -45,9 +45,9 @@ def list_all(config: MirrorConfig) -> Iterator[Grant]:
 
 
 def acl_commands(config: MirrorConfig, principal: str) -> list[str]:
-    """Lines for a shell: for each cluster one command a row of the table, each row said by a comment before it.
+    """Lines for a shell: for each cluster one command a row of the table, each below a comment that explains it.
 
-    `admin.properties` stands for the settings of somebody who may alter ACLs there.
+    `admin.properties` stands for the client settings of a person who may alter ACLs there.
     """
     lines: list[str] = []
     for alias, grants in _by_cluster(list_all(config)):

@@ -37,11 +37,8 @@ Versions = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ApiNeed:
-    """A request and the versions that SparkMirror speaks. `without` says what is impossible with a broker that lacks
-    it.
-
-    Empty: nothing can be mirrored from or to it.
-    """
+    """A request and the versions that SparkMirror speaks. `without` says what does not work with a broker that lacks
+    it; empty if nothing can be mirrored from or to that broker."""
 
     key: int
     name: str
@@ -91,9 +88,9 @@ def check_clusters(
     heartbeats: Sequence[HeartbeatSettings] = (),
     checkpoints: Sequence[FlowConfig] = (),
 ) -> Iterator[Finding]:
-    """Each cluster once, then what each flow needs of its two. A cluster that does not answer is reported once.
+    """Checks each cluster once, then what each flow needs of its two. A cluster that does not answer is reported once.
 
-    Of `checkpoints`, whose topics something else mirrors, the clusters alone are looked at.
+    Of the flows in `checkpoints`, whose topics another program mirrors, only the clusters are checked.
     """
     clusters = {side.alias: side for flow in (*flows, *checkpoints) for side in (flow.source, flow.target)}
     clusters |= {one.target.alias: one.target for one in heartbeats}
@@ -172,7 +169,7 @@ def judge_clock(alias: str, ahead_seconds: float | None) -> Finding:
 
 
 def judge_disks(alias: str, disks: Sequence[BrokerDisk]) -> Finding:
-    """Of a target, which is about to grow."""
+    """Judges the free space of a target, which is about to grow."""
     if not disks:
         hint = "look at the brokers' disks; from Kafka 3.3 on, they tell those who may Describe the cluster"
         return Finding(Level.WARN, alias, "disk", "the brokers do not tell how full their disks are", hint)
@@ -186,7 +183,7 @@ def judge_disks(alias: str, disks: Sequence[BrokerDisk]) -> Finding:
 
 
 def check_flow(flow: FlowConfig) -> Iterator[Finding]:
-    """What the flow needs of its two clusters, which both answer."""
+    """Checks what the flow needs of its two clusters, both of which answer."""
     try:
         with open_admin(flow.source, "doctor") as source, open_admin(flow.target, "doctor") as target:
             yield from _check_other_mirror(flow, target)
@@ -204,7 +201,7 @@ def _check_other_mirror(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
 
 
 def _check_coordinator(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
-    """As above: without a coordinator of transactions."""
+    """Checks for a coordinator of transactions."""
     if why := rouse_coordinator(target, flow.connector):
         level = Level.FAIL if flow.is_exactly_once else Level.WARN
         lost = "exactly-once is refused" if flow.is_exactly_once else "predecessors are not fenced"
@@ -216,7 +213,7 @@ _WHAT = "internal topics"
 
 
 def check_records(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
-    """Not of what may not be read, which `operations.needs` tells. Raises ClusterError."""
+    """Checks the internal topics that may be read; `operations.needs` reports the others. Raises ClusterError."""
     topics = flow.ledger_topics
     there = target.list_topics(list(topics))
     where = [TopicPartition(name, number) for name, topic in there.items() for number in range(topic.partitions)]

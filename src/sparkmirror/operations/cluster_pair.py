@@ -1,6 +1,6 @@
-"""Both clusters of a flow as verbs look at them, of which the source may be gone; what of it is mirrored, and how far.
+"""Both clusters of a flow, of which the source may be gone: its mirrored partitions, and how far each is mirrored.
 
-Called by what `cli.failover`, `cli.failback`, `cli.gaps`, `cli.offsets`, `cli.status` and `cli.verify` ask.
+Called by `cli.failover`, `cli.failback`, `cli.gaps`, `cli.offsets`, `cli.status` and `cli.verify`.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,8 @@ def open_sides(flow: FlowConfig, purpose: str) -> Iterator[ClusterPair]:
 
 
 def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]:
-    """Of the source, as the flow's filters choose them, but for heartbeats: those never end. Raises ClusterError."""
+    """The source's partitions that the flow's filters choose, without heartbeats, which never end. Raises
+    ClusterError."""
     return [
         TopicPartition(name, number)
         for name, topic in sorted(source.list_topics().items())
@@ -50,7 +51,8 @@ def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]
 
 
 def ledger_gaps(flow: FlowConfig) -> list[Gap]:
-    """What was lost before or after it was mirrored, in the order in which it was found. Raises ClusterError."""
+    """The gaps of the ledger, lost before or after they were mirrored, in the order in which they were found. Raises
+    ClusterError."""
     topic = flow.ledger_topics.gaps
     with open_admin(flow.target, "gaps") as admin:
         if topic not in admin.list_topics([topic]):

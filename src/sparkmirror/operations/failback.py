@@ -121,7 +121,7 @@ def _current(maps: MapView, source: TopicPartition, remote: TopicPartition, logs
 def plan_home_moves(
     places: Sequence[HomePlace], on_source: Mapping[str, GroupOffsets], active: frozenset[str]
 ) -> dict[str, GroupOffsets]:
-    """What to commit on the source: only forward, never for a group that has members there (invariant 7)."""
+    """The offsets to commit on the source: only forward, never for a group that has members there (invariant 7)."""
     moves: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
     for place in places:
         if place.offset is None or place.group in active:
@@ -134,8 +134,9 @@ def plan_home_moves(
 def plan_interleaved(
     home: Mapping[TopicPartition, TopicPartition], maps: MapView, names_stay: bool
 ) -> dict[TopicPartition, int]:
-    """Target offsets that lie between what was mirrored: of transaction markers, or of records that others wrote there
-    meanwhile, which a reverse flow that starts behind them would leave out. Only where topics keep their names."""
+    """How many target offsets lie between mirrored records: transaction markers, or records that other producers wrote
+    there meanwhile. A reverse flow that starts behind them would leave those out. Only where topics keep their
+    names."""
     holes: dict[TopicPartition, int] = {}
     for remote, where in home.items() if names_stay else ():
         found = maps.map_of(where)
@@ -148,10 +149,11 @@ def plan_interleaved(
 def plan_reverse_start(
     home: Mapping[TopicPartition, TopicPartition], maps: MapView, logs: TargetLogs, names_stay: bool
 ) -> dict[TopicPartition, int]:
-    """Positions of the reverse flow behind all that came from the old primary, so that nothing is copied back to it.
+    """The positions of the reverse flow behind all that came from the old primary, so that nothing is copied back to
+    it.
 
-    Only where topics keep their names; names with an alias in front say themselves where a topic came from. A log that
-    was made again is mirrored from its beginning, one that was cut from its end on.
+    Only where topics keep their names; names with an alias in front tell where a topic came from. A log that was made
+    again is mirrored from its beginning, one that was cut from its end on.
     """
     if not names_stay:
         return {}

@@ -1,7 +1,7 @@
-"""What a failover would mean now: what would be lost, where each group would go on, and what it would read again; pure.
+"""Predicts a failover at this moment: what would be lost, where each group would go on, what it would read again; pure.
 
-Observed by `operations.failover_snapshot`, shown by `cli.procedure`, applied by `operations.failover_run`. Offsets
-are always the next to read.
+Observed by `operations.failover_snapshot`, shown by `cli.procedure`, applied by `operations.failover_run`. Offsets are
+always the next to read.
 """
 
 from collections import defaultdict
@@ -37,8 +37,8 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Where a group would go on on the target. `repeats` are the records it has read on the source and would read
-    again, at most where `certain` is false; None where the source's commit is not known."""
+    """The offset at which a group would go on on the target. `repeats` is how many records that it has read on the
+    source it would read again, at most where `certain` is false; None where the source's commit is not known."""
 
     offset: int
     repeats: int | None
@@ -66,11 +66,11 @@ class GroupPlace:
 
     @property
     def is_at_beginning(self) -> bool:
-        """Nothing of the partition was read, as of one that is empty."""
+        """Whether no record of the partition was read, as in an empty one."""
         return self.committed is not None and self.committed.offset == 0
 
     def repeats(self, *, planned: bool) -> int | None:
-        """Records that would be read again; None where nobody knows, `auto.offset.reset` included."""
+        """How many records would be read again; None where that is not known, or `auto.offset.reset` decides."""
         resume = self.planned if planned else self.lost
         if resume is None:
             return 0 if self.is_at_beginning else None
@@ -90,7 +90,8 @@ class GroupPlace:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Of one flow. `differences` are sentences: what a round of its sync jobs would change on the target now.
+    """The readiness of one flow. `differences` are sentences: changes that a round of its sync jobs would make on the
+    target now.
 
     `unknown` are partitions of which the source does not say where they end, and why.
     """
@@ -129,7 +130,8 @@ class Readiness:
         return max((one.age_seconds for one in self.behind if one.age_seconds is not None), default=0.0)
 
     def repeats(self, group: str, *, planned: bool) -> int | None:
-        """Records that the group would read again, all partitions; None where that is not known of one of them."""
+        """How many records the group would read again in all its partitions; None where that is not known of one of
+        them."""
         counts = [place.repeats(planned=planned) for place in self.places if place.group == group]
         return None if None in counts else sum(count for count in counts if count is not None)
 
@@ -137,7 +139,8 @@ class Readiness:
         return sorted({place.group for place in self.places})
 
     def moves(self, *, planned: bool) -> dict[str, GroupOffsets]:
-        """What to commit on the target: only forward, and never for a group that has members there (invariant 7)."""
+        """The offsets to commit on the target: only forward, and never for a group that has members there (invariant
+        7)."""
         found: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
         for place in self.places:
             resume = place.planned if planned else place.lost
@@ -237,7 +240,7 @@ def plan_places_without_source(
     translate: Translate,
     logs: TargetLogs,
 ) -> tuple[GroupPlace, ...]:
-    """By the checkpoints alone; what a group read after its last checkpoint is not known.
+    """The places by the checkpoints alone; what a group read after its last checkpoint is not known.
 
     `upstream` names the source's partitions; one that is on its way home has its own name on the target.
     """
@@ -275,7 +278,7 @@ def _resume(
 
 
 def _within(stands: int | None, logs: TargetLogs, where: TopicPartition) -> int | None:
-    """Where a group stands, unless that lies beyond the end of the log."""
+    """The group's offset, unless it lies beyond the end of the log."""
     beyond = stands is not None and where in logs and stands > logs[where].end
     return None if beyond else stands
 

@@ -102,7 +102,7 @@ class Drain:
         return {"ends": store_offsets({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
 
     def apply(self, note: Note) -> str:
-        """Raises SparkMirrorError naming what is missing when time is up."""
+        """Raises SparkMirrorError naming what is missing when the time is up."""
         ends = restore_offsets(note["ends"])
         ends_at = time.monotonic() + self._seconds_max
         while behind := plan_lacking(ends, ledger_offsets(self._flow)):
@@ -154,7 +154,7 @@ class MoveGroups:
         return f"{len(note['groups'])} groups stand on {self._cluster.alias} where they go on ({count} partitions)"
 
     def undo(self, note: Note) -> str:
-        """Only where nobody has moved on since, and the topics are what they were."""
+        """Takes commits back where the group has not moved since and the topics are the same ones."""
         now = self._read(note["groups"])
         others_now = self._other_topics(note)
         undone = left = 0
@@ -198,7 +198,7 @@ class MoveGroups:
 
 
 def note_move(where: TopicPartition, before: Committed | None, after: Committed) -> dict[str, Any]:
-    """What is to be known of a move to repeat it and to take it back, as JSON."""
+    """The note from which a move can be repeated and taken back, as JSON."""
     return {
         "topic": where.topic,
         "partition": where.partition,
@@ -222,19 +222,19 @@ def _bindings(note: Note) -> list[AclBinding]:
 
 
 def store_offsets(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:
-    """As a step notes them."""
+    """Offsets in the form of a step's note."""
     return [[where.topic, where.partition, offset] for where, offset in sorted(offsets.items())]
 
 
 def restore_offsets(stored: list[list[Any]]) -> dict[TopicPartition, int]:
-    """From a step's note."""
+    """Offsets from a step's note."""
     return {TopicPartition(topic, partition): offset for topic, partition, offset in stored}
 
 
 def plan_lacking(
     ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """How many offsets each partition's position lacks to its end, where it lacks any."""
+    """How many offsets each partition's position lacks to its end; only partitions that lack any."""
     return {where: end - positions.get(where, 0) for where, end in ends.items() if positions.get(where, 0) < end}
 
 

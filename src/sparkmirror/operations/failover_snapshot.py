@@ -1,6 +1,6 @@
 """Observes what `operations.failover` judges: the ledger, both clusters' offsets and groups. Called by `cli.failover`.
 
-The source may be gone; what the target knows must do then. Changes nothing.
+The source may be gone; then the target's records alone are used. Changes nothing.
 """
 
 import time
@@ -29,10 +29,8 @@ _PATIENCE_SECONDS = 10.0
 
 
 def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = True) -> Readiness:
-    """What a failover of the flow would mean now. `differences` asks for topics, settings and ACLs too.
-
-    Raises ClusterError.
-    """
+    """The readiness of the flow for a failover. `differences` makes it compare topics, settings and ACLs too. Raises
+    ClusterError."""
     with OffsetState(flow, cluster_pair.source, cluster_pair.target) as state:
         state.follow()
         listed = list_groups(cluster_pair.target)
@@ -66,7 +64,8 @@ def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = Tru
 
 
 def _homeward(flow: FlowConfig, source: Admin) -> dict[TopicPartition, TopicPartition]:
-    """What came from the target, with its name there: a group that read it on the source goes on at the original."""
+    """Topics that came from the target, with their names there: a group that read one on the source goes on at the
+    original."""
     home: dict[TopicPartition, TopicPartition] = {}
     for name, topic in source.list_topics().items():
         original = flow.policy.upstream_topic(name)
@@ -79,7 +78,7 @@ def _homeward(flow: FlowConfig, source: Admin) -> dict[TopicPartition, TopicPart
 def look_behind(
     flow: FlowConfig, source: Admin, partitions: Collection[TopicPartition]
 ) -> tuple[tuple[Behind, ...], Mapping[TopicPartition, str]]:
-    """What the source has and the ledger does not, with the ages of the first such records; and the partitions of which
+    """Records that the source has and the ledger does not, with the ages of the first ones; and the partitions of which
     that is not known, with the reason. Raises ClusterError."""
     starts, ends = source.earliest_offsets(partitions).known, source.latest_offsets(partitions)
     positions = ledger_offsets(flow)

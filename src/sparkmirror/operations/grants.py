@@ -43,7 +43,7 @@ class Resource(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As in a sentence: `topic orders`, `topic orders-*` for a prefix, `cluster`."""
+        """The resource in a sentence: `topic orders`, `topic orders-*` for a prefix, `cluster`."""
         return f"{self.kind} {self.name}{'*' if self.pattern == PREFIXED else ''}".rstrip()
 
     def covers(self, name: str) -> bool:
@@ -53,7 +53,7 @@ class Resource(NamedTuple):
 
 
 class Part(StrEnum):
-    """What of a flow a row is about: by it `operations.needs` finds the names that exist."""
+    """The part of a flow that a row is about; `operations.needs` finds the existing names by it."""
 
     MIRRORED = "mirrored"
     REMOTE = "remote"
@@ -81,7 +81,7 @@ class Grant:
 
 
 def list_grants(flow: FlowConfig) -> Iterator[Grant]:
-    """Of one flow, by what its file asks for."""
+    """The grants of one flow, by the features that its file asks for."""
     yield from _of_source(flow)
     yield from _of_target(flow)
     yield from _of_groups(flow)
@@ -90,7 +90,7 @@ def list_grants(flow: FlowConfig) -> Iterator[Grant]:
 
 
 def list_heartbeat_grants(settings: HeartbeatSettings) -> Grant:
-    """Of a pair of clusters whose heartbeats a process writes."""
+    """The grants for a pair of clusters whose heartbeats a process writes."""
     return Grant(
         settings.target.alias,
         (_topic(HEARTBEATS_TOPIC),),
@@ -101,7 +101,7 @@ def list_heartbeat_grants(settings: HeartbeatSettings) -> Grant:
 
 
 def list_verb_grants(flow: FlowConfig) -> Iterator[Grant]:
-    """What single verbs need beside what a running mirror does."""
+    """The grants that single verbs need in addition to those of a running mirror."""
     source, target = flow.name.source, flow.name.target
     groups = tuple(Resource(Kind.GROUP, name, pattern) for pattern, name in patterns_of(flow.offsets.groups.include))
     remote, mirrored = remote_resources(flow), mirrored_resources(flow)
@@ -247,7 +247,7 @@ def mirrored_names(flow: FlowConfig) -> frozenset[str]:
 
 
 def mirrored_resources(flow: FlowConfig) -> tuple[Resource, ...]:
-    """Of the source; heartbeats come with every flow that mirrors them."""
+    """The mirrored topics of the source; heartbeats come with every flow that mirrors them."""
     found = [Resource(Kind.TOPIC, name, pattern) for pattern, name in patterns_of(flow.topics.include)]
     if flow.topics.heartbeats:
         found.append(_topic(HEARTBEATS_TOPIC))
@@ -255,7 +255,8 @@ def mirrored_resources(flow: FlowConfig) -> tuple[Resource, ...]:
 
 
 def remote_resources(flow: FlowConfig) -> tuple[Resource, ...]:
-    """Of the target: by the prefix where the naming puts one before names, by each name where names are known."""
+    """The remote topics on the target: by the prefix where the naming puts one before names, by name where names are
+    known."""
     if prefix := added_prefix(flow.policy, flow.name.source):
         found = [
             Resource(Kind.TOPIC, prefix, PREFIXED)
@@ -271,7 +272,7 @@ def remote_resources(flow: FlowConfig) -> tuple[Resource, ...]:
 
 
 def _least(found: "Sequence[Resource] | Iterator[Resource]") -> tuple[Resource, ...]:
-    """Without those that another one covers."""
+    """The resources without those that another one covers."""
     distinct = sorted(set(found))
     return tuple(one for one in distinct if not any(other != one and _covers_all(other, one) for other in distinct))
 

@@ -1,7 +1,7 @@
-"""Keeps the journal of a failover, failback or migration as a record on the cluster that stays: in its flow's status
-topic there.
+"""Keeps the journal of a failover, failback or migration as a record in the flow's status topic, on the cluster that
+stays.
 
-A person may go on from another machine. Used by `cli.failover`, `cli.failback` and `cli.migrate`.
+Another person can go on from another machine. Used by `cli.failover`, `cli.failback` and `cli.migrate`.
 """
 
 import json
@@ -65,7 +65,7 @@ class TopicJournal:
         publish(self._cluster, self._topic, [(self._key, encode_journal(journal))])
 
     def forget(self) -> None:
-        """As if nothing had been begun. Raises ClusterError as `load` does, and not of what cannot be read."""
+        """Deletes the journal. Raises ClusterError as `load` does, but not for a journal that cannot be read."""
         self._check_topic()
         publish(self._cluster, self._topic, [(self._key, None)])
 

@@ -1,6 +1,7 @@
-"""Whether this machine has what a mirror needs: Java, disk, memory that processes share, files. Asked by `cli.doctor`.
+"""Checks whether this machine has what a mirror needs: Java, disk, memory that processes share, files. Called by
+`cli.doctor`.
 
-What is judged by figures is judged by the pure functions below; nothing is left behind.
+Pure functions below judge the figures; the checks leave nothing behind.
 """
 
 import os
@@ -27,7 +28,7 @@ _DISK_WARN_BYTES, _DISK_FAIL_BYTES = 2_000_000_000, 200_000_000
 _ENGINE_BYTES = 1_000_000_000
 """The JVM and Spark's Python processes, beside the rings."""
 _FILES_OF_A_PROCESS = 200
-"""What a task's process has open beside its connections to brokers."""
+"""Files that a task's process has open beside its connections to brokers."""
 _CGROUP = Path("/sys/fs/cgroup")
 _OPEN_IN_CHILD = "import os, sys; os.close(os.open(f'/proc/{sys.argv[1]}/fd/{sys.argv[2]}', os.O_RDWR))"
 
@@ -56,13 +57,14 @@ def check_java() -> Finding:
 
 
 def check_jmx(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether a mirror that is started with this environment would listen for anybody."""
+    """Whether a mirror that is started with this environment would open a port to anybody."""
     if (port := find_open_port(jmx_options(environ))) is not None:
         yield Finding(Level.WARN, _HERE, "JMX", port.sentence, HINT)
 
 
 def check_disks() -> Iterator[Finding]:
-    """Where Spark keeps its own files, and where ours are kept from run to run."""
+    """Checks the disk on which Spark keeps its files, and the one on which SparkMirror keeps its own from run to
+    run."""
     places = (("scratch space", Path(tempfile.gettempdir()), "TMPDIR"), ("cache", cache_directory(), "XDG_CACHE_HOME"))
     for what, place, variable in places:
         there = next(parent for parent in (place, *place.parents) if parent.exists())
@@ -113,7 +115,7 @@ def judge_memory(rings_bytes: int, free_bytes: int) -> Finding:
 
 
 def available_bytes() -> int:
-    """What processes may still take: of the machine, or of the container (cgroup v2) where that is less."""
+    """The memory that processes may still take: of the machine, or of the container (cgroup v2) where that is less."""
     free = int(psutil.virtual_memory().available)
     limit, used = (_read_number(_CGROUP / name) for name in ("memory.max", "memory.current"))
     return free if limit is None or used is None else min(free, max(limit - used, 0))

@@ -62,8 +62,8 @@ class LogPart:
 
 
 def choose_anchors(syncs: Iterable[Anchor], first: Anchor | None, last: Anchor) -> list[Anchor]:
-    """Those that rise on both sides, up to `last`. A sync that goes back says that the log began again: what was before
-    it does not count."""
+    """The anchors that rise on both sides, up to `last`. A sync that goes back shows that the log began again: anchors
+    before it do not count."""
     found: list[Anchor] = [] if first is None else [first]
     for sync in syncs:
         while found and (found[-1].source >= sync.source or found[-1].target >= sync.target):

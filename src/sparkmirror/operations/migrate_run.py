@@ -1,6 +1,7 @@
-"""The steps of a migration: copy, follow until the writers have moved, prove, move the groups.
+"""The steps of a migration: copy, follow until the writers have moved, compare, move the groups.
 
-Applied by `operations.steps`, from `cli.migrate`, which brings what runs Spark. Groups are moved as in a failover.
+Applied by `operations.steps`, from `cli.migrate`, which passes in the functions that need Spark. Groups are moved as in
+a failover.
 """
 
 import time
@@ -19,7 +20,7 @@ from sparkmirror.operations.steps import Note, Teller
 
 
 class Proved(Protocol):
-    """What a comparison found: `verify.report.FlowReport`."""
+    """The result of a comparison, as `verify.report.FlowReport` has it."""
 
     @property
     def verdict(self) -> str: ...
@@ -64,10 +65,10 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class CutOver:
-    """When to stop following: all is mirrored, and nothing was written for `quiet_seconds`.
+    """The condition to stop following: all is mirrored, and no record was written for `quiet_seconds`.
 
-    With `with_fence`, writers are kept out by the `fence` first. What a step's note says of it counts afterwards: who
-    goes on or undoes need not say it again.
+    With `with_fence` the `fence` keeps writers out first. A step notes both, and the note counts when the step is
+    resumed or undone.
     """
 
     quiet_seconds: float
@@ -76,7 +77,7 @@ class CutOver:
 
 
 class Follow:
-    """Mirrors on until nobody writes to the source any more, and all of it is mirrored."""
+    """Mirrors until no producer writes to the source any more, and all of it is mirrored."""
 
     name = "follow"
 

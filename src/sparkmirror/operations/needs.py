@@ -1,6 +1,7 @@
-"""Which of the permissions of `operations.grants` a flow lacks on what exists on both clusters; pure.
+"""Finds the permissions of `operations.grants` that a flow lacks on what exists on both clusters; pure.
 
-Observed by `operations.right_checks`. What brokers cannot say beforehand (creating topics) is rehearsed there.
+Observed by `operations.right_checks`, which also rehearses the creation of topics, of which brokers say nothing
+beforehand.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,7 +22,7 @@ _REHEARSED = "CREATE"
 class Need:
     """`rights` on each of `names`, topics or groups by their `kind`, of the cluster `alias`, for a `purpose`.
 
-    Without what is `required` the flow does not mirror; without the rest something is left undone, and said: `without`.
+    A flow without a `required` right does not mirror; without another one, `without` says what is left undone.
     """
 
     alias: str
@@ -35,10 +36,10 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class FlowTopics:
-    """What a flow touches: mirrored topics of the source with their remote topics, and topics of its own.
+    """The topics of a flow: mirrored topics of the source with their remote topics, and topics of its own.
 
-    `own` are by cluster, whether or not they are there. `hidden` are mirrored topics that the file names, but which may
-    not be seen.
+    `own` are by cluster, whether or not they exist. `hidden` are mirrored topics that the file names and the principal
+    may not see.
     """
 
     mirrored: Mapping[str, Topic]
@@ -48,7 +49,7 @@ class FlowTopics:
 
 
 def list_needs(flow: FlowConfig, topics: FlowTopics) -> Iterator[Need]:
-    """Of topics and the cluster. Needs without names are left out: there is nothing to be asked about."""
+    """The needs on topics and on the cluster. Needs without names are left out: there is nothing to ask about."""
     for grant in list_grants(flow):
         kind = grant.resources[0].kind
         if kind in (Kind.TOPIC, Kind.CLUSTER):
@@ -79,7 +80,7 @@ def _growing(flow: FlowConfig, topics: FlowTopics) -> Iterator[str]:
 
 
 def list_group_needs(flow: FlowConfig, followed: Collection[str]) -> Iterator[Need]:
-    """What the flow does with the groups that it follows, and with the one that holds its progress on the source."""
+    """The needs on groups that the flow follows, and on the group that holds its progress on the source."""
     for grant in list_grants(flow):
         kind, name = grant.resources[0].kind, grant.resources[0].name
         if kind is Kind.GROUP and name != SHARING_GROUP:
@@ -87,7 +88,7 @@ def list_group_needs(flow: FlowConfig, followed: Collection[str]) -> Iterator[Ne
 
 
 def plain_needs(grant: Grant, names: Collection[str]) -> Iterator[Need]:
-    """What a row asks for on `names`, if anything: brokers are not asked about CREATE, which is rehearsed."""
+    """The need of a row on `names`, if any; brokers are not asked about CREATE, which is rehearsed."""
     rights = tuple(one for one in grant.operations if one != _REHEARSED)
     if names and rights:
         kind = str(grant.resources[0].kind)
@@ -95,7 +96,7 @@ def plain_needs(grant: Grant, names: Collection[str]) -> Iterator[Need]:
 
 
 def judge_need(need: Need, known: Mapping[str, Collection[str]]) -> Finding:
-    """By the rights that are known of each name; a name without any is one that may not even be seen."""
+    """Judges a need by the rights known of each name; a name without any is one that the principal may not even see."""
     lacking = [name for name in need.names if not set(need.rights) <= set(known.get(name, ()))]
     if not lacking:
         where = "on the cluster" if need.names == (CLUSTER,) else f"on {len(need.names)}"
@@ -112,6 +113,6 @@ def judge_need(need: Need, known: Mapping[str, Collection[str]]) -> Finding:
 
 
 def to_principal(grant: str, alias: str, without: str = "") -> str:
-    """What to do, and what is missing meanwhile."""
+    """The hint for the person who grants rights, and what is missing meanwhile."""
     hint = f"{grant} to the principal that {alias}.* of the file logs in as"
     return f"{hint}: {without} meanwhile" if without else hint

@@ -25,7 +25,7 @@ class Move:
 
     @property
     def effect(self) -> str:
-        """What that means for the group, in words. Transaction markers count as records."""
+        """The effect on the group, in words. Transaction markers count as records."""
         if self.before is None:
             return "set"
         distance = self.before - self.after
@@ -39,14 +39,14 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """All partitions looked at, and sentences about what is not as was asked."""
+    """The moves of all chosen partitions, and warnings about what could not be done as asked."""
 
     moves: tuple[Move, ...]
     warnings: tuple[str, ...] = ()
 
     @property
     def commits(self) -> GroupOffsets:
-        """What is to be committed: only what moves."""
+        """The offsets to commit: only those that move."""
         return {move.partition: Committed(move.after) for move in self.moves if move.after != move.before}
 
 
@@ -56,9 +56,9 @@ def plan_reset(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> ResetPlan:
-    """To each partition of `wanted` its offset, kept within the log's start and end.
+    """Moves each partition to its offset in `wanted`, kept within the log's start and end.
 
-    A partition whose log nobody knows, that of a deleted topic, is left out and named.
+    A partition whose log is not known, such as that of a deleted topic, is left out and named.
     """
     moves: list[Move] = []
     warnings: list[str] = []
@@ -76,7 +76,7 @@ def plan_reset(
 
 
 class Goal(Enum):
-    """Where a group is to go, apart from a point in time."""
+    """Places to which a group can go, apart from a point in time."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -85,7 +85,7 @@ class Goal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """What was asked: `goal` is a Goal or milliseconds since 1970.
+    """The request: `goal` is a Goal or milliseconds since 1970.
 
     With `topics`, an expression, all partitions of the topics whose whole name matches; without, those that the group
     has read.
@@ -111,7 +111,8 @@ def observe_reset(admin: Admin, reset: Reset, checkpoints: GroupOffsets) -> Rese
 
 
 def refuse_active(admin: Admin, group: str) -> None:
-    """Raises GroupIsActive for a group with members, and SparkMirrorError for what is no consumer group."""
+    """Raises GroupIsActive for a group with members, and SparkMirrorError for a group of another kind than
+    consumers'."""
     found = list_groups(admin).get(group)
     if found is not None and found.is_active:
         raise GroupIsActive(

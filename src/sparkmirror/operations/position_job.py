@@ -48,10 +48,8 @@ _TASK = 0
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who changes positions, and why, as the ledger is to tell it.
-
-    `is_taken_over` says that another has mirrored up to there.
-    """
+    """The person or process that changes positions, and the reason, for the gap ledger. `is_taken_over` says that
+    another program has mirrored up to there."""
 
     reason: str = ""
     is_taken_over: bool = False
@@ -112,7 +110,8 @@ def _write(flow: FlowConfig, writer: AtomicWriter, records: Sequence[Placed]) ->
 
 
 def _writer(flow: FlowConfig, target: Admin) -> AtomicWriter:
-    """Under the first task's transactional id; where the target can have none, one that fences nobody."""
+    """A publisher under the first task's transactional id; where the target can have no transactions, one that fences
+    nobody."""
     name: str | None = transactional_id(flow.connector, _TASK)
     why = rouse_coordinator(target, flow.connector)
     if not why:
@@ -191,9 +190,10 @@ class _Changes:
 
 
 def _position(move: Move, plan: PositionPlan) -> Position:
-    """In the log that was found: with what is known of its epochs, where that is the one that was mirrored so far.
+    """The position in the log that was found, with the known leader epochs if that log is the one that was mirrored so
+    far.
 
-    Of what is skipped nobody knows the epochs: with older ones brokers would say that the log has parted.
+    The epochs of skipped records are not known: with older ones brokers would answer that the log has diverged.
     """
     topic_id = plan.topics[move.partition.topic].topic_id
     known = plan.stored.positions.get(move.partition)

@@ -1,4 +1,4 @@
-"""Where a flow stands on its source, and where it is to stand: observed, planned by `operations.offset_reset`.
+"""Observes where a flow stands on its source, and plans where it is to stand by `operations.offset_reset`.
 
 Called by `cli.positions` and `operations.position_job`.
 """
@@ -24,10 +24,8 @@ from sparkmirror.policy.filters import name_matcher
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One partition: its position (None: none is stored), and the source's log, None where nobody knows.
-
-    `problem` says why a stored position is unknown.
-    """
+    """One partition: its position (None: none is stored), and the source's log (None: not known). `problem` says why a
+    stored position is unknown."""
 
     partition: TopicPartition
     position: int | None
@@ -37,7 +35,7 @@ class Standing:
 
     @property
     def note(self) -> str:
-        """What is odd about it."""
+        """A sentence about anything unusual; empty if there is nothing."""
         if self.problem:
             return self.problem
         if self.begin is None or self.end is None:
@@ -76,7 +74,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the ledger has of a flow."""
+    """The flow's records in the ledger."""
 
     positions: Mapping[TopicPartition, Position]
     problems: Mapping[TopicPartition, str]
@@ -91,7 +89,7 @@ Places = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a goal is made of: the flow, its source, what is stored, and the partitions that are chosen."""
+    """What a goal is computed from: the flow, its source, its stored positions, and the chosen partitions."""
 
     flow: FlowConfig
     source: Admin
@@ -100,12 +98,12 @@ class Ground:
 
 
 Goal = Callable[[Ground], Places]
-"""Where the chosen partitions are to stand. Raises SparkMirrorError."""
+"""Computes the new offsets of the chosen partitions. Raises SparkMirrorError."""
 
 
 @dataclass(frozen=True, slots=True)
 class PositionPlan:
-    """What moves, the topics as they were found before their offsets were asked for, and what a person should know."""
+    """The moves, the topics as they were before their offsets were read, and warnings for the person."""
 
     moves: tuple[Move, ...]
     topics: Mapping[str, Topic]
@@ -115,7 +113,7 @@ class PositionPlan:
 
 
 def read_stored(flow: FlowConfig, target: Admin) -> Stored:
-    """What the ledger has now; nothing where the flow has never run. Raises ClusterError."""
+    """The ledger's records now; empty where the flow has never run. Raises ClusterError."""
     topics = flow.ledger_topics
     if not target.list_topics([topics.offsets]):
         return Stored({}, {})
@@ -141,9 +139,9 @@ def _offset(stored: Stored, where: TopicPartition) -> int | None:
 
 
 def plan_positions(flow: FlowConfig, source: Admin, stored: Stored, choice: Choice, goal: Goal) -> PositionPlan:
-    """Where the partitions of the choice go. Raises SparkMirrorError where there are none, and ClusterError.
+    """Plans the moves of the chosen partitions. Raises SparkMirrorError where there are none, and ClusterError.
 
-    Topics are looked at before their offsets: one that is made again in between is then never taken for this one.
+    Topics are read before their offsets: a topic that is made again in between is then never taken for this one.
     """
     mirrored = mirrored_partitions(flow, source)
     topics = source.list_topics({where.topic for where in mirrored})
@@ -181,7 +179,8 @@ def to_time(at_ms: int) -> Goal:
 
 
 def shifted_by(offsets: int) -> Goal:
-    """So many offsets on, or back where it is negative; from where it would begin where nothing is stored."""
+    """Moves each partition by so many offsets, back where it is negative, from its position, or from where it would
+    begin."""
 
     def goal(ground: Ground) -> Places:
         for where in ground.chosen:
@@ -210,7 +209,7 @@ def to_places(places: Places) -> Goal:
 
 
 def from_file(path: str) -> Goal:
-    """Where a standalone worker of Connect stood."""
+    """Moves each partition to its offset in the file of a standalone worker of Connect."""
 
     def goal(ground: Ground) -> Places:
         found = read_positions(path, ground.flow.connector)

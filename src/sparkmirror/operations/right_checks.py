@@ -1,7 +1,8 @@
-"""Which permissions of `operations.grants` a flow lacks, on topics, groups and topics to be created; changes nothing.
+"""Finds the permissions of `operations.grants` that a flow lacks, on topics, groups and topics to be created; changes
+nothing.
 
-Both clusters' brokers say which (KIP-430); they rehearse the creation of topics. Asked by `operations.cluster_checks`
-for `doctor`, and by `RightsJob` for a running mirror, run by `runtime.leader_jobs`.
+The brokers of both clusters tell the rights (KIP-430), and the creation of topics is rehearsed.
+`operations.cluster_checks` asks for `doctor`, and `RightsJob` for a running mirror, run by `runtime.leader_jobs`.
 """
 
 import logging
@@ -54,10 +55,10 @@ def check_rights(
     new_partitions_max: int | None = None,
     groups_max: int | None = None,
 ) -> Iterator[Finding]:
-    """A line for each row, granted or not, of what the flow has to do with now. Raises ClusterError.
+    """A finding for each row, granted or not, that the flow needs now. Raises ClusterError.
 
-    With `new_partitions_max` creating is rehearsed for the first of the missing remote topics, as many as have so many;
-    with `groups_max` so many of the groups that are followed are asked about.
+    With `new_partitions_max` creation is rehearsed for the first missing remote topics, up to so many partitions; with
+    `groups_max` only so many of the followed groups are asked about.
     """
     yield from _check_topics(flow, source, target, new_partitions_max)
     yield _check_transactional_id(flow, target)
@@ -65,7 +66,7 @@ def check_rights(
 
 
 def check_heartbeat_rights(settings: HeartbeatSettings, admin: Admin) -> Iterator[Finding]:
-    """Whether heartbeats may be written, and their topic be created where it is missing. Raises ClusterError."""
+    """Checks whether heartbeats may be written, and their topic be created where it is missing. Raises ClusterError."""
     rights = topic_rights(admin, [HEARTBEATS_TOPIC])
     for need in plain_needs(list_heartbeat_grants(settings), rights):
         yield judge_need(need, rights)
@@ -101,13 +102,14 @@ def _judge_no_topics(flow: FlowConfig) -> Finding:
 
 
 def _rights(admin: Admin, names: Collection[str]) -> dict[str, Collection[str]]:
-    """As far as the brokers tell: what they say nothing of is not refused."""
+    """The rights as far as the brokers tell; a right of which they say nothing counts as granted."""
     on_cluster = cluster_rights(admin)
     return {**topic_rights(admin, names), **({} if on_cluster is None else {CLUSTER: on_cluster})}
 
 
 def _check_transactional_id(flow: FlowConfig, target: Admin) -> Finding:
-    """Without it a flow cannot fence its predecessors; with exactly-once it cannot write at all."""
+    """Checks the transactional ids. Without WRITE on them a flow cannot fence its predecessors; with exactly-once it
+    cannot write at all."""
     row = next(one for one in list_grants(flow) if one.resources[0].kind is Kind.TRANSACTIONAL_ID)
     prefix = row.resources[0].name
     if may_see_transactional_id(target, f"{prefix}0"):
@@ -131,7 +133,7 @@ def check_groups(flow: FlowConfig, source: Admin, target: Admin, groups_max: int
 
 
 def _followed(flow: FlowConfig, source: Admin) -> list[str]:
-    """Of those that we may see."""
+    """The followed groups that the principal may see."""
     if not flow.offsets.emit_checkpoints:
         return []
     accepts = flow.offsets.groups.accepts
@@ -139,7 +141,8 @@ def _followed(flow: FlowConfig, source: Admin) -> list[str]:
 
 
 def _judge_none(flow: FlowConfig, source: Admin) -> Iterator[Finding]:
-    """Who may Describe the cluster sees all groups; anybody else may be kept from seeing those that matter."""
+    """The finding where no group is visible: a principal that may Describe the cluster sees all groups, another may be
+    kept from seeing those that matter."""
     if "DESCRIBE" not in (cluster_rights(source) or ()):
         said = "following consumer groups: none that `groups` includes can be seen"
         hint = to_principal("grant DESCRIBE on these groups", flow.name.source, "they have no checkpoints")
@@ -147,7 +150,7 @@ def _judge_none(flow: FlowConfig, source: Admin) -> Iterator[Finding]:
 
 
 def _check_sharing(flow: FlowConfig, target: Admin) -> Finding:
-    """Without it a process works alone, and a second one takes its flows over."""
+    """Checks the group of processes. Without it a process works alone, and a second one takes its flows over."""
     row = next(one for one in list_grants(flow) if one.resources[0].name == SHARING_GROUP)
     (need,) = plain_needs(row, (SHARING_GROUP,))
     found = judge_need(need, group_rights(target, need.names))
@@ -159,7 +162,8 @@ _WHAT = "creating topics"
 
 
 def rehearse_creations(flow: FlowConfig, source: Admin, target: Admin, seen: TopicSnapshot) -> Iterator[Finding]:
-    """Of all that the flow creates on either side, what is missing there. Raises ClusterError."""
+    """Rehearses the creation of all that the flow creates on either side and that is missing there. Raises
+    ClusterError."""
     grants = list(list_grants(flow))
     for admin in (source, target):
         wanted = [*_of_features(flow, admin)]
@@ -169,7 +173,7 @@ def rehearse_creations(flow: FlowConfig, source: Admin, target: Admin, seen: Top
 
 
 def rehearse_heartbeats(settings: HeartbeatSettings, admin: Admin) -> Iterator[Finding]:
-    """Of the topic that heartbeats are written to. Raises ClusterError."""
+    """Rehearses the creation of the topic of heartbeats. Raises ClusterError."""
     wanted = compacted_topic(admin, HEARTBEATS_TOPIC, settings.replication_factor)
     yield from judge_creations(admin.alias, _rehearse(admin, [wanted]), [list_heartbeat_grants(settings)])
 
@@ -204,7 +208,7 @@ def _remote(flow: FlowConfig, seen: TopicSnapshot) -> Iterator[NewTopic]:
 def judge_creations(
     alias: str, outcome: Mapping[str, SparkMirrorError | None], grants: Iterable[Grant] = ()
 ) -> Iterator[Finding]:
-    """What the brokers said when topics were created for show: a line for each row that was refused."""
+    """Judges the brokers' answers to the rehearsal: a finding for each row that was refused."""
     refused = {name: why for name, why in outcome.items() if why is not None and not isinstance(why, TopicExists)}
     if outcome and not refused:
         yield Finding(Level.OK, alias, _WHAT, f"{len(outcome)} can be created")
@@ -239,10 +243,10 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 5.0
 _LACKING_SECONDS: Final = 15.0
-"""Between two looks while something is missing: who grants it waits to hear that it is."""
+"""Between two checks while a right is missing: the person who grants it waits for the message that it is there."""
 _CONTENT_SECONDS: Final = 300.0
 _GROUPS_MAX: Final = 100
-"""Brokers describe a group with all its members to tell our rights on it: a few show what is granted."""
+"""Brokers answer for a group with all its members: a few groups show whether the right is granted."""
 
 
 class RightsJob:

@@ -29,7 +29,7 @@ _MAP_SECONDS_MAX = 3.0
 
 
 class Sampler:
-    """Of one flow. A context manager, for one thread."""
+    """Samples one flow. A context manager, for one thread."""
 
     def __init__(self, flow: FlowConfig, chosen: Selection, records_per_look: int) -> None:
         """Raises ClusterError, and SparkMirrorError where nothing that is `chosen` was ever mirrored."""
@@ -78,13 +78,13 @@ class Sampler:
         return found
 
     def _ends(self) -> dict[TopicPartition, int]:
-        """Of the partitions whose leaders answer: of the others there is nothing to see now."""
+        """The ends of partitions whose leaders answer; the others have nothing to show now."""
         return dict(self._target.latest_offsets(self._origins, read_committed=True).known)
 
     def look(self) -> list[Sample]:
-        """Records that have come since the last look, a few of them, once their source offsets are known.
+        """Some of the records that have come since the last call, once their source offsets are known.
 
-        Those of a look that are not read are counted in `passed_by`. Raises ClusterError.
+        The records of a call that are not read are counted in `passed_by`. Raises ClusterError.
         """
         ends = self._ends()
         moved = {where: end for where, end in ends.items() if end > self._at.get(where, end)}
@@ -127,7 +127,7 @@ class Sampler:
 
 
 def source_offset(maps: MapView, sample: Sample) -> int | None:
-    """Where the record lies on the source; None while the map ends before it, and where the map is not exact."""
+    """The record's offset on the source; None while the map ends before it, and where the map is not exact."""
     found = maps.map_of(sample.source)
     if found is None or found.end_target <= sample.target_offset:
         return None

@@ -1,4 +1,5 @@
-"""Observes what `topics`, `groups` and `topology` list: topics of a flow, its consumer groups, a cluster's heartbeats.
+"""Observes what the verbs `topics`, `groups` and `topology` list: topics of a flow, its consumer groups, a cluster's
+heartbeats.
 
 Changes nothing. Called by the verbs, and by `web.watchers`; judged by `views`.
 """
@@ -52,7 +53,7 @@ def look_at_topics(flow: FlowConfig, pattern: str = "") -> list[TopicLine]:
 
 
 def _left_out(flow: FlowConfig, topics: Mapping[str, Topic]) -> dict[str, tuple[LeftOut, str]]:
-    """What the brokers mark internal is no candidate, whatever its name."""
+    """Topics that are not mirrored, and why; topics that the brokers mark internal are no candidates."""
     found: dict[str, tuple[LeftOut, str]] = {}
     for name, topic in topics.items():
         if topic.internal:
@@ -63,7 +64,7 @@ def _left_out(flow: FlowConfig, topics: Mapping[str, Topic]) -> dict[str, tuple[
 
 
 def _differing(flow: FlowConfig, source: Admin, target: Admin, topics: Collection[str]) -> dict[str, list[str]]:
-    """By source topic, the settings that a round of the settings job would change, whether or not there is one."""
+    """By source topic, the settings that a round of the settings job would change, whether or not that job runs."""
     rules = replace(topic_rules(flow), is_mirrored=lambda name: name in topics)
     try:
         pairs = observe_settings(source, target, rules)
@@ -77,10 +78,8 @@ def _differing(flow: FlowConfig, source: Admin, target: Admin, topics: Collectio
 
 
 def _origins(flow: FlowConfig, on_target: Mapping[str, Topic]) -> dict[str, str]:
-    """Topics of the target that by their name came over this flow, with their names on the source.
-
-    Where names are kept, a name says nothing.
-    """
+    """Topics of the target that came over this flow by their names, with their names on the source; none where names
+    are kept."""
     found = {}
     for remote in on_target:
         name = flow.policy.upstream_topic(remote)
@@ -92,14 +91,15 @@ def _origins(flow: FlowConfig, on_target: Mapping[str, Topic]) -> dict[str, str]
 
 
 def look_topology(config: MirrorConfig, alias: str, beats_max: int | None = None) -> Topology:
-    """As one cluster's heartbeats tell it, by the last `beats_max` of each topic where given. Raises ClusterError."""
+    """The topology that one cluster's heartbeats tell, by the last `beats_max` of each topic where given. Raises
+    ClusterError."""
     with MirrorClient(config.clusters[alias].client, _policy(config, alias)) as client:
         beats = client.heartbeats() if beats_max is None else client.heartbeats(beats_max=beats_max)
     return read_topology(alias, time.time_ns() // 1_000_000, beats)
 
 
 def _policy(config: MirrorConfig, alias: str) -> ReplicationPolicy:
-    """Of a flow into the cluster, if there is one: it named the topics there."""
+    """The naming of a flow into the cluster, if there is one: it named the topics there."""
     into = [flow.policy for flow in config.flows if flow.name.target == alias]
     return [*into, config.flows[0].policy][0]
 
@@ -110,7 +110,7 @@ _NOBODY = GroupListing("")
 def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
     """Groups whose whole name matches; all for "". Raises ClusterError if the target does not answer.
 
-    Without the source it is what checkpoints tell.
+    Where the source does not answer, the checkpoints are all that is known.
     """
     compiled = compile_names([pattern or ".*"])
     assert compiled is not None
@@ -150,13 +150,13 @@ class _Seen:
     target_committed: Mapping[str, GroupOffsets]
 
     def remote(self, where: TopicPartition) -> TopicPartition:
-        """As `ledger.translate` names it: what came from the target is its own topic there."""
+        """The remote partition as `ledger.translate` names it: a topic that came from the target is its own there."""
         return self.state.translator.remote(where)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Where logs end, and the partitions of which that is not known, with the reason."""
+    """The ends of logs, and the partitions of which the end is not known, with the reason."""
 
     source: Mapping[TopicPartition, int]
     target: TargetLogs
@@ -208,7 +208,7 @@ def _end(logs: TargetLogs, where: TopicPartition) -> int | None:
 
 
 def _lost_line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
-    """Of a group whose cluster does not answer."""
+    """The line of a group whose cluster does not answer."""
     mine = sorted(where for group, where in seen.state.checkpoints if group == name)
     sources = seen.state.sources()
     places = tuple(_lost_place(seen, ends, name, where, sources) for where in mine)

@@ -1,7 +1,7 @@
-"""Steps that a person takes with two clusters, which may be interrupted anywhere: resumed, or undone in reverse.
+"""Applies steps on two clusters, which may be interrupted anywhere: they are resumed, or undone in reverse.
 
-What undoing needs is noted before a step changes anything. Pure but for the steps and the journal it is given; used by
-`operations.failover_run` and `operations.failback`.
+Each step notes what undoing needs before it changes anything. Pure apart from the steps and the journal it is given;
+used by `operations.failover_run` and `operations.failback`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from sparkmirror.errors import SparkMirrorError
 
 Note = Mapping[str, Any]
-"""What a step noted before it changed anything, as JSON."""
+"""The facts that a step noted before it changed anything, as JSON."""
 
 
 class Step(Protocol):
@@ -56,7 +56,7 @@ class Journal:
 
 
 class JournalStore(Protocol):
-    """Where a journal outlives this process."""
+    """Keeps a journal beyond the life of this process."""
 
     def load(self) -> Journal:
         """An empty one if there is none."""
@@ -118,7 +118,8 @@ def give_up_step(name: str, store: JournalStore, tell: Teller) -> None:
 
 
 def finish_steps(store: JournalStore) -> None:
-    """From here on nothing is undone. Raises SparkMirrorError if a step was begun and not done, or none was."""
+    """Ends the procedure: nothing can be undone afterwards. Raises SparkMirrorError if a step was begun and not done,
+    or none was."""
     journal = store.load()
     _refuse_finished(journal)
     if not journal.steps or not all(taken.sentence for taken in journal.steps.values()):

@@ -1,4 +1,4 @@
-"""Where groups and single offsets of one flow's source lie on its target, now. Asked by `cli.offsets`."""
+"""Translates offsets and groups of one flow's source to its target, as the map is now. Called by `cli.offsets`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One offset of the source and its place on the target; None where nothing is known of it."""
+    """One offset of the source and its place on the target; None where the map says nothing."""
 
     flow: FlowName
     partition: TopicPartition
@@ -36,14 +36,15 @@ class Answer:
 
 
 def translate_group(flow: FlowConfig, group: str) -> list[Answer]:
-    """Where the group stands on the source, translated. Raises ClusterError, also when the source does not answer."""
+    """The committed offsets of the group on the source, translated. Raises ClusterError, also when the source does not
+    answer."""
     with open_admin(flow.source, "offsets") as source:
         committed = read_group_offsets(source, group)
     return translate_offsets(flow, sorted((where, one.offset) for where, one in committed.items()))
 
 
 def group_checkpoints(flow: FlowConfig, group: str) -> GroupOffsets:
-    """Where the last checkpoints put the group in the logs that the target has now; the source is not asked.
+    """The offsets at which the last checkpoints put the group in the target's present logs; the source is not asked.
 
     A partition whose log the target does not tell is left out. Raises ClusterError.
     """

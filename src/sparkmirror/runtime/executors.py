@@ -1,6 +1,6 @@
 """Waits for the executors of a Spark cluster, counts them, and fits the mirror's flows to them.
 
-Only with `--master`; on one machine every task has a slot. Owned by `runtime.run`.
+Used only with `--master`; on one machine every task has a slot. Owned by `runtime.run`.
 """
 
 import logging
@@ -69,9 +69,10 @@ class Executors:
         return True
 
     def _check_python(self, slots: int) -> None:
-        """Run one small job: executors whose Python lacks the packages would fail each query without a reason.
+        """Runs one small job: executors whose Python lacks the packages would fail each query without a reason. Raises
+        EnvironmentProblem.
 
-        Raises EnvironmentProblem. What it starts is what the queries' tasks are forked from, so it costs little.
+        It costs little, because the tasks of the queries are forked from the processes that it starts.
         """
         from py4j.protocol import Py4JJavaError
 

@@ -40,7 +40,7 @@ def pause_seconds(
     look_seconds: float = LOOK_SECONDS,
     cost_share: float = _COST_SHARE,
 ) -> float:
-    """How long to wait after a round: 5 s, or more, so that rounds take 2 % of a core, but a minute at most.
+    """The seconds to wait after a round: at least 5 s, so long that rounds take 2 % of a core, and at most a minute.
 
     The round's `cpu_seconds` count, since rounds on a busy machine or a long link take long by waiting. The pause is at
     least as long as the round, `round_seconds`.
@@ -87,8 +87,8 @@ class Job:
         self._thread.start()
 
     def stop(self, *, close: bool = False) -> None:
-        """Ask the job to end; a round under way is not waited for. With `close` its connections are closed then, for a
-        process that goes on."""
+        """Asks the job to end and does not wait for a round under way. With `close` its connections are closed then,
+        for a process that goes on."""
         self._is_to_close = close
         self._stopping.set()
 
@@ -130,7 +130,7 @@ class Job:
         self.report(self._record)
 
     def _tell(self, sentence: str) -> None:
-        """`logs.handlers` counts what is said again and again."""
+        """Logs the failure; `logs.handlers` counts repeats."""
         self._failing = True
         log.warning("%s: %s", self._name, sentence, extra={"event": "job-failed", "flow": self._flow})
 
@@ -182,7 +182,7 @@ class FlowSync:
 
     @property
     def seconds_max(self) -> float | None:
-        """The shortest of the intervals in the file; None when nothing is to be kept in step."""
+        """The shortest of the intervals in the file; None when the flow keeps nothing in step."""
         flow = self._flow
         intervals = [
             (flow.refresh_topics_enabled, flow.refresh_topics_interval_seconds),
@@ -193,7 +193,7 @@ class FlowSync:
 
     @property
     def look_seconds(self) -> float:
-        """How often to call it."""
+        """The seconds between two calls."""
         return self._flow.look_seconds if self._flow.refresh_topics_enabled else LOOK_SECONDS
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """Runs a process that only writes heartbeats and checkpoints, without Spark. Called by `runtime.start`.
 
 MirrorMaker's documentation runs one process per cluster; with a one-way file `primary->backup` the process of `primary`
-has the heartbeats of `backup->primary` to write and nothing else. And a MirrorCheckpointConnector or a
-MirrorHeartbeatConnector may run where another MirrorMaker mirrors the topics.
+writes the heartbeats of `backup->primary` and nothing else. A MirrorCheckpointConnector or a MirrorHeartbeatConnector
+may also run where another MirrorMaker mirrors the topics.
 """
 
 import logging

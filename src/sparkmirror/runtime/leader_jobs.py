@@ -1,7 +1,7 @@
-"""Runs the jobs of the flows that this process leads: of the processes that share a flow, the one with its first task.
+"""Runs the jobs of the flows that this process leads. The process with a flow's first task leads it.
 
-One process keeps topics, settings, ACLs, offsets, groups and heartbeats; when the lead moves, the jobs move with it.
-Called by `runtime.run`.
+One process keeps topics, settings, ACLs, offsets, groups and heartbeats in step; when the lead moves, the jobs move
+with it. Called by `runtime.run`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ class LeaderJobs:
                     job.stop(close=True)
 
     def led(self, flows: Sequence[FlowConfig]) -> list[FlowConfig]:
-        """Those of the flows whose jobs run here."""
+        """The flows whose jobs run here."""
         return [flow for flow in flows if flow.name in self._jobs]
 
     def end(self) -> None:

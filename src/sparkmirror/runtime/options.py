@@ -9,11 +9,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How to run the flows of a file.
-
-    `once` ends when the end offsets of the start are reached; `cluster` is a Spark cluster, None for this machine;
-    `debug` shows stack traces; `log_format` is `text` or `json`, "" for what the file says.
-    """
+    """How to run the flows of a file. `once` ends when the end offsets of the start are reached; `cluster` is a Spark
+    cluster, None for this machine; `debug` shows stack traces; `log_format` is `text` or `json`, "" for the file's
+    choice."""
 
     once: bool = False
     cluster: "SparkCluster | None" = None

@@ -161,7 +161,7 @@ class _OpenPage:
 
 
 def _by_flow(flows: Mapping[str, FlowConfig], make: Callable[[FlowConfig], dict[str, Any]]) -> Callable[[str], Any]:
-    """What is looked up, for each flow by its name."""
+    """A function that makes the look-up of a flow by the flow's name."""
     from sparkmirror.web.lookups import LookUp
 
     looks = {name: LookUp(flow, make) for name, flow in flows.items()}

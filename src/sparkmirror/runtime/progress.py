@@ -109,11 +109,11 @@ class FlowWatch:
 
     @property
     def history(self) -> HistoryRecord | None:
-        """What is to be remembered of the flow; None until what was remembered before has been read."""
+        """The flow's history; None until the history that an earlier process wrote has been read."""
         return None if self._event_log is None else self._event_log.record(self.board, self._day_curve.samples)
 
     def _remember(self, facts: Facts, verdict: Verdict) -> None:
-        """From where an earlier process ended; that is read first, or it would be written over."""
+        """Adds to the history, after reading what an earlier process wrote, which would be overwritten otherwise."""
         if self._event_log is None and not facts.target_problem:
             with suppress(SparkMirrorError):
                 self._bus.read_to_end()
@@ -215,7 +215,7 @@ def _trouble(watch: FlowWatch) -> list[str]:
 
 
 def _done(watch: FlowWatch, status: FlowStatus, total: int) -> str:
-    """How much of a bounded copy, and about how long the rest takes at the rate of the last seconds."""
+    """The share of a bounded copy that is done, and about how long the rest takes at the rate of the last seconds."""
     left, rate = max(total - status.records, 0), watch.records_per_second
     estimate = f", about {left / rate:,.0f} s left" if left and rate >= 1 else ""
     return f"{min(status.records / total, 1.0):.0%} done{estimate}"
@@ -275,7 +275,7 @@ log = logging.getLogger(__name__)
 
 _NAMED_MAX = 10
 _FLOW_STATES = (FlowState.RUNNING, FlowState.STOPPED)
-"""Of the others `engine` says more than that."""
+"""`runtime` logs the other states with more detail."""
 _LEVELS = {PartitionState.FAILED: logging.WARNING, PartitionState.WAITING: logging.WARNING}
 _WORDS = {
     PartitionState.RUNNING: "RUNNING again",
@@ -294,7 +294,8 @@ class StateChanges:
         self._flow_said: FlowState | None = None
 
     def tell(self, board: StatusBoard) -> None:
-        """Log what differs from the last time. What is tried again runs only when it has moved, or was answered."""
+        """Logs what differs from the last call. A partition that is tried again counts as running only when it has
+        moved, or was answered."""
         if board.flow is not None and board.flow.state != self._flow_said:
             self._flow_said = board.flow.state
             if board.flow.state in _FLOW_STATES:

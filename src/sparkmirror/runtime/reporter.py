@@ -81,8 +81,8 @@ class FlowReporter:
             self._record = replace(self._record, run=run)
 
     def count(self, records: int, size: int, outdated: set[bytes]) -> None:
-        """What the run has mirrored so far, for those who come later than compaction; `outdated` are the keys of
-        processes of earlier runs, whose records can go."""
+        """Takes in the sums of the run, for readers who come after compaction; `outdated` are the keys of processes of
+        earlier runs, whose records can go."""
         with self._news:
             self._record = replace(self._record, records=records, bytes=size)
             self._outdated |= outdated

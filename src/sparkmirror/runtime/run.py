@@ -1,4 +1,4 @@
-"""Wiring: from a configuration to running queries, and back to a clean stop. Called by `runtime.start`."""
+"""Turns a configuration into running queries, and stops them cleanly. Called by `runtime.start`."""
 
 import logging
 import os
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 1.0
 _WATCHED_TICK_SECONDS = 0.25
-"""Where somebody waits: for a bounded run to end, or before a terminal."""
+"""A person or a program waits there: for a bounded run to end, or before a terminal."""
 _STOP_SECONDS_MAX = 6.0
 _JOIN_SECONDS_MAX = 40.0
 
@@ -116,7 +116,7 @@ class MirrorRun:
         return self._verdict()
 
     def _start_checkpoints(self, cleanup: ExitStack) -> None:
-        """Of pairs that something else mirrors; a bounded run is about its topics alone."""
+        """Starts the jobs of pairs whose topics another program mirrors; a bounded run has none."""
         for job in checkpoint_jobs(self._config.checkpoints) if not self._options.once else ():
             job.start()
             cleanup.callback(job.stop)
@@ -140,7 +140,7 @@ class MirrorRun:
         return RunningFlow(flow, self._config.text, self._scratch, once=self._options.once, process_group=process_group)
 
     def _finish_led(self) -> None:
-        """What one process alone may do at the end of a flow."""
+        """Does at the end of a flow what only the leading process may do."""
         led = self._config.flows if self._options.once else self._leader_jobs.led(self._config.flows)
         for flow in led:
             if group := self._groups.get(flow.name):
@@ -200,7 +200,7 @@ class MirrorRun:
         return sum(max(end - starts.get(tp, end), 0) for tp, end in ends.items())
 
     def _sessions(self, spark: "SparkSession") -> list["SparkSession"]:
-        """For each flow its session: those with transforms share one of their own."""
+        """The session of each flow: flows with transforms share one of their own."""
         from sparkmirror.spark.session import open_record_session
 
         with_steps = [bool(running.flow.transforms.steps) for running in self._flows]
@@ -274,10 +274,8 @@ class MirrorRun:
 
 
 def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:
-    """Where `on.send.failure=fail`: what the target refuses for good ends the mirror, in MirrorMaker 1's way.
-
-    And where a partition's reason says that `on.data.loss` does.
-    """
+    """Ends the mirror, with `on.send.failure=fail`, when the target refuses a record for good, as MirrorMaker 1 does;
+    and when a partition's reason says that `on.data.loss` does."""
     for watch in watches:
         for where, reason in watch.status.failed.items():
             if ENDS_THE_MIRROR in reason:

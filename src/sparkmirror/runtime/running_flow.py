@@ -1,4 +1,5 @@
-"""One flow's query, from its start to its end, started again when it fails. Owned by `runtime.run`."""
+"""Keeps one flow's query running from its start to its end, and starts it again when it fails. Owned by
+`runtime.run`."""
 
 import logging
 import re
@@ -35,12 +36,12 @@ _RAISED = re.compile(r"[\w.]+(?:Error|Exception)(?:: |$)")
 
 
 def count_failures(before: int, ran_seconds: float) -> int:
-    """How many failures in a row there were, with one more after `ran_seconds`."""
+    """The number of failures in a row, with one more after `ran_seconds`."""
     return 1 if ran_seconds >= _HEALTHY_SECONDS else before + 1
 
 
 def restart_pause_seconds(failures: int) -> float:
-    """How long to wait after so many failures in a row: 1 s, 2 s, 4 s … 30 s."""
+    """The pause after so many failures in a row: 1 s, 2 s, 4 s … 30 s."""
     return min(_RESTART_SECONDS * 2.0 ** min(failures - 1, 10), _RESTART_SECONDS_MAX)
 
 
@@ -120,7 +121,7 @@ class RunningFlow:
 
     @property
     def tasks(self) -> Collection[int]:
-        """Those of the flow's tasks that this process may run."""
+        """The flow's tasks that this process may run."""
         return (
             range(self.flow.tasks_max)
             if self._process_group is None
@@ -129,7 +130,7 @@ class RunningFlow:
 
     @property
     def is_led(self) -> bool:
-        """Whether this process does what only one may: the jobs of the flow."""
+        """Whether this process leads the flow and so runs its jobs."""
         return self._process_group is None or 0 in self._process_group.grant(self.flow.name).tasks
 
     def poll(self, spark: "SparkSession") -> bool:
@@ -159,7 +160,7 @@ class RunningFlow:
 
     @property
     def _is_of_another_run(self) -> bool:
-        """Whether the group has begun a run without this process, while it slept or could not be reached."""
+        """Whether the group has begun a run without this process, while the process slept or could not be reached."""
         run = self._process_group.grant(self.flow.name).run if self._process_group is not None else ""
         return bool(run) and run != self.run
 

@@ -1,4 +1,4 @@
-"""How a mirror begins: Spark's JVM, which takes longest, starts while the rest of the program is being imported.
+"""Starts a mirror: Spark's JVM, which takes longest, starts while the rest of the program is being imported.
 
 Called by the verbs that run mirrors; `run_until` ends a mirror when a condition, checked on a thread, is reached.
 """
@@ -33,7 +33,8 @@ def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
 
 
 def run_with(config: MirrorConfig, options: RunOptions, stop: StopRequest, scratch: Path) -> int:
-    """As `run_mirror`, until `stop`; `scratch` is for Spark's own files. Without a flow only its jobs are done."""
+    """Runs the mirror until `stop`, as `run_mirror` does; `scratch` is for Spark's own files. Without a flow only its
+    jobs run."""
     if not config.flows:
         from sparkmirror.runtime.jobs_alone import run_jobs
 
@@ -58,10 +59,8 @@ _LOOK_SECONDS = 2.0
 
 
 def run_until(config: MirrorConfig, options: RunOptions, is_reached: Callable[[], bool]) -> bool:
-    """Whether it was reached; False when the mirror was asked to stop before.
-
-    Raises what the mirror raises, and what `is_reached` raises but for a cluster that is away for a while.
-    """
+    """Runs the mirror until the condition is reached; False when the mirror was asked to stop before. Raises what the
+    mirror raises, and what `is_reached` raises unless a cluster is away for a while."""
     speak_as_driver()
     with stop_signals() as stop, tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
         watch = _Watch(is_reached, stop)

@@ -1,9 +1,10 @@
-"""Which process runs which tasks of which flow: pure. Called by `sharing.group` in the process that leads the group.
+"""Plans which process runs which tasks of which flow; pure. Called by `sharing.group` in the process that leads the
+group.
 
-Also the nouns that members of the group tell each other, as JSON: `MemberMetadata`, what a process is and runs, with a
-`Claim` in each of its flows, and `MemberAssignment`, what it may run. Tasks change hands in two rounds, as in Kafka's
-cooperative rebalancing (KIP-429): who is to lose some is granted fewer, and only when it says that it has let go are
-they granted to another.
+The records that members of the group exchange, as JSON, are defined here too: `MemberMetadata` says what a process is
+and what it runs, with a `Claim` in each of its flows; `MemberAssignment` says what it may run. Tasks change hands in
+two rounds, as in Kafka's cooperative rebalancing (KIP-429): the first round takes tasks from their process, and only
+when that process has reported that it has released them does the second round give them to another.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +42,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """What a process tells the others: where it is, for people (`host`, `pid`), its `file`, and its stakes."""
+    """A process's place, for people (`host`, `pid`), its `file`, and its claims."""
 
     host: Name
     pid: Number
@@ -55,7 +56,8 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """What a process may run of a flow. `run` is the same for all that share it; `rival` tells of another file.
+    """The tasks of a flow that a process may run. `run` is the same for all that share it; `rival` tells of another
+    file.
 
     A rival is a process whose file says something else of the flow: the file that was changed last is obeyed.
     """
@@ -68,10 +70,10 @@ class MemberAssignment:
 
 
 def plan_shares(cards: Mapping[str, MemberMetadata], new_run: str) -> dict[str, tuple[MemberAssignment, ...]]:
-    """What each member (by its id) may run now: even over processes and flows, and sticky.
+    """The tasks that each member (by its id) may run now: even over processes and flows, and sticky.
 
-    A task that somebody else still runs is granted to nobody else; it is in a later round, when that one has let go.
-    `new_run` names flows that have no run yet.
+    A task that another process still runs is given to nobody; a later round gives it away, when that process has
+    released it. `new_run` names flows that have no run yet.
     """
     grants: dict[str, list[MemberAssignment]] = {member: [] for member in cards}
     load = dict.fromkeys(cards, 0)
@@ -105,11 +107,11 @@ def plan_shares(cards: Mapping[str, MemberMetadata], new_run: str) -> dict[str, 
 def plan_fencing(
     cards: Mapping[str, MemberMetadata], grants: Mapping[str, tuple[MemberAssignment, ...]]
 ) -> dict[Claim, frozenset[int]]:
-    """Of each flow that has tasks which begin at another process than before: what is to be fenced first.
+    """For each flow with tasks that move to another process: the transactional ids that must be fenced first.
 
-    The process that ran them last may still run them. Gives a stake that describes the flow, and all tasks that its
-    processes run, which must be left alone; fencing is for all others that there have ever been. Where one process gets
-    all tasks, its planner fences them itself.
+    The process that ran them last may still run them. The result has a claim that describes the flow, and all tasks
+    that its processes run, which must not be fenced; the caller fences all others that there have ever been. Where one
+    process gets all tasks, its planner fences them itself.
     """
     found: dict[Claim, frozenset[int]] = {}
     for member, some in grants.items():
@@ -124,23 +126,26 @@ def plan_fencing(
 
 
 def _obeyed(stakes: Iterable[Claim]) -> Claim:
-    """The file that was changed last, of those who can run the flow now if there are any."""
+    """The file that was changed last among the processes that can run the flow now, or among all if none can."""
     return max(stakes, key=lambda stake: (stake.is_ready, stake.changed_ms, stake.fingerprint))
 
 
 def _disagree(one: Claim, other: Claim) -> bool:
-    """Not said of a process that has yet to start: it may be the first of a rolling restart, and obeyed soon."""
+    """Whether another file says something else. A process that has not started yet is left out: it may be the first of
+    a rolling restart, whose file will be obeyed soon."""
     return one.is_ready and other.is_ready and one.fingerprint != other.fingerprint
 
 
 def _run_of(stakes: Mapping[str, Claim], new_run: str) -> str:
-    """That of those who run something, else one that somebody remembers: orders and counters belong to a run."""
+    """The run of a process that runs tasks, else a run that a process remembers: commands and counters belong to a
+    run."""
     known = [(-len(stake.held), stake.run) for stake in stakes.values() if stake.run]
     return min(known)[1] if known else new_run
 
 
 def _quotas(eligible: Mapping[str, Claim], load: Mapping[str, int], tasks: int) -> dict[str, int]:
-    """How many tasks each may run: those with the least of other flows first, and who runs more already keeps more."""
+    """How many tasks each process may run. Processes with the least tasks of other flows come first; a process that
+    runs more than its share already keeps one more."""
     base, extra = divmod(tasks, len(eligible))
     order = sorted(eligible, key=lambda member: (load[member], -len(eligible[member].held), member))
     return {member: base + (place < extra) for place, member in enumerate(order)}
@@ -167,20 +172,20 @@ def _shares(
 
 
 def encode_card(card: MemberMetadata) -> bytes:
-    """As group metadata."""
+    """The group metadata of a member."""
     return encode_sorted(card)
 
 
 def decode_card(data: bytes) -> MemberMetadata | None:
-    """None for what no version up to this one has written."""
+    """The member's metadata; None for bytes that no version up to this one has written."""
     return decode_or_none(data, MemberMetadata)
 
 
 def encode_grants(grants: Iterable[MemberAssignment]) -> bytes:
-    """As a group assignment."""
+    """The group assignment of a member."""
     return encode_sorted(tuple(grants))
 
 
 def decode_grants(data: bytes) -> tuple[MemberAssignment, ...]:
-    """Nothing for what cannot be read: a member without grants runs nothing."""
+    """The member's assignment; empty for bytes that cannot be read: a member without an assignment runs nothing."""
     return decode_or_none(data, tuple[MemberAssignment, ...]) or ()

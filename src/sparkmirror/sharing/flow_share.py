@@ -1,4 +1,4 @@
-"""One process's part in one flow: what it may run, what it may still be running, and what its planner knows of it.
+"""The share of one process in one flow: which tasks it may run, may still be running, and has announced to its planner.
 
 No I/O. Owned by `sharing.group`, under its lock.
 """
@@ -29,7 +29,7 @@ class FlowShare:
         """When the group went on without this process, while what ran then may still find that it is fenced."""
 
     def stake(self) -> Claim:
-        """What this process says of itself to the group."""
+        """The claim that this process sends to the group."""
         flow = self.flow
         return Claim(
             str(flow.name),
@@ -66,9 +66,10 @@ class FlowShare:
         self._run, self._process, self._told = run, process, None
 
     def next_share(self, member: str) -> Share | None:
-        """What the planner is to hear, None if it knows. A query of another run than the group's gets nothing.
+        """The share that the planner has to be sent, None if it has it.
 
-        It may arrive even where sending it fails, so its tasks count as running from here on.
+        A query of another run than the group's gets no tasks. The command may arrive even where sending it fails, so
+        its tasks count as running from this call on.
         """
         if not self._process:
             return None
@@ -81,14 +82,15 @@ class FlowShare:
         return Share(self._run, self._process, self._number, tasks, member)
 
     def farewell(self, member: str) -> Share | None:
-        """What the others are to know when all that ran here has ended."""
+        """The share that tells the other processes that all tasks of this one have ended."""
         if not self._process:
             return None
         self._number += 1
         return Share(self._run, self._process, self._number, frozenset(), member)
 
     def added(self, share: Share) -> frozenset[int]:
-        """What the share has beside all that runs by the one before; nothing if it lacks some, or nothing runs."""
+        """The tasks that the share adds to those of the share before it; empty if it lacks some of those, or nothing
+        runs."""
         before = self._told.tasks if self._told is not None else frozenset()
         return share.tasks - before if before and before <= share.tasks else frozenset()
 
@@ -98,10 +100,11 @@ class FlowShare:
             self._told = share
 
     def hear(self, began: Began) -> bool:
-        """Whether the group is to know: tasks are free for others, or a query is there that can run some.
+        """Takes in a command on the share; whether the group must learn of it, because tasks are free for others, or
+        because a query runs that can take some.
 
-        A word on the share before counts no more once another is on its way: its tasks run from then on. The topic is
-        read again from its beginning at times, and then has such words.
+        A command on an earlier share has no effect once a later one is on its way: the later one's tasks run from then
+        on. The topic is read again from its beginning at times, and then has such commands.
         """
         share = self._told
         if share is None or began.process != share.process or not began.number == share.number == self._number:
@@ -114,7 +117,7 @@ class FlowShare:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether the planner has yet to begin with a share by which it lets go of tasks, or with its first."""
+        """Whether the planner has yet to begin with a share by which it releases tasks, or with its first share."""
         share = self._told
         if share is None or self._began >= share.number:
             return False

@@ -1,9 +1,9 @@
-"""The processes that share the flows into one target: a group on that cluster, one member per process.
+"""The group of the processes that share the flows into one target: one member per process, on that cluster.
 
-Each member says what it runs; the one that Kafka makes leader plans who may run what (`sharing.assignment`), fences the
-tasks that change hands, and Kafka hands the plan out. What a process may run goes to its planner as a `Share` on the
-command topic; when the planner has begun to keep to it, the process tells the group. Started by `runtime.run`, one
-thread per target cluster.
+Each member reports which tasks it runs. The member that Kafka makes leader plans which process may run which tasks
+(`sharing.assignment`) and fences the tasks that change hands; Kafka hands the plan out. Each process sends its tasks to
+its planner as a `Share` on the command topic, and tells the group when the planner keeps to it. Started by
+`runtime.run`, one thread per target cluster.
 """
 
 import logging
@@ -94,10 +94,8 @@ class ProcessGroup:
         self._thread.start()
 
     def wait_until_joined(self, seconds_max: float) -> None:
-        """Until the group has said for the first time what this process may run.
-
-        Raises the reason when that takes longer.
-        """
+        """Waits until the group has said for the first time which tasks this process may run. Raises the reason when
+        that takes longer."""
         if not self._first.wait(seconds_max):
             raise self._refused or SparkMirrorError(
                 f"The processes that share the flows into {self._target.alias} did not agree in {seconds_max:.0f} s.",
@@ -105,7 +103,7 @@ class ProcessGroup:
             )
 
     def grant(self, flow: FlowName) -> MemberAssignment:
-        """What this process may run of the flow now."""
+        """The tasks of the flow that this process may run now."""
         with self._lock:
             return self._parts[str(flow)].grant
 
@@ -121,7 +119,8 @@ class ProcessGroup:
         self._wake.set()
 
     def leave(self, *, have_ended: bool = False) -> None:
-        """What this process ran is free for others at once; `have_ended` says that nothing of it still runs."""
+        """Leaves the group, so that others can take this process's tasks at once; `have_ended` says that none of them
+        still runs."""
         self._have_ended = have_ended
         self._stopping.set()
         self._wake.set()
@@ -217,10 +216,8 @@ class ProcessGroup:
         self._first.set()
 
     def _put_out_dead_neighbours(self, membership: Membership) -> None:
-        """A process of this machine that is no more need not be waited for.
-
-        Who comes makes all others join again: a member need ask only then who there is.
-        """
+        """Removes members whose process on this machine has died, so that nobody waits for their session to time out.
+        Each member that joins makes all others join again, so the list of members is read only then."""
         if time.monotonic() - self._looked_at < _NEIGHBOURS_SECONDS:
             return
         self._looked_at = time.monotonic()

@@ -1,4 +1,5 @@
-"""Which processes run a flow now, by their group on its target; no process of ours is asked. Called by `cli.status`."""
+"""Lists the processes that run a flow now, by their group on its target, without asking the processes themselves.
+Called by `cli.status`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,13 +39,14 @@ class ProcessShare:
 
 
 def list_processes(flow: FlowConfig) -> tuple[ProcessShare, ...]:
-    """Those that have the flow in their file; none for a moment while tasks are shared again. Raises ClusterError."""
+    """The processes that have the flow in their file; none for a moment while tasks are shared again. Raises
+    ClusterError."""
     with open_admin(flow.target, "status") as admin:
         return find_shares(str(flow.name), list_peers(admin, SHARING_GROUP))
 
 
 def find_shares(flow: str, peers: Sequence[Peer]) -> tuple[ProcessShare, ...]:
-    """In the order of their tasks; pure."""
+    """The processes in the order of their tasks; pure."""
     found = []
     for peer in peers:
         card, grants = decode_card(peer.metadata), decode_grants(peer.assignment)

@@ -1,9 +1,10 @@
-"""Whether another process of this machine still lives, and whether anybody can still run tasks that a process takes.
+"""Tells whether another process of this machine still lives, and whether any process can still run tasks that this one
+takes.
 
 A mark in the client id names the machine's boot and the process namespace, so that a process id of another container is
-not mistaken. A process that sleeps, or that nobody can reach, may go on for a moment with what it has under way; one
-that releases tasks, or leaves, says so; one that was killed is known to be dead on its own machine. Called by
-`sharing.group`.
+not taken for one of this. A process that sleeps, or that cannot be reached, may write for a moment what it has under
+way. A process that releases tasks, or leaves, says so; one that was killed is known to be dead on its own machine.
+Called by `sharing.group`.
 """
 
 import re
@@ -29,10 +30,8 @@ def own_mark() -> str:
 
 
 def is_dead_neighbour(name: str) -> bool:
-    """Whether a client, by its client or member id, was a process of this machine and is no more.
-
-    Nothing is said of other machines'.
-    """
+    """Whether the client or member id is that of a process of this machine that has died. False for ids of other
+    machines."""
     found = _MARK.search(name)
     if found is None or found[1] != _machine():
         return False
@@ -77,13 +76,14 @@ class _Told:
 
 
 class Predecessors:
-    """What every process was last ordered to run, as command topics have it."""
+    """The tasks that each process was last given, as the command topics have them."""
 
     def __init__(self) -> None:
         self._told: list[_Told] = []
 
     def note(self, topic: str, share: Share) -> None:
-        """In the order of the topic. A process that starts its query again, or joins again, still has one share."""
+        """Takes in a command; call in the order of the topic. A process that starts its query again, or joins again,
+        has one share still."""
         self._told = [one for one in self._told if not _is_same(one, topic, share)]
         if share.tasks:
             self._told.append(_Told(topic, share))

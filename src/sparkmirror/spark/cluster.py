@@ -23,7 +23,7 @@ _TASK_MIB = 192
 """Memory of a task beside its ring: the part that its two Python workers do not share."""
 _CORES = 2
 _FORGOTTEN = "1h"
-"""Without it executors that are lost over months would add up until YARN or Kubernetes ends the application."""
+"""Without it the executors that are lost over months would add up until YARN or Kubernetes ends the application."""
 KEY_VARIABLE = "_SPARK_AUTH_SECRET"
 """The environment variable in which Spark's daemons find the secret of their cluster."""
 _SECRET = re.compile(r"(?i)secret|password|passphrase|token|access[.]?key|credential|jaas")
@@ -70,8 +70,8 @@ def plan_cluster(
 ) -> SparkCluster:
     """The settings for `master`: a person's `own` first, then what the `demand` asks for; None for work without one.
 
-    `fixed` are those that a mirror rests on. Where the driver `carries_secrets` to executors, what they say to each
-    other is encrypted. Raises ConfigError.
+    `fixed` are settings that a mirror relies on. Where the driver `carries_secrets` to executors, messages between them
+    are encrypted. Raises ConfigError.
     """
     kind = master_kind(master)
     _refuse(master, own, fixed)
@@ -152,7 +152,7 @@ def _refuse(master: str, own: Mapping[str, str], fixed: Mapping[str, str]) -> No
 
 
 def _sized(kind: str, own: Mapping[str, str], demand: Demand) -> dict[str, str]:
-    """As many executors as the tasks need, for the whole run: the number of a mirror's tasks is constant.
+    """As many executors as the tasks need, for the whole run, because the number of a mirror's tasks is constant.
 
     With dynamic allocation Spark would otherwise wait for tasks before it asks for executors, and the mirror for
     executors before it begins tasks. A standalone cluster gives an executor all cores of its worker.
@@ -174,7 +174,7 @@ def _sized(kind: str, own: Mapping[str, str], demand: Demand) -> dict[str, str]:
 
 
 def _kept(own: Mapping[str, str], executors: int) -> dict[str, str]:
-    """Without effect unless dynamic allocation is on, which a cluster's own defaults may have done."""
+    """Has no effect unless dynamic allocation is on, which a cluster's own defaults may have done."""
     executors = min(executors, _whole(own, "spark.dynamicAllocation.maxExecutors", executors))
     return {"spark.dynamicAllocation.minExecutors": str(executors)}
 
@@ -203,7 +203,7 @@ STEADY_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """By flow, in the order of the file: how many tasks; and how long a turn lasts, 0 where all run at once."""
+    """By flow, in the order of the file, the number of its tasks; and the length of a turn, 0 where all run at once."""
 
     tasks: tuple[int, ...]
     turn_seconds: int = 0

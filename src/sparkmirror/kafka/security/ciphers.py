@@ -27,7 +27,7 @@ _RULES = (
 
 @dataclass(frozen=True, slots=True)
 class CipherSuites:
-    """What a client may use: suites up to TLS 1.2 by OpenSSL's names, and those of TLS 1.3."""
+    """The suites that a client may use: those up to TLS 1.2 by OpenSSL's names, and those of TLS 1.3."""
 
     before_1_3: tuple[str, ...]
     of_1_3: tuple[str, ...]
@@ -39,7 +39,7 @@ class CipherSuites:
 
 
 def cipher_suites(client: Mapping[str, str]) -> CipherSuites | None:
-    """Those that `client` lists, None without a list. Raises ConfigError for one that OpenSSL does not know."""
+    """The suites that `client` lists, None without a list. Raises ConfigError for one that OpenSSL does not know."""
     listed = [name for item in client.get(KEY, "").split(",") if (name := item.strip()) and name != _NO_SUITE]
     if not listed:
         return None

@@ -1,7 +1,8 @@
-"""kafka-python's SASL mechanisms with bounds, and its token provider: the peer may be no broker, or no longer ours.
+"""kafka-python's SASL mechanisms, with bounds on what the peer sends, because the peer may be no broker; and its token
+provider.
 
-Taken by both kinds of connections: `kafka.security.sasl` registers them in kafka-python's own table. A token of
-OAUTHBEARER is shared by all connections of a process, and renewed when 80 % of its life are over
+`kafka.security.sasl` registers the mechanisms in kafka-python's own table, so both kinds of connections use them. All
+connections of a process share one token of OAUTHBEARER, which is renewed when 80 % of its life are over
 (`sasl.login.refresh.window.factor`).
 """
 
@@ -27,7 +28,7 @@ from sparkmirror.kafka.security.oauth import OAuthSettings, obtain_token
 from sparkmirror.kafka.security.own_tokens import own_extensions
 
 ITERATIONS_MIN: Final = 4096
-"""As Kafka's own client asks for (RFC 7677)."""
+"""The minimum that Kafka's own client demands (RFC 7677)."""
 _ROUNDS_MAX: Final = 10
 """Kerberos takes four at most, all others fewer."""
 _CODE: Final = re.compile(r"(?:Major|Minor) \([0-9]+\): ")
@@ -35,7 +36,7 @@ _HINT: Final = "Check that bootstrap.servers leads to your own brokers, and over
 
 
 class _Bounded:
-    """How often such a log-in may be answered."""
+    """Limits the number of rounds of a log-in."""
 
     _rounds = 0
 
@@ -57,7 +58,7 @@ class OAuthBearer(_Bounded, SaslMechanismOAuth):
 
 
 class Gssapi(_Bounded, SaslMechanismGSSAPI):
-    """Kerberos, whose own words say what is missing: a ticket, a KDC, the brokers' principal."""
+    """Kerberos. Its own error message says what is missing: a ticket, a KDC, the brokers' principal."""
 
     def __init__(self, **config: Any) -> None:
         """Raises AuthenticationFailed without a ticket for the broker."""
@@ -99,7 +100,7 @@ class MskIam(_Bounded, SaslMechanismAwsMskIam):
 
 
 class Scram(_Bounded, SaslMechanismScram):
-    """With a floor under the iterations: an answer made with few lets the asking peer guess the password."""
+    """SCRAM with a minimum of iterations: an answer made with few lets the peer guess the password."""
 
     def receive(self, auth_bytes: bytes) -> bool:
         """Raises AuthenticationFailed for what a broker that knows the password would not say."""

@@ -27,7 +27,8 @@ _HINT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MskSettings:
-    """Whose credentials: those of a profile, or what the process has; with `role_arn` that role is assumed by them."""
+    """The credentials to use: those of a profile, or those that the process has; with `role_arn` that role is assumed
+    by them."""
 
     profile: str = ""
     role_arn: str = ""
@@ -37,7 +38,7 @@ class MskSettings:
 
 
 def msk_settings(client: Mapping[str, str], jaas: Mapping[str, str]) -> MskSettings:
-    """From the client properties and the options of the login module. Raises ConfigError."""
+    """Settings from the client properties and the options of the login module. Raises ConfigError."""
     if client.get("security.protocol", "").strip().upper() != "SASL_SSL":
         raise ConfigError(f"{MECHANISM} takes security.protocol=SASL_SSL.", key="security.protocol")
     handler = client.get(_HANDLER_KEY, "").strip() or _HANDLER
@@ -57,7 +58,7 @@ def msk_settings(client: Mapping[str, str], jaas: Mapping[str, str]) -> MskSetti
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What signs one log-in; the secrets are kept out of `repr` by not having one."""
+    """Signs one log-in. It has no `repr`, so secrets do not appear in one."""
 
     access_key: str
     secret_key: str
@@ -101,7 +102,7 @@ class MskCredentials:
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
 
     def region(self, host: str) -> str:
-        """As the broker's name has it, else as the environment or the profile says. Raises AuthenticationFailed."""
+        """The region in the broker's name, else that of the environment or the profile. Raises AuthenticationFailed."""
         if named := _REGION_OF_HOST.search(host):
             return named[1]
         configured: str = self._session().get_config_variable("region") or ""

@@ -56,11 +56,10 @@ _REASON_CHARACTERS_MAX = 120
 
 @dataclass(frozen=True, slots=True)
 class OAuthSettings:
-    """Where tokens come from: `url` (http, https or file); without one, `claims` make an unsecured token (JWS `none`).
+    """The source of tokens: `url` (http, https or file); without one, `claims` make an unsecured token (JWS `none`).
 
-    `token` is a fixed one, `extensions` are SASL extensions (KIP-342). `assertion` stands in place of the secret, or is
-    itself what is granted (`is_grant`). `own` names a class of the user's, which gets `properties`. Secrets are kept
-    out of `repr`.
+    `token` is a fixed one, `extensions` are SASL extensions (KIP-342). `assertion` takes the place of the secret, or is
+    itself the grant (`is_grant`). `own` names a class of the user's, which gets `properties`. `repr` has no secrets.
     """
 
     url: str = ""
@@ -80,7 +79,7 @@ class OAuthSettings:
 
 
 def oauth_settings(client: Mapping[str, str], jaas: Mapping[str, str]) -> OAuthSettings:
-    """From the client properties and the options of the login module. Raises ConfigError."""
+    """Settings from the client properties and the options of the login module. Raises ConfigError."""
     handler = client.get(_HANDLER, "").strip()
     if handler == _STRIMZIS:
         return _strimzis(jaas)
@@ -124,7 +123,7 @@ def _by_endpoint(
 
 
 def sends_secret_in_clear(settings: OAuthSettings) -> bool:
-    """Whether the endpoint is asked in plain HTTP, and not on this machine."""
+    """Whether requests go to the endpoint in plain HTTP, and not on this machine."""
     where = urllib.parse.urlsplit(settings.url)
     if where.scheme != "http" or settings.token:
         return False
@@ -206,7 +205,7 @@ def _ask(settings: OAuthSettings) -> dict[str, Any]:
 
 
 def _request_of(settings: OAuthSettings) -> tuple[dict[str, str], dict[str, str]]:
-    """The form and the headers that say who asks, and for what."""
+    """The form and the headers of a token request."""
     credentials = {"grant_type": "client_credentials"}
     if settings.assertion is None:
         login = [settings.client_id, settings.client_secret]

@@ -15,7 +15,7 @@ from sparkmirror.errors import AuthenticationFailed, ConfigError
 from sparkmirror.own_class import find_class, make_instance
 
 NAMES_OWN_CLASS = re.compile(r"[\w.]+:\w+").fullmatch
-"""Whether a handler is one of Python's and not of Java's."""
+"""Whether a handler is a Python class rather than a Java class."""
 
 
 @cache

@@ -1,6 +1,6 @@
-"""How a client logs in: `sasl.*` properties to what kafka-python's mechanisms take; used by `kafka.settings`.
+"""How a client logs in: `sasl.*` properties become settings of kafka-python's mechanisms. Used by `kafka.settings`.
 
-Both kinds of connections log in with kafka-python's mechanism classes: its own, and the bulk connections of
+Both kinds of connections log in with kafka-python's mechanism classes: its own connections, and the bulk connections of
 `kafka.wire.link`.
 """
 
@@ -71,7 +71,8 @@ def _need_gssapi() -> None:
 
 
 def sasl_settings(client: Mapping[str, str]) -> SaslSettings:
-    """What `client` says. Raises ConfigError for what is missing, malformed or needs a Java class."""
+    """The SASL settings of `client`. Raises ConfigError for a setting that is missing, malformed or needs a Java
+    class."""
     mechanism = client.get("sasl.mechanism", "GSSAPI").strip().upper()
     if mechanism not in MECHANISMS:
         raise ConfigError(

@@ -1,6 +1,6 @@
-"""From PEM files and Java key stores (JKS, PKCS12) to an `ssl.SSLContext`; nothing is written to a disk.
+"""Makes an `ssl.SSLContext` of PEM files and Java key stores (JKS, PKCS12), and writes nothing to a disk.
 
-Settings are made by `kafka.settings`; every connection uses the context. The kind of a store is recognised by its
+`kafka.settings` makes the settings; every connection uses the context. The kind of a store is recognised by its
 content, as Java does (`keystore.type.compat`). JKS is read by its published layout
 (`sun.security.provider.JavaKeyStore`, `KeyProtector`), so that no JVM is needed, PKCS12 by `cryptography`.
 """
@@ -44,7 +44,7 @@ class TlsSettings:
     check_hostname: bool = True
     versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
     ciphers: tuple[str, ...] = ()
-    """Of TLS 1.2, by OpenSSL's names; empty means the system's choice."""
+    """The suites of TLS 1.2, by OpenSSL's names; empty means the system's choice."""
 
     def context(self) -> ssl.SSLContext:
         """A new client context. Raises ConfigError naming the property whose store cannot be used."""
@@ -55,7 +55,7 @@ class TlsSettings:
         return context
 
     def server_context(self) -> ssl.SSLContext:
-        """A new context for those who connect to us. Raises ConfigError as `context` does."""
+        """A context for clients that connect to this process. Raises ConfigError as `context` does."""
         context = self._bare(ssl.PROTOCOL_TLS_SERVER)
         self._load_key(context)
         return context
@@ -69,7 +69,7 @@ class TlsSettings:
         return context
 
     def key_problem(self) -> str:
-        """What is wrong with our own certificate, as a phrase, as far as can be seen from here; "" when nothing is."""
+        """A phrase on what is wrong with our own certificate, as far as this side can tell; "" when nothing is."""
         from cryptography.x509 import load_pem_x509_certificates
 
         try:

@@ -24,7 +24,7 @@ from typing import Any, Final
 from sparkmirror.errors import AuthenticationFailed, ConfigError
 
 ANSWER_BYTES_MAX: Final = 64 << 10
-"""Of an answer, and of a token file: a token goes along with every log-in."""
+"""The limit of an answer and of a token file: a token goes along with every log-in."""
 _PREFIX: Final = "sasl.oauthbearer.assertion."
 FILE: Final = f"{_PREFIX}file"
 _KEY_FILE: Final = f"{_PREFIX}private.key.file"
@@ -116,7 +116,7 @@ def _hang_up(sockets: list[socket.socket], is_late: threading.Event) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """Where an assertion comes from: `file` has one made by others; else it is signed with the key of `key_file`.
+    """The source of an assertion: `file` has one made by another program; else it is signed with the key of `key_file`.
 
     `claims` are `aud`, `iss` and `sub`; `template_file` is JSON with more of `header` and `payload`.
     """
@@ -133,7 +133,8 @@ class Assertion:
 
 
 def assertion_settings(client: Mapping[str, str], *, required: bool) -> Assertion | None:
-    """None where neither a file nor an issuer is set, unless `required`. Raises ConfigError."""
+    """The assertion's settings; None where neither a file nor an issuer is set, unless `required`. Raises
+    ConfigError."""
     values = {key: value.strip() for key, value in client.items() if key.startswith(_PREFIX) and value.strip()}
     if file := values.get(FILE):
         return Assertion(file)
