@@ -1,4 +1,4 @@
-"""The table and the plot of README.md, of the runs in docs/benchmarks.md that it names: `python -m bench.summary`.
+"""Tables and plot of README.md and docs/benchmarks.md, of the runs there that it names: `python -m bench.summary`.
 
 A test compares: what README.md shows was measured, and stands in full on that page.
 """
@@ -106,9 +106,9 @@ def draw(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def with_summary(readme: str, page: str) -> str:
-    """README.md with the tables between its two marks. Raises ValueError without them."""
-    before, rest = readme.split(_BEGIN)
+def with_summary(document: str, page: str) -> str:
+    """The document with the tables between its two marks. Raises ValueError without them."""
+    before, rest = document.split(_BEGIN)
     _, after = rest.split(_END)
     return f"{before}{_BEGIN}\n\n{render(page)}\n\n{_END}{after}"
 
@@ -132,9 +132,10 @@ def _number(text: str) -> float:
 
 
 def main() -> None:
-    """Writes both."""
+    """Writes both, and the plot."""
     page = PAGE.read_text()
-    README.write_text(with_summary(README.read_text(), page))
+    for document in (README, PAGE):
+        document.write_text(with_summary(document.read_text(), page))
     PLOT.write_text(draw(copies(page)))
 
 
