@@ -46,7 +46,7 @@ def completion_script(parsers: Iterable[argparse.ArgumentParser], shell: str) ->
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Of the parser and of all below it."""
+    """The actions of the parser and of all parsers below it."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):

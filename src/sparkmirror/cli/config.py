@@ -85,7 +85,7 @@ def execute_check(args: argparse.Namespace) -> int:
 
 
 def _refused_transforms(args: argparse.Namespace, config: "MirrorConfig") -> list[ConfigError]:
-    """Where there are any: Spark itself is asked."""
+    """Warnings about the file's transforms, where there are any; Spark itself is asked."""
     if not any(flow.transforms.steps for flow in config.flows):
         return []
     from sparkmirror.logs.handlers import speak_as_driver

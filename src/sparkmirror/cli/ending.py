@@ -55,7 +55,7 @@ def end_quietly(work: Callable[[], int]) -> int:
 
 
 def tell(error: SparkMirrorError, args: argparse.Namespace, prog: str) -> None:
-    """As the command says everything else: it may have learned from its file that that is JSON."""
+    """Prints in the form of the command's other output: the file that the command read may have asked for JSON."""
     from sparkmirror.logs.handlers import say_end, speaks_json
 
     if getattr(args, "log_format", "") == "json" or speaks_json():
@@ -85,7 +85,7 @@ def _status(error: SparkMirrorError, args: argparse.Namespace) -> int:
 
 
 def _is_unread(error: Exception) -> bool:
-    """Whether it is stdout that nobody reads any more, and not a connection that broke."""
+    """Whether nobody reads stdout any more, rather than a connection that broke."""
     if not isinstance(error, BrokenPipeError):
         return False
     try:
@@ -97,7 +97,7 @@ def _is_unread(error: Exception) -> bool:
 
 
 def _drop_output() -> None:
-    """The interpreter writes out what is left at its end, and would complain again."""
+    """Drops what is left of the output: the interpreter would write it at its end, and fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""What verbs share: how a verb is declared, the arguments of verbs that read a mirror's file, and reading it.
+"""Declares verbs and the arguments of verbs that read a mirror's file, and reads the file.
 
 FILE may be several files: MirrorMaker 2 on Kafka Connect is up to three connectors and a worker, each in a file of its
 own (`sparkmirror run worker.properties source.json checkpoint.json`). MirrorMaker 1's two files stand in the place of
@@ -83,12 +83,12 @@ def add_cluster(parser: argparse.ArgumentParser, default: str, *, required: bool
 
 
 def add_execute(parser: argparse.ArgumentParser) -> None:
-    """Of verbs that only say what they would do without it."""
+    """`--execute`, of verbs that otherwise only print what they would do."""
     parser.add_argument("--execute", action="store_true", help="do it (default: only print what would be done)")
 
 
 def check_pattern(pattern: str) -> None:
-    """Raises ConfigError for what is no regular expression of Java's; an empty one stands for all topics."""
+    """Raises ConfigError for an expression that Java would refuse; an empty one stands for all topics."""
     from sparkmirror.policy.filters import check_expression
 
     check_expression(pattern)
@@ -113,7 +113,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_jars(parser: argparse.ArgumentParser) -> None:
-    """Where Java classes are that FILE names."""
+    """`--jars`, where the Java classes are that FILE names."""
     parser.add_argument(
         "--jars",
         metavar="JAR,…",
@@ -143,7 +143,7 @@ def parse_file(args: argparse.Namespace, *, heartbeats_suffice: bool = False) ->
 
 
 def read_file(args: argparse.Namespace) -> "MirrorConfig":
-    """As `parse_file`; its warnings go to stderr."""
+    """Reads the file as `parse_file` does; its warnings go to stderr."""
     config = parse_file(args)
     for warning in config.warnings:
         say(f"warning: {warning}")
@@ -172,7 +172,7 @@ def take_more_files(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _begins(words: Sequence[str], at: int) -> bool:
-    """Whether the files of connectors begin here: not with what may be the value of an option."""
+    """Whether the files of connectors begin at this argument, which may also be the value of an option."""
     if not (_is_file(words[at]) and _is_file(words[at + 1])):
         return False
 
@@ -184,7 +184,7 @@ def _begins(words: Sequence[str], at: int) -> bool:
 
 
 def _is_file(word: str) -> bool:
-    """By its name: one that cannot be read is reported as a file."""
+    """Whether the argument looks like a file by its name: one that cannot be read is reported as a file."""
     return word.endswith((".json", ".yaml", ".yml", ".properties")) and not word.startswith("-")
 
 

@@ -110,7 +110,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 class _Refuse(argparse.Action):
-    """Notes an option that would change what is mirrored, by the name it was given under."""
+    """Remembers an option that would change what is mirrored, by the name under which it was given."""
 
     def __call__(
         self,

@@ -149,5 +149,5 @@ def _mirror_maker_1_parser() -> argparse.ArgumentParser:
 
 
 def all_parsers() -> list[argparse.ArgumentParser]:
-    """Of every command that is installed, for `cli.completion` and `cli.reference`."""
+    """The parser of every command that is installed, for `cli.completion` and `cli.reference`."""
     return [build_parser(), _connect_parser(), _mirror_maker_1_parser()]

@@ -139,7 +139,7 @@ def _verify(config: "MirrorConfig", flow: "FlowConfig", args: argparse.Namespace
 
 
 def _report(flow: "FlowConfig", cluster_pair: "ClusterPair", journal: "TopicJournal", args: argparse.Namespace) -> None:
-    """The cut-over report: what was done, where groups stand, and what is left to a person."""
+    """The cut-over report: the steps that were done, the places of groups, and what is left to a person."""
     from sparkmirror.cli.procedure import render_readiness
     from sparkmirror.operations.failover_snapshot import look
 

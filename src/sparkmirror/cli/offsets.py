@@ -191,7 +191,7 @@ def _goal(args: argparse.Namespace) -> Any:
 
 
 def _checkpoints(config: "MirrorConfig", args: argparse.Namespace, reset: "Reset") -> "GroupOffsets":
-    """What all flows into the cluster translated the group to."""
+    """The offsets to which all flows into the cluster translated the group."""
     from sparkmirror.operations.offset_reset import Goal
     from sparkmirror.operations.translation import group_checkpoints
 
@@ -214,7 +214,7 @@ def _print_reset(args: argparse.Namespace, plan: "ResetPlan") -> None:
 
 
 def _execute_translate(args: argparse.Namespace) -> int:
-    """Asks each flow and prints. Raises ConfigError, ClusterError, and SparkMirrorError if nobody knows."""
+    """Asks each flow and prints. Raises ConfigError, ClusterError, and SparkMirrorError if no flow knows the offset."""
     from sparkmirror.operations.translation import translate_group, translate_offsets
 
     answers: list[Answer] = []

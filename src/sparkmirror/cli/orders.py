@@ -36,7 +36,7 @@ def add_order(verbs: Any, name: str, about: str, description: str, command: Verb
 
 
 def add_selecting_order(verbs: Any, name: str, about: str, description: str, command: Verb) -> None:
-    """As `add_order`, for one that is given to some of the partitions."""
+    """Adds an order to the verbs as `add_order` does, for an order that some partitions are given."""
     parser = add_order(verbs, name, about, description, command)
     add_topic_pattern(parser)
     add_partition(parser)
@@ -62,7 +62,7 @@ def order_selected(
 def order_flows(
     args: argparse.Namespace, make: "Callable[[str, int], Command]", describe: "Callable[[FlowStatus], str]"
 ) -> int:
-    """As `order_selected`, for orders to whole flows."""
+    """Gives orders to whole flows, as `order_selected` does."""
     at_ms = time.time_ns() // 1_000_000
     ordered: list[dict[str, str]] = []
     for flow in read_file(args).flows:
@@ -79,7 +79,7 @@ def order_flows(
 
 
 class Report(NamedTuple):
-    """What the tasks of a flow's latest `run` reported last, at `at_ms` (since 1970)."""
+    """The last report of the tasks of a flow's latest `run`, at `at_ms` (since 1970)."""
 
     run: str
     status: "FlowStatus"
@@ -87,7 +87,7 @@ class Report(NamedTuple):
 
 
 def latest_report(flow: "FlowConfig") -> Report | None:
-    """Of the flow's latest run; None when none ever reported. Raises ClusterError."""
+    """The report of the flow's latest run; None when no run ever reported. Raises ClusterError."""
     from sparkmirror.telemetry.bus import read_board
 
     board = read_board(flow, "order")
@@ -162,7 +162,7 @@ def retry(args: argparse.Namespace) -> int:
 
 
 def describe_retry(status: "FlowStatus", chosen: "Selection") -> str:
-    """What is tried again, and the flow's failed partitions as last reported, each with its reason."""
+    """The partitions that are tried again, and the flow's failed partitions as last reported, each with its reason."""
     lines = [f"{say_selected(chosen)} are tried again; {len(status.failed)} partition(s) had FAILED"]
     lines += [f"  {where}: {reason}" for where, reason in list(status.failed.items())[:_FAILED_MAX]]
     if (more := len(status.failed) - _FAILED_MAX) > 0:

@@ -1,4 +1,4 @@
-"""How verbs print: `--format` and `--watch` as arguments, pages and JSON as output, and the progress of long work.
+"""Prints for verbs: `--format` and `--watch` as arguments, pages and JSON as output, and the progress of long work.
 
 Progress is bars on a terminal, which are removed at the end, and a line from time to time elsewhere, so that a pipe or
 a journal records it too. Called by the verbs.
@@ -25,7 +25,8 @@ _CLEAR = "\x1b[2J\x1b[H"
 
 
 def say(text: str) -> None:
-    """Something beside the answer, on stderr. Names and messages in it are anybody's: no terminal obeys them."""
+    """Prints a note beside the answer, on stderr. Names and messages in it come from outside: control characters are
+    escaped."""
     print(show_lines(text), file=sys.stderr, flush=True)
 
 
@@ -69,7 +70,7 @@ def show(args: argparse.Namespace, as_json: Any, render: "Callable[[], Page]") -
 
 
 def tell_unknown(found: "LogOffsets") -> None:
-    """On stderr, the partitions of which the cluster does not tell the offsets."""
+    """Warns on stderr of partitions whose offsets the cluster does not tell."""
     if found.unknown:
         from sparkmirror.kafka.log_offsets import name_unknown
 
@@ -78,7 +79,7 @@ def tell_unknown(found: "LogOffsets") -> None:
 
 @contextmanager
 def working(sentence: str) -> Iterator[None]:
-    """On a terminal, that something is being done and for how long, gone when it is."""
+    """Shows on a terminal that work goes on and for how long, and removes that at the end."""
     if not sys.stderr.isatty():
         yield
         return
@@ -109,7 +110,7 @@ _LINE_SECONDS = 10.0
 
 @contextmanager
 def progress(unit: str) -> Iterator[Tell]:
-    """What to tell; `unit` is what is counted, as in `offsets`. All on stderr."""
+    """A function that reports progress; `unit` is the thing that is counted, as in `offsets`. All on stderr."""
     if sys.stderr.isatty():
         with _bars(unit) as tell:
             yield tell

@@ -28,12 +28,12 @@ class CommandParser(argparse.ArgumentParser):
         super().error(_clearer(message, self))
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """As argparse's, which keeps it to itself where the output cannot be written."""
+        """Prints as argparse does, which ignores output that cannot be written."""
         if message:
             (file or sys.stderr).write(message)
 
     def format_help(self) -> str:
-        """As argparse's, with the verbs in their groups."""
+        """The help as argparse writes it, with the verbs in their groups."""
         if not self.verb_groups:
             return super().format_help()
         shown = self._get_formatter()

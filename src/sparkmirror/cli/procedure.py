@@ -1,4 +1,4 @@
-"""What `failover`, `failback` and `migrate` share: arguments, their flow, steps with a journal, and what they print."""
+"""The common parts of `failover`, `failback` and `migrate`: arguments, their flow, steps with a journal, and output."""
 
 import argparse
 import sys
@@ -30,7 +30,7 @@ def add_kind(kinds: Any, name: str, description: str, command: Any) -> argparse.
 
 
 def add_endings(parser: argparse.ArgumentParser) -> None:
-    """What may be done with steps that were taken."""
+    """`--undo`, `--finish`, `--forget` and `--yes`, of verbs that take steps."""
     endings = parser.add_mutually_exclusive_group()
     endings.add_argument("--undo", action="store_true", help="take back the steps that were taken, the last one first")
     endings.add_argument("--finish", action="store_true", help="nothing is to be undone any more")
@@ -53,7 +53,7 @@ def one_flow(args: argparse.Namespace) -> "FlowConfig":
 
 
 def only_flow(config: "MirrorConfig", args: argparse.Namespace) -> "FlowConfig":
-    """As `one_flow`, of a file that was read."""
+    """The one flow of a file that was read, as `one_flow`."""
     flows = config.flows
     if len(flows) != 1:
         names = ", ".join(str(flow.name) for flow in flows)
@@ -62,7 +62,7 @@ def only_flow(config: "MirrorConfig", args: argparse.Namespace) -> "FlowConfig":
 
 
 def journal_of(flow: "FlowConfig", procedure: str) -> "TopicJournal":
-    """On the target, which stays when the source is gone."""
+    """The journal, on the target, which stays when the source is gone."""
     from sparkmirror.operations.journal import TopicJournal
 
     topic = flow.ledger_topics.status
@@ -83,7 +83,7 @@ def end(args: argparse.Namespace, journal: "TopicJournal") -> bool:
 
 
 def rehearse(steps: "Sequence[Step]") -> None:
-    """What each step would do, by what it notes before it changes anything."""
+    """The changes that each step would make, by the note that it writes before it changes anything."""
     for step in steps:
         counts = ", ".join(f"{len(value)} {name}" for name, value in step.prepare().items())
         tell(step.name, f"would be done: {counts}")
@@ -172,7 +172,7 @@ def _differences(found: "Readiness") -> list[str]:
 
 
 def render_divergence(source: str, found: "Sequence[Divergence]") -> list[str]:
-    """What only the old primary has."""
+    """Records that only the old primary has."""
     if not found:
         return [f"{source} has nothing that was not mirrored"]
     lines = [f"{sum(one.records for one in found)} records are on {source} only:"]
@@ -181,7 +181,7 @@ def render_divergence(source: str, found: "Sequence[Divergence]") -> list[str]:
 
 
 def render_home(target: str, places: "Sequence[HomePlace]") -> "Page":
-    """Where groups go on when they return."""
+    """The offsets at which groups go on when they return."""
     from sparkmirror.views.table import make_table
 
     if not places:

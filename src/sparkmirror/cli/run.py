@@ -63,7 +63,7 @@ def mirror(config: "MirrorConfig", args: argparse.Namespace, cluster: "SparkClus
 
 
 def warnings_of(config: "MirrorConfig", cluster: "SparkCluster | None") -> list[str]:
-    """What a person should know of a cluster before the mirror runs on it."""
+    """Warnings about a Spark cluster, for a person, before the mirror runs on it."""
     from sparkmirror.config.secrets import is_secret
     from sparkmirror.spark.cluster import needs_encryption
 
@@ -118,7 +118,7 @@ def _has_key() -> bool:
 def say_before(
     config: "MirrorConfig", args: argparse.Namespace, sentences: Sequence[str], prefix: str = "warning: "
 ) -> None:
-    """On stderr before the mirror runs, in the form of everything that it says later."""
+    """Prints on stderr before the mirror runs, in the form of its later output."""
     from sparkmirror.logs.handlers import say_warning
 
     how = args.log_format or config.status.log_format

@@ -71,7 +71,7 @@ def _look(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPage":
 
 
 def _look_at_source(flow: "FlowConfig", chosen: "Selection", file: str, target_problem: str) -> "FlowPage":
-    """What is known while the target does not answer: which partitions there are, and where they end."""
+    """The page of a flow whose target does not answer: its partitions, and where they end."""
     from sparkmirror.errors import ClusterError
     from sparkmirror.kafka.clients import open_admin
     from sparkmirror.operations.cluster_pair import mirrored_partitions
@@ -109,7 +109,7 @@ def _look_at_both(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPa
 
 
 def _ends(flow: "FlowConfig", partitions: "Collection[TopicPartition]") -> "tuple[dict[TopicPartition, int], str]":
-    """Where the source's logs end, as far as it tells, and why not farther."""
+    """The ends of the source's logs, as far as they are known, and why the others are not."""
     from sparkmirror.errors import ClusterError
     from sparkmirror.kafka.clients import open_admin
     from sparkmirror.kafka.log_offsets import name_unknown

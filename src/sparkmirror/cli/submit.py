@@ -58,7 +58,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _settings_for_packages(args: argparse.Namespace, config: "MirrorConfig") -> Sequence[str]:
-    """How executors come by their Python and its packages."""
+    """The settings by which executors get their Python and its packages."""
     from sparkmirror.spark.cluster import master_kind
     from sparkmirror.spark.packages import build_packages, executor_python
 
@@ -82,7 +82,7 @@ def _settings_for_packages(args: argparse.Namespace, config: "MirrorConfig") -> 
 
 
 def _extras(config: "MirrorConfig") -> frozenset[str]:
-    """Of sparkmirror's optional packages those that the executors' log-ins need."""
+    """The optional packages that the executors' log-ins need."""
     clients = (cluster.client for flow in config.flows for cluster in (flow.source, flow.target))
     return frozenset({"msk"} if any(one.get("sasl.mechanism", "").strip().upper() == MSK for one in clients) else ())
 

@@ -138,7 +138,7 @@ def _write(file: Path, page: str) -> None:
 
 
 def tell_progress(flow: str) -> "Progress":
-    """Says now and then how far it is, with an estimate, for who waits at a terminal or reads a log."""
+    """Prints the progress now and then, with an estimate of the time left."""
     began = told_at = time.monotonic()
 
     def tell(done: int, spans: int) -> None:

@@ -1,4 +1,4 @@
-"""What the page asks for: the state and its changes, curves, the configuration, look-ups; and the orders it gives.
+"""Answers the page: the state and its changes, curves, the configuration, look-ups; and takes its orders.
 
 Made by `runtime.page`, mounted by `web.app`.
 """
@@ -34,7 +34,7 @@ _ORDER_SECONDS_MAX: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PageRequests:
-    """What answers the page. Flows are called by their names, `A->B`.
+    """The functions that answer the page. Flows are called by their names, `A->B`.
 
     `curves` gives the lag of partitions by their rows' numbers, `configuration` gives JSON, and so does each of
     `lookups` (by the last part of its path) for a flow; `order` carries an order out; the latter two may raise
@@ -50,7 +50,7 @@ class PageRequests:
 
 
 class _Shown(JSONResponse):
-    """What clusters and files say, for people to read."""
+    """JSON of texts that come from clusters and files, with control characters escaped."""
 
     def render(self, content: Any) -> bytes:
         return dump_shown(content).encode()
@@ -99,12 +99,12 @@ def make_routes(desk: PageRequests, is_closing: Callable[[], bool]) -> list[Base
 
 
 def _place(request: Request) -> tuple[str, int]:
-    """Where a viewer stands: the process it has heard of, and up to which version."""
+    """The state that a viewer has: of which process, and up to which version."""
     return request.query_params.get("life", ""), _number("since", request.query_params.get("since", "0"))
 
 
 def _number(name: str, text: str) -> int:
-    """What a query says. Raises HTTPException for what is no number that we could have given."""
+    """The number in a query. Raises HTTPException for a number that this server cannot have given."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
         raise HTTPException(HTTPStatus.BAD_REQUEST, f"`{name}` is a whole number of at most {_DIGITS_MAX} digits")
     return int(text)
@@ -148,7 +148,7 @@ def _encode(told: Mapping[str, Any]) -> str:
 
 
 def split_whole(told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A whole state in pieces: what is small first, which a page can draw, then rows, some at a time.
+    """A whole state in pieces: the small parts first, with which a page can draw, then rows, some at a time.
 
     Only the last piece carries the version: a viewer that is cut off before it begins again.
     """

@@ -42,7 +42,8 @@ def make_app(
 
 
 def make_probes_app(health: Health) -> Starlette:
-    """For a port of their own: `/healthz` and `/readyz` and nothing else, to any client that reaches it."""
+    """An application for a port of its own: `/healthz` and `/readyz` and nothing else, to any client that reaches
+    it."""
     return Starlette(routes=_probes(health), exception_handlers={HTTPException: _refused})
 
 
@@ -80,6 +81,6 @@ async def _refused(_: Request, problem: Exception) -> Response:
 
 
 async def _failed(_: Request, problem: Exception) -> Response:
-    """What a cluster did not do, as a sentence."""
+    """The error of a cluster as a sentence."""
     assert isinstance(problem, SparkMirrorError)
     return refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(problem.args[0]), problem.hint)

@@ -1,8 +1,8 @@
-"""Who is connected to a port and who must go: pure. `web.listener` tells it who comes, asks, and goes.
+"""Counts the clients that are connected to a port, and decides which of them must go; pure. Informed by `web.listener`.
 
 A connection *waits* until the header of a request is there, and again when it was answered. A client that waits may be
 put out: after five seconds, or for a newcomer when there are too many. The longest wait goes first, of the peer that
-has the most of them: a probe, whose header comes with it, never is that one.
+has the most of them. A probe is never that one, because its header comes with it.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,8 @@ from typing import Final
 HEADER_SECONDS_MAX: Final = 5.0
 WAITING_MAX: Final = 256
 _NEWCOMERS_MIN: Final = 16
-"""So many of a peer may wait however many are being answered: who has just come is read before it goes for others."""
+"""So many connections of a peer may wait, however many requests are being answered: a newcomer is read before it must
+go for others."""
 _NETWORK_BITS: Final = 64
 
 
@@ -46,7 +47,7 @@ class Arrivals:
         return sum(len(peer.waiting) + peer.asking for peer in self._peers.values())
 
     def enter(self, arrival: Arrival) -> Arrival | None:
-        """It waits from now on. Who must go for it; None for nobody."""
+        """The client waits from now on. Returns the client that must go for it, None if none must."""
         peer = self._peers.setdefault(arrival.peer, _Peer())
         is_full = len(peer.waiting) >= max(self._per_peer_max - peer.asking, _NEWCOMERS_MIN)
         going = next(iter(peer.waiting)) if is_full else None
@@ -56,7 +57,7 @@ class Arrivals:
         return going
 
     def first_to_go(self) -> Arrival | None:
-        """The longest wait of the peer that has the most; None when nobody waits."""
+        """The client with the longest wait, of the peer that has the most; None when no client waits."""
         most = max(self._peers.values(), key=lambda peer: len(peer.waiting), default=None)
         return next(iter(most.waiting), None) if most else None
 
@@ -86,7 +87,7 @@ class Arrivals:
             del self._peers[arrival.peer]
 
     def late(self, now: float) -> list[Arrival]:
-        """Those who have waited too long."""
+        """The clients that have waited too long."""
         return [one for one in self._waiting if now - one.since >= HEADER_SECONDS_MAX]
 
     def _wait(self, arrival: Arrival, peer: _Peer) -> None:
@@ -94,10 +95,8 @@ class Arrivals:
 
 
 def peer_of(host: str) -> str:
-    """Whom a cap counts as one: an address of IPv4, a network of 64 bits of IPv6, for a host has all of its addresses.
-
-    What is no address stands for itself.
-    """
+    """The peer that a limit counts as one: an address of IPv4, a network of 64 bits of IPv6, because a host has all of
+    its addresses. Any other text stands for itself."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""The last warnings and errors of this process, for the page: what a log would tell, repeats counted; no I/O."""
+"""Keeps the last warnings and errors of this process for the page, with repeats counted; no I/O."""
 
 import logging
 import threading

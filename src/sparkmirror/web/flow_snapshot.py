@@ -1,6 +1,6 @@
-"""From what is known of a flow to what the page's picture holds: parts and rows of JSON; pure. Used by `web.watchers`.
+"""Makes the parts and rows of JSON that the page shows of what is known of a flow; pure. Used by `web.watchers`.
 
-The order of a row's cells is known to `static/live.js` too.
+`static/live.js` relies on the order of a row's cells.
 """
 
 from collections import Counter
@@ -60,7 +60,7 @@ class Pace:
 
 @dataclass(slots=True)
 class Brakes:
-    """For how many ms in the last minute a flow was held back, by cause, from its sums as they come now and then."""
+    """The ms of the last minute in which a flow was held back, by cause, from sums that come now and then."""
 
     lately: dict[str, int] = field(default_factory=dict)
     _marks: list[tuple[float, tuple[int, ...]]] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Brakes:
 def flow_part(
     facts: Facts, verdict: Verdict, board: StatusBoard, pace: Pace, brakes: Brakes | None = None
 ) -> dict[str, Any]:
-    """All of a flow but its partitions, tasks and curves. What is not known is None."""
+    """The part of a flow without its partitions, tasks and curves. A value that is not known is None."""
     status = board.status()
     alive = living(facts)
     told = max(alive, key=lambda one: _rank(one.state), default=board.flow)
@@ -111,7 +111,7 @@ def flow_part(
 
 
 def works_part(facts: Facts) -> dict[str, Any]:
-    """What does the flow's work: processes, tasks, jobs and the canary, by their last words."""
+    """The part with processes, tasks, jobs and the canary, by their last records."""
     processes = sorted(facts.processes, key=lambda one: one.started_at_ms)
     return {
         "processes": [_process(one, facts.now_ms) for one in processes],
@@ -122,13 +122,13 @@ def works_part(facts: Facts) -> dict[str, Any]:
 
 
 def history_part(history: HistoryRecord) -> dict[str, Any]:
-    """What happened to a flow, the latest first; its rate and lag in the last day, the oldest first."""
+    """The events of a flow, the latest first; its rate and lag in the last day, the oldest first."""
     events = [asdict(event) for event in reversed(history.events)]
     return {"events": events, "samples": [list(one) for one in history.samples], "step_ms": SAMPLE_SECONDS * 1000}
 
 
 def _rank(state: FlowState) -> int:
-    """Of processes that share the flow the page names the one that is worst off."""
+    """Orders states: of processes that share the flow the page names the one in the worst state."""
     return _BEST_FIRST.index(state)
 
 
@@ -216,7 +216,8 @@ def _partition_row(record: PartitionRecord, held: HeldPartition | None) -> Row:
 
 
 def lags_of(records: Iterable[PartitionRecord]) -> dict[TopicPartition, int | None]:
-    """Records that are not mirrored yet; None where nobody knows where the source's partition ends."""
+    """The records of each partition that are not mirrored yet; None where the end of the source's partition is not
+    known."""
     return {record.source: record.lag_records for record in records}
 
 

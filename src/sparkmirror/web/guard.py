@@ -1,10 +1,9 @@
 """Decides who may ask what of the status page, and how much at once, before any route; and adds headers to each answer.
 
-On loopback everybody on this machine may look; what changes something takes the token. On any other address nothing is
-shown without the token, or without the one that only shows, but the page's own files and the probes. A token travels
-in the `Authorization` header, which a browser never adds by itself: a foreign page cannot use it. On loopback the
-`Host` header must be a name of loopback, so that a foreign page cannot reach this one by pointing its own name here.
-Used by `web.app`.
+On loopback every user of this machine may read; changes take the token. On any other address all but the page's own
+files and the probes takes the token, or the one that only shows. A token travels in the `Authorization` header, which a
+browser never adds by itself: a foreign page cannot use it. On loopback the `Host` header must be a name of loopback, so
+that a foreign page cannot reach this one by pointing its own name here. Used by `web.app`.
 """
 
 import hmac
@@ -80,7 +79,7 @@ class Guard:
             )
 
     def _judge(self, method: str, path: str, headers: Headers) -> JSONResponse | None:
-        """The refusal; None for what is allowed."""
+        """The refusal of a request; None if it is allowed."""
         if self._settings.is_loopback and not _is_local(headers.get("host", "")):
             hint = "Open it by localhost or 127.0.0.1."
             return refuse(HTTPStatus.MISDIRECTED_REQUEST, "This address is not known by that name.", hint)
@@ -141,7 +140,8 @@ def _is_local(host: str) -> bool:
 
 
 def _same_origin(headers: Headers) -> bool:
-    """What no browser sends is another program's, which can say what it likes. Raises ValueError for no address."""
+    """Whether the request comes from this page. A request without an Origin is another program's, which could send any.
+    Raises ValueError for an Origin that is no address."""
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")

@@ -1,4 +1,4 @@
-"""Whether the mirror that serves the page is well: what `/healthz` and `/readyz` answer. Informed by `runtime.run`."""
+"""Answers `/healthz` and `/readyz`: whether the mirror that serves the page is well. Informed by `runtime.run`."""
 
 import time
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class Health:
         return f"the run's loop has stood still for {silent:.0f} s"
 
     def waiting(self) -> str:
-        """Why not all flows do their work; empty when they do. What merely has to be looked at is no reason."""
+        """The reason why not all flows do their work; empty when they do. A warning alone is no reason."""
         if self._beat_at is None:
             return "the mirror is starting"
         return "\n".join(self._not_ready)

@@ -1,7 +1,7 @@
-"""The lag of partitions in the last minutes, for the page's small curves; pure. Filled by `web.watchers`,
-read by `web.api`.
+"""The lag of partitions in the last minutes, for the page's small curves; pure. Filled by `web.watchers`, read by
+`web.api`.
 
-What stands at nothing is not kept, so ten thousand idle partitions cost nothing. What is not known is None, never 0.
+A lag that stays 0 is not kept, so ten thousand idle partitions cost nothing. A lag that is not known is None, never 0.
 """
 
 import threading

@@ -53,7 +53,7 @@ class Caller(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Who takes nothing of an answer for half a minute has gone, or wants to hold us."""
+        """A client that takes nothing of an answer for half a minute has gone, or wants to hold this process up."""
         super().pause_writing()
         self._stalled = self.loop.call_later(_STALLED_SECONDS_MAX, self.transport.abort)
 
@@ -65,7 +65,7 @@ class Caller(H11Protocol):
 
 
 class Listener:
-    """Of one listening socket, which stays its owner's. With `context` connections speak TLS."""
+    """Listens on one socket, which stays its owner's. With `context` connections speak TLS."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Listener:
         self._looking = loop.call_later(_LOOK_SECONDS, self._look)
 
     def close(self) -> None:
-        """Nobody is let in any more; who is inside stays."""
+        """Lets no more clients in; those that are connected stay."""
         asyncio.get_running_loop().remove_reader(self._listening)
         if self._looking is not None:
             self._looking.cancel()
@@ -144,7 +144,8 @@ class Listener:
             log.warning("A connection to the status page failed: %s: %s", type(problem).__name__, problem)
 
     def _make_room(self) -> None:
-        """No file is left for a newcomer: who waits longest goes, and the loop closes it before the next comes."""
+        """Makes room when no file descriptor is left for a newcomer: the client with the longest wait goes, and the
+        loop closes it before the next comes."""
         going = self.arrivals.first_to_go()
         if going is not None:
             self._put_out(going)

@@ -1,4 +1,4 @@
-"""What the page looks up on both clusters when a view asks for it: failover readiness, groups, brokers.
+"""Looks up on both clusters what a view of the page asks for: failover readiness, groups, brokers.
 
 Made by `runtime.page`, asked by `web.api`.
 """
@@ -22,7 +22,7 @@ _FRESH_SECONDS: Final = 5.0
 
 
 class LookUp:
-    """One look at a time; who asks while it goes on, or soon after, gets the same answer."""
+    """Looks up once at a time; callers that ask meanwhile, or soon after, get the same answer."""
 
     def __init__(self, flow: FlowConfig, make: Callable[[FlowConfig], dict[str, Any]]) -> None:
         self._flow = flow
@@ -32,7 +32,7 @@ class LookUp:
         self._found_at = 0.0
 
     def __call__(self) -> dict[str, Any]:
-        """With the time, `at_ms`. Raises ClusterError."""
+        """The answer with its time, `at_ms`. Raises ClusterError."""
         with self._lock:
             if not self._found or time.monotonic() - self._found_at > _FRESH_SECONDS:
                 self._found = self._make(self._flow) | {"at_ms": time.time_ns() // 1_000_000}
@@ -41,7 +41,7 @@ class LookUp:
 
 
 def look_at_readiness(flow: FlowConfig) -> dict[str, Any]:
-    """What `sparkmirror failover status` says, without the places of each group, which can be many."""
+    """The answer of `sparkmirror failover status`, without the places of each group, which can be many."""
     with open_sides(flow, "page") as cluster_pair:
         found = look(flow, cluster_pair).as_json()
     groups = {name: {key: told for key, told in group.items() if key != "partitions"}
@@ -50,12 +50,12 @@ def look_at_readiness(flow: FlowConfig) -> dict[str, Any]:
 
 
 def look_at_all_groups(flow: FlowConfig) -> dict[str, Any]:
-    """What `sparkmirror groups --partitions` says."""
+    """The answer of `sparkmirror groups --partitions`."""
     return {"groups": [line.as_json() for line in look_at_groups(flow)]}
 
 
 def look_at_brokers(flow: FlowConfig) -> dict[str, Any]:
-    """Of both clusters; one that does not answer has a problem and no brokers."""
+    """The brokers of both clusters; a cluster that does not answer has a problem and no brokers."""
     return {"clusters": [_cluster(flow.source, "source"), _cluster(flow.target, "target")]}
 
 

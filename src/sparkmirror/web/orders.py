@@ -1,4 +1,4 @@
-"""What a person may order from the page: pause, resume and retry, written to the flow's command topic like the verbs'.
+"""Gives a person's orders from the page, pause, resume and retry, to the flow's command topic, as the verbs do.
 
 Called by `web.api`.
 """
@@ -37,7 +37,7 @@ class Order:
 
 
 def parse_order(told: Any) -> Order:
-    """Raises ValueError with a sentence for what is no order."""
+    """Raises ValueError with a sentence for a request that is no order."""
     if not isinstance(told, dict) or told.get("action") not in tuple(_KINDS):
         raise ValueError(f"An order is an object whose `action` is {', '.join(_KINDS)}.")
     topic, partition = told.get("topic"), told.get("partition")
@@ -50,7 +50,7 @@ def parse_order(told: Any) -> Order:
 
 
 def give_order(flow: FlowConfig, run: str, order: Order) -> None:
-    """To the run that serves the page. Raises ClusterError."""
+    """Gives the order to the run that serves the page. Raises ClusterError."""
     topics = flow.ledger_topics
     command = _KINDS[order.action](run, order.selection, time.time_ns() // 1_000_000)
     publish(flow.target, topics.commands, [command_record(command)])

@@ -1,4 +1,4 @@
-"""What the page shows, kept so that any viewer can get what has changed since it last looked; pure.
+"""Keeps the state that the page shows, so that each viewer can get the changes since its last look; pure.
 
 Parts are small and sent whole; tables have thousands of rows, of which only changed ones are sent. Each change gets the
 next version: a snapshot is what has changed since version 0. Written by the threads of `web.watchers`, read by
@@ -53,7 +53,7 @@ class Table:
         return changed
 
     def is_known_at(self, version: int) -> bool:
-        """Whether all that went since `version` can still be sent."""
+        """Whether all rows that were removed since `version` can still be sent."""
         return version == 0 or version >= self._forgotten
 
     def since(self, version: int) -> tuple[list[list[Any]], list[int]]:
@@ -110,7 +110,7 @@ class PageState:
             return {} if table is None else table.keys_of(numbers)
 
     def since(self, version: int, life: str = "") -> dict[str, Any]:
-        """What has changed since `version` of the process `life`, as JSON. `whole` where that is everything."""
+        """The changes since `version` of the process `life`, as JSON. `whole` where that is everything."""
         with self._lock:
             known = life == self.life and version <= self._version
             if not known or not all(table.is_known_at(version) for table in self._tables.values()):

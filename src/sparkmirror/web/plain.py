@@ -1,6 +1,6 @@
 """The page as plain text, `/status.txt`, for a terminal and for browsers without JavaScript. Served by `runtime.page`.
 
-Made of what the picture tells, so it says what the page says.
+It is made of the page's state, so it says the same.
 """
 
 import time
@@ -20,7 +20,7 @@ _SHOWN_MAX: Final = 100
 
 
 def plain_page(page_state: PageState) -> tuple[bytes, str]:
-    """As a document of `web.app`."""
+    """Renders the text, as a document of `web.app`."""
     told = page_state.since(0)
     text = "\n".join(render_state(told, time.time_ns() // 1_000_000))
     return f"{text}\n".encode(), "text/plain; charset=utf-8"

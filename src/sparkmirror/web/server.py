@@ -171,7 +171,7 @@ class PageServer(HttpServer):
         documents: Mapping[str, Document] | None = None,
         desk: PageRequests | None = None,
     ) -> None:
-        """Without a `desk` there are only `documents`. Raises as HttpServer does."""
+        """Without a `desk` it serves `documents` alone. Raises as HttpServer does."""
         ended = threading.Event()
         routes = make_routes(desk, ended.is_set) if desk else ()
         super().__init__(settings.listen, make_app(settings, health, documents or {}, routes), settings, ended)
@@ -194,7 +194,8 @@ class PageKeeper:
     processes with one file on a machine one serves, and another goes on when that ends."""
 
     def __init__(self, make: Callable[[], HttpServer]) -> None:
-        """Raises EnvironmentProblem where nobody could ever listen, ConfigError for a certificate of no use."""
+        """Raises EnvironmentProblem where no program could listen, ConfigError for a certificate that cannot be
+        used."""
         self._make = make
         self._lock = threading.Lock()
         self._server: HttpServer | None = None

@@ -1,6 +1,8 @@
-"""On which threads the page's answers are made: few, so that neither the page nor the mirror beside it waits for them.
+"""Limits the threads on which the page's answers are made, so that neither the page nor the mirror beside it waits for
+them.
 
-What asks a cluster may take as long as that does, so it has threads of its own. Used by `web.app` and `web.api`.
+A question to a cluster may take as long as the cluster does, so such questions have threads of their own. Used by
+`web.app` and `web.api`.
 """
 
 from collections.abc import Callable
@@ -17,7 +19,8 @@ _SLOW: Final = anyio.CapacityLimiter(_SLOW_MAX)
 
 
 def limit_threads() -> None:
-    """For what is quick, once on the loop: files, states, lists, all that starlette runs on a thread."""
+    """Limits the threads for quick answers, once on the loop: files, states, lists, all that starlette runs on a
+    thread."""
     current_default_thread_limiter().total_tokens = _QUICK_MAX
 
 

@@ -1,6 +1,5 @@
-"""Looks at what the page shows and puts it into its picture: one watcher for each flow, one for each target's
-heartbeats. Run again and again by jobs of `runtime.page`; reads what is on the targets, as any other process could.
-"""
+"""Puts into the page's state what it reads of each flow and of each target's heartbeats. `runtime.page` runs the
+watchers again and again as jobs; they read the targets' topics, as any other process could."""
 
 import threading
 import time
@@ -39,10 +38,8 @@ class Headline:
 
 
 class FlowWatcher:
-    """One flow. A round opens what is not open, and lets go of all after a failure.
-
-    The latest run is shown, whose ever it is. `run` tells this process's: until that reports, the flow is starting.
-    """
+    """Watches one flow: its latest run, whichever process runs it. `run` gives this process's run: until that reports,
+    the flow is starting."""
 
     def __init__(
         self,
@@ -71,7 +68,7 @@ class FlowWatcher:
         self._sampled_at = 0.0
 
     def __call__(self) -> None:
-        """While the target does not answer, the picture says so."""
+        """Reads what has come and shows it; while the target does not answer, the page says so."""
         is_new = self.follower.poll()
         if self.follower.gaps is not self._gaps:
             self._gaps = self.follower.gaps
@@ -104,7 +101,7 @@ class FlowWatcher:
             self._partitions.show(board, facts.held)
 
     def _sample(self, now_ms: int, rate: float | None, lag: int | None) -> None:
-        """One point of each curve of the last minutes; what is not known is a gap in it."""
+        """Adds one point to each curve of the last minutes; a value that is not known is a gap in the curve."""
         self._recent.append(Sample(now_ms, None if rate is None else round(rate), lag))
         self._page_state.put(f"recent/{self._flow.name}", [list(one) for one in self._recent])
         lags = flow_snapshot.lags_of(self.follower.board.partitions.values())
@@ -117,7 +114,7 @@ class FlowWatcher:
 
 
 class FeedsWatcher:
-    """Who feeds whom, by the last heartbeats on one target."""
+    """Watches the last heartbeats on one target: which cluster is mirrored to which."""
 
     def __init__(self, config: MirrorConfig, alias: str, page_state: PageState) -> None:
         self._config = config
