@@ -90,7 +90,7 @@ def _tell(result: Result, *, shrinks: bool) -> Result:
     script = again.script
     print(f"  exactly once: {script.exactly_once}, old target: {script.is_old_target}, old source: ", end="")
     print(f"{script.is_old_source}, partitions: {script.partitions}, tasks: {script.tasks}, ", end="")
-    print(f"epochs of {script.epoch_seconds} s")
+    print(f"epochs of {script.epoch_seconds} s, processes: {script.processes}")
     print(f"  faults: {[(fault.at, fault.name, fault.draw) for fault in script.faults]}")
     print("\n".join(f"  {line[:400]}" for line in again.story), flush=True)
     return small

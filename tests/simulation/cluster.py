@@ -15,6 +15,7 @@ from kafka.protocol.consumer import ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import AddPartitionsToTxnResponse, EndTxnResponse, InitProducerIdResponse
 from tests.simulation import wire
+from tests.simulation.groups import GROUP_APIS, Groups, refuse
 from tests.simulation.log import PartitionLog
 from tests.simulation.scheduler import World
 from tests.simulation.transactions import FENCED, NO_ERROR, ONGOING, Coordinator
@@ -113,6 +114,7 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self.graves: list[Topic] = []
         self.coordinator = Coordinator(lambda: world.now, self._send_marker, fences_own=known.fences_own)
+        self.groups = Groups(world)
         self.coordinator_node = 0
         self._parked: list[_Parked] = []
         self._sessions = 0
@@ -217,11 +219,19 @@ class Cluster:
         elif header.api == wire.PRODUCE:
             self._produce(node, header, wire.read_produce(header, frame), reply)
         else:
+
+            def encode(answer: Any) -> None:
+                answer.API_VERSION = header.version
+                answer.with_header(correlation_id=header.correlation)
+                reply(bytes(answer.encode(header=True, framed=True)))
+
             request = wire.REQUESTS[header.api].decode(frame, version=header.version, header=True)
-            answer = _ANSWERS[header.api](self, node, request, header.version)
-            answer.API_VERSION = header.version
-            answer.with_header(correlation_id=header.correlation)
-            reply(bytes(answer.encode(header=True, framed=True)))
+            if header.api not in GROUP_APIS:
+                encode(_ANSWERS[header.api](self, node, request, header.version))
+            elif number != self.coordinator_node:
+                encode(refuse(header.api, request, NOT_COORDINATOR))
+            else:
+                self.groups.handle(header.api, request, header.client_id, encode)
 
     # Produce.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 from tests.simulation.clients import SimClusterConnection, SimPublisher, SimTail
 from tests.simulation.network import Network, SimSelector
@@ -27,6 +28,7 @@ import sparkmirror.pipeline.produce.writer
 import sparkmirror.pipeline.relay.ring
 import sparkmirror.planning.hand_over
 import sparkmirror.planning.planner
+import sparkmirror.sharing.group
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.clock import SYSTEM_CLOCK
 from sparkmirror.control.assignment import Assignment
@@ -153,6 +155,17 @@ class SimEvent:
         return self._is_set
 
 
+class SimPool:
+    """Stands for `ThreadPoolExecutor`: one piece of work after the other."""
+
+    map = staticmethod(map)
+
+    def __enter__(self) -> "SimPool":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
 class _NoLock:
     def __enter__(self) -> None: ...
 
@@ -255,6 +268,9 @@ def simulated(world: World, net: Network) -> Iterator[None]:
         (package.publish, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.planning.planner, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.planning.hand_over, "Balance", lambda: SimBalance(world)),
+        (sparkmirror.sharing.group, "Publisher", lambda *args: SimPublisher(world, net, *args)),
+        (sparkmirror.sharing.group, "ThreadPoolExecutor", lambda _: SimPool()),
+        (sparkmirror.sharing.group, "uuid4", lambda: UUID(int=world.random.getrandbits(128))),
         (sparkmirror.pipeline.fetch.reader, "Background", lambda wake: SimBackground(world, wake)),
         (sparkmirror.pipeline.produce.sender, "Background", lambda wake: SimBackground(world, wake)),
         (sparkmirror.pipeline.fetch.reader, "os", sim_os),

@@ -397,22 +397,19 @@ def _late_rows(scene: "Scene", random: Random) -> str:
 
 
 def _kill_mirror(scene: "Scene", random: Random) -> str:
-    scene.mirror.kill()
-    scene.world.after(0.1 + 2.0 * random.random(), lambda: _start_if_none(scene))
-    return f"{scene.mirror.name} is killed and started again"
-
-
-def _start_if_none(scene: "Scene") -> None:
-    if all(mirror.is_over for mirror in scene.mirrors):
-        scene.start_mirror()
+    mirror = scene.mirror
+    mirror.kill()
+    scene.world.after(0.1 + 2.0 * random.random(), scene.start_missing)
+    return f"{mirror.name} is killed and started again"
 
 
 def _take_over(scene: "Scene", random: Random) -> str:
     """All of the mirror sleeps; another one starts, and then the first wakes up, as a zombie."""
     seconds = random.choice((0.5, 3.0, 8.0))
-    for process in scene.mirror.processes:
+    mirror = scene.mirror
+    name = mirror.name
+    for process in mirror.processes:
         process.freeze(seconds + 0.3 * random.random())
-    name = scene.mirror.name
     scene.world.after(0.3 * random.random(), scene.start_mirror)
     return f"{name} stands still for {seconds} s, and another one starts"
 
@@ -428,7 +425,7 @@ def _other_program(scene: "Scene", random: Random) -> str:
         mirror.kill()
     for name in scene.target.coordinator.known:  # it fences whoever had them
         scene.target.coordinator.initialize(name, 60_000, -1, -1)
-    scene.world.after(0.1 + 2.0 * random.random(), lambda: _start_if_none(scene))
+    scene.world.after(0.1 + 2.0 * random.random(), scene.start_missing)
     moved = [told for partition in scene.sources() if (told := scene.mirror_elsewhere(partition))]
     return f"all mirrors are killed; MirrorMaker 2 mirrors {' and '.join(moved) or 'nothing'}, and another one starts"
 
@@ -441,7 +438,8 @@ def _step_clock(scene: "Scene", random: Random) -> str:
 
 def _order(scene: "Scene", random: Random) -> str:
     kind: type[Pause | Resume | Retry | Restart] = random.choice((Pause, Resume, Resume, Retry, Restart))
-    run, at_ms = scene.mirror.run, int(scene.world.wall * 1000)
+    mirror, at_ms = scene.mirror, int(scene.world.wall * 1000)
+    run = mirror.run
     if kind is Pause:
         scene.world.after(2.0 * random.random(), lambda: order_resume(scene))
     command: Pause | Resume | Retry | Restart
@@ -450,11 +448,12 @@ def _order(scene: "Scene", random: Random) -> str:
     else:
         command = kind.of(run, Selection(), at_ms)
     _say(scene, command)
-    return f"{kind.__name__} is ordered of {scene.mirror.name}"
+    return f"{kind.__name__} is ordered of {mirror.name}"
 
 
 def order_resume(scene: "Scene") -> None:
-    _say(scene, Resume.of(scene.mirror.run, Selection(), int(scene.world.wall * 1000)))
+    for run in sorted({mirror.run for mirror in scene.mirrors}):
+        _say(scene, Resume.of(run, Selection(), int(scene.world.wall * 1000)))
 
 
 def _say(scene: "Scene", command: Pause | Resume | Retry | Restart) -> None:

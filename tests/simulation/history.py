@@ -12,6 +12,7 @@ from tests.simulation.faults import EVENTS, FAULTS, Fault, order_resume, strike
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
 from tests.simulation.scheduler import EVENTS_MAX, World
+from tests.simulation.sharing import SharedMirror
 from tests.simulation.truth import Truth
 from tests.simulation.wire import KAFKA_3_9, KAFKA_4_3
 
@@ -36,6 +37,7 @@ class Script:
     """All that decides a history: its seed, what kind of flow it is, and the faults in their order.
 
     `rhythm` is how its source is written to; `focus` is the place that most faults strike, where they have a choice.
+    More than one of `processes` share the flow as a group.
     """
 
     seed: int
@@ -49,6 +51,7 @@ class Script:
     faults: tuple[Fault, ...]
     rhythm: str = "steady"
     focus: int = 0
+    processes: int = 1
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -86,7 +89,7 @@ def plan(seed: int) -> Script:
     return Script(
         seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 2, 3)),
         random.choice((1, 1, 2)), random.choice((4, 10, 600, 600)), seconds, tuple(sorted(faults, key=lambda f: f.at)),
-        random.choice(tuple(RHYTHMS)), random.randrange(6),
+        random.choice(tuple(RHYTHMS)), random.randrange(6), random.choice((1, 1, 1, 1, 2)),
     )  # fmt: skip
 
 
@@ -128,10 +131,19 @@ class Scene:
 
     @property
     def mirror(self) -> Mirror:
-        return self.mirrors[-1]
+        """The last one; of several that share the flow, any that lives."""
+        living = [one for one in self.mirrors if not one.is_over]
+        if self.script.processes == 1 or not living:
+            return self.mirrors[-1]
+        return self.world.random.choice(living)
 
     def start_mirror(self) -> None:
-        self.mirrors.append(Mirror(self.world, self.net, self.flow, f"mirror {len(self.mirrors) + 1}"))
+        kind = Mirror if self.script.processes == 1 else SharedMirror
+        self.mirrors.append(kind(self.world, self.net, self.flow, f"mirror {len(self.mirrors) + 1}"))
+
+    def start_missing(self) -> None:
+        for _ in range(self.script.processes - sum(not mirror.is_over for mirror in self.mirrors)):
+            self.start_mirror()
 
     def sources(self) -> list[Partition]:
         return self.source.topics[TOPIC].partitions if TOPIC in self.source.topics else []
@@ -205,8 +217,7 @@ class Scene:
 
     def keep_mirror(self) -> None:
         """Who runs a mirror starts it again when it has ended: systemd, Kubernetes or a person."""
-        if self.mirrors and all(mirror.is_over for mirror in self.mirrors):
-            self.start_mirror()
+        self.start_missing()
         self.world.after(5.0, self.keep_mirror)
 
     def abort_late(self) -> None:
@@ -236,8 +247,7 @@ class Scene:
                     cluster.replicate(partition)
         if TOPIC not in self.source.topics:
             self.source.create_topic(TOPIC, self.script.partitions)
-        if all(mirror.is_over for mirror in self.mirrors):
-            self.start_mirror()
+        self.start_missing()
         self.world.after(1.0, lambda: order_resume(self))  # an order that was lost, its person gives again
 
 
@@ -248,7 +258,7 @@ def _flow(script: Script) -> FlowConfig:
         "B.bootstrap.servers = B-0:9092, B-1:9092",
         "A->B.enabled = true",
         f"A->B.topics = {TOPIC}",
-        f"tasks.max = {script.tasks}",
+        f"tasks.max = {max(script.tasks, script.processes)}",
         f"A->B.epoch.seconds = {script.epoch_seconds}",
         "A->B.balance.interval.seconds = 2",
         "A->B.lease.ring.bytes = 1048576",
@@ -268,7 +278,7 @@ def run(script: Script, *, is_told: bool = False) -> Result:
     begin = world.now
     with simulated(world, scene.net):
         try:
-            scene.start_mirror()
+            scene.start_missing()
             world.after(0.1, scene.write_source)
             world.after(1.0, scene.keep_remote_topic)
             world.after(1.0, scene.abort_late)
@@ -286,7 +296,9 @@ def run(script: Script, *, is_told: bool = False) -> Result:
         finally:
             for mirror in scene.mirrors:
                 mirror.kill()
-    result.problems = scene.checker.problems + [f"an error that is no error of its own: {bug!r}" for bug in world.bugs]
+    result.problems = (
+        scene.checker.problems + world.wrongs + [f"an error that is no error of its own: {bug!r}" for bug in world.bugs]
+    )
     result.story = world.log
     result.events = world.events
     result.simulated_seconds = world.now - begin

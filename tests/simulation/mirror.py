@@ -30,7 +30,7 @@ _ATTEMPTS_MAX = 8
 _KIND, _TOPIC = 0, 1
 
 
-class _TaskFailed(Exception):
+class TaskFailed(Exception):
     """A task has failed too often: the query ends, and the mirror begins it again."""
 
 
@@ -102,6 +102,7 @@ class Attempt:
         self.channel = Channel(world)
         self.sender: Any = None
         self.is_fenced = False
+        self.is_replaced = False
         self.problem = ""
         self._left = 2
         self.reader.at_end.append(self._reader_killed)
@@ -137,7 +138,7 @@ class Attempt:
         reader: TaskReader | None = None
         try:
             if self.number:
-                planner = Planner(mirror.flow, mirror.run, once=False)
+                planner = Planner(mirror.flow, mirror.run, once=False, process=mirror.process)
                 try:
                     plan = planner.renew(plan)
                 finally:
@@ -149,6 +150,7 @@ class Attempt:
         except SimKilled:
             raise
         except (SparkMirrorError, EOFError) as problem:
+            self.is_replaced = isinstance(problem, FencedError)
             self._fail(f"reader: {problem}")
             self.channel.end(is_torn=True)
         except Exception as bug:
@@ -225,6 +227,8 @@ class Mirror:
         self.flow = flow
         self.name = name
         self.run = f"run-{name}"
+        self.process = ""
+        self.queries = 0
         self.attempts: dict[int, Attempt] = {}
         self.past: list[Attempt] = []
         self.is_over = False
@@ -276,7 +280,7 @@ class Mirror:
                 self.is_over, self.reason = True, str(problem)
                 self._end_tasks()
                 return
-            except (SparkMirrorError, _TaskFailed) as problem:
+            except (SparkMirrorError, TaskFailed) as problem:
                 self.world.tell(f"{self.name}: the query begins again: {problem}")
                 self._end_tasks()
                 with suppress(SparkMirrorError):
@@ -299,11 +303,15 @@ class Mirror:
         if not plans:
             self.world.sleep(1.0)
         while self.attempts:
+            self._stay()
             for task, attempt in list(self.attempts.items()):
                 if attempt.is_over:
                     self._take_end(task, attempt)
             if self.attempts:
                 self._thread.park(self.world.now + 1.0)
+
+    def _stay(self) -> None:
+        """Raises what ends the query."""
 
     def _take_end(self, task: int, attempt: Attempt) -> None:
         if attempt.is_fenced:
@@ -314,6 +322,8 @@ class Mirror:
         self.world.tell(f"{attempt.reader.name} failed: {attempt.problem}")
         attempt.reader.kill()
         self.past.append(attempt)
+        if attempt.number + 1 >= _ATTEMPTS_MAX and attempt.is_replaced:
+            raise FencedError(attempt.problem)  # Spark tells the last attempt's error
         if attempt.number + 1 >= _ATTEMPTS_MAX:
-            raise _TaskFailed(f"task {task} has failed {_ATTEMPTS_MAX} times")
+            raise TaskFailed(f"task {task} has failed {_ATTEMPTS_MAX} times")
         self.attempts[task] = Attempt(self, attempt.plan, attempt.number + 1)

@@ -69,6 +69,10 @@ MUTATIONS = (
              "taken = take_over(flow, target, ledger, [plan.task])[plan.task]",
              "from sparkmirror.planning.fencing import Taken; from sparkmirror.kafka.fencing import ProducerIdentity; "
              "taken = Taken(plan.task, ProducerIdentity(plan.producer_id, plan.producer_epoch), plan.spare)"),
+    Mutation("a process that its group has put out begins its share", "planning/ownership.py",
+             "return any(peer.member_id == share.member for peer in list_peers(target, SHARING_GROUP))", "return True"),
+    Mutation("a task is granted while another process runs it", "sharing/assignment.py",
+             "busy = {task for stake in stakes.values() for task in stake.held}", "busy = frozenset[int]()"),
     Mutation("a gap that is reported and not stored", f"{_PRODUCE}/progress.py",
              "            if due and can_take:\n", "            if due and can_take and len(self._stored) > 99:\n"),
     Mutation("acknowledged by the leader alone", "kafka/wire/data_requests.py",

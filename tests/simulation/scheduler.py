@@ -153,6 +153,8 @@ class World:
         self.dead_ends: set[int] = set()
         self.bugs: list[BaseException] = []
         """What the product's code raised that is no error of its own."""
+        self.wrongs: list[str] = []
+        """What else was seen that must not be."""
         self._order = itertools.count()
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._wall_ahead = _EPOCH_SECONDS

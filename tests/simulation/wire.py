@@ -9,9 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeGroupsRequest
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
-from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.consumer import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListOffsetsRequest,
+    SyncGroupRequest,
+)
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
@@ -20,7 +26,7 @@ REQUESTS = {
     for request in (
         ApiVersionsRequest, MetadataRequest, FindCoordinatorRequest, ListOffsetsRequest, DescribeConfigsRequest,
         DescribeTransactionsRequest, ListTransactionsRequest, InitProducerIdRequest, AddPartitionsToTxnRequest,
-        EndTxnRequest,
+        EndTxnRequest, JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest, DescribeGroupsRequest,
     )
 }  # fmt: skip
 PRODUCE, FETCH = 0, 1
@@ -96,11 +102,13 @@ class Header:
     version: int
     correlation: int
     body_at: int
+    client_id: str
 
 
 def read_header(frame: bytes) -> Header:
     api, version, correlation, size = struct.unpack_from(">hhih", frame)
-    return Header(api, version, correlation, 10 + max(size, 0) + 1)
+    client_id = frame[10 : 10 + max(size, 0)].decode()
+    return Header(api, version, correlation, 10 + max(size, 0) + 1, client_id)
 
 
 @dataclass(slots=True)
@@ -246,17 +254,20 @@ class Known:
 
 
 KAFKA_4_3 = Known(
-    {0: (3, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 18: (0, 5), 22: (0, 5), 24: (0, 5), 26: (0, 5),
+    {0: (3, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 11: (2, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5),
+     15: (0, 6), 18: (0, 5), 22: (0, 5), 24: (0, 5), 26: (0, 5),
      32: (1, 4), 65: (0, 0), 66: (0, 2)},
     {"transaction.version": 2},
 )  # fmt: skip
 KAFKA_3_0 = Known(
-    {0: (0, 9), 1: (0, 12), 2: (0, 7), 3: (0, 11), 10: (0, 4), 18: (0, 3), 22: (0, 4), 24: (0, 3), 26: (0, 3),
+    {0: (0, 9), 1: (0, 12), 2: (0, 7), 3: (0, 11), 10: (0, 4), 11: (0, 7), 12: (0, 4), 13: (0, 4), 14: (0, 5),
+     15: (0, 5), 18: (0, 3), 22: (0, 4), 24: (0, 3), 26: (0, 3),
      32: (0, 4), 65: (0, 0), 66: (0, 0)},
     fences_own=True,
 )  # fmt: skip
 KAFKA_3_9 = Known(
-    {0: (0, 11), 1: (0, 17), 2: (0, 9), 3: (0, 12), 10: (0, 6), 18: (0, 4), 22: (0, 5), 24: (0, 5), 26: (0, 4),
+    {0: (0, 11), 1: (0, 17), 2: (0, 9), 3: (0, 12), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5),
+     15: (0, 5), 18: (0, 4), 22: (0, 5), 24: (0, 5), 26: (0, 4),
      32: (0, 4), 65: (0, 0), 66: (0, 1)},
     fences_own=True,
 )  # fmt: skip

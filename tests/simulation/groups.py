@@ -1,0 +1,270 @@
+"""The group coordinator of a simulated cluster: the classic protocol with member ids that are given (KIP-62, KIP-394).
+
+Source of the rules: org.apache.kafka.coordinator.group.classic of Apache Kafka 4.3.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.protocol.admin import DescribeGroupsResponse
+from kafka.protocol.consumer import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
+from tests.simulation.scheduler import World
+
+Answer = Callable[[Any], None]
+JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE = 11, 12, 13, 14, 15
+GROUP_APIS = frozenset({JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE})
+NO_ERROR, NOT_COORDINATOR, ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING, ID_REQUIRED = 0, 16, 22, 25, 27, 79
+_FIRST_DELAY_SECONDS = 0.2
+_EMPTY, _PREPARING, _COMPLETING, _STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    member_id: str
+    client_id: str
+    session_seconds: float
+    rebalance_seconds: float
+    metadata: bytes
+    seen_at: float
+    assignment: bytes = b""
+    joining: Answer | None = None
+    syncing: Answer | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    generation: int = 0
+    state: str = _EMPTY
+    leader: str = ""
+    round: int = 0
+    members: dict[str, _Member] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)
+
+
+class Groups:
+    """All groups of a cluster. Answers through a function, since a join waits for the others."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._groups: dict[str, _Group] = {}
+        self._ids = 0
+
+    def handle(self, api: int, request: Any, client_id: str, answer: Answer) -> None:
+        if api == DESCRIBE:
+            answer(self._describe(request))
+            return
+        group = self._groups.setdefault(request.group_id, _Group())
+        if api == JOIN:
+            self._join(group, request, client_id, answer)
+        elif api == SYNC:
+            self._sync(group, request, answer)
+        elif api == HEARTBEAT:
+            answer(HeartbeatResponse(throttle_time_ms=0, error_code=self._beat(group, request)))
+        else:
+            answer(self._leave(group, request))
+
+    # Joining.
+
+    def _join(self, group: _Group, request: Any, client_id: str, answer: Answer) -> None:
+        member = group.members.get(request.member_id)
+        if member is None:
+            if not request.member_id:
+                self._ids += 1
+                given = f"{client_id}-{self._ids:08x}"
+                group.given.add(given)
+                answer(_joined(ID_REQUIRED, member_id=given))
+                return
+            if request.member_id not in group.given:
+                answer(_joined(UNKNOWN_MEMBER))
+                return
+            group.given.discard(request.member_id)
+            member = group.members[request.member_id] = _Member(
+                request.member_id, client_id, request.session_timeout_ms / 1000, request.rebalance_timeout_ms / 1000,
+                b"", self._world.now,
+            )  # fmt: skip
+            self._watch(group, member)
+        metadata = bytes(request.protocols[0].metadata)
+        is_known = metadata == member.metadata
+        member.metadata, member.seen_at = metadata, self._world.now
+        if group.state == _PREPARING:
+            member.joining = answer
+            self._complete_join(group)
+        elif is_known and (group.state == _COMPLETING or (group.state == _STABLE and member.member_id != group.leader)):
+            answer(self._join_answer(group, member))
+        else:
+            member.joining = answer
+            self._prepare(group)
+
+    def _prepare(self, group: _Group) -> None:
+        """All are to join again, within the longest time that any of them has for it."""
+        is_first = group.state == _EMPTY
+        group.state = _PREPARING
+        group.round += 1
+        number = group.round
+        for member in group.members.values():
+            if member.syncing is not None:
+                syncing, member.syncing = member.syncing, None
+                syncing(_synced(REBALANCING))
+        longest = max((one.rebalance_seconds for one in group.members.values()), default=0.0)
+        if is_first:
+            self._world.after(_FIRST_DELAY_SECONDS, lambda: self._complete_join(group, number))
+        else:
+            self._world.after(longest, lambda: self._complete_join(group, number))
+            self._complete_join(group)
+
+    def _complete_join(self, group: _Group, number: int = 0) -> None:
+        """Once all have joined; or at the end of the time of round `number`, without those that have not."""
+        if group.state != _PREPARING or (number and number != group.round):
+            return
+        if not number and (group.round == 1 or any(one.joining is None for one in group.members.values())):
+            return
+        group.members = {name: one for name, one in group.members.items() if one.joining is not None}
+        group.generation += 1
+        if not group.members:
+            group.state = _EMPTY
+            return
+        group.state = _COMPLETING
+        if group.leader not in group.members:
+            group.leader = next(iter(group.members))
+        for member in group.members.values():
+            joining, member.joining, member.seen_at = member.joining, None, self._world.now
+            assert joining is not None
+            joining(self._join_answer(group, member))
+
+    def _join_answer(self, group: _Group, member: _Member) -> Any:
+        kind = JoinGroupResponse.JoinGroupResponseMember
+        is_leader = member.member_id == group.leader
+        members = [
+            kind(member_id=one.member_id, group_instance_id=None, metadata=one.metadata)
+            for one in group.members.values()
+        ]
+        return _joined(NO_ERROR, group.generation, group.leader, member.member_id, members if is_leader else [])
+
+    def _sync(self, group: _Group, request: Any, answer: Answer) -> None:
+        error = self._judge(group, request)
+        if not error and group.state == _PREPARING:
+            error = REBALANCING
+        if error:
+            answer(_synced(error))
+            return
+        member = group.members[request.member_id]
+        if group.state == _STABLE:
+            answer(_synced(NO_ERROR, member.assignment))
+            return
+        member.syncing = answer
+        if member.member_id != group.leader:
+            return
+        planned = {one.member_id: bytes(one.assignment) for one in request.assignments}
+        group.state = _STABLE
+        for one in group.members.values():
+            one.assignment = planned.get(one.member_id, b"")
+            if one.syncing is not None:
+                syncing, one.syncing = one.syncing, None
+                syncing(_synced(NO_ERROR, one.assignment))
+
+    # Staying and leaving.
+
+    def _judge(self, group: _Group, request: Any) -> int:
+        member = group.members.get(request.member_id)
+        if member is None:
+            return UNKNOWN_MEMBER
+        if request.generation_id != group.generation:
+            return ILLEGAL_GENERATION
+        member.seen_at = self._world.now
+        return NO_ERROR
+
+    def _beat(self, group: _Group, request: Any) -> int:
+        error = self._judge(group, request)
+        return error or (REBALANCING if group.state == _PREPARING else NO_ERROR)
+
+    def _leave(self, group: _Group, request: Any) -> Any:
+        kind = LeaveGroupResponse.MemberResponse
+        told = []
+        for one in request.members:
+            is_known = group.members.pop(one.member_id, None) is not None
+            error = NO_ERROR if is_known or one.member_id in group.given else UNKNOWN_MEMBER
+            group.given.discard(one.member_id)
+            told.append(kind(member_id=one.member_id, group_instance_id=None, error_code=error))
+            if is_known:
+                self._gone(group)
+        return LeaveGroupResponse(throttle_time_ms=0, error_code=NO_ERROR, members=told)
+
+    def _gone(self, group: _Group) -> None:
+        if not group.members:
+            group.state, group.leader = _EMPTY, ""
+            group.generation += 1
+        elif group.state == _PREPARING:
+            self._complete_join(group)
+        else:
+            self._prepare(group)
+
+    def _watch(self, group: _Group, member: _Member) -> None:
+        """A member that is not heard of for its session's time is put out."""
+
+        def look() -> None:
+            if group.members.get(member.member_id) is not member:
+                return
+            left = member.seen_at + member.session_seconds - self._world.now
+            if left <= 0 and member.joining is None:
+                del group.members[member.member_id]
+                self._gone(group)
+            else:
+                self._world.after(max(left, 0.5), look)
+
+        self._world.after(member.session_seconds, look)
+
+    def _describe(self, request: Any) -> Any:
+        kind = DescribeGroupsResponse.DescribedGroup
+        told = []
+        for name in request.groups:
+            group = self._groups.get(name, _Group(state="Dead"))
+            is_stable = group.state == _STABLE
+            members = [
+                kind.DescribedGroupMember(
+                    member_id=one.member_id, group_instance_id=None, client_id=one.client_id, client_host="/localhost",
+                    member_metadata=one.metadata if is_stable else b"",
+                    member_assignment=one.assignment if is_stable else b"",
+                )
+                for one in group.members.values()
+            ]  # fmt: skip
+            told.append(
+                kind(error_code=NO_ERROR, group_id=name, group_state=group.state, protocol_type="sparkmirror",
+                     protocol_data="", members=members, authorized_operations=set())
+            )  # fmt: skip
+        return DescribeGroupsResponse(throttle_time_ms=0, groups=told)
+
+
+def refuse(api: int, request: Any, error: int) -> Any:
+    """The answer of a broker that does not coordinate the group."""
+    if api == JOIN:
+        return _joined(error)
+    if api == SYNC:
+        return _synced(error)
+    if api == HEARTBEAT:
+        return HeartbeatResponse(throttle_time_ms=0, error_code=error)
+    if api == LEAVE:
+        return LeaveGroupResponse(throttle_time_ms=0, error_code=error, members=[])
+    kind = DescribeGroupsResponse.DescribedGroup
+    groups = [
+        kind(error_code=error, group_id=name, group_state="", protocol_type="", protocol_data="", members=[],
+             authorized_operations=set())
+        for name in request.groups
+    ]  # fmt: skip
+    return DescribeGroupsResponse(throttle_time_ms=0, groups=groups)
+
+
+def _joined(
+    error: int, generation: int = -1, leader: str = "", member_id: str = "", members: list[Any] | None = None
+) -> Any:
+    return JoinGroupResponse(
+        throttle_time_ms=0, error_code=error, generation_id=generation, protocol_type="sparkmirror",
+        protocol_name="shares-1", leader=leader, skip_assignment=False, member_id=member_id, members=members or [],
+    )  # fmt: skip
+
+
+def _synced(error: int, assignment: bytes = b"") -> Any:
+    return SyncGroupResponse(
+        throttle_time_ms=0, error_code=error, protocol_type="sparkmirror", protocol_name="shares-1",
+        assignment=assignment,
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""One of several processes that share a flow: the product's group of processes, and around it what `RunningFlow` and
+Spark do. A query is begun for each run of the group; its epochs run the tasks that the group grants."""
+
+from contextlib import suppress
+
+from tests.simulation.mirror import Mirror, TaskFailed
+
+from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.planning.planner import Planner
+from sparkmirror.sharing.flow_share import FlowShare
+from sparkmirror.sharing.group import ProcessGroup
+
+_JOIN_SECONDS_MAX = 60.0
+_IDLE_SECONDS = 0.2
+_RESTART_SECONDS = 1.0
+_FENCED_SECONDS_MAX = 3.0
+
+
+class _OtherRun(Exception):
+    """The group has begun a run without this process: its query ends, and another one begins."""
+
+
+class SharedMirror(Mirror):
+    """One `sparkmirror run` of several."""
+
+    def _drive(self) -> None:
+        self.group = ProcessGroup([FlowShare(self.flow, "as the others'", 0)], "flow.properties")
+        self.group.start()
+        try:
+            self.group.wait_until_joined(_JOIN_SECONDS_MAX)
+        except SparkMirrorError as problem:
+            self._end(str(problem))
+            return
+        while not self.is_over:
+            self._query()
+
+    def _query(self) -> None:
+        name, world = self.flow.name, self.world
+        started_at = world.now
+        self.run = self.group.grant(name).run
+        self.queries += 1
+        self.process = f"{self.name} query {self.queries}"
+        self.group.engage(name, self.run, self.process)
+        planner = self.planner = Planner(self.flow, self.run, once=False, process=self.process)
+        try:
+            self._epochs(planner)
+        except _OtherRun:
+            world.tell(f"{self.name}: the group goes on as {self.group.grant(name).run}")
+        except FencedError as problem:
+            self._end_tasks()
+            fenced_at = world.now
+            while self.group.lost_at(name) <= started_at:
+                if world.now - fenced_at > _FENCED_SECONDS_MAX:
+                    world.wrongs.append(f"{self.name} ends, and nobody but its group runs the flow: {problem}")
+                    self._end(str(problem))
+                    return
+                world.sleep(0.2)
+            world.tell(f"{self.name} was put out of the group, and joins it again")
+        except (SparkMirrorError, TaskFailed) as problem:
+            world.tell(f"{self.name}: the query begins again: {problem}")
+        self._end_tasks()
+        with suppress(SparkMirrorError):
+            planner.close()
+        world.sleep(_RESTART_SECONDS)
+
+    def _end(self, reason: str) -> None:
+        self.is_over, self.reason = True, reason
+        self.world.tell(f"{self.name} ends: {reason}")
+        self.group.leave()
+
+    def _epochs(self, planner: Planner) -> None:
+        epoch = 0
+        while True:
+            self._stay()
+            planner.end_epoch()
+            if planner.is_stopped() or not planner.has_work():
+                if not epoch and planner.is_told_to_wait:
+                    epoch = 1
+                    continue
+                planner.back_off(_IDLE_SECONDS)
+                continue
+            epoch += 1
+            self._run_epoch(planner)
+
+    def _stay(self) -> None:
+        run = self.group.grant(self.flow.name).run
+        if run and run != self.run:
+            raise _OtherRun
