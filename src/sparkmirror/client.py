@@ -1,4 +1,4 @@
-"""MirrorMaker's client library in Python: where groups stand on the other side, and who mirrors whom.
+"""MirrorMaker's client library in Python: translates offsets of groups, and tells which clusters are mirrored where.
 
 `MirrorClient` and `RemoteClusterUtils` of connect-mirror-client 4.3, call by call, for applications that fail over by
 themselves. Works against SparkMirror and MirrorMaker 2 alike: it only reads one cluster's topics.

@@ -1,8 +1,8 @@
-"""Reads what Kafka Connect is given to run MirrorMaker 2: connectors and the worker, in each of their forms.
+"""Reads the files that make Kafka Connect run MirrorMaker 2: connectors and the worker, in each of their forms.
 
 A connector is a properties file (`connect-standalone`), JSON (`{"name": …, "config": {…}}` as Connect's REST interface
-takes it, the bare `config`, a list of such, or all that a cluster has), or a Strimzi `KafkaConnector`. A worker is its
-properties file or a Strimzi `KafkaConnect`. What they mean together is in `config/connectors.py`. Called by
+takes it, the bare `config`, a list of such, or all connectors of a cluster), or a Strimzi `KafkaConnector`. A worker is
+its properties file or a Strimzi `KafkaConnect`. `config/connectors.py` puts them together. Called by
 `config/formats/files.py`.
 """
 
@@ -34,7 +34,7 @@ _OF_WORKERS = frozenset(
 
 
 class Role(Enum):
-    """What a document is, by the class of a connector."""
+    """The role of a document, by the class of a connector."""
 
     SOURCE = "MirrorSourceConnector"
     CHECKPOINT = "MirrorCheckpointConnector"
@@ -102,7 +102,8 @@ def parts_of_json(text: str, file: str) -> tuple[Part, ...]:
 
 
 def _of_mirror_maker(listed: Sequence[Branch], file: str) -> tuple[Part, ...]:
-    """Those of all connectors of a Connect cluster (`GET /connectors?expand=info`). Raises ConfigError without any."""
+    """The connectors of MirrorMaker among all of a Connect cluster (`GET /connectors?expand=info`). Raises ConfigError
+    without any."""
     found = [one for one in listed if one.text_at("config", CLASS).removeprefix(_PACKAGE) in _NAMES]
     if not found:
         message = f"none of the {len(listed)} connectors is one of MirrorMaker 2"

@@ -1,9 +1,9 @@
-"""What MirrorMaker 2's connectors on Kafka Connect mean together, as the properties of flows. Called by
-`config/formats/files.py` with what `config/connector_parts.py` has read.
+"""Puts MirrorMaker 2's connectors on Kafka Connect together, as the properties of flows. Called by
+`config/formats/files.py` with the documents that `config/connector_parts.py` has read.
 
 Connectors with the same two aliases are one flow. The source connector decides what is mirrored, the checkpoint
-connector about groups, the heartbeat connector about heartbeats; what a connector does not read is said. Its worker, or
-keys of ours in a connector, say where positions are kept.
+connector about groups, the heartbeat connector about heartbeats; a warning names each line that its connector does not
+read. The worker, or keys of ours in a connector, say where positions are kept.
 """
 
 import re
@@ -26,7 +26,7 @@ KAFKA_WORKER = {"group.id": "connect-cluster", "offset.storage.topic": "connect-
 STANDALONE_FILE = "offset.storage.file.filename"
 
 CHECKPOINT_KEYS = re.compile(r"(?:emit\.checkpoints|checkpoints|sync\.group|refresh\.groups|groups?|group\.filter)\b.*")
-"""What a MirrorCheckpointConnector reads and the source connector does not."""
+"""Keys that a MirrorCheckpointConnector reads and the source connector does not."""
 _HEARTBEAT_KEYS = re.compile(r"(?:emit\.heartbeats|heartbeats\.topic)\b.*")
 _ALIASES = {"source.cluster.alias": "source", "target.cluster.alias": "target"}
 _OF_CONNECT = frozenset({CLASS, "name", *_ALIASES})
@@ -95,7 +95,7 @@ class _Translation:
             raise ConfigError(message, "make one of them, with both lists", line=part.line, file=part.file)
 
     def entries(self) -> Iterator[Entry]:
-        """In the order of importance: of equal keys the first counts."""
+        """The entries in the order of importance: of equal keys the first counts."""
         first = next(iter(next(iter(self._flows.values())).values()))
         yield _entry(
             "clusters", ", ".join(dict.fromkeys(alias for flow in self._flows for alias in _aliases(flow))), first
@@ -138,7 +138,7 @@ class _Translation:
         )
 
     def _settings(self, flow: FlowName, parts: Sequence[Part]) -> Iterator[tuple[str, Entry]]:
-        """What counts, by the names that connectors have; notes what does not."""
+        """The settings that count, by the names that connectors have; notes the others."""
         counts: dict[str, Entry] = {}
         for part in parts:
             for key, entry in part.settings.items():
@@ -160,7 +160,7 @@ class _Translation:
     def _note_idle(
         self, flow: FlowName, key: str, entry: Entry, part: Part, reader: Role, parts: Sequence[Part]
     ) -> None:
-        """A line that this connector does not read. What the one that reads it says too is not reported."""
+        """Notes a line that this connector does not read, unless the connector that reads the key has the same line."""
         other = next((one.settings.get(key) for one in parts if one.role is reader), None)
         if other is not None and other.value.strip() == entry.value.strip():
             return
@@ -225,14 +225,14 @@ def _how_standalone(file: str) -> str:
 
 
 def _is_idle(key: str) -> bool:
-    """Of a worker: known, and of no meaning without Connect."""
+    """Whether the worker's key is known and has no meaning without Connect."""
     return CLUSTER.unused(key) is not None or key.startswith(
         ("consumer.", "admin.", "key.conv", "value.conv", "header.")
     )
 
 
 def _is_usual(key: str, entry: Entry) -> bool:
-    """What connectors of MirrorMaker have to say to Connect, and what is done here in any case."""
+    """Whether it is the converter that MirrorMaker's connectors need, whose effect is always that of this program."""
     return key in _CONVERTERS and entry.value.strip().endswith(".ByteArrayConverter")
 
 

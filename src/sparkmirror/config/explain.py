@@ -54,7 +54,7 @@ class Setting:
         return shown(self.name, self.entry.written or self.entry.value.strip())
 
     def as_json(self) -> dict[str, Any]:
-        """With the value as it may be shown, and the lines by their numbers."""
+        """The setting with its value as it may be shown, and the lines by their numbers."""
         return {
             "part": self.part,
             "key": self.name,
@@ -113,7 +113,7 @@ _USED: Mapping[str, Callable[["FlowConfig"], str]] = {
     keys.GROUP_ID.name: lambda flow: flow.connector.group,
     keys.PROGRESS_CONNECTOR.name: lambda flow: flow.connector.name,
 }
-"""What counts in the end of keys whose value is bounded, or derived where it is empty."""
+"""The effective values of keys whose value is bounded, or derived where it is empty."""
 
 
 def explain_cluster(properties: Properties, alias: str) -> Iterator[Setting]:
@@ -173,7 +173,8 @@ def _spelled(scope: Scope, name: str, flow: FlowName, owner: str) -> Iterator[st
 
 
 def keys_named(text: str, aliases: Iterable[str]) -> tuple[list[Key[Any]], list[Unused]]:
-    """What `text` may mean: a bare name (`topics`), or as a file writes it (`A->B.topics`, `A.consumer.group.id`)."""
+    """The keys that `text` may mean: a bare name (`topics`), or a name as a file has it (`A->B.topics`,
+    `A.consumer.group.id`)."""
     place = place_of(text, tuple(places_of(tuple(aliases))))
     names = {text, text.removeprefix(place.prefix)}
     names |= {name.split(role, 1)[1] for name in names for role in _ROLES if role in f".{name}"[1:]}
@@ -208,7 +209,8 @@ def notes_on(flows: Iterable[FlowConfig]) -> Iterator[str]:
 
 
 def _may_name_internal(expression: str) -> bool:
-    """Whether a topic that only the older default left out may match: any pattern may, of plain names those alone."""
+    """Whether the list may match a topic that only the older default left out: any pattern may, of plain names those
+    alone."""
     return _LITERAL.fullmatch(expression) is None or not NameFilter(exclude=TOPICS_EXCLUDE_BEFORE_4[:1]).accepts(
         expression.replace("\\", "")
     )

@@ -1,4 +1,4 @@
-"""What a file says of a flow, as a few letters: processes tell by them whether their files agree. For
+"""Makes a short text of what a file says of a flow, by which processes see whether their files agree. For
 `sharing.group`."""
 
 import hashlib
@@ -13,7 +13,7 @@ _LETTERS = 12
 
 
 def fingerprint(text: str, flow: FlowName) -> str:
-    """Of the lines that count for the flow, whatever their order and whichever way they were written.
+    """The fingerprint of the lines that count for the flow, in any order and spelling.
 
     Secrets are left out (invariant 10): files that differ in a password alone agree.
     """
@@ -28,7 +28,7 @@ def fingerprint(text: str, flow: FlowName) -> str:
 
 
 def changed_ms(*files: str) -> int:
-    """When one of the files was changed last (ms since 1970); 0 for what is no file."""
+    """The time at which one of the files was changed last (ms since 1970); 0 for a path that is no file."""
     return max(map(_changed_ms, files), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Where Java classes are that a file names: its `plugin.path`, and --jars. Called by `config.flow.flows` and
+"""Finds the Java classes that a file names, by its `plugin.path` and --jars. Called by `config.flow.flows` and
 `cli.file`."""
 
 import os
@@ -15,7 +15,7 @@ from sparkmirror.plugins import ClassPath, class_path
 
 
 def find_plugins(properties: Properties, target: str, problems: Problems) -> ClassPath:
-    """Where the classes of flows into `target` are; of all flows, where it is "". Both levels of the file count."""
+    """The places of the classes of flows into `target`; of all flows, where it is "". Both levels of the file count."""
     layers = (properties.entries, cluster_properties(properties, target) if target else {})
     places = [place for layer in layers for place in Reader(layer, problems).read(keys.PLUGIN_PATH)]
     return class_path(tuple(dict.fromkeys(places)), os.environ)

@@ -1,4 +1,5 @@
-"""Which line of a file counts: MirrorMaker 2's layers, step by step (`MirrorMakerConfig`, `MirrorConnectorConfig` 4.3).
+"""Decides which line of a file counts, by MirrorMaker 2's layers, step by step (`MirrorMakerConfig`,
+`MirrorConnectorConfig` 4.3).
 
 Each function returns entries by the name under which a component reads them; later layers replace earlier ones. Called
 by `config/flow/flows.py`.
@@ -27,7 +28,7 @@ _WORKER_PREFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class FlowLayers:
-    """What the parts of one flow read: its connectors, the worker, the reading and the writing client."""
+    """The layers that the parts of one flow read: its connectors, the worker, the reading and the writing client."""
 
     connector: Layer
     worker: Layer
@@ -35,7 +36,7 @@ class FlowLayers:
     producer: Layer
 
     def of(self, scope: Scope) -> tuple[Layer, ...]:
-        """Where keys of `scope` are read; empty for those that belong to no flow."""
+        """The layer in which keys of `scope` are read; empty for keys that belong to no flow."""
         return {
             Scope.FLOW: (self.connector,),
             Scope.FLOW_ONLY: (self.connector,),
@@ -66,7 +67,7 @@ def cluster_properties(properties: Properties, alias: str) -> Layer:
 
 
 def connector_properties(properties: Properties, flow: FlowName) -> Layer:
-    """What MirrorMaker's connectors of a flow are given (`connectorBaseConfig`): `S->T.` wins over all else."""
+    """The settings of MirrorMaker's connectors of a flow (`connectorBaseConfig`): `S->T.` wins over all else."""
     layer = {name: entry for name, entry in properties.entries.items() if _is_for_flows(name)}
     for side, alias in (("source", flow.source), ("target", flow.target)):
         for name, entry in cluster_properties(properties, alias).items():
@@ -75,14 +76,15 @@ def connector_properties(properties: Properties, flow: FlowName) -> Layer:
 
 
 def _is_for_flows(name: str) -> bool:
-    """Whether a top-level key reaches the flows: named in the table, or options of a naming policy of one's own."""
+    """Whether a top-level key reaches the flows: keys that the table names, or options of a naming policy of the user's
+    own."""
     if name in _TOP_LEVEL or name.startswith("replication.policy"):
         return True
     return any(key.parts(name) is not None for key in _TOP_LEVEL_FAMILIES)
 
 
 def worker_properties(properties: Properties, flow: FlowName) -> Layer:
-    """What the Connect worker of a flow is given (`workerConfig`): the target's properties below the top level's."""
+    """The settings of the Connect worker of a flow (`workerConfig`): the target's properties below the top level's."""
     top = {key: entry for key, entry in properties.entries.items() if key.startswith(_WORKER_PREFIXES)}
     return cluster_properties(properties, flow.target) | top
 

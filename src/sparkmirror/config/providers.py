@@ -1,8 +1,8 @@
-"""Config providers: `${file:/etc/secrets:password}` and its like become values when a file is read.
+"""Resolves config providers: `${file:/etc/secrets:password}` and its like become values when a file is read.
 
-As Kafka's (`ConfigTransformer`, `FileConfigProvider`, `DirectoryConfigProvider`, `EnvVarConfigProvider`), with one
-difference: a reference that leads nowhere is an error, where Kafka would take the text as it stands. What is shown to
-people is the reference, never the value (invariant 10). A file with secrets that other users of this machine may read
+They work as Kafka's (`ConfigTransformer`, `FileConfigProvider`, `DirectoryConfigProvider`, `EnvVarConfigProvider`),
+with one difference: a reference that leads nowhere is an error, where Kafka would take the text as it stands. People
+are shown the reference, never the value (invariant 10). A file with secrets that other users of this machine may read
 gives a warning. Called by `config/flow/flows.py`.
 """
 
@@ -53,7 +53,7 @@ class _Provider:
         return found
 
     def file(self, path: str, key: str) -> Path | None:
-        """Where the value stands; None for the environment."""
+        """The file that holds the value; None for the environment."""
         return {keys.FILE_PROVIDER: Path(path), keys.DIRECTORY_PROVIDER: Path(path, key)}.get(self.kind)
 
 
@@ -68,7 +68,8 @@ def resolve(properties: Properties, problems: Problems) -> Properties:
 
 
 def _warn_of_literals(properties: Properties, providers: Mapping[str, _Provider], problems: Problems) -> None:
-    """Of what looks like a reference and names no provider of the file; the rest of the value may be secret."""
+    """Warns of text that looks like a reference and names no provider of the file; the rest of the value may be
+    secret."""
     for entry in properties.entries.values():
         names = dict.fromkeys(match["provider"] for match in _REFERENCE.finditer(entry.value))
         for name in (one for one in names if one not in providers and not entry.key.startswith("config.providers")):
@@ -170,7 +171,7 @@ _LOOKUPS: Mapping[str, Callable[[Mapping[str, str], str, str], str]] = {
 
 
 def warn_of_readers(properties: Properties, problems: Problems) -> None:
-    """Of each file itself, where a secret stands in it."""
+    """Warns of each file of the mirror that holds a secret and that others may read."""
     first: dict[str, Entry] = {}
     for one in properties.entries.values():
         if one.value and not one.written and is_secret(one.key):
@@ -180,13 +181,14 @@ def warn_of_readers(properties: Properties, problems: Problems) -> None:
 
 
 def warn_if_others_read(file: Path, entry: Entry, problems: Problems) -> None:
-    """Of the file that holds the value of a secret `entry`."""
+    """Warns if others may read the file that holds the value of a secret `entry`."""
     if is_secret(entry.key) and others_may_read(file):
         problems.warn(f"`{entry.key}`: everybody on this machine may read `{file}`; use `chmod o-r`", entry)
 
 
 def others_may_read(file: Path) -> bool:
-    """False for what is no file, and for one in a directory that others may not enter."""
+    """Whether other users may read the file. False for a path that is no file, and in a directory that others may not
+    enter."""
     try:
         real = file.resolve(strict=True)
         is_open = real.is_file() and bool(real.stat().st_mode & stat.S_IROTH)

@@ -78,7 +78,7 @@ class Reader:
         return self._layer_of(key.scope).get(key.name)
 
     def has(self, key: Key[T]) -> bool:
-        """Whether the layer says anything of the key."""
+        """Whether the layer has the key."""
         return self.entry(key) is not None
 
     def read(self, key: Key[T]) -> T:
@@ -96,7 +96,7 @@ class Reader:
         return {parts: self._parse(key, entry) for parts, entry in named if parts is not None}
 
     def check(self, key: Key[T]) -> None:
-        """Notes what is wrong with the key, or with all of its family."""
+        """Notes problems with the key, or with all of its family."""
         self.read_all(key)
 
     def _parse(self, key: Key[T], entry: Entry) -> T:
@@ -107,7 +107,7 @@ class Reader:
             return key.default
 
     def load(self, key: Key[str], make: Callable[[str], T]) -> T | None:
-        """What `make` makes of a value that names a class; None without one, or where it cannot be made."""
+        """The result of `make` for a value that names a class; None without one, or where it cannot be made."""
         spec = self.read(key)
         if not spec:
             return None
@@ -132,7 +132,7 @@ class FlowReader(Reader):
 
 
 def _complaint(key: Key[T], entry: Entry, error: ValueError) -> str:
-    """What a parser says may quote the value, which a config provider's reference is there to hide."""
+    """The complaint about a value. With a config provider it omits the parser's message, which may quote the value."""
     if entry.written:
         return f"`{entry.key} = {entry.written}` leads to a value that is no {key.type.label}"
     return f"`{entry.key} = {shown(entry.key, entry.value)}` {error}"

@@ -77,7 +77,8 @@ def _tell_replaced(properties: Properties, problems: Problems) -> None:
 
 
 def _judge_flow(entry: Entry, match: re.Match[str], aliases: Sequence[str], problems: Problems) -> None:
-    """A key that speaks of no possible flow. Without `clusters` there is nothing to compare with, and that is said."""
+    """Judges a key below an alias or pair that cannot be a flow. Without `clusters` there is nothing to compare with,
+    and the warning says that."""
     source, rest = match["source"], match["rest"]
     key = places.FLOW.key_at_end(rest)
     target = rest.removesuffix(f".{key}") if key else rest.partition(".")[0]
@@ -106,7 +107,8 @@ def _judge(entry: Entry, rest: str, place: Place, others: Sequence[Place], probl
 
 
 def _tell_unknown(entry: Entry, place: Place, others: Sequence[Place], problems: Problems, *, own: bool) -> None:
-    """With `own`, a flow's unknown key may be meant for a class of the user's: only a likely slip is reported."""
+    """Reports an unknown key. With `own`, a flow's unknown key may be meant for a class of the user's: only a likely
+    slip is reported."""
     if entry.key.endswith("->") or entry.value.startswith("->"):
         problems.warn(f"`{entry.key}` has no effect: a blank ends a key, so write `A->B` without blanks", entry)
     elif not place.prefix and (name := places.CLUSTER.key_at_end(entry.key)):
@@ -140,7 +142,7 @@ def aliases_alike(aliases: Sequence[str]) -> list[tuple[str, str]]:
 _WORKER = frozenset(key.name for key in keys_of(Scope.WORKER, Scope.STORAGE))
 _READER, _WRITER = ("source.consumer.", "source.cluster.", "consumer."), ("producer.override.", "producer.")
 _OF_ALL_PAIRS = ("enabled", "emit.heartbeats.", "heartbeats.topic.")
-"""What a pair of clusters that mirrors nothing has an effect of: heartbeats."""
+"""The keys that have an effect for a pair of clusters that mirrors nothing: heartbeats."""
 
 
 @dataclass(slots=True)
@@ -210,7 +212,7 @@ def _of_cluster(place: Place, rest: str, layers: dict[FlowName, FlowLayers]) -> 
 
 
 def _beaten(rest: str, layers: FlowLayers) -> _Idle | None:
-    """Of a line whose place is right."""
+    """Why a line in the right place has no effect: the line that takes precedence; None if none does."""
     prefix = next((one for one in (*_READER, *_WRITER) if rest.startswith(one)), "")
     layer = layers.consumer if prefix in _READER else layers.producer if prefix else layers.worker
     winner = layer.get(rest.removeprefix(prefix)) if prefix or rest in _WORKER else None

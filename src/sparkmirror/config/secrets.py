@@ -1,4 +1,4 @@
-"""Which values are never shown (invariant 10). Called by everything that prints configuration."""
+"""Decides which values are never shown (invariant 10). Called by everything that prints configuration."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,8 @@ from sparkmirror.shown import HIDDEN, hide_user_info
 _SECRET_PARTS = ("password", "passphrase", "secret", "token", "credential", "jaas.config", "user.info", "userinfo")
 _SECRET_WORDS = re.compile(r"(?:^|[._-])(?:pwd|passwd|passcode|(?:api|access|account|shared)[._-]?keys?)(?:[._-]|$)")
 _PROVIDER = re.compile(r"^config\.providers\.[^.]+\.(?:class$|param\.)")
-"""Of a config provider, which may be called after what it provides, only its parameters may be secret."""
+"""The parameters of a config provider, which alone may be secret: its name may be that of the secret that it
+provides."""
 _SECRET_ENDS = ("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates", "private.key")
 # Names that speak of a secret but hold none.
 _OPEN_ENDS = (
@@ -21,7 +22,7 @@ _OPEN_ENDS = (
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of `key`, under any prefix, must not be shown. Kafka's PASSWORD types and what sounds alike."""
+    """Whether the value of `key`, under any prefix, must not be shown: Kafka's PASSWORD types and similar names."""
     name = _PROVIDER.sub("", key.lower())
     if name.endswith(_OPEN_ENDS):
         return False

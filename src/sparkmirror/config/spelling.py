@@ -1,4 +1,4 @@
-"""Slips of the pen: what else may have been meant, and keys that documentation or older releases spell otherwise.
+"""Recognises slips of the pen, and keys that documentation or older releases spell otherwise.
 
 Called by `config/recognise.py` and `config/formats/tidy.py`.
 """

@@ -1,4 +1,4 @@
-"""What a value may be: one small parser per type, each with the words that tell a person what is wanted.
+"""Parses values: one small parser per type, each with the words that tell a person what the type takes.
 
 A parser takes the text of the file and raises ValueError with a phrase that completes "`key` …". Types are Java's
 (`ConfigDef.parseType`): values are trimmed, `true` and `false` in any case, whole numbers in decimal digits.
@@ -30,7 +30,8 @@ _HOST = re.compile(r"(?:[^\s:/\[\],]+|\[[0-9a-fA-F:.%]+\]):(?P<port>[0-9]{1,5})|
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen, or nowhere when `host` is empty; it is without IPv6's brackets. Port 0 takes any free one."""
+    """The address to listen at, or none when `host` is empty; it is without IPv6's brackets. Port 0 takes any free
+    one."""
 
     host: str
     port: int
@@ -120,7 +121,7 @@ def java_class(classes: Mapping[str, str]) -> Type[str]:
 
 
 def own_class(classes: Mapping[str, str]) -> Type[str]:
-    """As `java_class`, or a Python class of the user's: `module:Class`."""
+    """A Java class, as `java_class`, or a Python class of the user's: `module:Class`."""
 
     def parse(text: str) -> str:
         name = text.strip()
@@ -252,7 +253,7 @@ def _surprise_bits(token: str) -> float:
 
 
 def _is_expected(token: str, at: int) -> bool:
-    """Whether a run goes on, up or down or in place, or a piece is there a second time."""
+    """Whether the sign continues a run, up or down or in place, or a piece that stood before."""
     if at >= 2:
         step = ord(token[at]) - ord(token[at - 1])
         if abs(step) <= 1 and step == ord(token[at - 1]) - ord(token[at - 2]):

@@ -41,7 +41,7 @@ class LogEvent:
 
     @classmethod
     def of(cls, record: logging.LogRecord, flow: str = "") -> Self:
-        """From a log call; `flow` is what the process works for, where the call does not say."""
+        """Makes an event of a log call; `flow` is the flow for which the process works, where the call does not say."""
         arguments = record.args if isinstance(record.args, tuple) else ()
         names = [one for one in arguments if isinstance(one, FlowName)]
         places = [one for one in arguments if isinstance(one, TopicPartition)]
@@ -68,7 +68,8 @@ class LogEvent:
         return f"{moment} {logging.getLevelName(self.level)} {show_text(about)}{message}"
 
     def fields(self) -> dict[str, Any]:
-        """Of its JSON object: `time`, `level`, `flow`, `topic`, `partition`, `event`, `message`, and the figures."""
+        """The members of its JSON object: `time`, `level`, `flow`, `topic`, `partition`, `event`, `message`, and the
+        figures."""
         return {
             "time": show_moment(self.at_ms),
             "level": logging.getLevelName(self.level),
@@ -81,14 +82,14 @@ class LogEvent:
         }
 
     def packed(self) -> str:
-        """For another process, in one line whatever the message holds."""
+        """The event for another process, in one line whatever the message holds."""
         return json.dumps(
             [self.at_ms, self.level, self.event, self.message, self.flow, self.topic, self.partition, self.likeness]
         )
 
     @classmethod
     def unpacked(cls, text: str) -> Self:
-        """Of `packed`. Raises ValueError and TypeError for anything else."""
+        """The event of `packed`. Raises ValueError and TypeError for anything else."""
         return cls(*json.loads(text))
 
 
@@ -112,7 +113,8 @@ class Repeats:
         self._told: dict[tuple[str, str, str, int | None], _Told] = {}
 
     def take(self, sentence: LogEvent, now: float) -> list[LogEvent]:
-        """What to say now that this has happened: what is due, and the sentence itself if it is news."""
+        """The sentences to write now that this has happened: repeats that are due, and the sentence itself if it is
+        news."""
         due = self.due(now)
         if sentence.level < logging.WARNING:
             return [*due, sentence]
@@ -127,7 +129,7 @@ class Repeats:
         return [*due, sentence]
 
     def due(self, now: float) -> list[LogEvent]:
-        """What has come again, of which the pause is over: a minute at first, then ten."""
+        """The repeats whose pause is over: a minute at first, then ten."""
         said: list[LogEvent] = []
         for key, known in list(self._told.items()):
             if now - known.at < known.pause_seconds:

@@ -1,4 +1,4 @@
-"""What reaches a person: one sentence per event on stderr, from the driver and from Spark's Python processes alike.
+"""Writes one sentence per event on stderr, from the driver and from Spark's Python processes alike.
 
 The JVM's stderr, which its Python workers inherit, is a pipe: lines that our own loggers wrote there are passed on, all
 else (Spark's chatter, stack traces of dying workers) only with `--debug`. Called by `runtime.run`, `spark.session`, by
@@ -25,7 +25,7 @@ log = logging.getLogger("sparkmirror")
 
 
 class StderrHandler(logging.Handler):
-    """Writes what is news to stderr, as `text` or `json` lines, and counts what is not."""
+    """Writes news to stderr, as `text` or `json` lines, and counts repeats."""
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class StderrHandler(logging.Handler):
 
 
 def json_lines() -> Callable[[LogEvent], str]:
-    """What makes a JSON object of an event, in one line; fields that are not known are null."""
+    """A formatter that makes one line of JSON of an event; fields that are not known are null."""
     from pythonjsonlogger.json import JsonFormatter
 
     formatter = JsonFormatter([])  # no fields of its own before ours
@@ -68,7 +68,7 @@ def json_lines() -> Callable[[LogEvent], str]:
 
 
 class _WorkerHandler(logging.Handler):
-    """Of a worker: marked lines on stderr, which the driver recognises."""
+    """The handler of a worker: marked lines on stderr, which the driver recognises."""
 
     def __init__(self, flow: str) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def speaks_json() -> bool:
 
 
 def say_progress(message: str, flow: object, figures: Mapping[str, Any]) -> None:
-    """How a flow is doing: a line of its own in text, an event with `figures` in JSON."""
+    """Reports how a flow is doing: a line of its own in text, an event with `figures` in JSON."""
     if speaks_json():
         log.info("%s", message, extra={"sentence": _now(logging.INFO, "progress", message, str(flow), figures)})
     else:
@@ -110,13 +110,13 @@ def _now(level: int, event: str, message: str, flow: str, figures: Mapping[str, 
 
 
 def say_end(message: str, hint: str) -> None:
-    """In JSON: why the command ends, as its last line."""
+    """Writes in JSON, as the last line, why the command ends."""
     figures = {"hint": hint} if hint else {}
     print(json_lines()(_now(logging.ERROR, "ended", message, "", figures)), file=sys.stderr, flush=True)
 
 
 def say_warning(message: str) -> None:
-    """In JSON: what is odd about a file."""
+    """Writes a warning about a file in JSON."""
     print(json_lines()(_now(logging.WARNING, "configuration", message, "", {})), file=sys.stderr, flush=True)
 
 
@@ -172,7 +172,7 @@ class JvmLogReader:
 
 
 def _recognised(line: str) -> LogEvent | None:
-    """None for a line that two processes have written into each other's."""
+    """The event of a marked line; None for a line that two processes have written into each other's."""
     try:
         return LogEvent.unpacked(line.removeprefix(_MARK))
     except (ValueError, TypeError):

@@ -65,7 +65,7 @@ class MirrorRun:
         self._options = options
         self._stop = stop
         self._scratch = scratch
-        self._crews: dict[str, ProcessGroup] = {}
+        self._process_groups: dict[str, ProcessGroup] = {}
         self._flows: list[RunningFlow] = []
         self._health = Health()
         self._ends: dict[str, dict[TopicPartition, int]] = {}
@@ -129,14 +129,14 @@ class MirrorRun:
             part = FlowShare(flow, fingerprint(self._config.text, flow.name), changed_at_ms)
             by_target.setdefault(flow.target.alias, []).append(part)
         for alias, parts in by_target.items():
-            process_group = self._crews[alias] = ProcessGroup(parts, self._config.file)
+            process_group = self._process_groups[alias] = ProcessGroup(parts, self._config.file)
             cleanup.callback(process_group.leave)
             process_group.start()
-        for process_group in self._crews.values():
+        for process_group in self._process_groups.values():
             process_group.wait_until_joined(_JOIN_SECONDS_MAX)
 
     def _running_flow(self, flow: FlowConfig) -> RunningFlow:
-        process_group = self._crews.get(flow.target.alias)
+        process_group = self._process_groups.get(flow.target.alias)
         return RunningFlow(flow, self._config.text, self._scratch, once=self._options.once, process_group=process_group)
 
     def _finish_led(self) -> None:
@@ -243,7 +243,7 @@ class MirrorRun:
         for running in cut_off:
             log.warning("%s: its tasks did not end in %.0f s and are cut off.", running.flow.name, _STOP_SECONDS_MAX)
         have_ended = not cut_off
-        for process_group in self._crews.values():  # before Spark has ended: others may go on at once
+        for process_group in self._process_groups.values():  # before Spark has ended: others may go on at once
             process_group.leave(have_ended=have_ended)
         enders = [threading.Thread(target=running.end, daemon=True) for running in self._flows]
         for ender in enders:
@@ -253,7 +253,7 @@ class MirrorRun:
             ender.join(max(give_up_at - time.monotonic(), 0.0))
 
     def _verdict(self) -> int:
-        """Whether a bounded run reached all its ends; names the partitions that did not."""
+        """0 if a bounded run reached all its ends. Raises SparkMirrorError naming the partitions that did not."""
         if not self._options.once or self._stop.is_set():
             return 0
         behind: list[str] = []

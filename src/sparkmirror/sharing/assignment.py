@@ -144,8 +144,8 @@ def _run_of(stakes: Mapping[str, Claim], new_run: str) -> str:
 
 
 def _quotas(eligible: Mapping[str, Claim], load: Mapping[str, int], tasks: int) -> dict[str, int]:
-    """How many tasks each process may run. Processes with the least tasks of other flows come first; a process that
-    runs more than its share already keeps one more."""
+    """How many tasks each process may run. Some run one task more: those with the least tasks of other flows, and among
+    equals those that run the most of this one."""
     base, extra = divmod(tasks, len(eligible))
     order = sorted(eligible, key=lambda member: (load[member], -len(eligible[member].held), member))
     return {member: base + (place < extra) for place, member in enumerate(order)}

@@ -1,4 +1,4 @@
-"""What a mirror's MBeans are: names and attributes as of MirrorMaker 2 and Connect, from what /metrics tells; pure.
+"""The MBeans of a mirror, by MirrorMaker 2's and Connect's names and attributes, with the values of /metrics; pure.
 
 Called by `runtime.jmx`. A name's keys stand in MirrorMaker's order, values that need it are quoted as Kafka's
 `JmxReporter` does, and all numbers are doubles.
@@ -37,10 +37,8 @@ _CONNECT_SAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What this process has of a flow: `tasks` are those it may run, `is_read_whole` that a poll is a write, too.
-
-    `names` are of `metric.names.formats`.
-    """
+    """This process's part of a flow: `tasks` are those it may run, `is_read_whole` that a poll is a write, too. `names`
+    are of `metric.names.formats`."""
 
     connector: str
     tasks: Collection[int]
@@ -125,7 +123,7 @@ class _Counted:
 
 
 class TaskRates:
-    """Of one flow: what its tasks have mirrored since this process began to look, and how much a second, lately."""
+    """The records that each task of one flow has mirrored since this process began to look, and its rate."""
 
     def __init__(self) -> None:
         self._counted: dict[int, _Counted] = {}

@@ -1,5 +1,5 @@
-"""What JMX_PORT, KAFKA_JMX_OPTS and KAFKA_OPTS ask of Spark's JVM, as Kafka's shell scripts read them, and whether that
-leaves a port open to anybody; pure.
+"""Reads JMX_PORT, KAFKA_JMX_OPTS and KAFKA_OPTS for Spark's JVM as Kafka's shell scripts do, and tells whether they
+leave a port open to anybody; pure.
 
 Called by `runtime.start`, `runtime.jmx` and `operations.machine_checks`.
 """
@@ -34,13 +34,13 @@ def jmx_options(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def is_wanted(environ: Mapping[str, str]) -> bool:
-    """Whether anybody may ask the JVM for MBeans; agents of JAVA_TOOL_OPTIONS count."""
+    """Whether the environment asks for MBeans; agents of JAVA_TOOL_OPTIONS count."""
     return bool(jmx_options(environ)) or "-javaagent:" in environ.get("JAVA_TOOL_OPTIONS", "")
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPort:
-    """Where JMX listens without asking anybody who he is."""
+    """A port at which JMX takes any client."""
 
     port: str
     is_here_alone: bool
@@ -53,9 +53,8 @@ class OpenPort:
 
 
 def find_open_port(options: Sequence[str]) -> OpenPort | None:
-    """None where nothing listens, or where a password or a client's certificate is asked for, as Java does if not
-    configured otherwise.
-    """
+    """The open port; None where JMX does not listen, or asks for a password or a client's certificate, as Java does by
+    default."""
     given = dict(option.removeprefix("-D").partition("=")[::2] for option in options if option.startswith("-D"))
     prefix = _REMOTE.removeprefix("-D")
     port = given.get(f"{prefix}.port", "")

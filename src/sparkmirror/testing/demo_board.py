@@ -1,5 +1,4 @@
-"""What the demo knows of its topics (counts on both sides, rates, latencies) and shows: a live table, or plain
-lines."""
+"""The counts, rates and latencies of the demo's topics on both sides, as a live table or plain lines."""
 
 import threading
 import time
@@ -46,7 +45,7 @@ class TopicLine:
         return max(self.source_records - self.target_records, 0)
 
     def latency_ms(self, percentile: int) -> float | None:
-        """None until there are ten live records to judge by."""
+        """The latency; None until there are ten live records to judge by."""
         if len(self.latencies_ms) < 10:
             return None
         return quantiles(self.latencies_ms, n=100, method="inclusive")[percentile - 1]
@@ -113,7 +112,7 @@ class Arrivals:
         self._thread = threading.Thread(target=self._run, name="arrivals", daemon=True)
 
     def start(self, ends: Mapping[TopicPartition, int]) -> None:
-        """From these end offsets on."""
+        """Starts to count at these end offsets."""
         self.add(ends)
         self._thread.start()
 

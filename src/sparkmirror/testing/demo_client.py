@@ -125,7 +125,7 @@ class Reader:
         )
 
     def poll(self, wait_seconds: float) -> Sequence[Received]:
-        """What has arrived; at once when something has."""
+        """The records that have arrived; returns at once when any have."""
         first = self._consumer.poll(wait_seconds)
         if first is None:
             return ()

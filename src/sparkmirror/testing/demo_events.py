@@ -62,7 +62,7 @@ NEW_TOPIC = TopicSpec("cancellations", 2, "gzip", _ONE_SEGMENT)
 
 
 class Flight(NamedTuple):
-    """What matters of a row of flights.csv. `leaves_for_good`: its aircraft was not seen again that year."""
+    """The columns of a row of flights.csv that matter. `leaves_for_good`: its aircraft was not seen again that year."""
 
     number: str
     tailnum: str
@@ -92,7 +92,7 @@ def _day(timestamp_ms: int) -> int:
 
 
 def _events(flight: Flight, planes: dict[str, bytes]) -> Iterator[Event]:
-    """What one flight brings about; takes its aircraft out of `planes`, which are those not seen yet."""
+    """The records that one flight gives rise to; takes its aircraft out of `planes`, which are those not seen yet."""
     number, tailnum, at_ms = flight.number.encode(), flight.tailnum.encode(), flight.scheduled_ms
     route = (("origin", flight.origin.encode()), ("dest", flight.dest.encode()))
     late_minutes = flight.departure_delay_minutes

@@ -97,7 +97,7 @@ class MirrorProcess:
 
 
 def _wait_gone(processes: list[psutil.Process]) -> dict[psutil.Process, str]:
-    """Those that outlive the wait, with their command lines."""
+    """The processes that outlive the wait, with their command lines."""
     deadline = time.monotonic() + LAST_SECONDS_MAX
     while True:
         left = {process: line for process in processes if (line := _living(process))}
@@ -107,7 +107,7 @@ def _wait_gone(processes: list[psutil.Process]) -> dict[psutil.Process, str]:
 
 
 def _living(process: psutil.Process) -> str:
-    """Its id and command line; nothing when it has ended, be it that nobody has asked for its exit status yet."""
+    """The process's id and command line; nothing when it has ended, even if its exit status was not read yet."""
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return ""

@@ -44,7 +44,7 @@ class Guard:
         self._tell(f"forget {pid}")
 
     def close(self) -> None:
-        """Kill what is still watched, remove the directory."""
+        """Kills the processes that are still watched, and removes the directory."""
         if self._shell.stdin is not None:
             self._shell.stdin.close()
         self._shell.wait()

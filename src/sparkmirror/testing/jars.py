@@ -49,7 +49,7 @@ class JarSet:
 
     @property
     def ivy_file(self) -> Path:
-        """Not there for most sets."""
+        """The set's Ivy file, which most sets do not have."""
         return Path(__file__).with_name(f"{self.name}-{self.version}.xml")
 
     def __str__(self) -> str:

@@ -50,7 +50,7 @@ class Broker(JavaProcess):
 
     @property
     def port(self) -> int:
-        """Of the PLAINTEXT listener."""
+        """The port of the PLAINTEXT listener."""
         return self.node.ports[PLAINTEXT]
 
     @property
@@ -187,14 +187,14 @@ class KafkaCluster:
 
     @property
     def proxy(self) -> LinkProxy:
-        """What stands before the FAR listeners. Raises SparkMirrorError when the cluster has none."""
+        """The proxy before the FAR listeners. Raises SparkMirrorError when the cluster has none."""
         if self._proxy is None:
             raise SparkMirrorError(f"The embedded cluster {self.name} is not far away.", "pass far=LongLink(…)")
         return self._proxy
 
     @property
     def bootstrap_servers(self) -> str:
-        """Of the PLAINTEXT listeners."""
+        """The addresses of the PLAINTEXT listeners."""
         return self.bootstrap(PLAINTEXT)
 
     @property

@@ -66,7 +66,7 @@ KILL_POINTS: Final = (
     KillPoint("after-end-txn-sent", *_ASK, True, _asks_to_end),
     KillPoint("after-end-txn", "sparkmirror.kafka.wire.coordinator", "EndTransaction", "decode", True, _always),
 )
-"""In the order in which a record passes them; the last three are only passed with exactly-once."""
+"""The points in the order in which a record passes them; the last three are only passed with exactly-once."""
 
 
 def install(directory: Path) -> None:

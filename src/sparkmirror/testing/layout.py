@@ -1,4 +1,4 @@
-"""What each broker's server.properties says; pure. Called by `kafka` and `warm_start`.
+"""Writes each broker's server.properties; pure. Called by `kafka` and `warm_start`.
 
 Keys are those of KafkaConfig 4.3 (KRaft, combined mode: each node is broker and controller).
 """

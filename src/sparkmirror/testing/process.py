@@ -21,7 +21,8 @@ LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml').a
 
 @dataclass(frozen=True, slots=True)
 class JavaProgram:
-    """What to run. `options` are JVM options beyond heap size and logging; throughput benchmarks pass their own."""
+    """The program to run. `options` are JVM options beyond heap size and logging; throughput benchmarks pass their
+    own."""
 
     title: str
     main_class: str
@@ -55,7 +56,7 @@ class JavaProcess:
 
     @property
     def exit_status(self) -> int | None:
-        """As in subprocess: None while it runs, negative when a signal ended it."""
+        """The exit status as in subprocess: None while it runs, negative when a signal ended it."""
         return self._started().poll()
 
     def launch(self) -> None:

@@ -38,7 +38,7 @@ class LinkProxy:
     """
 
     def __init__(self, link: LongLink, server_ports: Sequence[int], listen_ports: Sequence[int] = ()) -> None:
-        """Without `listen_ports`, free ones are taken. Raises SparkMirrorError when one is not to be had."""
+        """Takes free ports without `listen_ports`. Raises SparkMirrorError when one cannot be had."""
         self.link = link
         spec = {
             "delay_seconds": link.round_trip_seconds / 2,
@@ -69,7 +69,7 @@ class LinkProxy:
         self._order("halve", routes)
 
     def delay(self, round_trip_seconds: float, *routes: int) -> None:
-        """Another length of the link, for what is sent from now on; it stays until the next."""
+        """Sets another round trip for bytes that are sent from now on."""
         self._order("delay", routes, seconds=round_trip_seconds / 2)
 
     def heal(self, *routes: int) -> None:

@@ -26,7 +26,7 @@ _IDLE_SECONDS = 60.0
 
 
 class Wire:
-    """What all connections of a proxy share in one direction: the delay, and the bandwidth if there is a limit."""
+    """The delay, and the bandwidth if there is a limit, that all connections of a proxy share in one direction."""
 
     def __init__(self, delay_seconds: float, bytes_per_second: float) -> None:
         self.delay_seconds = delay_seconds
@@ -288,7 +288,7 @@ class ProxyLoop:
             self._selector.register(listener, selectors.EVENT_READ, route)
 
     def _leave(self, route: Route) -> None:
-        """Connections are still taken, by the kernel, and nobody answers on them."""
+        """Stops answering: the kernel still takes connections."""
         if route in self._accepting:
             self._accepting.discard(route)
             self._selector.unregister(route.listen())

@@ -1,7 +1,8 @@
-"""What halves a broker's start: a class-data archive (AppCDS) and Kafka's default bootstrap records, made once.
+"""Makes two things once that halve a broker's start: a class-data archive (AppCDS) and Kafka's default bootstrap
+records.
 
-Called by `kafka`. Measured on two cores: a broker serves 0.8 s after its start instead of 1.6 s, and formatting
-costs no JVM. `python -m sparkmirror.testing.warm_start` makes them ahead of time.
+Called by `kafka`. Measured on two cores: a broker serves 0.8 s after its start instead of 1.6 s, and formatting costs
+no JVM. `python -m sparkmirror.testing.warm_start` makes them ahead of time.
 """
 
 import hashlib
@@ -35,7 +36,8 @@ class WarmStart:
 
 @lru_cache
 def warm_start() -> WarmStart:
-    """From the user's cache, made on the first use with this Java (some 5 s). Raises as `jars.fetch` does."""
+    """The archive and the records from the user's cache, made on the first use with this Java (some 5 s). Raises as
+    `jars.fetch` does."""
     directory = publish_once(cache_directory() / "start" / _key(), _prepare)
     archive = directory / ARCHIVE
     # A Java that cannot use the archive ignores it (-Xshare:auto) and starts as if there were none.

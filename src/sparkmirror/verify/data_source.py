@@ -73,7 +73,8 @@ class ComparisonReader(DataSourceReader):
 
 
 def compare_span(options: RunsOptions, span: "Span") -> "tuple[Findings | None, str | None]":
-    """What was found, or why nothing could be. A batch that cannot be decoded is a difference."""
+    """Compares one span; the result has the differences, or the reason why the span could not be compared. A batch that
+    cannot be decoded is a difference."""
     from sparkmirror.errors import ClusterError, ProtocolError
     from sparkmirror.verify.difference import UNREADABLE, Difference
     from sparkmirror.verify.matching import empty_findings, match

@@ -1,4 +1,4 @@
-"""A difference as a person is to see it: where, of what kind, and both records; bounded, whatever they hold. Pure.
+"""A difference as people see it: where, of what kind, and both records; bounded, whatever the records hold. Pure.
 
 Found by `verify.matching` and `verify.regions`, shown by `verify.report`.
 """
@@ -34,7 +34,7 @@ class Seen:
     headers: tuple[tuple[bytes, bytes | None], ...]
 
     def content(self, *, with_time: bool = True) -> tuple[object, ...]:
-        """What must be the same on both sides."""
+        """The parts of a record that must be equal on both sides."""
         return (self.key, self.value, self.headers, self.timestamp_ms if with_time else None)
 
     def as_json(self) -> dict[str, Any]:
@@ -52,8 +52,8 @@ class Seen:
 class Difference:
     """`kind` is `missing` or `surplus` (on the target), `swapped`, `unreadable`, or the fields that differ.
 
-    `upstream` and `downstream` are the offsets of the two records, or where the absent one should be. `source` and
-    `target` are the records as JSON; None where there is none.
+    `upstream` and `downstream` are the offsets of the two records, or the offset at which an absent one should be.
+    `source` and `target` are the records as JSON; None for an absent one.
     """
 
     kind: str
@@ -105,7 +105,7 @@ def describe(source: Sequence[Seen], target: Sequence[Seen], *, with_time: bool)
 
 
 def _where(ours: Seen, theirs: Seen) -> str:
-    """From which byte on key or value differ, where what is shown of them does not reach so far."""
+    """The byte at which key or value begin to differ, where the shown part of them does not reach so far."""
     for name, one, other in (("key", ours.key, theirs.key), ("value", ours.value, theirs.value)):
         if one is None or other is None or one == other:
             continue
@@ -121,7 +121,7 @@ def _where(ours: Seen, theirs: Seen) -> str:
 
 
 def _kind(ours: Sequence[object], theirs: Sequence[object]) -> str:
-    """By the neighbours: whether one side lacks a record and goes on as the other does."""
+    """The kind of difference, by the neighbours: whether one side lacks a record and goes on as the other does."""
     if len(ours) < 2 or len(theirs) < 2:
         return ""
     if ours[0] == theirs[1] and ours[1] == theirs[0]:

@@ -50,7 +50,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What of a flow to compare: which partitions, and how many of the spans: at least one, or one `of_each`."""
+    """Which partitions of a flow to compare, and how many of their spans: at least one, or one `of_each`."""
 
     wanted: Callable[[TopicPartition], bool]
     sample_percent: float = 100.0
@@ -162,7 +162,8 @@ def _compared(standing: Standing, row: Any, left_out: Sequence[Uncompared]) -> C
 
 @contextmanager
 def comparing_session(scratch: Path, master: str | None = None, *, debug: bool = False) -> "Iterator[SparkSession]":
-    """As many spans at a time as there are processors, or as the cluster has slots. Raises SparkMirrorError."""
+    """A Spark session that compares as many spans at a time as there are processors, or as the cluster has slots.
+    Raises SparkMirrorError."""
     cluster = plan_cluster(master, {}, FIXED_SETTINGS, None) if master else None
     spark = open_session(launch_context(max(os.cpu_count() or 1, 2), scratch, cluster, debug=debug))
     try:

@@ -1,7 +1,7 @@
-"""Compares one span: what was fetched of both sides, side by side, in the order of source offsets. Pure.
+"""Compares one span: the fetched batches of both sides, side by side, in the order of source offsets. Pure.
 
-Batches that the target has byte for byte are not decoded; all others are, and compared record by record. What lies
-outside the stretches of the offset map is counted here and compared by `verify.regions`. Called by
+Batches that the target has byte for byte are not decoded; all others are, and compared record by record. Records
+outside the stretches of the offset map are counted here and compared by `verify.regions`. Called by
 `verify.data_source`.
 """
 
@@ -35,10 +35,10 @@ _NEIGHBOURS: Final = 3
 
 
 class Part(NamedTuple):
-    """What one fetch brought: whole batches of data in `buffer`, and the offset to go on at.
+    """The result of one fetch: whole batches of data in `buffer`, and the offset to go on at.
 
-    `table` has the columns of `batch.headers`; control batches and those of aborted transactions are left out. Of a set
-    of old messages, `BASE_OFFSET` is the first offset that may be in it.
+    `table` has the columns of `batch.headers`; control batches and those of aborted transactions are left out. For a
+    set of old messages, `BASE_OFFSET` is the first offset that may be in it.
     """
 
     buffer: memoryview
@@ -140,7 +140,7 @@ class _Match:
             self._count_loose(side.part, self._found.loose_target, on_target=True)
 
     def _count_loose(self, part: Part, counts: NDArray[np.int64], *, on_target: bool) -> None:
-        """Records outside all stretches. Only batches that reach there are decoded."""
+        """Counts the records outside all stretches. Only batches that reach there are decoded."""
         span = self._span
         first, end = (span.target_first, span.target_end) if on_target else (span.first, span.end)
         table = part.table

@@ -1,6 +1,5 @@
-"""What is known of a flow's partitions before they are compared: logs, ledger, offset map, settings. Called by
-`verify.job`; judged by `verify.plan`.
-"""
+"""Observes a flow's partitions before they are compared: logs, ledger, offset map, settings. Called by `verify.job`;
+judged by `verify.plan`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +22,8 @@ _TIMES = "message.timestamp.type"
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """`behind` counts the source offsets that are not mirrored yet; `skipped` says what is not compared, and why.
+    """`behind` counts the source offsets that are not mirrored yet; `skipped` says which partitions are not compared,
+    and why.
 
     Partitions that were wanted and are mirrored are `chosen`.
     """
@@ -36,7 +36,7 @@ class Observed:
 
 
 def observe(flow: FlowConfig, wanted: Callable[[TopicPartition], bool]) -> Observed:
-    """Of the source partitions that are `wanted`. Raises ClusterError, also where the flow has never run.
+    """Observes the source partitions that are `wanted`. Raises ClusterError, also where the flow has never run.
 
     Raises ConfigError for a flow that changes its records.
     """

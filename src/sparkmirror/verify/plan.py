@@ -1,6 +1,6 @@
-"""What to compare of one partition: what both sides still hold of what was mirrored, cut into spans. Pure.
+"""Plans the comparison of one partition: the mirrored records that both sides still hold, cut into spans. Pure.
 
-Asked by `verify.job`.
+Called by `verify.job`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,10 +15,10 @@ from sparkmirror.model import TopicPartition, plain
 from sparkmirror.verify.span import Span, Stretch
 
 SPAN_OFFSETS: Final = 500_000
-"""Of one Spark task: half a second of reading at a gigabyte a second, where records have a kilobyte."""
+"""The size of one Spark task: half a second of reading at a gigabyte a second, where records have a kilobyte."""
 _STRETCHES_MAX: Final = 1000
 _REGION_MAX: Final = 500_000
-"""Target offsets between two stretches: what is there is compared in memory, some 300 MB for so many."""
+"""The limit of target offsets between two stretches: their records are compared in memory, some 300 MB for so many."""
 _TAIL_MAX: Final = 50_000
 """Target records behind the offset map that are looked at: a mirror that runs notes where they lie once a second."""
 
@@ -34,10 +34,10 @@ UNPROVEN: Final = (NO_MAP, COARSE)
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of one mirrored partition when a comparison begins.
+    """The facts about one mirrored partition when a comparison begins. `position` is the ledger's.
 
-    `position` is the ledger's. Ledger and map were read first, then the target's end was asked, the source's last: so
-    the target reaches as far as the map, and the source as far as the target.
+    Ledger and map were read first, then the target's end, then the source's end: so the target reaches as far as the
+    map, and the source as far as the target.
     """
 
     source: TopicPartition
@@ -69,7 +69,7 @@ class Uncompared:
 
 
 def plan_spans(standing: Standing, span_offsets: int = SPAN_OFFSETS) -> tuple[list[Span], list[Uncompared]]:
-    """What to compare, in the order of offsets, and what cannot be."""
+    """The spans to compare, in the order of offsets, and the offsets that cannot be compared."""
     found = standing.offsets
     if found is None or not found.segments:
         return [], list(_uncompared(standing, standing.source_start, standing.position, NO_MAP))
@@ -144,12 +144,14 @@ def _before_map(standing: Standing, first: int, target: int) -> Iterator[Uncompa
 
 
 def _begin_on_target(standing: Standing, begin: Segment) -> int:
-    """Where the map begins; or the target's log, if all that the source has is mapped: the rest came again."""
+    """The beginning of the map on the target; or of the target's log, if the map covers all that the source has: the
+    rest came again."""
     return standing.target_start if standing.source_start == begin.first else begin.target
 
 
 def _head_lost(standing: Standing, first: int, end: int) -> Iterator[Uncompared]:
-    """Before the first stretch, of which a side has deleted some: nobody knows what corresponds to the rest."""
+    """Offsets before the first stretch, of which a side has deleted some: nothing tells what corresponds to the
+    rest."""
     deleted = min(max(standing.source_start, first), end)
     yield from _uncompared(standing, first, deleted, SOURCE_DELETED)
     yield from _uncompared(standing, deleted, end, COARSE)
@@ -161,7 +163,8 @@ def _uncompared(standing: Standing, first: int, end: int, reason: str) -> Iterat
 
 
 def _clip(stretch: Stretch, standing: Standing) -> Stretch | None:
-    """What both sides still hold; at its end, what the target lacks is missing, not deleted."""
+    """The part of a stretch that both sides still hold; at its end, records that the target lacks are missing, not
+    deleted."""
     gone = max(standing.source_start - stretch.first, standing.target_start - stretch.target, 0)
     records = min(stretch.records, standing.source_end - stretch.first) - gone
     return Stretch(stretch.first + gone, records, stretch.target + gone) if records > 0 else None

@@ -1,4 +1,4 @@
-"""Reads a range of one partition's log as it lies there, in large answers, the next one under way meanwhile.
+"""Reads a range of one partition's log as stored, in large answers, with the next request always under way.
 
 Called by `verify.data_source` in Spark's workers. Blocking; leaders that move and links that break are found again.
 """
@@ -46,7 +46,7 @@ class RangeGone(ClusterError):
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """What to read: offsets `first` … `end - 1`. With `read_committed` without what transactions aborted.
+    """The range to read: offsets `first` … `end - 1`; with `read_committed` without records of aborted transactions.
 
     The last offsets of a `compacted` log may hold no records.
     """
@@ -97,9 +97,9 @@ class _Reader:
             self._connection = None
 
     def next_part(self, position: int) -> Part:
-        """What lies at `position`. The question for what follows is sent before this returns.
+        """The batches at `position`. The request for the following ones is sent before this returns.
 
-        That nothing does is believed of a compacted log when it has given nothing for 30 s, and of no other.
+        Only a compacted log may have none there, and this believes it when the log has given nothing for 30 s.
         """
         self._is_bare, self._problem = False, ""
         give_up_at = self._clock.monotonic() + _SILENCE_SECONDS_MAX
@@ -161,7 +161,7 @@ class _Reader:
         )
 
     def _receive(self, connection: FetchConnection) -> Frame | None:
-        """The answer; None when nothing comes for too long."""
+        """The answer; None when none comes in time."""
         give_up_at = self._clock.monotonic() + _SILENCE_SECONDS_MAX
         while self._clock.monotonic() < give_up_at:
             frame = connection.receive()
@@ -183,12 +183,12 @@ class _Reader:
 
 
 def reaches_end(fetched: FetchedPartition, wanted: LogRange) -> bool:
-    """Whether the broker says that readers may read the whole range."""
+    """Whether the broker says that consumers may read the whole range."""
     return (fetched.last_stable_offset if wanted.read_committed else fetched.high_watermark) >= wanted.end
 
 
 def take_part(buffer: memoryview, fetched: FetchedPartition, position: int, wanted: LogRange) -> Part | None:
-    """The batches of data from `position` on; None where nothing came."""
+    """The batches of data from `position` on; None where the answer has none."""
     headers = read_headers(buffer, fetched.start, fetched.stop)
     table = headers.table[headers.table[:, NEXT_OFFSET] > position]
     if not len(table):

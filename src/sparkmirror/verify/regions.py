@@ -1,8 +1,8 @@
-"""Compares the regions of a span that hold records, and what lies between the stretches of an offset map.
+"""Compares the regions of a span that hold records, which lie between the stretches of an offset map.
 
-Regions are read once more, with their surroundings. Records that were sent again lie between stretches: at least once,
-in order, means that the target reads as the source, forward without a hole, and where it jumps, it jumps back. Called
-by `verify.data_source` after `verify.matching` has counted what lies there; contents may be digests.
+Regions are read once more, with their surroundings. Records that were sent again lie between stretches. At least once,
+in order, means: the target reads as the source, forward without a hole, and where it jumps, it jumps back. Called by
+`verify.data_source` after `verify.matching` has counted the records there; contents may be digests.
 """
 
 from bisect import bisect_left
@@ -18,9 +18,10 @@ from sparkmirror.verify.span import Region, Span
 
 @dataclass(slots=True)
 class Followed:
-    """Counts of records, and where the first of each kind of difference is: a row of the source's, of the target's.
+    """Counts of records, and the first place of each kind of difference: a row of the source's or of the target's
+    records.
 
-    Those `ahead` are the source's, from behind the rows that had to be there.
+    Records `ahead` are the source's, from behind the rows that had to be there.
     """
 
     equal: int = 0
@@ -35,8 +36,8 @@ class Followed:
 def follow(source: Sequence[Hashable], target: Sequence[Hashable], start: int, must_reach: int) -> Followed:
     """Reads `target` as the source's records from row `start` on; those below row `must_reach` must all be there.
 
-    What the target has beyond them may be the source's next records: they come again, or a mirror that runs is ahead of
-    what it noted.
+    More records on the target may be the source's next ones: they come again, or a mirror that runs is ahead of its
+    map.
     """
     places: dict[Hashable, list[int]] = defaultdict(list)
     for place, content in enumerate(source):
@@ -67,7 +68,7 @@ def follow(source: Sequence[Hashable], target: Sequence[Hashable], start: int, m
 
 
 def _find_row(rows: Sequence[int], at: int) -> int | None:
-    """Where a record is that has come: the expected row if it is there, else the last before it, else the next."""
+    """The row of a record that has come: the expected row if it is there, else the last before it, else the next."""
     if not rows:
         return None
     place = bisect_left(rows, at)
@@ -123,7 +124,8 @@ def _match_region(span: Span, region: Region, found: Findings, read: Read) -> No
 
 
 def _note_missing(span: Span, region: Region, found: Findings, read: Read, records: int, from_offset: int) -> None:
-    """So many records of the region are not on the target; the first of them is at or behind `from_offset`."""
+    """Notes that so many records of the region are not on the target; the first of them is at or behind
+    `from_offset`."""
     if _is_ledgered(span, region):
         found.lost += records
     elif span.target_compacted:
@@ -149,7 +151,7 @@ def _note_surplus(
 
 
 def _is_ledgered(span: Span, region: Region) -> bool:
-    """Whether the gap ledger tells of what is missing here."""
+    """Whether the gap ledger accounts for the missing records."""
     lost = any(first <= region.end and end >= region.first for first, end in span.lost)
     return lost or any(first <= region.target_end and end >= region.target_first for first, end in span.target_lost)
 

@@ -1,6 +1,6 @@
-"""What a comparison found, for people and for programs, and as one HTML page with nothing to fetch. Pure.
+"""Reports a comparison, for people and for programs, and as one HTML page that loads nothing. Pure.
 
-Made by `verify.job`, written by `cli.verify`. Every text on the page is escaped: records hold what their writers liked.
+Made by `verify.job`, written by `cli.verify`. Every text on the page is escaped: records hold any bytes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -95,7 +95,7 @@ class FlowReport:
 
     @property
     def first_difference(self) -> str:
-        """Where the first partition with one has it; empty where there is none."""
+        """The place of the difference in the first partition that has one; empty where there is none."""
         found = [(one.source, one.difference) for one in self.partitions if one.difference is not None]
         if not found:
             return ""
@@ -121,7 +121,8 @@ class FlowReport:
 
 
 def render_report(report: FlowReport) -> Page:
-    """A sentence for the flow, a table of what is not simply equal, and each first difference with both records."""
+    """A sentence for the flow, a table of partitions that are not simply equal, and each first difference with both
+    records."""
     page: Page = [_headline(report)]
     noted = [one for one in report.partitions if one.verdict != EQUAL]
     if noted:
@@ -151,7 +152,7 @@ def _headline(report: FlowReport) -> str:
 
 
 def render_remarks(report: FlowReport) -> list[str]:
-    """What was not compared, and what is allowed to differ and does."""
+    """Sentences on what was not compared, and on allowed differences."""
     words = {
         "repeated": "records are on the target twice, as at-least-once may have them after a crash",
         "holes": "records were taken by log compaction on one side only",
@@ -181,7 +182,7 @@ def _shown(one: Compared, first: Difference) -> list[str]:
 
 
 def render_record(record: Mapping[str, Any] | None) -> str:
-    """On one line."""
+    """The record on one line."""
     if record is None:
         return "no such record"
     headers = ", ".join(f"{name}={_quoted(value)}" for name, value in record["headers"])
@@ -199,17 +200,18 @@ def _quoted(text: str | None) -> str:
 
 DIFFERENT_STATUS: Final = 1
 UNPROVEN_STATUS: Final = 4
-"""Of a comparison that could not be made, also where a cluster did not answer: status 1 says that something differs."""
+"""The status of a comparison that could not be made, also where a cluster did not answer: status 1 means a
+difference."""
 _STATUSES = {EQUAL: 0, UNKNOWN: UNPROVEN_STATUS, DIFFERENT: DIFFERENT_STATUS}
 
 
 def exit_status(reports: Iterable[FlowReport]) -> int:
-    """That of the worst verdict: a difference counts more than what could not be compared."""
+    """The status of the worst verdict: a difference counts more than an incomplete comparison."""
     return worst_status(_STATUSES[report.verdict] for report in reports)
 
 
 def worst_status(statuses: Iterable[int]) -> int:
-    """Of several comparisons; 0 of none."""
+    """The worst status of several comparisons; 0 for none."""
     worst = 0
     for status in statuses:
         worst = DIFFERENT_STATUS if DIFFERENT_STATUS in (worst, status) else max(worst, status)

@@ -1,7 +1,7 @@
-"""What one Spark task compares: a range of one source partition, and where its records lie on the target. Pure.
+"""The unit that one Spark task compares: a range of one source partition, and the place of its records on the target.
+Pure.
 
-Made by `verify.plan`, carried to the tasks by `verify.data_source`, worked off by `verify.matching` and
-`verify.regions`.
+Made by `verify.plan`, carried to the tasks by `verify.data_source`, used by `verify.matching` and `verify.regions`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -36,10 +36,10 @@ class Stretch(NamedTuple):
 
 
 class Region(NamedTuple):
-    """What lies between stretches: source offsets `first` … `end - 1`, and target offsets, of either perhaps none.
+    """The offsets between stretches: source offsets `first` … `end - 1`, and target offsets, of either perhaps none.
 
-    There are transaction markers, what compaction has taken, records that came twice after a crash, and records whose
-    place nobody knows.
+    They are of transaction markers, of records that compaction removed, of records that came twice after a crash, and
+    of records whose place is not known.
     """
 
     first: int
@@ -117,7 +117,7 @@ class Span:
     def touches_region(
         self, firsts: NDArray[np.int64], lasts: NDArray[np.int64], *, on_target: bool
     ) -> NDArray[np.bool_]:
-        """For each range of offsets, both ends included, whether some of it lies in a region."""
+        """Whether each range of offsets, both ends included, touches a region."""
         edges = self._target_edges if on_target else self._edges
         touches: NDArray[np.bool_] = np.searchsorted(edges[1], firsts, "right") < np.searchsorted(
             edges[0], lasts, "right"
@@ -126,7 +126,7 @@ class Span:
 
     @cached_property
     def _edges(self) -> NDArray[np.int64]:
-        """Where regions begin and end on the source, of those that have any of its offsets."""
+        """The first and last source offsets of the regions that have any."""
         edges = [(region.first, region.end) for region in self.regions if region.first < region.end]
         return np.array(edges, np.int64).reshape(len(edges), 2).T.copy()
 
@@ -136,7 +136,7 @@ class Span:
         return np.array(edges, np.int64).reshape(len(edges), 2).T.copy()
 
     def count_by_region(self, offsets: NDArray[np.int64], *, on_target: bool) -> NDArray[np.int64]:
-        """How many of these offsets, which are in no stretch, are in each of the regions."""
+        """How many of these offsets, which are in no stretch, each region has."""
         ends = np.array([region.target_end if on_target else region.end for region in self.regions], np.int64)
         return np.bincount(np.searchsorted(ends, offsets, "right"), minlength=len(ends))
 

@@ -1,1 +1,1 @@
-"""What people are shown of a flow, as data and tables; pure."""
+"""Renders a flow for people, as data and tables; pure."""

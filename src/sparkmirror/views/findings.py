@@ -1,6 +1,6 @@
-"""What `sparkmirror doctor` finds, line by line, and how it is shown; pure.
+"""The findings of `sparkmirror doctor`, line by line; pure.
 
-Made by `operations.cluster_checks` and `operations.machine_checks`, judged by `views.findings` where figures decide.
+Made by `operations.cluster_checks` and `operations.machine_checks`, judged here where figures decide.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
-"""A flow's state as the bus tells it, with its tasks, jobs and partitions; pure. Fed and printed by `cli.status`."""
+"""A flow's state as its status topic tells it, with its tasks, jobs and partitions; pure. Filled and printed by
+`cli.status`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,9 +23,10 @@ _QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlace:
-    """One source partition: `offset` is the next one to mirror, `end` the source's; None where nobody could tell.
+    """One source partition: `offset` is the next one to mirror, `end` the source's; None where it is not known, as is
+    `state`.
 
-    So it is with `state`. The record is what the run has written of it last.
+    The record is the last one that the run has written of it.
     """
 
     partition: TopicPartition
@@ -40,7 +42,7 @@ class PartitionPlace:
         return None if self.offset is None or self.end is None else max(self.end - self.offset, 0)
 
     def lag_seconds(self, now_ms: int) -> float | None:
-        """At most so long ago the oldest record that is not mirrored was produced; None where nobody could tell."""
+        """The age of the oldest record that is not mirrored, at most; None where it is not known."""
         if self.lag_records == 0:
             return 0.0
         if self.told is None or (self.lag_records and self.told.behind_since_ms is None):
@@ -69,7 +71,7 @@ class ProcessShown(Protocol):
 
     @property
     def sentence(self) -> str:
-        """What it runs, for a person."""
+        """A sentence on the tasks that it runs."""
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs."""
@@ -118,7 +120,7 @@ class FlowPage:
 
     @property
     def records_per_second(self) -> float | None:
-        """None where nobody can say."""
+        """The flow's rate; None where it is not known."""
         if self.state in (FlowState.STOPPED, FlowState.FAILED, FlowState.SILENT):
             return 0.0
         return None if self.verdict.level is Level.UNKNOWN else self.status.records_per_second
@@ -203,7 +205,7 @@ def render_page(page: FlowPage, *, whole: bool) -> Page:
 
 
 def _render_unknown(page: FlowPage, *, whole: bool) -> Page:
-    """While the target does not answer: what the source tells."""
+    """The page while the target does not answer: what the source tells."""
     source = page.source_problem or f"{page.flow.source} has {plural(len(page.places), 'partition')} to mirror"
     told = f"  state, lag and rate are unknown; {source}"
     parts: Page = [headline(page.verdict), told, *tell_problems(page.verdict, page.at_ms)]
@@ -234,7 +236,7 @@ def _figures(page: FlowPage) -> str:
 
 
 def _pace(page: FlowPage) -> str:
-    """How fast, how late, and who says so."""
+    """The rate, the latency, and the process that reported them."""
     flow, rate = page.board.flow, page.records_per_second
     parts = ["rate unknown" if rate is None else f"{rate:,.0f} records/s"]
     if page.status.recent_latency.count:

@@ -1,4 +1,4 @@
-"""How far a consumer group is behind: what Kafka's ConsumerOffsetChecker printed, partition by partition; pure.
+"""The lag of a consumer group, partition by partition, as Kafka's ConsumerOffsetChecker printed it; pure.
 
 Called by `cli.lag`, which asks the cluster.
 """
@@ -45,7 +45,7 @@ def list_lags(
     ends: Mapping[TopicPartition, int],
     unknown: Collection[TopicPartition] = (),
 ) -> list[PartitionLag]:
-    """A line for each partition that anything names, in order; of `unknown` ones nobody tells where they end."""
+    """A line for each partition that any argument names, in order; the ends of `unknown` ones are not known."""
     return [
         PartitionLag(cluster, group, where.topic, where.partition, offsets.get(where), ends.get(where))
         for where in sorted({*offsets, *ends, *unknown})

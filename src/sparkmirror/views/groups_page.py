@@ -1,4 +1,4 @@
-"""Where the consumer groups of a flow stand on both sides, and why one is not synced; pure.
+"""The consumer groups of a flow on both sides, with their offsets and the reason why one is not synced; pure.
 
 Observed by `operations.snapshots`, printed by `cli.listings`.
 """
@@ -14,10 +14,10 @@ from sparkmirror.views.table import Page, make_table
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """One partition of one group. Offsets are the next to read; None where nobody knows, or nothing is committed.
+    """One partition of one group. Offsets are the next to read; None where they are not known, or nothing is committed.
 
-    `translated` is where `committed` lies on the target now, `checkpoint_ms` when the last checkpoint was written,
-    `on_target` what is committed there.
+    `translated` is the place of `committed` on the target now, `checkpoint_ms` the time of the last checkpoint,
+    `on_target` the offset that is committed there.
     """
 
     partition: TopicPartition
@@ -32,12 +32,12 @@ class GroupPlace:
 
     @property
     def lag_records(self) -> int | None:
-        """How far the group is behind on the source."""
+        """How many records the group is behind on the source."""
         return _lag(self.committed, self.end)
 
     @property
     def target_lag_records(self) -> int | None:
-        """How much a consumer of the target would have before it, from what is committed there."""
+        """How many records a consumer of the target would have before it, from the offset that is committed there."""
         return _lag(self.on_target, self.target_end)
 
     def as_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class GroupPlace:
 class GroupLine:
     """One group. States are Kafka's; "" where the cluster has no such group, or does not answer.
 
-    `notes` say why it is not synced, or not all of it. While brokers do not say where some of its partitions end
+    `notes` say why it is not synced, or only in part. While brokers do not say where some of its partitions end
     (`knows_ends`), its lag is not known.
     """
 
@@ -132,7 +132,7 @@ def _lag(offset: int | None, end: int | None) -> int | None:
 
 
 def _sum(numbers: Sequence[int | None]) -> int | None:
-    """Of those that are known; None where none is."""
+    """The sum of the known lags; None where none is known."""
     known = [number for number in numbers if number is not None]
     return sum(known) if known else None
 

@@ -1,6 +1,6 @@
-"""A mirrored record as `sparkmirror tail` shows it: where it came from, where it lies, and what it holds; pure.
+"""A mirrored record as `sparkmirror tail` shows it: its source offset, its place on the target, and its content; pure.
 
-What a record holds is anybody's bytes: nothing in it reaches a terminal as a control sequence, and nothing long whole.
+A record may hold any bytes: nothing in it reaches a terminal as a control sequence, and long values are cut.
 """
 
 import base64
@@ -61,7 +61,7 @@ def show_data(data: bytes | None, bytes_max: int) -> str:
 
 
 def _utf8(data: bytes) -> str | None:
-    """None for bytes that are not UTF-8; a character that was cut at the end is left out."""
+    """The bytes as text; None for bytes that are not UTF-8. A character that was cut at the end is left out."""
     for cut in range(4):
         try:
             return data[: len(data) - cut].decode()

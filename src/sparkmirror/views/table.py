@@ -1,4 +1,5 @@
-"""Tables and pages as people see them, laid out by rich; pure. Built by `status.*_page`, printed by `cli.output`.
+"""Tables and pages as people see them, laid out by rich; pure. Built by the other modules here, printed by
+`cli.output`.
 
 A page is a list of parts: sentences, which stay as they are, and tables.
 """
@@ -38,14 +39,14 @@ def _cell(text: str) -> Text:
 
 
 def show_page(page: Iterable[Part], console: Console) -> None:
-    """To a terminal: with colours, and cells folded to its width."""
+    """Prints a page to a terminal: with colours, and cells folded to its width."""
     for part in page:
         shown = show_lines(part) if isinstance(part, str) else part
         console.print(shown, markup=False, highlight=False, emoji=False, soft_wrap=isinstance(part, str))
 
 
 def page_lines(page: Iterable[Part]) -> list[str]:
-    """As plain lines, as long as they are: for a pipe, a file, a test."""
+    """A page as plain lines of any length: for a pipe, a file, a test."""
     target = io.StringIO()
     show_page(page, Console(file=target, width=_WIDTH_MAX, color_system=None, force_terminal=False))
     return [line.rstrip() for line in target.getvalue().splitlines()]

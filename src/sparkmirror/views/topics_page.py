@@ -1,4 +1,4 @@
-"""Which topics of a flow are mirrored to what, and why others are not; pure. Observed by `operations.snapshots`,
+"""The topics of a flow: which are mirrored to what, and why others are not; pure. Observed by `operations.snapshots`,
 printed by `cli.listings`."""
 
 from collections import Counter
@@ -15,7 +15,7 @@ _SETTINGS_NAMED_MAX = 3
 
 
 class TopicState(StrEnum):
-    """Of a topic that is wanted; a topic that is not has one of `LeftOut`.
+    """The state of a wanted topic; any other topic has one of `LeftOut`.
 
     MISSING and SMALLER last until the mirror's next look; TAKEN: another topic has the same remote name. GONE: the
     source topic of a remote topic was deleted.
@@ -32,7 +32,7 @@ class TopicState(StrEnum):
 class TopicLine:
     """A topic of the source and its remote topic; partitions are None on a side that has no such topic.
 
-    `settings` are the keys that differ from the source's; None where nobody compared.
+    `settings` are the keys that differ from the source's; None where they were not compared.
     """
 
     topic: str

@@ -1,8 +1,8 @@
-"""Who feeds whom, as one cluster's heartbeats tell: pairs of clusters, hops and ages, as text, dot and SVG; pure.
+"""The topology that one cluster's heartbeats tell: pairs of clusters, hops and ages, as text, dot and SVG; pure.
 
-A heartbeat is written to a mirror's target, whether or not it mirrors anything: its key announces the pair. That
-records arrive is shown by heartbeats of the source that were mirrored like any topic: `A.Z.heartbeats` on B says that
-Z feeds A, and A feeds B.
+A mirror writes heartbeats to its target, whether or not it mirrors anything: their key announces the pair. Heartbeats
+of the source that were mirrored like any topic show that records arrive: `A.Z.heartbeats` on B says that Z is mirrored
+to A, and A to B.
 """
 
 from collections import defaultdict
@@ -40,14 +40,15 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """As seen from `cluster` at `at_ms`."""
+    """The topology as seen from `cluster` at `at_ms`."""
 
     cluster: str
     at_ms: int
     feeds: tuple[Feed, ...]
 
     def age_seconds(self, feed: Feed) -> float:
-        """Of the youngest heartbeat that arrived, else of the youngest announcement. Clocks differ: never negative."""
+        """The age of the youngest heartbeat that arrived, else of the youngest announcement. Clocks differ: never
+        negative."""
         youngest = feed.arrived_ms if feed.arrived_ms is not None else feed.announced_ms or 0
         return max(self.at_ms - youngest, 0) / 1000
 
@@ -82,7 +83,7 @@ class Topology:
 
 
 def read_topology(cluster: str, at_ms: int, beats: Mapping[tuple[str, ...], Iterable[Heartbeat]]) -> Topology:
-    """From heartbeats by the way they came: () for the cluster's own topic, ("A", "Z") for `A.Z.heartbeats`."""
+    """Reads heartbeats by the way they came: () for the cluster's own topic, ("A", "Z") for `A.Z.heartbeats`."""
     feeds: dict[FlowName, Feed] = {}
     for way, found in beats.items():
         some = list(found)
@@ -115,7 +116,7 @@ _GREEN, _RED, _GREY = "#1a7f37", "#cf222e", "#6e7781"
 
 
 def render_text(topology: Topology) -> list[str]:
-    """Two lists: what arrives, and what is only announced."""
+    """Two lists: flows whose records arrive, and flows that are only announced."""
     lines = [f"{topology.cluster}, by its heartbeats at {show_moment(topology.at_ms // 1000 * 1000)}:"]
     arriving = [feed for feed in topology.feeds if feed.arrives]
     announced = [feed for feed in topology.feeds if not feed.arrives]
@@ -132,7 +133,7 @@ def render_text(topology: Topology) -> list[str]:
 
 
 def render_dot(topology: Topology) -> list[str]:
-    """For `dot -Tpng`; announced pairs are dashed."""
+    """The graph for `dot -Tpng`; announced pairs are dashed."""
     lines = ["digraph mirrors {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
     lines += [f"  {_quoted(alias)};" for alias in topology.hops_from()]
     for feed in topology.feeds:

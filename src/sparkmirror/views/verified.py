@@ -1,6 +1,6 @@
-"""What the last comparison of a flow found, in a sentence and as JSON; pure.
+"""The result of the last comparison of a flow, in a sentence and as JSON; pure.
 
-Left on the status topic by `verify.job`; shown by `views.flow_page`, `web.flow_snapshot` and `web.plain`.
+`verify.job` writes it on the status topic; `views.flow_page`, `web.flow_snapshot` and `web.plain` show it.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def _age(at_ms: int, now_ms: int) -> str:
 
 
 def verified_json(found: VerifyRecord) -> dict[str, Any]:
-    """As `sparkmirror status --format json` has it."""
+    """The result as `sparkmirror status --format json` has it."""
     return {
         "verdict": found.verdict,
         "at": show_moment(found.at_ms),

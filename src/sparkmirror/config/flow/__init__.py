@@ -1,4 +1,4 @@
-"""From layers of keys to the frozen configuration of flows.
+"""Turns layers of keys into the frozen configuration of flows.
 
 `flows` is the only reader of configuration; `settings` has the parts of a flow, `flow_choice` the choices that are
 refused, `transforms` the steps of a flow with transforms.

@@ -1,7 +1,9 @@
-"""Kafka Connect's single message transformations and predicates as SQL expressions, or why they cannot be; pure.
+"""Translates Kafka Connect's single message transformations and predicates to SQL expressions, or says why one cannot
+be; pure.
 
-Called by `config.flow.transforms`. MirrorMaker's keys, values and headers are bytes without a schema, so what works on
-fields fails there with every record; such a class is refused by name. A topic is the mirrored topic's name, as there.
+Called by `config.flow.transforms`. MirrorMaker's keys, values and headers are bytes without a schema, so a class that
+works on fields fails there with every record, and is refused here by name. A topic is the mirrored topic's name, as
+there.
 
 Source: `org.apache.kafka.connect.transforms` and its `predicates` of Kafka 4.3.
 """

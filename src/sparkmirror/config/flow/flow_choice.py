@@ -1,4 +1,4 @@
-"""Which pairs of clusters a file mirrors or gives heartbeats, and which choices of flows are refused.
+"""Decides which pairs of clusters a file mirrors or gives heartbeats, and refuses impossible choices of flows.
 
 Called by `config/flow/flows.py`.
 """
@@ -108,7 +108,7 @@ def is_asked_for(flow: FlowName, targets: Sequence[str], names: Sequence[str]) -
 
 
 def name_others(heartbeats: Sequence[HeartbeatSettings], checkpoints: "Sequence[FlowConfig]") -> str:
-    """What is written where no topic is mirrored, for a sentence; "" for nothing."""
+    """The work of a file that mirrors no topic, for a sentence; "" for none."""
     named = (
         ("checkpoints", [str(flow.name) for flow in checkpoints]),
         ("heartbeats", [str(beat.flow) for beat in heartbeats]),
@@ -188,7 +188,7 @@ def _emits_heartbeats(properties: Properties, pair: FlowName) -> bool:
 
 
 def warn_of_uncommitted_source(flow: FlowReader, name: FlowName, problems: Problems) -> None:
-    """As MirrorMaker, exactly-once does not turn read_committed on; unlike MirrorMaker, it is said."""
+    """Warns that exactly-once does not turn read_committed on, as in MirrorMaker, which does not warn."""
     entry = flow.entry(keys.EXACTLY_ONCE)
     if (
         entry
@@ -203,7 +203,8 @@ def warn_of_uncommitted_source(flow: FlowReader, name: FlowName, problems: Probl
 
 
 def refuse_unsafe_transactions(flow: FlowReader, name: FlowName, transforms: Transforms, problems: Problems) -> None:
-    """Where the records of a partition go to several, a transaction could commit a position before all its data."""
+    """Refuses exactly-once where the records of a partition go to several: a transaction could commit a position before
+    all its data."""
     if flow.read(keys.EXACTLY_ONCE) != "enabled":
         return
     spreading = ["transforms"] if transforms.steps else []

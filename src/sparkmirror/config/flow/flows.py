@@ -1,7 +1,7 @@
-"""From a MirrorMaker 2 file to frozen dataclasses: the only reader of configuration. Called by `cli/run.py`.
+"""Reads a MirrorMaker 2 file into frozen dataclasses; the only reader of configuration. Called by `cli/run.py`.
 
-Everything that is wrong with a file is reported at once, each problem with its line. What a value means is in
-`config/keys/table.py`, which line counts is in `config/precedence.py`.
+All problems of a file are reported at once, each with its line. `config/keys/table.py` says what a value means,
+`config/precedence.py` which line counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -106,12 +106,12 @@ class FlowConfig:
 
     @property
     def fetch_bytes_max(self) -> int:
-        """How much one fetch asks for at most: a quarter of the ring, so that several brokers' answers find room."""
+        """The most that one fetch asks for: a quarter of the ring, so that several brokers' answers find room."""
         return min(self.consumer.fetch_max_bytes, max(self.lease_ring_bytes // 4, 1 << 20))
 
     @property
     def has_own_classes(self) -> bool:
-        """Whether classes of the user's decide which topics are mirrored, or how they are called."""
+        """Whether classes of the user's decide which topics are mirrored, or name them."""
         return not is_built_in(self.policy) or isinstance(self.topics, OwnTopicFilter)
 
     def should_replicate(self, topic: str) -> bool:
@@ -122,12 +122,12 @@ class FlowConfig:
 
     @property
     def look_seconds(self) -> float:
-        """How often to look for new topics and partitions: the configured interval is a longest time."""
+        """The pause between two looks for new topics and partitions: the configured interval is the longest."""
         return min(TOPICS_LOOK_SECONDS, self.refresh_topics_interval_seconds)
 
     @property
     def canary_topic(self) -> str:
-        """Where the flow's probes begin, on the source."""
+        """The source's topic of the flow's probes."""
         return f"sparkmirror-canary-{self.name.target}"
 
     @property
@@ -166,12 +166,12 @@ class MirrorConfig:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a person is to be warned of, as sentences."""
+        """Warnings for a person, as sentences."""
         return tuple(map(str, self.warned))
 
     @property
     def purpose(self) -> str:
-        """What a process of the file does, as the end of a sentence about it."""
+        """The work of a process with this file, as the end of a sentence about it."""
         if self.flows:
             return f"it mirrors {', '.join(str(flow.name) for flow in self.flows)}"
         return f"it writes only {flow_choice.name_others(self.heartbeats, self.checkpoints)}"
@@ -192,8 +192,10 @@ def parse_config(
     *,
     heartbeats_suffice: bool = False,
 ) -> MirrorConfig:
-    """As `load_config`, from properties. A configuration without any flow is an error, unless `heartbeats_suffice` and
-    some pair of clusters has heartbeats or checkpoints to write.
+    """Reads the configuration from properties, as `load_config`.
+
+    A configuration without any flow is an error, unless `heartbeats_suffice` and some pair of clusters has heartbeats
+    or checkpoints to write.
     """
     config, problems = examine(properties, targets, flows, heartbeats_suffice=heartbeats_suffice)
     problems.raise_if_any()
@@ -207,7 +209,7 @@ def examine(
     *,
     heartbeats_suffice: bool = True,
 ) -> tuple[MirrorConfig, Problems]:
-    """As `parse_config`, raising nothing: with errors, the configuration is what remains beside them."""
+    """Reads the configuration without raising: errors stand beside the valid rest."""
     problems = Problems(properties.file)
     translated = properties.warnings
     for message, entry in properties.remarks:
@@ -252,7 +254,7 @@ _HOW_MM1 = (
 
 
 _OF_MM1 = frozenset({"bootstrap.servers", "metadata.broker.list", "broker.list", "zookeeper.connect", "zk.connect"})
-"""How a client's file names its cluster, today and formerly."""
+"""The names that a client's file uses for its cluster, today and formerly."""
 
 
 def _read_aliases(properties: Properties, problems: Problems) -> tuple[str, ...]:
@@ -301,7 +303,7 @@ def _read_heartbeats(
     flows: Sequence[str],
     problems: Problems,
 ) -> tuple[HeartbeatSettings, ...]:
-    """Of the pairs that beat, what was asked for."""
+    """The heartbeats that the file asks for, of the pairs that beat."""
     pairs = flow_choice.beating_pairs(properties, tuple(clusters))
     layers = {pair: connector_properties(properties, pair) for pair in pairs}
     return tuple(

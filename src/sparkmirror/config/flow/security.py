@@ -1,7 +1,7 @@
-"""Whether the clients of a flow can be made of what a file says about TLS and logging in. Called by
+"""Checks whether the clients of a flow can be made of the file's settings for TLS and logging in. Called by
 `config/flow/flows.py`.
 
-No cluster is asked. Stores are opened by `config check` alone: the other commands meet them where they connect.
+No cluster is asked. Only `config check` opens stores: the other commands open them when they connect.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _CHECKED_BY_TYPE = ("bootstrap.servers", "security.protocol", ".ms")
 
 
 def check_security(cluster: Cluster, layer: Mapping[str, Entry], problems: Problems) -> None:
-    """Notes what is missing, malformed or needs a Java class, and a log-in that is written but not used."""
+    """Notes settings that are missing, malformed or need a Java class, and a log-in that is written but not used."""
     try:
         settings = client_settings(cluster, "check")
     except ConfigError as problem:
@@ -39,7 +39,8 @@ def check_security(cluster: Cluster, layer: Mapping[str, Entry], problems: Probl
 
 
 def check_stores(properties: Properties, flows: Iterable[FlowName], problems: Problems) -> None:
-    """Opens the flows' trust and key stores as a mirror would here; notes what is missing, unreadable or locked."""
+    """Opens the flows' trust and key stores as a mirror would here; notes those that are missing, unreadable or
+    locked."""
     for flow in flows:
         layers = flow_layers(properties, flow)
         for alias, layer in ((flow.source, layers.consumer), (flow.target, layers.producer)):
@@ -50,7 +51,7 @@ def check_stores(properties: Properties, flows: Iterable[FlowName], problems: Pr
 
 
 def _warn_of_what_is_weak(settings: ClientSettings, layer: Mapping[str, Entry], problems: Problems) -> None:
-    """What works, and lets others in."""
+    """Warns of settings that work and let others in."""
     if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl:
         what = {"PLAIN": "the password", "OAUTHBEARER": "the token"}.get(settings.sasl.mechanism)
         entry = layer.get("security.protocol") or layer.get("sasl.mechanism")
@@ -68,7 +69,8 @@ def _warn_of_what_is_weak(settings: ClientSettings, layer: Mapping[str, Entry], 
 
 
 def _note(problem: ConfigError, alias: str, layer: Mapping[str, Entry], problems: Problems) -> None:
-    """With the line that says it, or else the one that asks for it; what a config provider filled in is not shown."""
+    """Notes a problem with its line, or else with the line that needs it; a value from a config provider is not
+    shown."""
     entry = layer.get(problem.key)
     message: str = problem.args[0]
     if entry is not None and entry.written:

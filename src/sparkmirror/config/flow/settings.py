@@ -54,7 +54,7 @@ class StatusSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Of an address, or of the name `localhost`; other names may mean anything."""
+    """Whether the host is an address of loopback or the name `localhost`; other names may mean anything."""
     if host.lower() == "localhost":
         return True
     try:
@@ -78,7 +78,7 @@ def read_status(properties: Properties, problems: Problems) -> StatusSettings:
 
 
 def _read_tls(properties: Properties, reader: Reader, problems: Problems) -> TlsSettings | None:
-    """None without a line of `status.ssl.*`; no store is opened here."""
+    """The settings of `status.ssl.*`, None without any; no store is opened here."""
     said = {key.name.removeprefix(SSL_PREFIX): reader.read(key) for key in STATUS_SSL if reader.has(key)}
     if not said:
         return None
@@ -148,7 +148,7 @@ def read_ring_bytes(flow: FlowReader) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSettings:
-    """Of one flow. Intervals say how old something may be at most."""
+    """Settings of one flow. Intervals are upper limits of an age."""
 
     emit_syncs: bool = setting(sync_keys.EMIT_OFFSET_SYNCS)
     syncs_location: str = setting(sync_keys.OFFSET_SYNCS_LOCATION)
@@ -184,9 +184,9 @@ class HeartbeatSettings:
 
 
 LOOK_SECONDS = 5.0
-"""How often to look for changes where that is cheap."""
+"""The pause between two looks for changes where a look is cheap."""
 TOPICS_LOOK_SECONDS = 2.0
-"""For new topics: their first record is to be on the target within five seconds."""
+"""The same for new topics: their first record is to be on the target within five seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""What a flow does to its records: the `transforms` and `predicates` of a file as steps, each a few SQL expressions.
+"""Reads the `transforms` and `predicates` of a file as steps, each a few SQL expressions that change a flow's records.
 
 Called by `config.flow.flows`. Expressions are texts here; Spark judges them when the flow starts (`spark.record_plan`).
-A `Source` says where each stands. Connect's own transformations are translated by `config.flow.connect_transforms`.
+A `Source` says where each stands. `config.flow.connect_transforms` translates Connect's own transformations.
 """
 
 import re

@@ -103,7 +103,7 @@ class _Writer:
         return cluster | storage
 
     def _worker_keys(self) -> dict[str, Entry]:
-        """What is taken from the Connect cluster's `config` and a file has at the top level."""
+        """The keys of the Connect cluster's `config` that a file has at the top level."""
         shared = ("offset.storage.", "config.storage.", "status.storage.", "config.providers")
         entries = self._properties.entries.items()
         return {key: entry for key, entry in entries if key.startswith(shared) or key in _OF_PROCESS}

@@ -24,7 +24,7 @@ def read_mirror_file(path: str | Path, secrets_directory: str | Path | None = No
 
 
 def read_mirror_files(paths: Sequence[str | Path], secrets_directory: str | Path | None = None) -> Properties:
-    """As `read_mirror_file`; several files are connectors, with their worker if need be, and mean their flows."""
+    """Reads one file as `read_mirror_file` does; several files are connectors, with their worker if need be."""
     found = [_read(path, secrets_directory) for path in paths]
     parts = [part for one in found if isinstance(one, tuple) for part in one]
     for path, one in zip(paths, found, strict=True):

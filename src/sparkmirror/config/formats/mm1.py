@@ -1,8 +1,8 @@
-"""From MirrorMaker 1's two files and its flags to the same frozen dataclasses that a MirrorMaker 2 file becomes.
+"""Reads MirrorMaker 1's two files and its flags into the same frozen dataclasses that a MirrorMaker 2 file becomes.
 
-What the files say is written down as a MirrorMaker 2 file, which `config/flow/flows.py` reads: Spark's workers are
-given that text. The names of old are in `config/formats/mm1_names.py`. All problems are reported at once, each with the
-line of the file that a person wrote. Called by `cli/kafka_mirror_maker.py`.
+The settings are written as a MirrorMaker 2 file, which `config/flow/flows.py` reads: Spark's workers are given that
+text. `config/formats/mm1_names.py` has the old names. All problems are reported at once, each with the line of the file
+that a person wrote. Called by `cli/kafka_mirror_maker.py`.
 """
 
 import re
@@ -52,7 +52,7 @@ _OF_THE_PROCESS = frozenset(key.name for key in STATUS_KEYS)
 
 @dataclass(frozen=True, slots=True)
 class MirrorMaker1:
-    """What the command line says. `include` and `exclude` are as typed; None where the option is not given."""
+    """The options of the command line. `include` and `exclude` are as typed; None where the option is not given."""
 
     consumer_files: tuple[str, ...]
     producer_file: str
@@ -75,7 +75,7 @@ class _Client:
 
     @property
     def is_shallow(self) -> bool:
-        """Whether compressed sets are to be passed on unopened."""
+        """Whether compressed sets are to be passed on without decompression."""
         return self.shallow is not None and self.shallow.value.strip().lower() == "true"
 
     @property
@@ -95,7 +95,7 @@ def translate_mm1(command: MirrorMaker1) -> MirrorConfig:
 
 
 def read_files(command: MirrorMaker1) -> Properties:
-    """The lines of the MirrorMaker 2 file that does the same; what is odd about the two files is in its `warnings`.
+    """The lines of the MirrorMaker 2 file that does the same; its `warnings` say what is odd about the two files.
 
     Raises ConfigError that lists every problem of the files and the options.
     """
@@ -191,7 +191,7 @@ def split_patterns(text: str) -> tuple[str, ...]:
 
 
 def _wildcard_notes(patterns: Sequence[str]) -> Iterator[str]:
-    """Of expressions that look like a shell's wildcards, which mean something else here."""
+    """Notes on expressions that look like a shell's wildcards, which mean something else here."""
     for pattern in patterns:
         if re.fullmatch(r"[\w.\-]*\w\*", pattern):
             stem = pattern[:-1]
@@ -202,7 +202,7 @@ def _wildcard_notes(patterns: Sequence[str]) -> Iterator[str]:
 
 
 def _tell_codec(consumers: Sequence[_Client], producer: _Client) -> None:
-    """Whether compressed sets are unpacked on the way, which MirrorMaker 1 decided by two files."""
+    """Notes whether compressed sets are unpacked on the way, which MirrorMaker 1 decided by two files."""
     entry, codec = producer.settings.get(_CODEC), producer.value(_CODEC)
     opened = [consumer.file for consumer in consumers if not consumer.is_shallow]
     if entry is not None and codec == _NO_CODEC and opened:
@@ -343,7 +343,7 @@ def _require_group(client: _Client) -> None:
 
 
 def _refuse_same_cluster(consumers: Sequence[_Client], producer: _Client) -> None:
-    """As far as addresses tell; `sync.source_group` compares the clusters' ids."""
+    """Refuses a file whose two clusters have the same address; `sync.source_group` compares the clusters' ids."""
     target = _hosts(producer)
     seen: dict[str, str] = {}
     for consumer in consumers:

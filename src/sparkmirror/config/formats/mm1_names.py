@@ -44,7 +44,7 @@ OLD_VALUES: Mapping[str, Callable[[str], str]] = {
     "acks": _value_of({"-1": "all"}),
     "request.required.acks": _value_of({"-1": "all"}),
 }
-"""What values of old were called, by the name under which the file has them."""
+"""The old names of values, by the name under which the file has them."""
 
 _SESSION = "there is no consumer group to keep alive: Spark's tasks share the partitions, and `group.id` holds progress"
 _ZOOKEEPER = "brokers are asked, not ZooKeeper"
@@ -126,7 +126,8 @@ PRODUCER = Dialect(
 )  # fmt: skip
 
 SHALLOW = ("shallowiterator.enable", "enable.shallow.iterator")
-"""Of the consumer: compressed sets are not opened. With a producer that names no codec they stay as they are."""
+"""The consumer's setting by which compressed sets are not opened. With a producer that names no codec they stay as they
+are."""
 
 OLD_MESSAGE_BATCH_SIZE = 1000
 """Kafka 0.7's `batch.size` counted messages, today's counts bytes: below this it can only have been messages."""

@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ConfigWarning:
-    """What a person should know of a file that is used; `line` 0 and `key` "" where it concerns no line of it."""
+    """A warning about a file that is used; `line` 0 and `key` "" where it concerns no line of it."""
 
     message: str
     hint: str = ""
@@ -126,7 +126,7 @@ def _decoded(data: bytes) -> tuple[str, bool]:
 
 
 def _odd_writing(entry: Entry, source: str, *, is_utf_8: bool) -> Iterator[str]:
-    """What a person may have meant otherwise; nothing of a secret is shown."""
+    """A note on a line that a person may have meant otherwise; it shows nothing of a secret."""
     is_shown = not is_secret(entry.key)
     if is_utf_8 and not source.isascii():
         read = f"`{entry.key} = {entry.value}`".encode().decode("latin-1") if is_shown else "other characters"

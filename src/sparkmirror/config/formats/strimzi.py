@@ -1,11 +1,12 @@
 """Reads Strimzi's `KafkaMirrorMaker2` resources as the properties they mean. Called by `config/formats/files.py`.
 
-Versions v1alpha1 and v1beta2 (`connectCluster`, `clusters`) and v1 (`target`, `source` in each mirror). What the
-operator does with each field is in its `KafkaMirrorMaker2Connectors`. There is no Kubernetes here: key K of secret N is
-the file `DIR/N/K`, as a pod mounts it, read by a config provider; so no secret gets into what is shown or converted.
+It knows the versions v1alpha1 and v1beta2 (`connectCluster`, `clusters`) and v1 (`target`, `source` in each mirror).
+The effect of each field is that of the operator's `KafkaMirrorMaker2Connectors`. There is no Kubernetes here: key K of
+secret N is the file `DIR/N/K`, as a pod mounts it, read by a config provider; so no secret gets into shown or converted
+text.
 
 Kubernetes refuses or drops fields that the resource's schema does not have, and a misspelt `topicsPattern` mirrors all
-topics; so fields that none of the versions has (`KafkaMirrorMaker2Spec` and what it holds) are reported.
+topics; so fields that none of the versions has (`KafkaMirrorMaker2Spec` and its parts) are reported.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -39,7 +40,7 @@ _CONNECTORS = ("sourceConnector", "checkpointConnector", "heartbeatConnector")
 
 
 def strimzi_connector(flow: FlowName) -> str:
-    """How the operator calls the connector of a flow, under whose name positions are kept."""
+    """The name that the operator gives the connector of a flow, under which positions are kept."""
     return f"{flow}.MirrorSourceConnector"
 
 
@@ -103,7 +104,7 @@ class _Translation:
         self._connect = own_target or spec.text_at("connectCluster")
 
     def entries(self) -> Iterator[Entry]:
-        """In the order of importance: of equal keys the first counts."""
+        """The entries in the order of importance: of equal keys the first counts."""
         clusters = self._clusters()
         mirrors = self._spec.items_at("mirrors")
         if not mirrors:
@@ -117,7 +118,7 @@ class _Translation:
         yield from self._providers(clusters.get(self._connect))
 
     def _providers(self, connect: Branch | None) -> Iterator[Entry]:
-        """Those of the Connect cluster, which is where Strimzi's users write them, and one for secrets."""
+        """The config providers of the Connect cluster, where Strimzi's users write them, and one for secrets."""
         own = {name: Entry(name, value.text, value.line) for name, value in self._config(connect)}
         yield from provider_entries(own, self._spec.line)
 
@@ -170,7 +171,7 @@ class _Translation:
         yield Entry(f"{flow}.progress.connector", strimzi_connector(flow), mirror.line)
 
     def _runs(self, connector: Branch | None) -> bool:
-        """As `_is_running`; without replicas nothing does."""
+        """Whether the connector runs, as `_is_running`; without replicas none does."""
         return self._spec.text_at("replicas") != "0" and _is_running(connector)
 
     def _config(self, part: Branch | None) -> Iterator[tuple[str, Branch]]:
@@ -185,7 +186,7 @@ def _renamed(part: Branch, fields: Mapping[str, str], place: str) -> Iterator[En
 
 
 def _is_running(connector: Branch | None) -> bool:
-    """Not paused or stopped; a connector without fields, `sourceConnector: {}` or empty, runs."""
+    """Whether the connector is neither paused nor stopped; one without fields, `sourceConnector: {}` or empty, runs."""
     if connector is None:
         return True
     return connector.text_at("pause") != "true" and connector.text_at("state") in ("", "running")
@@ -245,7 +246,7 @@ def idle_fields(spec: Branch) -> Iterator[tuple[str, Entry]]:
 
 
 def idle_fields_of_connector(connector: Branch) -> Iterator[tuple[str, Entry]]:
-    """As `idle_fields`, of one connector, a `KafkaConnector` too."""
+    """The fields without effect of one connector, a `KafkaConnector` too, as `idle_fields`."""
     for name, reason in _IDLE_OF_CONNECTORS.items():
         if (value := connector.get(name)) is not None:
             yield f"`{name}` has no effect: {reason}", _entry(name, value)

@@ -26,7 +26,7 @@ class Secrets:
     directory: Path
 
     def reference(self, secret: str, key: str) -> str:
-        """What the config provider resolves."""
+        """The text that the config provider resolves."""
         return f"${{{SECRETS}:{self.directory / secret}:{key}}}"
 
     def names(self, secret: str, pattern: str) -> list[str]:

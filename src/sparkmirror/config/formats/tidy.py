@@ -98,7 +98,7 @@ _WHY = "to MirrorMaker it is part of the value, since Java knows no comments beh
 
 
 def _is_verbatim(key: str) -> bool:
-    """Whether a `#` may belong to the value: secrets, and what a type of the table says to be free text."""
+    """Whether a `#` may belong to the value: in secrets, and in types that the table says to be free text."""
     return is_secret(key) or any(
         name_matcher(name).search(key) is not None if is_family(name) else key.endswith(name) for name in _VERBATIM
     )

@@ -56,7 +56,8 @@ def read_documents(text: str, file: str) -> tuple[Branch, ...]:
 
 
 class _Reading:
-    """From PyYAML's nodes to branches. What several aliases name is read once: they may multiply without end."""
+    """Turns PyYAML's nodes into branches. A node with several aliases is read once: aliases may multiply without
+    end."""
 
     def __init__(self) -> None:
         self._branches: dict[Any, Branch] = {}
@@ -76,7 +77,7 @@ class _Reading:
         return Branch(line, text=_scalar(node), is_null=node.tag == "tag:yaml.org,2002:null")
 
     def _fields(self, node: Any) -> dict[str, Branch]:
-        """What is merged in (`<<: *name`) comes first, so that the mapping's own fields count."""
+        """The fields of a mapping. Merged ones (`<<: *name`) come first, so that the mapping's own fields count."""
         if (known := self._merged.get(node)) is not None:
             return known
         fields: dict[str, Branch] = {}

@@ -175,4 +175,4 @@ CLIENT_COMMON: tuple[str, ...] = (
     *("bootstrap.servers", "security.protocol", *SECURITY_NAMES),
     *(name for _, names in IDLE_SECURITY for name in names.split()),
 )
-"""What every client of a cluster shares: `MirrorClientConfig.CLIENT_CONFIG_DEF`."""
+"""The keys that every client of a cluster shares: `MirrorClientConfig.CLIENT_CONFIG_DEF`."""

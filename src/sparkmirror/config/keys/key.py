@@ -1,4 +1,4 @@
-"""What an entry of the table of keys is: `Key` for what takes effect, `Unused` for what is read over, and why.
+"""The entries of the table of keys: `Key` for one that takes effect, `Unused` for one without effect, with the reason.
 
 The tables are `config/keys/table.py`, `config/keys/client_keys.py` and `config/keys/unused.py`. A name may hold
 placeholders, `config.providers.<name>.class`: such an entry stands for a family of keys. The last placeholder takes
@@ -19,7 +19,8 @@ _PLACEHOLDER = re.compile(r"<[a-z]+>")
 
 
 class Scope(Enum):
-    """Where a key may be written. S and T stand for the aliases of a flow's source and target, X for any alias."""
+    """The places where a key may be written. S and T stand for the aliases of a flow's source and target, X for any
+    alias."""
 
     FILE = "KEY"
     FLOW = "KEY or S->T.KEY"
@@ -32,7 +33,7 @@ class Scope(Enum):
     ADMIN = "X.admin.KEY"
 
     def spellings(self, key: str) -> tuple[str, ...]:
-        """Where `key` may be written, with S, T and X for the aliases."""
+        """The spellings of `key`, with S, T and X for the aliases."""
         return tuple(place.replace("KEY", key) for place in self.value.split(" or "))
 
     def places(self, key: str) -> str:
@@ -52,7 +53,7 @@ class Key(Generic[T]):
     mirrormaker: str = ""
 
     def parts(self, name: str) -> tuple[str, ...] | None:
-        """What `name` has in place of the placeholders, () without any; None when it is another key."""
+        """The parts of `name` in place of the placeholders, () without any; None when it is another key."""
         return name_parts(self.name, name)
 
 
@@ -66,7 +67,7 @@ class Unused:
 
 
 def name_parts(pattern: str, name: str) -> tuple[str, ...] | None:
-    """As `Key.parts`, for any name with placeholders."""
+    """The same for any name with placeholders, as `Key.parts`."""
     match = name_matcher(pattern).fullmatch(name)
     return match.groups() if match else None
 

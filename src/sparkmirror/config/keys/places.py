@@ -1,4 +1,4 @@
-"""Where a key takes effect: at the top level, below `X.` and below `S->T.`. Called by `config/recognise.py`."""
+"""Tells where a key takes effect: at the top level, below `X.` or below `S->T.`. Called by `config/recognise.py`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,12 +76,12 @@ _OF_TARGET = Level({Scope.WORKER: ("",), Scope.STORAGE: ("",)})
 
 
 def is_of_file(key: str) -> bool:
-    """Whether a key is one of the whole file, but for config providers, which a Connect cluster has too."""
+    """Whether a key is one of the whole file. Config providers are left out, because a Connect cluster has them too."""
     return _OF_FILE.knows(key) and not key.startswith("config.providers")
 
 
 def home_of(key: str, flow: FlowName) -> str:
-    """Where a properties file has a key that a connector of the flow was given, or the worker of its target."""
+    """The place in a properties file of a key from a connector of the flow, or from the worker of its target."""
     if is_of_file(key):
         return key
     return f"{flow.target}.{key}" if _OF_TARGET.knows(key) else f"{flow}.{key}"
