@@ -29,20 +29,24 @@ UNKNOWN_TOPIC, LEADER_UNAVAILABLE, NOT_LEADER, NOT_COORDINATOR = 3, 5, 6, 16
 OUT_OF_RANGE, FENCED_EPOCH, UNKNOWN_EPOCH, UNKNOWN_TOPIC_ID = 1, 74, 75, 100
 NO_SESSION, BAD_SESSION_EPOCH, COORDINATOR_UNAVAILABLE = 70, 71, 15
 _EARLIEST, _LATEST = -2, -1
+_TOO_LARGE = 10
+BYTES_MAX = 1048588
 _ALL = -1
+_TOPIC = 2
 _APPENDED = frozenset({7, 20})
 """REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has the batch all the same."""
 
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """`refuses` are error codes, of which every batch gets one; `is_stuck` says that replicas do not follow,
-    `is_hollow` that reads bring nothing, as tiered storage that does not answer."""
+    """`refuses` are error codes, of which every batch gets one, `withholds` is one that reads get; `is_stuck` says that
+    replicas do not follow, `is_hollow` that reads bring nothing, as tiered storage that does not answer."""
 
     where: TopicPartition
     leader: int | None
     log: PartitionLog = field(default_factory=PartitionLog)
     refuses: tuple[int, ...] = ()
+    withholds: int = 0
     is_stuck: bool = False
     is_hollow: bool = False
     is_gone: bool = False
@@ -54,6 +58,7 @@ class Topic:
     name: str
     topic_id: UUID
     partitions: list[Partition]
+    bytes_max: int = BYTES_MAX
 
 
 @dataclass(slots=True, eq=False)
@@ -265,6 +270,10 @@ class Cluster:
         if refusal and refusal not in _APPENDED:
             produced.error = refusal
             return
+        topic = self.topics.get(partition.where.topic)
+        if topic is not None and len(data) > topic.bytes_max:
+            produced.error = _TOO_LARGE
+            return
         is_open = False
         batch = parse_header(data, 0)
         if batch.is_transactional:
@@ -418,6 +427,8 @@ class Cluster:
             return Fetched(one.key, one.partition, NOT_LEADER)
         if 0 <= one.leader_epoch != log.epoch:
             return Fetched(one.key, one.partition, FENCED_EPOCH if one.leader_epoch < log.epoch else UNKNOWN_EPOCH)
+        if found.withholds:
+            return Fetched(one.key, one.partition, found.withholds)
         fetched = Fetched(one.key, one.partition, 0, log.high_watermark, log.last_stable, log.start)
         if one.last_epoch >= 0:
             ended = log.end_of_epoch(one.last_epoch)
@@ -524,14 +535,17 @@ class Cluster:
     def configs(self, request: Any) -> Any:
         kind = DescribeConfigsResponse.DescribeConfigsResult
         values = {
-            "max.message.bytes": "1048588",
+            "max.message.bytes": str(BYTES_MAX),
             "message.timestamp.after.max.ms": "3600000",
             "cleanup.policy": "compact",
         }
         entry = kind.DescribeConfigsResourceResult
         results = []
         for one in request.resources:
-            error = UNKNOWN_TOPIC if one.resource_type == 2 and one.resource_name not in self.topics else 0
+            topic = self.topics.get(one.resource_name) if one.resource_type == _TOPIC else None
+            error = UNKNOWN_TOPIC if one.resource_type == _TOPIC and topic is None else 0
+            if topic is not None:
+                values["max.message.bytes"] = str(topic.bytes_max)
             told = (
                 []
                 if error

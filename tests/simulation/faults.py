@@ -362,6 +362,28 @@ def _refuse_ledger(scene: "Scene", random: Random) -> str:
     return _refuse(_focus(scene, random, scene.target.topics[name].partitions), scene, random)
 
 
+def _withhold(scene: "Scene", random: Random) -> str:
+    partitions = scene.sources()
+    if not partitions:
+        return ""
+    partition, seconds = _focus(scene, random, partitions), random.choice((0.3, 2.0, 6.0))
+    partition.withholds = random.choice((29, 56, 5, -1))
+    scene.world.after(seconds, lambda: setattr(partition, "withholds", 0))
+    scene.source.poke()
+    return f"reads of {partition.where} are refused with error {partition.withholds} for {seconds} s"
+
+
+def _limit(scene: "Scene", random: Random) -> str:
+    """`max.message.bytes` of the remote topic is made so small that a batch has room for one record or two."""
+    topic = scene.target.topics.get(scene.remote)
+    if topic is None:
+        return ""
+    before, seconds = topic.bytes_max, random.choice((1.0, 6.0))
+    topic.bytes_max = random.choice((110, 160))
+    scene.world.after(seconds, lambda: setattr(topic, "bytes_max", max(before, topic.bytes_max)))
+    return f"{topic.name} takes batches of at most {topic.bytes_max} bytes for {seconds} s"
+
+
 # Processes.
 
 
@@ -430,6 +452,17 @@ def _other_program(scene: "Scene", random: Random) -> str:
     return f"all mirrors are killed; MirrorMaker 2 mirrors {' and '.join(moved) or 'nothing'}, and another one starts"
 
 
+def _other_policy(scene: "Scene", random: Random) -> str:
+    """Stopped, and started with another `on.data.loss`."""
+    if scene.script.processes > 1:
+        return ""
+    for mirror in scene.mirrors:
+        mirror.kill()
+    policy = scene.set_policy("pause" if scene.policy == "continue" else "continue")
+    scene.world.after(0.1 + random.random(), scene.start_missing)
+    return f"all mirrors are killed, and another one starts with on.data.loss = {policy}"
+
+
 def _step_clock(scene: "Scene", random: Random) -> str:
     seconds = random.choice((-3600.0, -5.0, 5.0, 3600.0))
     scene.world.step_wall(seconds)
@@ -486,6 +519,9 @@ FAULTS: dict[str, tuple[int, Callable[["Scene", Random], str]]] = {
     "hollow": (2, _hollow),
     "refuse data": (6, _refuse_data),
     "refuse ledger": (6, _refuse_ledger),
+    "withhold": (3, _withhold),
+    "limit": (3, _limit),
+    "other policy": (3, _other_policy),
     "kill task": (8, _kill_task),
     "freeze process": (7, _freeze_process),
     "late rows": (4, _late_rows),

@@ -6,7 +6,7 @@ from random import Random
 
 import msgspec
 from tests.simulation.checker import Checker
-from tests.simulation.cluster import Cluster, Partition
+from tests.simulation.cluster import BYTES_MAX, Cluster, Partition
 from tests.simulation.environment import simulated
 from tests.simulation.faults import EVENTS, FAULTS, Fault, order_resume, strike
 from tests.simulation.mirror import Mirror
@@ -116,7 +116,8 @@ class Scene:
         self.source = Cluster(world, "A", 2, KAFKA_3_9 if script.is_old_source else KAFKA_4_3)
         self.target = Cluster(world, "B", 2, KAFKA_3_9 if script.is_old_target else KAFKA_4_3)
         self.net = Network(world, [self.source, self.target])
-        self.flow = _flow(script)
+        self.policy = "continue"
+        self.flow = _flow(script, self.policy)
         self.ledger = ledger_topics("A", self.flow.offset_storage_topic)
         self.mirrors: list[Mirror] = []
         self.is_healed = False
@@ -140,6 +141,11 @@ class Scene:
     def start_mirror(self) -> None:
         kind = Mirror if self.script.processes == 1 else SharedMirror
         self.mirrors.append(kind(self.world, self.net, self.flow, f"mirror {len(self.mirrors) + 1}"))
+
+    def set_policy(self, policy: str) -> str:
+        """`on.data.loss` of mirrors that are started from here on."""
+        self.policy, self.flow = policy, _flow(self.script, policy)
+        return policy
 
     def start_missing(self) -> None:
         for _ in range(self.script.processes - sum(not mirror.is_over for mirror in self.mirrors)):
@@ -242,16 +248,22 @@ class Scene:
             cluster.elect_coordinator()
             cluster.elect()
             for topic in cluster.topics.values():
+                topic.bytes_max = BYTES_MAX
                 for partition in topic.partitions:
                     partition.refuses, partition.is_stuck, partition.is_hollow = (), False, False
+                    partition.withholds = 0
                     cluster.replicate(partition)
         if TOPIC not in self.source.topics:
             self.source.create_topic(TOPIC, self.script.partitions)
+        if self.policy != "continue":  # what is held goes on in a run that may
+            self.set_policy("continue")
+            for mirror in self.mirrors:
+                mirror.kill()
         self.start_missing()
         self.world.after(1.0, lambda: order_resume(self))  # an order that was lost, its person gives again
 
 
-def _flow(script: Script) -> FlowConfig:
+def _flow(script: Script, policy: str) -> FlowConfig:
     lines = [
         "clusters = A, B",
         "A.bootstrap.servers = A-0:9092, A-1:9092",
@@ -261,6 +273,7 @@ def _flow(script: Script) -> FlowConfig:
         f"tasks.max = {max(script.tasks, script.processes)}",
         f"A->B.epoch.seconds = {script.epoch_seconds}",
         "A->B.balance.interval.seconds = 2",
+        f"A->B.on.data.loss = {policy}",
         "A->B.lease.ring.bytes = 1048576",
         "A->B.offset.flush.interval.ms = 1000",
         f"B.exactly.once.source.support = {'enabled' if script.exactly_once else 'disabled'}",
