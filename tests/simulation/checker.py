@@ -79,16 +79,19 @@ class Checker:
     # Now and then.
 
     def look(self) -> None:
-        """No position beyond what is there (invariant 3)."""
+        """No position beyond what is there (invariant 3), and no translated offset (invariant 7)."""
         view, gaps = self.view(), self._gaps()
         for partition in self._scene.sources():
             where = partition.where
             truth = self._scene.truth.of(where)
             position = view.position(where)
             topic_id = self._scene.source.topics[where.topic].topic_id
+            landed = self._arrived(where)
+            if not truth.target_losses and not truth.source_losses:
+                self._judge_map(where, truth, landed)
             if position is None or position.topic_id != topic_id or truth.truncations:
                 continue
-            arrived = {value for value, _ in self._arrived(where)}
+            arrived = {value for value, _ in landed}
             missing = [
                 one
                 for one in truth.records.values()
@@ -168,8 +171,6 @@ class Checker:
             losses = truth.target_losses if gap.is_on_target else truth.source_losses
             if not losses:
                 self._fail(f"{where}: a gap that nothing explains: {gap.cause} {gap.expected} to {gap.resumed}")
-        if not truth.target_losses and not truth.source_losses:
-            self._judge_map(where, truth, arrived)
 
     def _judge_order(self, where: TopicPartition, truth: PartitionTruth, ranks: list[int]) -> None:
         if truth.target_losses:

@@ -73,6 +73,8 @@ MUTATIONS = (
              "return any(peer.member_id == share.member for peer in list_peers(target, SHARING_GROUP))", "return True"),
     Mutation("a task is granted while another process runs it", "sharing/assignment.py",
              "busy = {task for stake in stakes.values() for task in stake.held}", "busy = frozenset[int]()"),
+    Mutation("an offset translates one record too far", f"{_PRODUCE}/mapping.py",
+             "target = batch.base_offset\n", "target = batch.base_offset + 1\n"),
     Mutation("a gap that is reported and not stored", f"{_PRODUCE}/progress.py",
              "            if due and can_take:\n", "            if due and can_take and len(self._stored) > 99:\n"),
     Mutation("acknowledged by the leader alone", "kafka/wire/data_requests.py",
