@@ -160,11 +160,18 @@ def _groups(_: str) -> dict[str, Any]:
 
 
 def _brokers(_: str) -> dict[str, Any]:
-    broker = {"id": 1, "address": "west-1.example.org:9092", "problem": "", "round_trip_ms": 1.4, "release": "4.3"}
+    broker = {
+        "id": 1,
+        "address": "west-1.example.org:9092",
+        "problem": "",
+        "leads": 31,
+        "round_trip_ms": 1.4,
+        "release": "4.3",
+    }
     away = {"id": 2, "address": "west-2.example.org:9092", "problem": "west-2.example.org:9092 refuses the connection."}
     west = {"alias": "west", "role": "source", "problem": ""}
     backup = {"alias": "backup", "role": "target", "problem": "", "brokers": [broker]}
-    silent = away | {"round_trip_ms": None, "release": ""}
+    silent = away | {"leads": 0, "round_trip_ms": None, "release": ""}
     return {"at_ms": time.time_ns() // 1_000_000, "clusters": [{**west, "brokers": [broker, silent]}, backup]}
 
 

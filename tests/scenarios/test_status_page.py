@@ -176,6 +176,13 @@ def test_the_page_tells_what_does_the_work(eventful: Story) -> None:
         (eventful.alias, 1, ""), ("backup", 1, ""),
     ]  # fmt: skip
     assert all(one["release"] and one["round_trip_ms"] >= 0 for cluster in clusters for one in cluster["brokers"])
+    led = [cluster["brokers"][0]["leads"] for cluster in clusters]
+    assert led == [_count_partitions(eventful.source), _count_partitions(eventful.target)]
+
+
+def _count_partitions(client: Client) -> int:
+    """Of all topics; the cluster's one broker leads them."""
+    return sum(len(topic.partitions) for topic in AdminClient(dict(client)).list_topics(timeout=30).topics.values())
 
 
 def test_no_answer_of_the_page_holds_a_secret(story: Story) -> None:

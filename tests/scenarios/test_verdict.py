@@ -294,11 +294,14 @@ def _kill_workers(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) 
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while len(board_of(stage.target, "west").trouble.restarts) < before + 2:
         assert time.monotonic() < deadline, stage.part()["verdict"]
-        for worker in stage.mirror.workers()[-2:]:
+        known = stage.mirror.workers()
+        for worker in known[-2:]:
             with suppress(psutil.Error):
                 worker.kill()
         assert stage.part()["verdict"]["level"] != "green"
-        time.sleep(3)
+        stage.mirror.wait_until(
+            lambda known=known: set(stage.mirror.workers()) - set(known), "Spark brings new workers"
+        )  # type: ignore[misc]
     stage.await_level("amber", "of workers or of the query in the last 10 min", page)
     found = stage.status(capsys)["verdict"]
     assert found["level"] == "amber" and max(one["count"] for one in found["problems"]) >= 2

@@ -94,9 +94,11 @@ class Admin:
             self._lists = {**dict(list(self._lists.items())[1 - _LISTS_MAX :]), digest: found}
         return dict(found)
 
-    def leaders(self, topics: Iterable[str]) -> dict[TopicPartition, Leader]:
-        """The leader of each partition of the topics that exist; NO_LEADER for a partition that has none now."""
-        return leaders_of(self._metadata(sorted(set(topics))))
+    def leaders(self, topics: Iterable[str] | None = None) -> dict[TopicPartition, Leader]:
+        """The leader of each partition of the topics that exist, or of all that we may see; NO_LEADER for a partition
+        that has none now.
+        """
+        return leaders_of(self._metadata(None if topics is None else sorted(set(topics))))
 
     def describe_configs(
         self, topics: Iterable[str], keys: Sequence[str] | None = None
@@ -252,7 +254,7 @@ class Admin:
                 break
             pause = min(pause * 1.5, _POLL_SECONDS_MAX)
 
-    def _metadata(self, names: list[str], *, create: bool = False) -> Any:
+    def _metadata(self, names: list[str] | None, *, create: bool = False) -> Any:
         return self.connection.ask(lambda: _metadata_request(names, create), "reading the cluster's metadata")
 
     def _describe(self, topics: Sequence[str], keys: Sequence[str] | None) -> RawAnswer:

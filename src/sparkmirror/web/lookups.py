@@ -5,6 +5,7 @@ Made by `runtime.page`, asked by `web.api`.
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -63,17 +64,20 @@ def _cluster(cluster: Cluster, role: str) -> dict[str, Any]:
     told: dict[str, Any] = {"alias": cluster.alias, "role": role, "problem": "", "brokers": []}
     try:
         with open_admin(cluster, "page") as admin:
+            leads = Counter(leader.node_id for leader in admin.leaders().values())
             answers = ask_brokers(client_settings(cluster, "page"), admin.brokers())
     except SparkMirrorError as problem:
         return told | {"problem": str(problem.args[0])}
-    return told | {"brokers": [_broker(one) for one in answers]}
+    return told | {"brokers": [_broker(one, leads[one.node_id]) for one in answers]}
 
 
-def _broker(answer: BrokerAnswer) -> dict[str, Any]:
+def _broker(answer: BrokerAnswer, leads: int) -> dict[str, Any]:
+    """`leads` counts the partitions that the cluster says it leads, of topics that the flow's credentials may see."""
     known = answer.problem is None
     return {
         "id": answer.node_id,
         "address": answer.address,
+        "leads": leads,
         "problem": "" if answer.problem is None else str(answer.problem.args[0]),
         "round_trip_ms": answer.round_trip_seconds * 1000 if known else None,
         "release": answer.release if known else "",

@@ -55,8 +55,8 @@ export class Works {
   #brokers(found) {
     if (!found || (found.looking && !found.clusters)) return part("Brokers", [], [], "Looking at both clusters…");
     if (found.problem) return part("Brokers", [], [], found.problem);
-    const rows = found.clusters.flatMap((cluster) => (cluster.problem ? [[cluster.alias, "–", "–", badge("FAILED", "away"), "–", "–", cluster.problem]] : cluster.brokers.map((one) => [cluster.alias, count(one.id), one.address, badge(one.problem ? "FAILED" : "RUNNING", one.problem ? "away" : "answers"), ms(one.round_trip_ms), one.release || "–", one.problem || "–"])));
-    return part(`Brokers, looked at ${moment(found.at_ms)} UTC`, ["Cluster", "Broker", "Address", "State", "Round trip", "Kafka", "Why"], rows, "");
+    const rows = found.clusters.flatMap((cluster) => (cluster.problem ? [[cluster.alias, "–", "–", badge("FAILED", "away"), "–", "–", "–", cluster.problem]] : cluster.brokers.map((one) => [cluster.alias, count(one.id), one.address, badge(one.problem ? "FAILED" : "RUNNING", one.problem ? "away" : "answers"), count(one.leads), ms(one.round_trip_ms), one.release || "–", one.problem || "–"])));
+    return part(`Brokers, looked at ${moment(found.at_ms)} UTC`, ["Cluster", "Broker", "Address", "State", "Leads partitions", "Round trip", "Kafka", "Why"], rows, "");
   }
 
   #jobs(jobs) {
