@@ -75,6 +75,10 @@ def test_the_demo_finds_both_clusters_equal_and_leaves_nothing_behind(tmp_path: 
 
     assert shown.process.returncode == 0, shown.output
     assert "A new topic on A: cancellations" in shown.output
+    assert "its page is at http://127.0.0.1:" in shown.output
+    assert "nothing was changed" in shown.output, "the drill"
+    assert "departure-boards" in shown.output.partition("failover drill")[2], "the drill knows the group"
+    assert "A->B: equal: " in shown.output, "verify"
     assert "Source and target are equal: " in shown.output
     assert "records in 5 topics." in shown.output
     assert len(shown.family) > 2, "two brokers and a mirror should have been seen"

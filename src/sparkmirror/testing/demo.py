@@ -20,7 +20,7 @@ from sparkmirror.testing.demo_board import SENT_AT, Arrivals, Board, Screen, Top
 from sparkmirror.testing.demo_client import find_difference, read_to_ends
 from sparkmirror.testing.demo_data import fetch_data
 from sparkmirror.testing.demo_events import NEW_TOPIC, TOPICS, Event, read_year
-from sparkmirror.testing.demo_mirror import MirrorProcess, render_config
+from sparkmirror.testing.demo_mirror import MirrorProcess, free_page, render_config, run_verb
 from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 RECORDS = 200_000
 RECORDS_MAX = 500_000
-LIVE_SECONDS = 15.0
+LIVE_SECONDS = 12.0
 LIVE_RECORDS_PER_SECOND = 400
 CATCH_UP_SECONDS_MAX = 120.0
 LOOK_SECONDS = 0.2
 PACE_SECONDS = 0.002
 LOAD_LINGER_MS = 50
+_GROUP, _READ_TOPIC = "departure-boards", "flights"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,7 +46,9 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     client = find_client()
     with _terminated_as_interrupted(), Screen() as screen, ExitStack() as cleanup:
-        screen.say("Fetching the data and starting two Kafka brokers; the first time their jars are downloaded.")
+        screen.say(
+            "Fetching the data (9 MB) and Kafka's jars (44 MB) where they are not here yet, and starting two brokers."
+        )
         events = read_year(fetch_data())
         source, target = (cleanup.enter_context(KafkaCluster(name=name)) for name in ("A", "B"))
         screen.say(f"Cluster A listens on {source.bootstrap_servers}, cluster B on {target.bootstrap_servers}.")
@@ -55,6 +58,7 @@ def main(argv: Sequence[str]) -> int:
         demonstration.start_mirror()
         demonstration.catch_up()
         demonstration.live(args.seconds)
+        demonstration.rehearse()
         demonstration.stop_mirror()
         demonstration.compare()
     screen.say("Both clusters are stopped and their files removed; nothing is left running.")
@@ -78,8 +82,10 @@ class Demonstration:
         self, source: "Client", target: "Client", events: Iterator[Event], screen: Screen, cleanup: ExitStack
     ) -> None:
         self._source, self._target = source, target
-        self._config = render_config(source.bootstrap_servers, target.bootstrap_servers)
+        self._page = free_page()
+        self._config = render_config(source.bootstrap_servers, target.bootstrap_servers, self._page)
         self._guard = cleanup.enter_context(Guard(Path(tempfile.mkdtemp(prefix="sparkmirror-demo-"))))
+        self._file = self._guard.directory / "mirror.properties"
         self._cleanup = cleanup
         self._events = events
         self._screen = screen
@@ -100,14 +106,16 @@ class Demonstration:
         self._board.look()
         count, seconds = self._board.source_records, time.monotonic() - started_at
         self._screen.say(f"{count:,} records of 2013 are on A, sent by {self._source.name} in {seconds:.1f} s.")
+        self._source.commit_halves(_READ_TOPIC, _GROUP)
+        self._screen.say(f"A consumer group, {_GROUP}, has read half of {_READ_TOPIC} on A.")
 
     def start_mirror(self) -> None:
         """Write the file and start the mirror on it."""
-        file = self._guard.directory / "mirror.properties"
-        file.write_text(self._config)
-        self._screen.say(f"sparkmirror run {file}")
+        self._file.write_text(self._config)
+        self._screen.say(f"sparkmirror run {self._file}")
         self._screen.quote(self._config)
-        self._mirror = MirrorProcess(file, self._guard)
+        self._screen.say(f"While the mirror runs, its page is at http://{self._page}/")
+        self._mirror = MirrorProcess(self._file, self._guard)
         self._cleanup.callback(self._mirror.kill)
 
     def catch_up(self) -> None:
@@ -139,6 +147,13 @@ class Demonstration:
             self._wait(lambda: self._board.lag_records == 0, "B has the live records")
         finally:
             arrivals.stop()
+
+    def rehearse(self) -> None:
+        """What a failover would mean now, and whether B holds what A holds, by the commands that a person would use."""
+        self._screen.hide()
+        for verb in (("failover", "drill"), ("verify",)):
+            self._screen.say(f"sparkmirror {' '.join(verb)} {self._file}")
+            self._screen.quote(run_verb(self._file, self._guard, *verb))
 
     def stop_mirror(self) -> None:
         assert self._mirror is not None
@@ -235,7 +250,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sparkmirror demo",
         description="Starts two Kafka brokers here, mirrors the flights out of New York in 2013 from one to the other, "
-        "and compares the two. Takes under a minute and leaves nothing behind.",
+        "rehearses a failover, and compares the two. Takes about a minute and leaves nothing behind.",
     )
     parser.add_argument("--records", type=_count, default=RECORDS, help=f"how many to begin with (default: {RECORDS})")
     parser.add_argument(

@@ -63,6 +63,17 @@ class Client:
     def reader(self) -> "Reader":
         return Reader(self._settings)
 
+    def commit_halves(self, topic: str, group: str) -> None:
+        """As a consumer group that has read half of each partition of the topic, and has stopped."""
+        halves = [
+            confluent_kafka.TopicPartition(at.topic, at.partition, end // 2) for at, end in self.ends([topic]).items()
+        ]
+        consumer = confluent_kafka.Consumer({**self._settings, "group.id": group, "enable.auto.commit": False})
+        try:
+            consumer.commit(offsets=halves, asynchronous=False)
+        finally:
+            consumer.close()
+
     def _ask_ends(self, topics: set[str]) -> dict[TopicPartition, int]:
         known = self._admin.list_topics(timeout=WAIT_SECONDS_MAX).topics
         wanted = [

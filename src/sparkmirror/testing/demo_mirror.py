@@ -1,6 +1,7 @@
 """The demo's mirror: `sparkmirror run FILE` as a process of its own, as a person would start it. Called by `demo`."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -13,13 +14,15 @@ from sparkmirror.testing.guard import Guard
 
 STOP_SECONDS_MAX = 30.0
 LAST_SECONDS_MAX = 30.0
+VERB_SECONDS_MAX = 120.0
 POLL_SECONDS = 0.05
 _SHOWN_CHARACTERS = 160
 _RUN = "import sys; from sparkmirror.cli.main import main; sys.exit(main())"
 
 
-def render_config(source_servers: str, target_servers: str) -> str:
-    """The file: a MirrorMaker 2 file for one-broker clusters, but for looking for new topics every second."""
+def render_config(source_servers: str, target_servers: str, page: str) -> str:
+    """The file: a MirrorMaker 2 file for one-broker clusters, but for looking for new topics every second, and for the
+    address of the page."""
     return (
         "clusters = A, B\n"
         f"A.bootstrap.servers = {source_servers}\n"
@@ -29,7 +32,36 @@ def render_config(source_servers: str, target_servers: str) -> str:
         "replication.factor = 1\n"
         "offset.storage.replication.factor = 1\n"
         "refresh.topics.interval.seconds = 1\n"
+        f"status.listen = {page}\n"
     )
+
+
+def free_page() -> str:
+    """A port of loopback that nobody has, as `status.listen` wants it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+def run_verb(file: Path, guard: Guard, *verb: str) -> str:
+    """What `sparkmirror VERB FILE` prints. Raises SparkMirrorError where its status is not 0."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", _RUN, *verb, str(file)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "TMPDIR": str(guard.directory)}, cwd=guard.directory, start_new_session=True,
+    )  # fmt: skip
+    guard.watch(child.pid)
+    try:
+        said = child.communicate(timeout=VERB_SECONDS_MAX)[0]
+    except BaseException:
+        _end(_descendants(child.pid))
+        child.kill()
+        child.wait()
+        raise
+    finally:
+        guard.forget(child.pid)
+    if child.returncode:
+        raise SparkMirrorError(f"`sparkmirror {' '.join(verb)}` ended with status {child.returncode}:\n{said}")
+    return said
 
 
 class MirrorProcess:
@@ -61,7 +93,7 @@ class MirrorProcess:
 
         Raises SparkMirrorError when it fails, takes longer than 30 s or leaves a process; all of them are ended first.
         """
-        family = self._descendants()
+        family = _descendants(self._child.pid)
         self._child.terminate()
         try:
             status = self._child.wait(STOP_SECONDS_MAX)
@@ -83,17 +115,18 @@ class MirrorProcess:
     def kill(self) -> None:
         """SIGKILL for it and its descendants; does nothing once it has ended."""
         if self._child.poll() is None:
-            family = self._descendants()
+            family = _descendants(self._child.pid)
             self._child.kill()
             self._child.wait()
             self._guard.forget(self._child.pid)
             _end(family)
 
-    def _descendants(self) -> list[psutil.Process]:
-        try:
-            return list(psutil.Process(self._child.pid).children(recursive=True))
-        except psutil.NoSuchProcess:
-            return []
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return list(psutil.Process(pid).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _wait_gone(processes: list[psutil.Process]) -> dict[psutil.Process, str]:
