@@ -43,7 +43,7 @@ def test_batches_of_more_than_a_mebibyte_are_skipped_and_reported(
     with caplog.at_level(logging.WARNING), TopicTail(target.connection.settings, [TopicPartition(topic, 0)]) as tail:
         read = [record.value for record in tail.read_to_end(30)]
     assert read == [part for codec in CODECS for part in (codec.encode(), b"after " + codec.encode())] + [b"last"]
-    assert caplog.text.count("of an internal topic is passed over") == 6
+    assert caplog.text.count("of an internal topic is skipped") == 6
     assert "holds more than 1048576 bytes once decompressed" in caplog.text
 
 

@@ -20,7 +20,7 @@ def assert_one_sentence(ended: Ended, status: int, *words: str) -> None:
     """
     assert ended.status == status, ended.errors
     assert ended.output == ""
-    beside = ("is no more; its tasks are free", "PLAIN over SASL_PLAINTEXT sends the password in the clear")
+    beside = ("has died; its tasks are free", "PLAIN over SASL_PLAINTEXT sends the password in the clear")
     said, *hint = [line for line in ended.errors.splitlines() if not any(one in line for one in beside)]
     assert said.startswith("sparkmirror: "), ended.errors
     assert all(word in said for word in words), said

@@ -201,7 +201,7 @@ def _print_plan(args: argparse.Namespace, flow: "FlowConfig", plan: "PositionPla
     say(_told(plan, executed=args.execute))
     if flow.progress_group:
         say(
-            f"note: where somebody else has committed offsets of the group {flow.progress_group} on "
+            f"note: where another program has committed offsets of the group {flow.progress_group} on "
             f"{flow.name.source}, the flow begins there: `sparkmirror offsets reset` sets them"
         )
 

@@ -56,9 +56,7 @@ class _BoundedBatch(DefaultRecordBatch):
             reason = str(problem) if isinstance(problem, ProtocolError) else "its codec is unknown"
             if not self.passes_over:
                 raise ProtocolError(f"record batch at offset {self.base_offset} cannot be read: {reason}") from None
-            log.warning(
-                "A record batch of an internal topic is passed over, at offset %d: %s", self.base_offset, reason
-            )
+            log.warning("A record batch of an internal topic is skipped, at offset %d: %s", self.base_offset, reason)
             content = b""
             self._num_records = 0
         self._buffer, self._pos, self._decompressed = bytearray(content), 0, True

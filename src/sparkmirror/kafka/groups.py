@@ -221,7 +221,7 @@ class GroupOffsetsClient:
         self, group: str, codes: Mapping[TopicPartition, int], doing: str
     ) -> dict[TopicPartition, SparkMirrorError]:
         if UNKNOWN_MEMBER_ID in codes.values():
-            raise GroupIsActive(f"Group {group} is active on {self._admin.alias}: its offsets are its members' alone.")
+            raise GroupIsActive(f"Group {group} is active on {self._admin.alias}: only its members commit its offsets.")
         return {
             partition: refusal(code, self._admin.alias, f"{doing} ({partition})")
             for partition, code in codes.items()

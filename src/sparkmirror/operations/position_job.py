@@ -121,7 +121,7 @@ def _writer(flow: FlowConfig, target: Admin) -> AtomicWriter:
             why = str(refused)
     if flow.is_exactly_once:
         raise SparkMirrorError(f"{flow.name}: positions cannot be set in a transaction: {why}")
-    log.warning("%s: nobody is fenced, so make sure that nothing runs: %s", flow.name, why)
+    log.warning("%s: no earlier process is fenced, so make sure that none runs: %s", flow.name, why)
     return AtomicWriter(flow.target, "positions", None)
 
 

@@ -110,8 +110,8 @@ class Executors:
         elif now >= self._remind_at:
             self._remind_at = now + _REMIND_SECONDS
             log.warning(
-                "Spark at %s gives the mirror no executor: its tasks wait. Its page says who holds the cores, and the "
-                "executors' logs whether they reach the driver at %s.",
+                "Spark at %s gives the mirror no executor: its tasks wait. Its page shows which applications hold the "
+                "cores, and the executors' logs whether they reach the driver at %s.",
                 self._master,
                 self._context.getConf().get("spark.driver.host"),
             )

@@ -99,7 +99,7 @@ class ProcessGroup:
         if not self._first.wait(seconds_max):
             raise self._refused or SparkMirrorError(
                 f"The processes that share the flows into {self._target.alias} did not agree in {seconds_max:.0f} s.",
-                f"See who is in the group {SHARING_GROUP} on {self._target.alias}.",
+                f"List the members of the group {SHARING_GROUP} on {self._target.alias}: each is one process.",
             )
 
     def grant(self, flow: FlowName) -> MemberAssignment:
@@ -224,7 +224,7 @@ class ProcessGroup:
         if self._peers is None or not membership.member_id:
             self._peers = membership.peers()
         for peer in [one for one in self._peers if is_dead_neighbour(one.client_id)]:
-            log.info("%s: %s is no more; its tasks are free", self._target.alias, peer.client_id)
+            log.info("%s: %s has died; its tasks are free", self._target.alias, peer.client_id)
             membership.leave(peer.member_id)
             self._peers.remove(peer)
 

@@ -148,7 +148,7 @@ def _refuse(master: str, own: Mapping[str, str], fixed: Mapping[str, str]) -> No
         hint = "To have it in the cluster, run the command there: in a pod, or on a machine beside the brokers."
         raise ConfigError("The driver is this command: spark.submit.deployMode cannot be cluster.", hint)
     if own.get("spark.master", master) != master:
-        raise ConfigError(f"`--conf spark.master` says something else than `--master {master}`.", "Leave it out.")
+        raise ConfigError(f"`--conf spark.master` differs from `--master {master}`.", "Leave it out.")
 
 
 def _sized(kind: str, own: Mapping[str, str], demand: Demand) -> dict[str, str]:

@@ -34,7 +34,7 @@ def test_what_is_too_large_is_skipped_and_reported(codec: Codec, caplog: pytest.
             4,
         )
         assert take(small + bomb) == ([b"first", b"second"], 3), "not met again"
-    assert "passed over, at offset 2: a" in caplog.text
+    assert "skipped, at offset 2: a" in caplog.text
 
 
 def test_elsewhere_it_is_an_error_behind_what_is_before_it() -> None:

@@ -35,7 +35,9 @@ def check_security(cluster: Cluster, layer: Mapping[str, Entry], problems: Probl
         problems.warn(f"`{entry.key}`: TLS 1.3 is offered with all its suites, Python cannot choose among them", entry)
     if settings.sasl is None and (entry := next((layer[name] for name in _LOGIN if name in layer), None)):
         protocol = settings.security_protocol
-        problems.warn(f"`{entry.key}` has no effect, for `security.protocol` is {protocol}: nobody logs in", entry)
+        problems.warn(
+            f"`{entry.key}` has no effect, for `security.protocol` is {protocol}: clients do not log in", entry
+        )
 
 
 def check_stores(properties: Properties, flows: Iterable[FlowName], problems: Problems) -> None:

@@ -44,7 +44,7 @@ class _Bounded:
         """Raises AuthenticationFailed for a log-in that does not end."""
         self._rounds += 1
         if self._rounds > _ROUNDS_MAX:
-            raise AuthenticationFailed(f"The broker's log-in goes on and on: {_ROUNDS_MAX} rounds and no end.", _HINT)
+            raise AuthenticationFailed(f"The broker did not end the log-in within {_ROUNDS_MAX} rounds.", _HINT)
         said: bytes = super().auth_bytes()  # type: ignore[misc]
         return said
 

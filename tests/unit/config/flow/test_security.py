@@ -53,7 +53,10 @@ def test_what_no_client_can_be_made_of_is_reported_with_its_line(lines: str, mes
 def test_a_log_in_that_is_written_and_not_used_is_reported() -> None:
     config = parse_config(parse_properties(f"{SMALLEST}B.sasl.jaas.config = {PLAIN}\n".encode(), "mm2"))
     (warning,) = config.warnings
-    assert warning == "mm2:5: `B.sasl.jaas.config` has no effect, for `security.protocol` is PLAINTEXT: nobody logs in"
+    assert (
+        warning
+        == "mm2:5: `B.sasl.jaas.config` has no effect, for `security.protocol` is PLAINTEXT: clients do not log in"
+    )
 
 
 SECURED = "A.sasl.mechanism = {}\nA.sasl.jaas.config = {}\n"
