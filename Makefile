@@ -2,12 +2,13 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test faults pairs soak simulate compatibility parity manifests pictures lint demo bench lock clean
+.PHONY: help setup test faults pairs soak simulate compatibility parity manifests pictures docs lint demo bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SCHEMAS := .cache/kubernetes-validate
+MKDOCS := .cache/mkdocs
 
 # Settings of the caller's own Python must not leak into the project's.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
@@ -67,6 +68,12 @@ lint: $(READY) ## ruff (rules and format), mypy, and which package may import wh
 
 pictures: $(READY) ## take the pictures of docs/web.md again, of a real mirror: three minutes
 	$(BIN)/python -m tests.pictures
+
+docs: $(READY) ## build the pages as a site in .cache/site/html; a broken link fails it (mkdocs is fetched once)
+	@test -d $(MKDOCS) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(MKDOCS) \
+	  --require-hashes -r docs/site/requirements.lock
+	$(BIN)/python docs/site/prepare.py .cache/site
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(MKDOCS) $(BIN)/python -m mkdocs build -f .cache/site/mkdocs.yml
 
 demo: $(READY) ## mirror between two embedded clusters and watch it
 	@$(BIN)/sparkmirror demo $(ARGS)

@@ -1,0 +1,71 @@
+"""Puts the pages of docs/ and of the root beside each other for mkdocs, with a navigation by docs/README.md.
+
+Called by `make docs` with the directory to write into. Links to files that are no pages lose their target: the site
+has none of them.
+"""
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^]]*)\]\((?P<target>[^)\s]+)\)")
+_SECTION = re.compile(r"^## (?P<title>.+)$")
+_START = "index.md"
+
+
+def pages() -> dict[Path, str]:
+    """Each page by its file, with its name on the site; the root's README is the start."""
+    found = {page: page.name for page in sorted((ROOT / "docs").glob("*.md"))}
+    found |= {page: page.name for page in sorted(ROOT.glob("*.md"))}
+    return found | {ROOT / "README.md": _START, ROOT / "docs" / "README.md": "documentation.md"}
+
+
+def rewritten(page: Path, names: dict[Path, str]) -> str:
+    """The page's text with links as the site has them."""
+
+    def link(match: re.Match[str]) -> str:
+        path, anchor_mark, anchor = match["target"].partition("#")
+        if "://" in match["target"] or not path:
+            return match.group()
+        target = (page.parent / path).resolve()
+        if match["picture"]:
+            return f"![{match['text']}](pictures/{target.name})"
+        return f"[{match['text']}]({names[target]}{anchor_mark}{anchor})" if target in names else match["text"]
+
+    return _LINK.sub(link, page.read_text())
+
+
+def navigation(names: dict[Path, str]) -> Iterator[str]:
+    """Lines of mkdocs' `nav`: the sections of docs/README.md and the pages that each lists, once."""
+    yield from ("nav:", f"  - Start: {_START}", "  - All pages: documentation.md")
+    left = set(names.values()) - {_START, "documentation.md"}
+    for line in (ROOT / "docs" / "README.md").read_text().splitlines():
+        if section := _SECTION.match(line):
+            yield f"  - {section['title']}:"
+        for match in _LINK.finditer(line if line.startswith("|") else ""):
+            name = names.get((ROOT / "docs" / match["target"]).resolve(), "")
+            if name in left:
+                left.remove(name)
+                yield f"    - {name}"
+    yield "  - Contribute:"
+    yield from (f"    - {name}" for name in sorted(left))
+
+
+def main(directory: Path) -> None:
+    """Writes pages, pictures and mkdocs.yml below `directory`."""
+    shutil.rmtree(directory, ignore_errors=True)
+    names = pages()
+    (directory / "pages").mkdir(parents=True)
+    shutil.copytree(ROOT / "docs" / "pictures", directory / "pages" / "pictures")
+    for page, name in names.items():
+        (directory / "pages" / name).write_text(rewritten(page, names))
+    settings = (ROOT / "docs" / "site" / "mkdocs.yml").read_text()
+    settings = settings.replace("../../.cache/site/", "")
+    (directory / "mkdocs.yml").write_text(settings + "\n".join(navigation(names)) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
