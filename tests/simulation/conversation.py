@@ -11,8 +11,20 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.consumer import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest, MetadataResponse
 from kafka.protocol.producer import (
     AddPartitionsToTxnRequest,
@@ -114,10 +126,10 @@ class Conversation:
 
     # Transactions.
 
-    def find(self, name: str) -> None:
-        """Until there is a coordinator that has loaded its log."""
+    def find(self, name: str, key_type: int = 1) -> None:
+        """Until there is a coordinator, of transactions or (0) groups, that has loaded its log."""
         for _ in range(200):
-            asked = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
+            asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[name])
             if self.ask(asked, FindCoordinatorResponse, 4).coordinators[0].error_code == 0:
                 return
             self.nap(0.1)
@@ -174,6 +186,49 @@ class Conversation:
         topics = sorted((topic.topic, sorted(topic.partitions)) for topic in one.topics)
         self.note(label, one.error_code, one.transaction_state, one.producer_epoch, len(topics))
 
+    # Groups.
+
+    def join(self, label: str, group: str, member: str, card: bytes = b"card") -> tuple[str, int]:
+        """Member id and generation."""
+        protocols = [JoinGroupRequest.JoinGroupRequestProtocol(name="shares-1", metadata=card)]
+        for _ in range(200):
+            asked = JoinGroupRequest(
+                group_id=group, session_timeout_ms=10_000, rebalance_timeout_ms=10_000, member_id=member,
+                group_instance_id=None, protocol_type="sparkmirror", protocols=protocols,
+            )  # fmt: skip
+            found = self.ask(asked, JoinGroupResponse, 7)
+            if found.error_code not in _LOADING:
+                break
+            self.nap(0.1)
+        cards = [bytes(one.metadata) for one in found.members]
+        self.note(label, found.error_code, found.generation_id, found.leader == found.member_id, cards)
+        return found.member_id, found.generation_id
+
+    def sync(self, label: str, group: str, member: str, generation: int, plan: bytes | None = None) -> None:
+        kind = SyncGroupRequest.SyncGroupRequestAssignment
+        planned = [] if plan is None else [kind(member_id=member, assignment=plan)]
+        asked = SyncGroupRequest(
+            group_id=group, generation_id=generation, member_id=member, group_instance_id=None,
+            protocol_type="sparkmirror", protocol_name="shares-1", assignments=planned,
+        )  # fmt: skip
+        found = self.ask(asked, SyncGroupResponse, 5)
+        self.note(label, found.error_code, bytes(found.assignment))
+
+    def beat(self, label: str, group: str, member: str, generation: int) -> None:
+        asked = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member, group_instance_id=None)
+        self.note(label, self.ask(asked, HeartbeatResponse, 4).error_code)
+
+    def leave(self, label: str, group: str, member: str) -> None:
+        one = LeaveGroupRequest.MemberIdentity(member_id=member, group_instance_id=None)
+        found = self.ask(LeaveGroupRequest(group_id=group, members=[one]), LeaveGroupResponse, 4)
+        self.note(label, found.error_code, [each.error_code for each in found.members])
+
+    def members(self, label: str, group: str) -> None:
+        asked = DescribeGroupsRequest(groups=[group], include_authorized_operations=False)
+        one = self.ask(asked, DescribeGroupsResponse, 5).groups[0]
+        members = [(each.client_id, bytes(each.member_metadata), bytes(each.member_assignment)) for each in one.members]
+        self.note(label, one.error_code, one.group_state, members)
+
     def offsets(self, label: str, topic: str, *, committed: bool = False) -> None:
         kind = ListOffsetsRequest.ListOffsetsTopic
         for timestamp in (-2, -1):
@@ -198,7 +253,32 @@ def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str,
     if second:
         _second_protocol(talk, topic_id, by_id)
     talk.offsets("the end", topic)
+    _grouping(talk, f"{topic}-group")
     return talk.told
+
+
+def _grouping(talk: Conversation, group: str) -> None:
+    talk.find(group, 0)
+    member, _ = talk.join("a first word", group, "")
+    talk.join("an unknown member", group, "nobody")
+    _, generation = talk.join("with the id that was given", group, member)
+    talk.beat("before the plan", group, member, generation)
+    talk.sync("the plan", group, member, generation, b"plan")
+    talk.sync("the plan again", group, member, generation, b"another")
+    talk.beat("in the group", group, member, generation)
+    talk.beat("of a generation to come", group, member, generation + 1)
+    talk.beat("of nobody", group, "nobody", generation)
+    talk.members("stable", group)
+    _, following = talk.join("the leader again", group, member, b"another card")
+    talk.beat("of the generation before", group, member, generation)
+    talk.sync("of the generation before", group, member, generation)
+    talk.sync("the second plan", group, member, following, b"second")
+    talk.members("after the second plan", group)
+    talk.leave("nobody leaves", group, "nobody")
+    talk.leave("it leaves", group, member)
+    talk.beat("after it has left", group, member, following)
+    talk.join("joins with its old id", group, member)
+    talk.members("empty", group)
 
 
 def _idempotence(talk: Conversation, topic: str, put: UUID | str) -> None:

@@ -76,7 +76,7 @@ class Groups:
                 answer(_joined(ID_REQUIRED, member_id=given))
                 return
             if request.member_id not in group.given:
-                answer(_joined(UNKNOWN_MEMBER))
+                answer(_joined(UNKNOWN_MEMBER, member_id=request.member_id))
                 return
             group.given.discard(request.member_id)
             member = group.members[request.member_id] = _Member(
