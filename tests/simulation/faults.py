@@ -212,7 +212,7 @@ def _unclean_source(scene: "Scene", random: Random) -> str:
     cut = max(log.start, log.high_watermark - random.choice((1, 3, 10, 40)))
     truth = scene.truth.of(where)
     topic_id = scene.source.topics[where.topic].topic_id
-    truth.is_blind |= _is_log_unknown(scene, where)
+    truth.is_blind |= _is_log_unknown(scene, where) or not _epochs_known(scene, where)
     scene.source.move_leader(partition, random.choice(_live(scene.source)), cut=cut)
     for one in truth.records.values():
         if one.topic_id == topic_id and one.offset >= log.end and not one.is_truncated:
@@ -226,6 +226,12 @@ def _is_log_unknown(scene: "Scene", where: TopicPartition) -> bool:
     """Whether the position in the ledger tells no log, as those of other programs: one that turns then goes unseen."""
     position = scene.checker.view().position(where)
     return position is not None and position.topic_id == NO_TOPIC_ID
+
+
+def _epochs_known(scene: "Scene", where: TopicPartition) -> bool:
+    """Whether the ledger's position tells leader epochs, by which a cut is seen that has been written over."""
+    position = scene.checker.view().position(where)
+    return position is None or bool(position.epochs)
 
 
 def _live(cluster: Cluster) -> list[int]:
