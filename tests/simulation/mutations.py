@@ -108,8 +108,8 @@ MUTATIONS = (
              "if self.connection is not None and self.connection.is_silent(",
              "if False and self.connection.is_silent("),
     Mutation("a new epoch that keeps the old one's sequences", f"{_PRODUCE}/in_flight.py",
-             "self._identity, self._sequence = (producer_id, producer_epoch), 0",
-             "self._identity = (producer_id, producer_epoch)"),
+             "self.identity, self._sequence = (producer_id, producer_epoch), 0",
+             "self.identity = (producer_id, producer_epoch)"),
 )  # fmt: skip
 
 

@@ -15,10 +15,12 @@ from sparkmirror.pipeline.produce.answers import (
 )
 from sparkmirror.pipeline.produce.brokers import Brokers
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, Hold
+from sparkmirror.pipeline.produce.effects import BackOff, Effects, Fail, Hold
 from sparkmirror.pipeline.produce.guarantee import Guarantee
+from sparkmirror.pipeline.produce.isolation import Isolation
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.log_check import TargetLogCheck
+from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.routing import Routing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
@@ -32,6 +34,8 @@ class AnswerTaker:
         routing: Routing,
         guarantee: Guarantee,
         log_check: TargetLogCheck,
+        progress: Progress,
+        isolation: Isolation,
         brokers: Brokers,
         limits: TargetLimits,
         task_metrics: TaskMetrics,
@@ -43,6 +47,8 @@ class AnswerTaker:
         self._routing = routing
         self._guarantee = guarantee
         self._log_check = log_check
+        self._progress = progress
+        self._isolation = isolation
         self._brokers = brokers
         self._limits = limits
         self._task_metrics = task_metrics
@@ -83,10 +89,11 @@ class AnswerTaker:
             return
         self._task_metrics.acknowledged(buffer.source, batch, now_ms)
         moved = buffer.succeed(batch, base_offset)
+        self._progress.map_batches(buffer.source, moved)
         reason = self._log_check.add(buffer, moved, buffer.target.topic)
         if reason:
             self._effects.append(Hold(buffer, reason))
-        self._effects.append(Advance(buffer, moved))
+        self._isolation.after_progress(buffer)
 
     def _refuse(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition) -> None:
         """The target refused the batch. If the topic's limits were not known, smaller batches may be accepted."""

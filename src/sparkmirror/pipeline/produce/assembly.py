@@ -100,7 +100,7 @@ def assemble(
     log_check = TargetLogCheck(progress, options.on_data_loss, brokers.topic_id)
     routing = Routing(peer, gate, task_metrics, log_check, effects, clock)
     answer_taker = AnswerTaker(
-        routing, guarantee, log_check, brokers, limits, task_metrics, effects,
+        routing, guarantee, log_check, progress, isolation, brokers, limits, task_metrics, effects,
         clamps=options.packing.clamp_timestamps, clock=clock,
     )  # fmt: skip
     return Parts(

@@ -175,7 +175,8 @@ class PartitionBuffer(PartitionLife):
     def awaits_kernels(self) -> bool:
         """Whether the waiting batches had better wait until kernels are loaded, and be merged."""
         runs = self._waiting.runs
-        return bool(runs) and not self.is_resending and self._packing.awaits_kernels(runs, self._traffic)
+        is_fresh = self._in_flight.sending is not Sending.AGAIN
+        return is_fresh and bool(runs) and self._packing.awaits_kernels(runs, self._traffic)
 
     def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:
         """The next batch to send, stamped; None when there is none.
@@ -188,7 +189,8 @@ class PartitionBuffer(PartitionLife):
             if in_flight.next_again.is_refused:
                 self._refit(producer_id, producer_epoch, transactional)
             return in_flight.send_again(self._clock.monotonic())
-        in_flight.identify(producer_id, producer_epoch)
+        if (producer_id, producer_epoch) != in_flight.identity:
+            in_flight.identify(producer_id, producer_epoch)
         while self._waiting.runs and len(in_flight.batches) < IN_FLIGHT_MAX:
             batch = self._cut_off(transactional)
             self._pass_finished()
@@ -240,7 +242,8 @@ class PartitionBuffer(PartitionLife):
 
     def _pass_finished(self) -> None:
         """The last sent batch before a run without a batch left to send accounts for the rest of that."""
-        while (queued := self._waiting.take_finished()) is not None:
+        runs = self._waiting.runs
+        while runs and (queued := self._waiting.take_finished()) is not None:
             self._handed_on = queued.turned or self._handed_on.read(queued.leader_epoch, queued.first_offset)
             if sent := self._in_flight.batches:
                 sent[-1].next_offset = queued.next_offset

@@ -19,14 +19,14 @@ _SEQUENCE_MASK: Final = 0x7FFFFFFF
 class InFlight:
     """Sent batches, oldest first, among them acknowledged ones behind an unacknowledged one."""
 
-    __slots__ = ("_again", "_identity", "_sequence", "batches", "sending", "source")
+    __slots__ = ("_again", "_sequence", "batches", "identity", "sending", "source")
 
     def __init__(self, source: TopicPartition) -> None:
         self.source = source
         self.sending = Sending.FRESH
         self.batches: list[Batch] = []
         self._again: list[Batch] = []
-        self._identity = (-1, -1)
+        self.identity = (-1, -1)
         self._sequence = 0
 
     def _change(self, event: Event) -> None:
@@ -51,14 +51,13 @@ class InFlight:
     # Sending.
 
     def identify(self, producer_id: int, producer_epoch: int) -> None:
-        """Go on as this producer. The sequences of another one begin at 0."""
-        if (producer_id, producer_epoch) != self._identity:
-            self._identity, self._sequence = (producer_id, producer_epoch), 0
+        """Go on as another producer, whose sequences begin at 0."""
+        self.identity, self._sequence = (producer_id, producer_epoch), 0
 
     def stamp(self, data: memoryview, header: BatchHeader, transactional: bool) -> int:
         """Stamp the next new batch; returns its sequence."""
         sequence = self._sequence
-        stamp(data, 0, header, *self._identity, sequence, transactional)
+        stamp(data, 0, header, *self.identity, sequence, transactional)
         self._sequence = (sequence + header.records_count) & _SEQUENCE_MASK
         return sequence
 

@@ -57,7 +57,8 @@ class NextBatches:
         began = self._clock.monotonic()
         if not is_again and not (self._may_begin(buffer, began) and guarantee.admits(buffer)):
             return None
-        buffer.round_trip.note_distance(is_far=self._brokers.is_far)
+        if buffer.round_trip.is_far is not self._brokers.is_far:
+            buffer.round_trip.note_distance(is_far=self._brokers.is_far)
         if buffer.awaits_kernels:
             self._effects.append(BackOff(buffer, began + _KERNELS_SECONDS))
             return None

@@ -7,7 +7,7 @@ The parts know nothing of each other beyond what they are given; what one of the
 
 import logging
 import selectors
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -120,41 +120,33 @@ class ProduceTask:
 
     def take(self, delivery: Delivery | Bundle) -> None:
         """Take a row, or a range of records that go to several partitions."""
-        if isinstance(delivery, Bundle):
-            fresh: Iterable[PartitionBuffer] = self._routing.take(delivery)
-        elif (touched := self._take_row(delivery)) is not None:
-            fresh = (touched,)
-        else:
-            fresh = ()
-        self.apply()
+        fresh = self._routing.take(delivery) if isinstance(delivery, Bundle) else self._take_row(delivery)
+        if self._effects:
+            self.apply()
         for buffer in fresh:
-            self._offer_fresh(buffer)
+            if until := buffer.linger.tell_end():
+                self._isolation.back_off(buffer, until)
+            self._dispatch.offer(buffer)
 
-    def _take_row(self, delivery: Delivery) -> PartitionBuffer | None:
-        """The buffer that may now have a batch to send."""
+    def _take_row(self, delivery: Delivery) -> Sequence[PartitionBuffer]:
+        """The buffer that may now have a batch to send, if there is one."""
+        touched: PartitionBuffer | None = None
         match delivery.kind:
             case "run":
-                return self._gate.take_run(delivery)
+                touched = self._gate.take_run(delivery)
             case "gap":
-                return self._gate.take_gap(delivery)
+                touched = self._gate.take_gap(delivery)
             case "order":
                 touched = self._gate.take_order(delivery)
                 if touched is not None:
                     self._isolation.force(touched, self._clock.monotonic())
-                return touched
             case "release":
-                return self._gate.take_release(delivery)
+                touched = self._gate.take_release(delivery)
             case "plan":
                 self.take_plan(PlanRow.parse(bytes(delivery.payload)))
             case _:
                 self._gate.take_fault(delivery)
-        return None
-
-    def _offer_fresh(self, buffer: PartitionBuffer) -> None:
-        """Offer a buffer with a new batch, now or when its linger time is over."""
-        if until := buffer.linger.tell_end():
-            self._isolation.back_off(buffer, until)
-        self._dispatch.offer(buffer)
+        return () if touched is None else (touched,)
 
     # What the sockets bring.
 
@@ -176,7 +168,8 @@ class ProduceTask:
             for produced in response.partitions:
                 buffer, batch = sent[(produced.topic_key, produced.partition)]
                 self._answer_taker.take(buffer, batch, produced, now)
-                self.apply()
+                if self._effects:
+                    self.apply()
                 if buffer.is_failed:
                     self._isolation.settle(buffer)
                 else:
@@ -195,10 +188,12 @@ class ProduceTask:
     def send(self, now: float) -> None:
         """Do what the guarantee has due, and send what there is room for."""
         self._guarantee.poll(now)
-        self.apply()
+        if self._effects:
+            self.apply()
         for connection in self._dispatch.connections:
             self._dispatch.fill(connection, now)
-            self.apply()
+            if self._effects:
+                self.apply()
         self._brokers.poll()
 
     def wake_at(self, now: float, tend_at: float) -> float:

@@ -9,10 +9,10 @@ _GROWTH: Final = 1.02
 class RoundTrip:
     """The shortest recent round trip of one partition: longer ones only show that brokers are busy."""
 
-    __slots__ = ("_is_far", "_shortest_seconds")
+    __slots__ = ("_shortest_seconds", "is_far")
 
     def __init__(self) -> None:
-        self._is_far = True
+        self.is_far = True
         self._shortest_seconds = 0.0
 
     def measure(self, seconds: float) -> None:
@@ -22,9 +22,9 @@ class RoundTrip:
 
     def note_distance(self, *, is_far: bool) -> None:
         """Near a broker slow answers are not due to the link."""
-        self._is_far = is_far
+        self.is_far = is_far
 
     @property
     def seconds(self) -> float:
         """0 near the brokers, and before the first answer."""
-        return self._shortest_seconds if self._is_far else 0.0
+        return self._shortest_seconds if self.is_far else 0.0

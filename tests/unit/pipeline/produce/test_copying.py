@@ -154,7 +154,7 @@ class Copying(RuleBasedStateMachine):
         self.gate = SequenceGate(self.ring, NoProgress(), metrics, limits, AS_THEY_ARE, deque())  # type: ignore[arg-type]
         self.gate.take_plan(plan)
         self.buffer = self.gate.buffers[WHERE]
-        self.buffer._in_flight._identity, self.buffer._in_flight._sequence = PRODUCER, first_sequence
+        self.buffer._in_flight.identity, self.buffer._in_flight._sequence = PRODUCER, first_sequence
         self.target = Target(first_sequence)
         self.reads_at = self.has_read_to = start
         self.source.records = [offset for offset in self.source.records if offset >= start]
