@@ -37,7 +37,7 @@ MUTATIONS = (
     Mutation("a transaction ends before its answers are in", f"{_PRODUCE}/transaction.py",
              "if unsettled or not self._progress.settled or self._producer.busy:", "if self._producer.busy:"),
     Mutation("a commit though a position of its data is missing", f"{_PRODUCE}/transaction.py",
-             "if self._progress.is_untrue(self._touched):", "if False:"),
+             "if self._progress.is_untrue(self._contents.touched):", "if False:"),
     Mutation("a time-out taken for success", f"{_PRODUCE}/answers.py",
              "_DONE = frozenset({0, 46})", "_DONE = frozenset({0, 46, 7, 20})"),
     Mutation("what is in doubt is not sent again as it was", f"{_PRODUCE}/isolation.py",

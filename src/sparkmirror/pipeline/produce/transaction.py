@@ -28,6 +28,7 @@ from sparkmirror.pipeline.produce.effects import Commit, Effects, Offer, Refuse,
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.transaction_contents import TransactionContents
 from sparkmirror.pipeline.produce.transaction_phase import NOTHING_OPEN, Phase, TransactionOptions
 from sparkmirror.pipeline.produce.transactional_producer import Fencing, TransactionalProducer
 from sparkmirror.pipeline.produce.unfinished import Leftovers, Seat
@@ -40,13 +41,18 @@ _NEVER: Final = float("inf")
 _FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 # INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE: a new epoch mends them.
 _ABORTED = frozenset({48, 49, 59, 120})
-_SILENCE_SECONDS_MAX: Final = 15.0
-"""Longer than an election takes: nine seconds after a broker was last heard of, by default."""
 _LOOK_SECONDS: Final = 3.0
 _BELIEVE_SECONDS_MAX: Final = 3.0
 """EndTxn leaves the epoch as it is, so a planner that takes the flow over meanwhile may not have fenced this task.
 After four seconds such a planner goes on without an id whose aborted transaction does not end (`kafka.fencing`): beyond
 this time the id may belong to another instance."""
+_ASKED_AS: Final = {
+    Phase.RECOVERING: Phase.WAITING,
+    Phase.ENDING: Phase.DECIDING,
+    Phase.ADDING: Phase.WAITING,
+    Phase.CLEARING: Phase.WAITING,
+}
+"""Phases in which a coordinator that is silent for long is asked what became of the transaction."""
 _AWAY_ADVICE: Final = "its leader is away, or too few of its replicas are in sync"
 
 
@@ -76,14 +82,12 @@ class ExactlyOnce:
         self._ledger_flush = ledger_flush
         self._effects = effects
         self._held: dict[PartitionBuffer, None] = {}
-        self._unsettled: dict[PartitionBuffer, None] = {}
-        self._touched: dict[PartitionBuffer, None] = {}
+        self._contents = TransactionContents()
         self._added = AddedPartitions()
         self._leftovers = Leftovers()
         self._cadence = Cadence(options)
         self._must_roll_back = False
         self._roll_back_by = 0.0
-        self._moved_at = 0.0
         self._look_at = 0.0
         self._believe_until = _NEVER
 
@@ -111,7 +115,7 @@ class ExactlyOnce:
         return phase in (Phase.CLOSING, Phase.LOOKING) and buffer.is_ledger
 
     def sent(self, buffer: PartitionBuffer, batch: Batch) -> None:
-        self._unsettled[buffer] = None
+        self._contents.add(buffer)
         self._cadence.add(len(batch.data))
         if self.phase is Phase.READY:
             self._open()
@@ -145,7 +149,7 @@ class ExactlyOnce:
         return min(own, self._producer.wake_at)
 
     def poll(self, now: float) -> None:
-        if self._must_roll_back and (now >= self._roll_back_by or self._is_answered):
+        if self._must_roll_back and (now >= self._roll_back_by or self._contents.is_answered):
             self._start_over()
         self._producer.poll(now)
         phase = self.phase
@@ -154,25 +158,19 @@ class ExactlyOnce:
                 self._close(now)
         elif phase is Phase.CLOSING:
             self._end_if_settled(now)
-        elif phase is Phase.RECOVERING:
-            if not self._must_roll_back and self._producer.has_spare and now >= self._look_at:
-                self._look(Phase.WAITING)
-        elif phase is Phase.ENDING:
-            if self._producer.has_spare and now >= self._look_at:
-                self._look(Phase.DECIDING)
-        elif phase in (Phase.ADDING, Phase.CLEARING):
-            if self._producer.has_spare and now >= self._look_at:
-                self._look(Phase.WAITING)
-        elif phase is Phase.FENCED:
-            if now >= self._look_at and not self._producer.busy:
-                self._look(Phase.FENCED)
         elif phase is Phase.READY:
             if self._leftovers.wanted:
                 self._clear_leftovers()
             elif now >= self._cadence.resume_at:
                 self._go_on(now)
-        elif phase is Phase.STARTING and self._producer.learn_protocol():
-            self._get_ready()
+        elif phase is Phase.STARTING:
+            if self._producer.learn_protocol():
+                self._get_ready()
+        elif phase is Phase.FENCED:
+            if now >= self._look_at and not self._producer.busy:
+                self._look(Phase.FENCED)
+        elif now >= self._look_at and phase in _ASKED_AS and self._producer.has_spare and not self._must_roll_back:
+            self._look(_ASKED_AS[phase])
         if now >= self._added.due_at and not self._producer.busy and not self._must_roll_back:
             self._producer.add(self._added.next_lot())
 
@@ -186,7 +184,7 @@ class ExactlyOnce:
     def _clear_leftovers(self) -> None:
         if not self._producer.busy:
             self.phase = Phase.ADDING
-            self._look_at = self._clock.monotonic() + self._silence_seconds_max
+            self._look_at = self._clock.monotonic() + self._options.silence_seconds_max
             self._producer.add(self._leftovers.next_lot())
 
     def finish(self) -> bool:
@@ -213,22 +211,17 @@ class ExactlyOnce:
             return False
         self.phase = Phase.CLOSING
         self._cadence.close(now, was_open=was_open)
-        self._moved_at = now
-        self._touched.update(self._unsettled)
+        self._contents.close(now)
         return True
 
     def _end_if_settled(self, now: float) -> None:
         """End the transaction when all of it is acknowledged and the stored positions match its data."""
-        unsettled = self._unsettled
-        for buffer in list(unsettled):
-            if buffer.settled:
-                del unsettled[buffer]
-                self._moved_at = now
+        unsettled = self._contents.settle(now)
         if unsettled or not self._progress.settled or self._producer.busy:
-            if now - self._moved_at > self._silence_seconds_max:
-                self._look_if_silent(now)
+            if self._contents.is_silent(now, self._options.silence_seconds_max, self._progress.buffers.values()):
+                self._look(Phase.LOOKING)
             return
-        if self._progress.is_untrue(self._touched):
+        if self._progress.is_untrue(self._contents.touched):
             if not self._ledger_flush.store(False):
                 self._recover("the positions of its data could not be stored")
             return
@@ -236,25 +229,10 @@ class ExactlyOnce:
 
     def _end(self, now: float) -> None:
         self.phase = Phase.ENDING
-        self._look_at = now + self._silence_seconds_max
+        self._look_at = now + self._options.silence_seconds_max
         self._producer.end()
 
     # Where a partition of the target does not answer.
-
-    @property
-    def _silence_seconds_max(self) -> float:
-        return min(_SILENCE_SECONDS_MAX, self._options.timeout_ms / 2000)
-
-    def _awaited(self) -> list[PartitionBuffer]:
-        """The buffers whose answers the transaction needs to end."""
-        ledger = (buffer for buffer in self._progress.buffers.values() if not buffer.idle)
-        return list(dict.fromkeys([*self._unsettled, *ledger]))
-
-    def _look_if_silent(self, now: float) -> None:
-        """Ask the coordinator about a target that does not answer at all; a slow one still answers now and then."""
-        self._moved_at = max([self._moved_at, *(buffer.progressed_at for buffer in self._awaited())])
-        if now - self._moved_at > self._silence_seconds_max:
-            self._look(Phase.LOOKING)
 
     def _look(self, phase: Phase) -> None:
         self.phase = phase
@@ -264,11 +242,11 @@ class ExactlyOnce:
         """Take the description of a closing transaction: it waits for its own partitions, or for the end of the one
         before."""
         self.phase = Phase.CLOSING
-        self._moved_at = self._clock.monotonic()
+        self._contents.note_progress(self._clock.monotonic())
         if answer.error != NO_ERROR:
             return
         if answer.state not in UNENDED_STATES:
-            self._give_up({buffer.target for buffer in self._awaited()})
+            self._give_up({buffer.target for buffer in self._contents.awaited(self._progress.buffers.values())})
         elif self._producer.has_spare and self._producer.is_ours(answer):
             self._leave(answer.partitions)
 
@@ -285,7 +263,7 @@ class ExactlyOnce:
         """Abort the transaction and isolate these partitions; all others go on."""
         if not away:
             return
-        self._hold(away, f"has not answered for {self._silence_seconds_max:.0f} s")
+        self._hold(away, f"has not answered for {self._options.silence_seconds_max:.0f} s")
         self._recover(f"{', '.join(map(str, sorted(away)))} did not answer")
 
     def _hold(self, away: Collection[TopicPartition], what: str) -> None:
@@ -415,8 +393,7 @@ class ExactlyOnce:
         return refusal(code, self._options.target_alias, f"{doing} of {self._producer.transactional_id}")
 
     def _forget_transaction(self) -> None:
-        self._unsettled.clear()
-        self._touched.clear()
+        self._contents.forget()
         self._added.forget()
         self._cadence.forget_transaction()
 
@@ -451,15 +428,10 @@ class ExactlyOnce:
         may_end = awaits_answers and not self._producer.second_protocol
         self._roll_back_by = self._clock.monotonic() + _ANSWERS_SECONDS_MAX if may_end else 0.0
 
-    @property
-    def _is_answered(self) -> bool:
-        """Whether every batch of the transaction has an answer."""
-        return all(buffer.quiet and not buffer.is_in_doubt for buffer in self._unsettled)
-
     def _start_over(self) -> None:
-        ends = self._roll_back_by > 0 and self._is_answered
+        ends = self._roll_back_by > 0 and self._contents.is_answered
         self._must_roll_back = False
-        self._leftovers.note({**self._unsettled, **self._touched})
+        self._leftovers.note(self._contents.all)
         self._forget_transaction()
         self._cadence.begin_anew()
         self._effects.append(RollBack())

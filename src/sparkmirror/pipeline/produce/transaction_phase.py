@@ -6,6 +6,9 @@ from typing import Final
 
 from sparkmirror.model import Connector
 
+_SILENCE_SECONDS_MAX: Final = 15.0
+"""Longer than an election takes: nine seconds after a broker was last heard of, by default."""
+
 
 class Phase(Enum):
     STARTING = "the coordinator, and so the protocol, is not known yet"
@@ -39,3 +42,8 @@ class TransactionOptions:
     timeout_ms: int
     interval_seconds: float
     status_seconds: float
+
+    @property
+    def silence_seconds_max(self) -> float:
+        """How long the target may acknowledge nothing of a closing transaction, and the coordinator not answer."""
+        return min(_SILENCE_SECONDS_MAX, self.timeout_ms / 2000)
