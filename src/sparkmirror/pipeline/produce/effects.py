@@ -1,5 +1,6 @@
 """What the parts of a sender want done beyond their own role. They put it into one queue, and
-`pipeline.produce.produce_task` applies it, in order, in one place, as soon as the part has returned.
+`pipeline.produce.produce_task` applies it, in one place, as soon as the part has returned: in order, but what an effect
+asks for comes before the effects that wait behind it, as if the part had done it by itself.
 """
 
 from collections import deque
@@ -82,6 +83,12 @@ class Speak(NamedTuple):
     transactional_id: str
 
 
+class Abort(NamedTuple):
+    """The open transaction is given up, unless what was asked for before has ended it otherwise."""
+
+    reason: str
+
+
 class Commit(NamedTuple):
     """The open transaction is committed."""
 
@@ -91,7 +98,7 @@ class RollBack(NamedTuple):
 
 
 Effect = (
-    Offer | BackOff | Fail | Hold | Settle | Evict | InDoubt | RefusePositions | Advance | Refuse | Speak | Commit
-    | RollBack
+    Offer | BackOff | Fail | Hold | Settle | Evict | InDoubt | RefusePositions | Advance | Refuse
+    | Speak | Abort | Commit | RollBack
 )  # fmt: skip
 Effects = deque[Effect]

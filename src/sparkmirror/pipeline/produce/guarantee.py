@@ -66,6 +66,9 @@ class Guarantee(Protocol):
     def positions_refused(self, where: PartitionBuffer) -> None:
         """The target refuses records of a ledger partition, on which positions depend."""
 
+    def abort(self, reason: str) -> None:
+        """Give the open transaction up."""
+
     def holds(self, buffer: PartitionBuffer) -> bool:
         """Whether no record may go to this buffer's target partition for now."""
 
@@ -122,6 +125,9 @@ class AtLeastOnce:
 
     def positions_refused(self, where: PartitionBuffer) -> None:
         """Data goes on. Until the ledger accepts positions again, a crash repeats more records."""
+
+    def abort(self, reason: str) -> None:
+        """There is no transaction."""
 
     def holds(self, buffer: PartitionBuffer) -> bool:  # noqa: ARG002
         return False

@@ -25,7 +25,7 @@ from sparkmirror.pipeline.produce.connection import Dialect, ProduceConnection
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.dispatch import Dispatch
 from sparkmirror.pipeline.produce.drain import Drain
-from sparkmirror.pipeline.produce.effects import Effects
+from sparkmirror.pipeline.produce.effects import Effect, Effects
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.guarantee import Guarantee
 from sparkmirror.pipeline.produce.isolation import Isolation
@@ -276,38 +276,47 @@ class ProduceTask:
     # Effects.
 
     def apply(self) -> None:
-        """Do what the parts have asked for, and what is asked for meanwhile."""
+        """Do what the parts have asked for; what an effect asks for in its turn comes before those behind it."""
         effects = self._effects
         while effects:
-            match effects.popleft():
-                case wanted.Offer(buffer):
-                    self._dispatch.offer(buffer)
-                case wanted.Advance(buffer, mapped):
-                    self._progress.map_batches(buffer.source, mapped)
-                    self._isolation.after_progress(buffer)
-                case wanted.BackOff(buffer, until):
-                    self._isolation.back_off(buffer, until)
-                case wanted.Fail(buffer, reason):
-                    self._fail(buffer, reason)
-                case wanted.Hold(buffer, reason):
-                    self._isolation.hold(buffer, reason)
-                case wanted.Settle(buffer):
-                    self._isolation.settle(buffer)
-                case wanted.Evict(buffer):
-                    self._dispatch.flush_socket_of(buffer)
-                    self._isolation.evict(buffer)
-                case wanted.InDoubt(buffer):
-                    self._settle_doubt(buffer)
-                case wanted.RefusePositions(ledger):
-                    self._guarantee.positions_refused(ledger)
-                case wanted.Refuse(where, reason):
-                    self._refuse_target(where, reason)
-                case wanted.Speak(second_protocol, transactional_id):
-                    self._speak(second_protocol, transactional_id)
-                case wanted.Commit():
-                    self._commit()
-                case wanted.RollBack():
-                    self._roll_back()
+            effect = effects.popleft()
+            behind = len(effects)
+            self._carry_out(effect)
+            if behind:
+                effects.rotate(len(effects) - behind)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case wanted.Offer(buffer):
+                self._dispatch.offer(buffer)
+            case wanted.Advance(buffer, mapped):
+                self._progress.map_batches(buffer.source, mapped)
+                self._isolation.after_progress(buffer)
+            case wanted.BackOff(buffer, until):
+                self._isolation.back_off(buffer, until)
+            case wanted.Fail(buffer, reason):
+                self._fail(buffer, reason)
+            case wanted.Hold(buffer, reason):
+                self._isolation.hold(buffer, reason)
+            case wanted.Settle(buffer):
+                self._isolation.settle(buffer)
+            case wanted.Evict(buffer):
+                self._dispatch.flush_socket_of(buffer)
+                self._isolation.evict(buffer)
+            case wanted.InDoubt(buffer):
+                self._settle_doubt(buffer)
+            case wanted.RefusePositions(ledger):
+                self._guarantee.positions_refused(ledger)
+            case wanted.Refuse(where, reason):
+                self._refuse_target(where, reason)
+            case wanted.Speak(second_protocol, transactional_id):
+                self._speak(second_protocol, transactional_id)
+            case wanted.Abort(reason):
+                self._guarantee.abort(reason)
+            case wanted.Commit():
+                self._commit()
+            case wanted.RollBack():
+                self._roll_back()
 
     def _fail(self, buffer: PartitionBuffer, reason: str) -> None:
         """Isolate a target partition. If it is the ledger's, transactions isolate the partitions whose positions go

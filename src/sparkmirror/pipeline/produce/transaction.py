@@ -24,7 +24,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.added_partitions import AddedPartitions
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.cadence import Cadence
-from sparkmirror.pipeline.produce.effects import Commit, Effects, Offer, Refuse, RollBack, Speak
+from sparkmirror.pipeline.produce.effects import Abort, Commit, Effects, Offer, Refuse, RollBack, Speak
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
@@ -260,11 +260,12 @@ class ExactlyOnce:
             self._end(self._clock.monotonic())
 
     def _give_up(self, away: set[TopicPartition]) -> None:
-        """Abort the transaction and isolate these partitions; all others go on."""
+        """Isolate these partitions and abort the transaction; all others go on. If one is the ledger's, its positions
+        are refused first: then EndTxn may abort."""
         if not away:
             return
         self._hold(away, f"has not answered for {self._options.silence_seconds_max:.0f} s")
-        self._recover(f"{', '.join(map(str, sorted(away)))} did not answer")
+        self._effects.append(Abort(f"{', '.join(map(str, sorted(away)))} did not answer"))
 
     def _hold(self, away: Collection[TopicPartition], what: str) -> None:
         self._producer.note_away(away)
@@ -412,6 +413,9 @@ class ExactlyOnce:
     def positions_refused(self, where: PartitionBuffer) -> None:
         """Abort: committed without its positions, the data would come again after a crash."""
         self._recover(f"{where.target}: {where.reason}", awaits_answers=True)
+
+    def abort(self, reason: str) -> None:
+        self._recover(reason)
 
     def _recover(self, reason: str, *, awaits_answers: bool = False) -> None:
         """Abort the open transaction and go back to the last commit. With the first protocol an abort by InitProducerId

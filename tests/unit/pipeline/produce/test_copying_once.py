@@ -27,7 +27,7 @@ from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.answers import BatchOutcome, judge, leaves_doubt
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
-from sparkmirror.pipeline.produce.effects import Commit, Effect, Evict, Fail, Hold, Refuse, RollBack
+from sparkmirror.pipeline.produce.effects import Abort, Commit, Effect, Evict, Fail, Hold, Refuse, RollBack
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.isolation import Isolation
 from sparkmirror.pipeline.produce.limits import TargetLimits
@@ -177,6 +177,8 @@ class CopyingOnce(RuleBasedStateMachine):
                 self._commit()
             case RollBack():
                 self._roll_back()
+            case Abort(reason):
+                self.once.abort(reason)
             case Fail() | Hold() | Refuse() | Evict():
                 raise AssertionError(effect)
 

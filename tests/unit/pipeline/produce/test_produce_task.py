@@ -10,7 +10,7 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Fail, RollBack
+from sparkmirror.pipeline.produce.effects import Abort, Fail, Refuse, RollBack
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.produce_task import Parts, ProduceTask
 from sparkmirror.pipeline.produce.progress import ProgressOptions
@@ -30,13 +30,16 @@ class Told:
     transactional = True
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, PartitionBuffer]] = []
+        self.calls: list[tuple[str, PartitionBuffer | str]] = []
 
     def refused_in_doubt(self, where: PartitionBuffer) -> None:
         self.calls.append(("in doubt", where))
 
     def positions_refused(self, where: PartitionBuffer) -> None:
         self.calls.append(("positions refused", where))
+
+    def abort(self, reason: str) -> None:
+        self.calls.append(("abort", reason))
 
 
 def new_parts() -> Parts:
@@ -73,6 +76,17 @@ def test_what_is_in_doubt_is_known_before_positions_are_given_up() -> None:
     assert (ledger.state, orders.state, orders.reason) == (
         State.FAILED, State.FAILED, f"its position cannot be stored in {home}: forbidden",
     )  # fmt: skip
+
+
+def test_a_ledger_partition_that_is_away_refuses_its_positions_before_the_transaction_is_given_up() -> None:
+    """Nothing was sent there: EndTxn may abort, where a new epoch would fence the task (KAFKA-9803)."""
+    told: Any = Told()
+    parts = replace(new_parts(), guarantee=told)
+    home = TopicPartition(TOPICS.positions, 0)
+    ledger = parts.progress.buffers[home] = PartitionBuffer(home, home, 0, -1, is_ledger=True)
+    parts.effects.extend([Refuse(home, "its leader is away"), Abort("it did not answer")])
+    ProduceTask(parts).apply()
+    assert told.calls == [("positions refused", ledger), ("abort", "it did not answer")]
 
 
 def test_a_roll_back_settles_what_failed_before_it() -> None:

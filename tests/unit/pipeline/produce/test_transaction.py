@@ -15,7 +15,7 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Commit, Effect, Offer, Refuse, RollBack, Speak
+from sparkmirror.pipeline.produce.effects import Abort, Commit, Effect, Offer, Refuse, RollBack, Speak
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.transaction import ExactlyOnce
@@ -90,6 +90,8 @@ class Desk:
                 self.refused.append(where)
             case Commit():
                 self._commit()
+            case Abort(reason):
+                self.transaction.abort(reason)
             case RollBack():
                 self._roll_back()
             case _:
