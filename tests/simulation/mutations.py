@@ -104,6 +104,8 @@ MUTATIONS = (
     Mutation("a partition is given away before its release is stored", "planning/hand_over.py",
              "leaving.is_released |= _is_released(ledger.get(where), leaving.generation) and is_whole(where)",
              "leaving.is_released = True"),
+    Mutation("what was released while its topic was gone is given to nobody", "planning/planner.py",
+             "[move.partition for move in released],", "[],"),
     Mutation("a command topic that falls silent is not given up", f"{_FETCH}/command_tail.py",
              "if self.connection is not None and self.connection.is_silent(",
              "if False and self.connection.is_silent("),
