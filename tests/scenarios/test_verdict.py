@@ -301,7 +301,7 @@ def _kill_workers(stage: Stage, page: Page, capsys: pytest.CaptureFixture[str]) 
         assert stage.part()["verdict"]["level"] != "green"
         stage.mirror.wait_until(
             lambda known=known: set(stage.mirror.workers()) - set(known), "Spark brings new workers"
-        )  # type: ignore[misc]
+        )
     stage.await_level("amber", "of workers or of the query in the last 10 min", page)
     found = stage.status(capsys)["verdict"]
     assert found["level"] == "amber" and max(one["count"] for one in found["problems"]) >= 2

@@ -1,18 +1,11 @@
-"""Assigns partitions to tasks: pure, sticky, balanced. Called by `planning.planner`.
-
-Also the two nouns that travel to the tasks: `Assigned`, a partition with its start, and `TaskPlan`.
-"""
+"""Assigns partitions to tasks: pure, sticky, balanced. Called by `planning.planner`."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import fsum
-from typing import TYPE_CHECKING
 
 from sparkmirror.control.assignment import Assignment
 from sparkmirror.model import TopicPartition
-
-if TYPE_CHECKING:
-    pass
 
 
 def plan_assignment(
