@@ -1,6 +1,7 @@
 """Internal topics take 1 MiB at most: whatever else lies in them is passed over, and what comes after is read."""
 
 import logging
+import time
 from collections.abc import Callable
 
 import pytest
@@ -60,3 +61,20 @@ def test_of_a_mirrored_topic_nothing_is_passed_over(
         pytest.raises(ProtocolError, match="batch at offset 1 cannot be read: a zstd record batch holds more than"),
     ):
         tail.read_to_end(30)
+
+
+def test_a_quiet_tail_has_no_news_until_a_record_has_come(
+    target_cluster: KafkaCluster, target: Admin, topic: str
+) -> None:
+    write(target_cluster, topic, "none", b"first")
+    with TopicTail(target.connection.settings, [TopicPartition(topic, 0)], wait_seconds=30) as tail:
+        assert tail.may_have_news, "nothing was asked yet"
+        assert [record.value for record in tail.read_to_end(30)] == [b"first"]
+        assert tail.poll(0.0) == []
+        assert not tail.may_have_news, "the broker has yet to answer"
+        write(target_cluster, topic, "none", b"second")
+        deadline = time.monotonic() + 60
+        while not tail.may_have_news:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert [record.value for record in tail.poll(0.0)] == [b"second"]

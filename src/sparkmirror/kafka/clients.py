@@ -36,7 +36,6 @@ def open_tail(
     return TopicTail(client_settings(cluster, role), partitions, wait_seconds, is_internal=is_internal)
 
 
-_DRAIN_SECONDS = 0.05
 _LOOK_SECONDS = 5.0
 
 
@@ -70,6 +69,6 @@ class TopicFollower:
             self._tail = open_tail(self._cluster, self._role, where, FOLLOWING_WAIT_SECONDS)
             return self._tail.read_to_end()
         found: list[TailRecord] = []
-        while some := self._tail.poll(_DRAIN_SECONDS):
+        while self._tail.may_have_news and (some := self._tail.poll(0.0)):
             found += some
         return found

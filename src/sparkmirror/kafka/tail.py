@@ -88,6 +88,18 @@ class TopicTail:
         """Go on from `offset` instead of the beginning."""
         self._consumer.seek(ClientPartition(partition.topic, partition.partition), offset)
 
+    @property
+    def may_have_news(self) -> bool:
+        """Whether a `poll` could bring anything at once; not while the brokers have yet to answer what was asked.
+
+        They answer as soon as there is a record, else after the tail's `wait_seconds`: whoever looks again and again
+        spares a millisecond of CPU, which a `poll` takes even then.
+        """
+        fetcher = self._consumer._fetcher
+        asked = list(fetcher._fetch_futures)
+        is_buffered = bool(fetcher._completed_fetches or fetcher._next_partition_records)
+        return is_buffered or not asked or any(one.is_done for one in asked)
+
     def poll(self, timeout_seconds: float) -> list[TailRecord]:
         """Records that arrive within the time; returns with the first ones. Raises AuthorizationFailed."""
         try:

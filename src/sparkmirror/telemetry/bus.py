@@ -52,7 +52,7 @@ class BusReader:
 
     def receive(self, seconds_max: float = 0.0) -> list[TailRecord]:
         """What has come, or comes within the time; `fold` takes it in. Raises ClusterError."""
-        return self._tail.poll(seconds_max)
+        return self._tail.poll(seconds_max) if seconds_max or self._tail.may_have_news else []
 
     def read_to_end(self, seconds_max: float = _READ_SECONDS_MAX) -> StatusBoard:
         """Take in all that there is now. Raises ClusterError."""

@@ -72,3 +72,6 @@ class EpochEnd:
 
     def has_come(self, now: float) -> bool:
         return now >= self._at
+
+    def seconds_left(self, now: float) -> float:
+        return max(self._at - now, 0.0)

@@ -147,9 +147,13 @@ class ReadAheadConnections:
 
     # Read-aheads.
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._lanes and not self._read_aheads
+
     def poll(self, now: float) -> None:
         """Take the answers that are next in order, end read-aheads that are over, and send requests."""
-        if not self._lanes and not self._read_aheads:
+        if self.is_empty:
             return
         for lane in list(self._lanes.values()):
             self._tend_lane(lane, now)

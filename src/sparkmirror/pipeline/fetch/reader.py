@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +42,12 @@ from sparkmirror.pipeline.relay.schema import RELEASE, Row, close, propose_targe
 INLINE_OUTSTANDING_BYTES_MAX = 16 << 20
 _PEER_SECONDS_MAX = 5.0
 _YIELD_SECONDS_MAX = 1.0
+_IDLE_YIELD_SECONDS = 5.0
+_FLUSHED_SECONDS = 3.0
+"""So long after its last rows a reader flushes once a second: a flow with transforms may hold some of them back."""
+_LOOK_SECONDS = 0.25
+_CALM_SECONDS = 1.0
+"""How long a turn waits at most while something is to be tried again, and while it is not."""
 _STARVED_POLL_SECONDS = 0.02
 _DOUBTS_MAX = 10
 _PEER = "peer"
@@ -90,11 +97,13 @@ class TaskReader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         self._take_on(self._plan.assigned, self._plan.generation)
         self._throttle.share_out(self._partitions, time.monotonic())
-        yielded_at = 0.0
+        yielded_at = filled_at = 0.0
         while True:
             rows = self._response_reader.take_rows()
             now = time.monotonic()
-            if rows or now - yielded_at >= _YIELD_SECONDS_MAX:
+            filled_at = now if rows else filled_at
+            pause = _YIELD_SECONDS_MAX if now - filled_at < _FLUSHED_SECONDS else _IDLE_YIELD_SECONDS
+            if rows or now - yielded_at >= pause:
                 self._ring.note_given()
                 yield close(propose_targets(rows, self._options.propose) if self._options.propose else rows)
                 yielded_at = time.monotonic()
@@ -153,7 +162,18 @@ class TaskReader:
         if wait:
             self._ring.note_limited(round((now - self._turned_at) * 1000))
         self._turned_at = now
-        return min(wait or 1.0, _YIELD_SECONDS_MAX / 4)
+        return min(wait or _CALM_SECONDS, self._end.seconds_left(now) if self._is_calm() else _LOOK_SECONDS)
+
+    def _is_calm(self) -> bool:
+        """Whether only sockets, the writer and the clock of the epoch bring something to do."""
+        connections = self._connections
+        return (
+            self._lanes.is_empty
+            and (self._commands is None or self._commands.connection is not None)
+            and all(node in connections for node in self._partitions.nodes)
+            and all(one.waiting and not one.starved for one in connections.values())
+            and not self._partitions.leaderless(inf)
+        )
 
     def _serve(self, what: Any) -> None:
         if what == _WAKE:

@@ -32,7 +32,7 @@ from sparkmirror.pipeline.relay.schema import (
 
 _CHUNK_BYTES = 1 << 20
 _PADDING_SECONDS = 0.1
-"""How often rows are flushed while data arrives. Without data `pipeline.fetch.reader` flushes once a second."""
+"""How often rows are flushed while data arrives. After the last ones `pipeline.fetch.reader` does, each second."""
 _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
 
 
