@@ -24,6 +24,8 @@ GONE = "was-never-there"
 SOON_SECONDS = 60.0
 """On whatever machine; what is not to be waited for would take twice as long at least."""
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+ALICE = 'required username="alice" password="secret";'
 
 
 @pytest.fixture
@@ -256,7 +258,7 @@ def test_a_secured_cluster_lets_in_who_may_and_says_why_not() -> None:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(cluster.ca_file),
             "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f'{PLAIN} required username="alice" password="secret";',
+            "sasl.jaas.config": f"{PLAIN} {ALICE}",
         }
         with open_admin(Cluster("A", client), "test") as alice:
             assert len(alice.brokers()) == 1
@@ -271,7 +273,8 @@ def test_a_secured_cluster_lets_in_who_may_and_says_why_not() -> None:
             open_admin(Cluster("A", wrong), "test")
         assert "hunter2" not in str(caught.value)
         with pytest.raises(AuthenticationFailed, match="does not offer SCRAM-SHA-256"):
-            open_admin(Cluster("A", client | {"sasl.mechanism": "SCRAM-SHA-256"}), "test")
+            other = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": f"{SCRAM} {ALICE}"}
+            open_admin(Cluster("A", client | other), "test")
         with pytest.raises(AuthenticationFailed, match="certificate we do not trust"):
             open_admin(Cluster("A", _without_trust(client)), "test")
         assert time.monotonic() - started < SOON_SECONDS, "a refused login must not wait for the time-out"

@@ -29,6 +29,8 @@ def guarded(args: argparse.Namespace, prog: str) -> int:
     except Exception as unexpected:
         if _is_unread(unexpected):
             raise
+        if _is_full(unexpected):
+            _drop_output()  # else what is left of it would fail once more
         error = in_words(unexpected)
         if args.debug:
             traceback.print_exc()
@@ -71,11 +73,15 @@ def in_words(error: Exception) -> SparkMirrorError:
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("sparkmirror"):
         missing = error.name.partition(".")[0]
         return EnvironmentProblem(f"the Python package `{missing}` is missing", "install SparkMirror again with pip")
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        where = error.filename or "where the output goes"
+    if _is_full(error):
+        where = getattr(error, "filename", None) or "where the output goes"
         return SparkMirrorError(f"the disk is full: {where} could not be written", "make room there, and run it again")
     said = " ".join(str(error).split()) or "nothing more is known"
     return SparkMirrorError(f"unexpected {type(error).__name__}: {said}", "run again with --debug to see where")
+
+
+def _is_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _status(error: SparkMirrorError, args: argparse.Namespace) -> int:

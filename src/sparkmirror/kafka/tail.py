@@ -92,8 +92,8 @@ class TopicTail:
     def may_have_news(self) -> bool:
         """Whether a `poll` could bring anything at once; not while the brokers have yet to answer what was asked.
 
-        They answer as soon as there is a record, else after the tail's `wait_seconds`: whoever looks again and again
-        spares a millisecond of CPU, which a `poll` takes even then.
+        They answer as soon as there is a record, else after the tail's `wait_seconds`. A caller that looks again and
+        again spares a millisecond of CPU by it, which a `poll` takes even then.
         """
         fetcher = self._consumer._fetcher
         asked = list(fetcher._fetch_futures)
