@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.25
 _SAMPLE_PARTITIONS = 100
 """Asking for the ends of ten thousand partitions four times a second would take half a core from what is watched."""
 _SETTLE_SECONDS = 75.0
-"""After a start each partition is told of once, a hundred a second and task, and Spark's idle workers live a minute."""
+"""After a start the mirror reports each partition once, a hundred a second and task. Idle workers live a minute."""
 
 
 @dataclass(frozen=True, slots=True)

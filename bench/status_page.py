@@ -45,7 +45,7 @@ _SETTLE_SECONDS: Final = 5.0
 _CALM_SECONDS: Final = 30.0
 """Spark's idle workers, and topics that are being made, take their time after a start."""
 _REPORTED_SECONDS: Final = 90.0
-"""After a start each partition is told of once, a hundred a second and task."""
+"""After a start the mirror reports each partition once, a hundred a second and task."""
 _TICKS: Final = 20
 _SERVED: Final = re.compile(r"status page is at http://\S+:(\d+)/")
 _MARK: Final = "name => Math.round(performance.getEntriesByName(name)[0].startTime)"
@@ -93,11 +93,11 @@ class EvenRecords:
 
 
 class Watched:
-    """A running mirror, with the page on `port` once that is served."""
+    """A running mirror, with the page on `port` once that is served, and the `partitions` that it shows."""
 
     def __init__(self, mirror: Mirror, log_file: Path, seconds: float) -> None:
         self._mirror, self._log_file, self._seconds = mirror, log_file, seconds
-        self.port = 0
+        self.port = self.partitions = 0
 
     def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
         """Raises SparkMirrorError with the log's end when it takes too long."""
@@ -116,7 +116,8 @@ class Watched:
         found = _SERVED.findall(self._log_file.read_text(errors="replace"))
         self.port = int(found[-1]) if found else 0
         rows = self._state()["rows"] if found else {}
-        return sum(len(told) for name, told in rows.items() if name.startswith("partitions/")) >= partitions
+        self.partitions = sum(len(told) for name, told in rows.items() if name.startswith("partitions/"))
+        return self.partitions >= partitions
 
     def _state(self) -> dict[str, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -136,7 +137,7 @@ class Watched:
             spent[kind] = spent.get(kind, 0.0) + seconds - browsing.get(process, (kind, 0.0))[1]
         return Row(what, {role: seconds / took for role, seconds in spent.items()}, paint_ms)
 
-    def look(self, browser: Browser, view: str, partitions: int) -> Row:
+    def look(self, browser: Browser, view: str) -> Row:
         """With one view open, and how soon it was painted. Raises SparkMirrorError for a page that complains."""
         complaints: list[str] = []
         page = open_page(browser, f"http://127.0.0.1:{self.port}/#{view}", "light", complaints)
@@ -144,7 +145,7 @@ class Watched:
             while not page.evaluate(_HAS_FIGURES):
                 time.sleep(_LOOK_SECONDS)
             if view == "partitions":
-                expect(page.locator(".chip", has_text="All")).to_contain_text(f"{partitions:,}")
+                expect(page.locator(".chip", has_text="All")).to_contain_text(f"{self.partitions:,}")
             all_ms = page.evaluate("Math.round(performance.now())")
             paint, figures = (page.evaluate(_MARK, name) for name in ("first-contentful-paint", "first-data"))
             time.sleep(_SETTLE_SECONDS)
@@ -229,7 +230,7 @@ def _with_page(start: _Start, browser: Browser, views: list[str], partitions: in
         _say("the page shows all partitions")
         time.sleep(_CALM_SECONDS)
         rows = [_said(watched.measure("page, nobody looks"))]
-        return rows + [_said(watched.look(browser, view, partitions)) for view in views]
+        return rows + [_said(watched.look(browser, view)) for view in views]
 
 
 def _without_page(start: _Start) -> Row:

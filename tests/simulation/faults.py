@@ -451,7 +451,7 @@ def _other_program(scene: "Scene", random: Random) -> str:
     """The mirror is stopped, MirrorMaker 2 mirrors for a while, and the mirror starts again."""
     for mirror in scene.mirrors:
         mirror.kill()
-    for name in scene.target.coordinator.known:  # it fences whoever had them
+    for name in scene.target.coordinator.known:  # it fences their holders
         scene.target.coordinator.initialize(name, 60_000, -1, -1)
     scene.world.after(0.1 + 2.0 * random.random(), scene.start_missing)
     moved = [told for partition in scene.sources() if (told := scene.mirror_elsewhere(partition))]

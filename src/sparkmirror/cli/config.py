@@ -57,6 +57,7 @@ def execute_check(args: argparse.Namespace) -> int:
     from sparkmirror.config.explain import notes_on
     from sparkmirror.config.flow.flows import examine
     from sparkmirror.config.flow.security import check_stores
+    from sparkmirror.config.formats.properties import ConfigWarning
 
     config, problems = examine(read_input(args))
     check_stores(config.lines, [flow.name for flow in config.flows], problems)
@@ -67,10 +68,7 @@ def execute_check(args: argparse.Namespace) -> int:
     findings = [
         *(_finding("error", error, _without_place(error)) for error in errors),
         *(_finding("warning", warning, warning.message) for warning in config.warned),
-        *(
-            {"severity": "note", "file": config.file, "line": 0, "key": "", "message": note, "hint": ""}
-            for note in notes
-        ),
+        *(_finding("note", ConfigWarning(note, file=config.file), note) for note in notes),
     ]
     flows = [str(flow.name) for flow in config.flows]
     found = {"file": config.file, "flows": flows, "findings": findings}
@@ -85,15 +83,16 @@ def execute_check(args: argparse.Namespace) -> int:
 
 
 def _refused_transforms(args: argparse.Namespace, config: "MirrorConfig") -> list[ConfigError]:
-    """Warnings about the file's transforms, where there are any; Spark itself is asked."""
-    if not any(flow.transforms.steps for flow in config.flows):
+    """The steps that Spark refuses. Spark is started only for a file that has any."""
+    changing = [flow for flow in config.flows if flow.transforms.steps]
+    if not changing:
         return []
     from sparkmirror.logs.handlers import speak_as_driver
     from sparkmirror.spark.transform_check import check_transforms
 
     speak_as_driver()
     with working("asking Spark about the transforms"):
-        return check_transforms(config.flows, debug=args.debug)
+        return check_transforms(changing, debug=args.debug)
 
 
 def _finding(severity: str, found: "ConfigError | ConfigWarning", message: str) -> dict[str, Any]:

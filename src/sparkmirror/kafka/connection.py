@@ -113,7 +113,9 @@ class ClusterConnection:
             self.client = KafkaAdminClient(kafka_client=lambda **_: net_client, **arguments)
         except Exception as error:
             net_client.close()
-            raise with_cause(translate(error, settings, "connecting"), settings) from error
+            problem = translate(error, settings, "connecting")
+            # Where nothing listens, nothing need be asked: a mirror comes here at each attempt while a cluster is down.
+            raise (problem if is_absent(error) else with_cause(problem, settings)) from error
         self._manager = net_client._manager
 
     @property

@@ -56,10 +56,9 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """The tasks of a flow that a process may run. `run` is the same for all that share it; `rival` tells of another
-    file.
+    """The tasks of a flow that a process may run. `run` is the same in all processes that share the flow.
 
-    A rival is a process whose file says something else of the flow: the file that was changed last is obeyed.
+    `rival` describes a process whose file differs on the flow: the file that was changed last counts.
     """
 
     flow: Name

@@ -11,22 +11,18 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ConfigError
 from sparkmirror.pipeline.relay.schema import RECORD_DDL
 from sparkmirror.spark.jvm import end_session
+from sparkmirror.spark.record_plan import transform
 from sparkmirror.spark.session import launch_context, open_record_session, open_session
 
 
 def check_transforms(flows: Sequence[FlowConfig], *, debug: bool = False) -> list[ConfigError]:
     """What Spark refuses, in its words, with key and line. Raises EnvironmentProblem without a Java."""
-    changing = [flow for flow in flows if flow.transforms.steps]
-    if not changing:
-        return []
     with tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
         spark = open_session(launch_context(1, Path(scratch), None, debug=debug))
         try:
-            from sparkmirror.spark.record_plan import transform
-
             rows = open_record_session(spark).createDataFrame([], RECORD_DDL)
             refused = []
-            for flow in changing:
+            for flow in flows:
                 try:
                     transform(rows, flow)
                 except ConfigError as problem:
