@@ -252,9 +252,19 @@ def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str,
     _first_protocol(talk, topic, by_id)
     if second:
         _second_protocol(talk, topic_id, by_id)
+    _stranger(talk, put)
     talk.offsets("the end", topic)
     _grouping(talk, f"{topic}-group")
     return talk.told
+
+
+def _stranger(talk: Conversation, put: UUID | str) -> None:
+    """A log takes any sequence from a producer that it does not know, and then none before it."""
+    stranger = talk.initialize("an id that never wrote", "script-5")
+    talk.produce("its second batch", put, stranger, 5)
+    talk.produce("its first batch after that", put, stranger, 0)
+    following = talk.initialize("its next epoch", "script-5")
+    talk.produce("the second batch of the next epoch", put, following, 5)
 
 
 def _grouping(talk: Conversation, group: str) -> None:

@@ -112,6 +112,8 @@ MUTATIONS = (
     Mutation("a new epoch that keeps the old one's sequences", f"{_PRODUCE}/in_flight.py",
              "self.identity, self._sequence = (producer_id, producer_epoch), 0",
              "self.identity = (producer_id, producer_epoch)"),
+    Mutation("batches of a producer that the log may not know go out together", f"{_PRODUCE}/in_flight.py",
+             "return IN_FLIGHT_MAX if self._is_known else 1", "return IN_FLIGHT_MAX"),
 )  # fmt: skip
 
 

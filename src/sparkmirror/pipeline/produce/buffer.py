@@ -10,7 +10,7 @@ methods change its attributes.
 from typing import Any
 
 from sparkmirror.batch.header import HEADER_BYTES, BatchHeader, parse_header
-from sparkmirror.batch.merging import IN_FLIGHT_MAX, Traffic
+from sparkmirror.batch.merging import Traffic
 from sparkmirror.batch.piece import Span
 from sparkmirror.batch.unpacking import USUAL_SHARE, Unpacking
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
@@ -105,7 +105,9 @@ class PartitionBuffer(PartitionLife):
         A run without bytes (a gap, or a topic that is not mirrored) only moves the position.
         """
         if self.idle:
-            self.progressed_at = self._clock.monotonic()
+            now = self._clock.monotonic()
+            self._in_flight.rested(now - self.progressed_at)
+            self.progressed_at = now
         self._waiting.add(queued)
         self.position = queued.next_offset
         if queued.turned is not None:
@@ -156,7 +158,7 @@ class PartitionBuffer(PartitionLife):
         in_flight = self._in_flight
         if in_flight.sending is not Sending.FRESH:
             return in_flight.may_send_again
-        return bool(self._waiting.runs) and len(in_flight.batches) < IN_FLIGHT_MAX and not self.linger.holds_back
+        return bool(self._waiting.runs) and in_flight.has_room and not self.linger.holds_back
 
     @property
     def idle(self) -> bool:
@@ -191,7 +193,7 @@ class PartitionBuffer(PartitionLife):
             return in_flight.send_again(self._clock.monotonic())
         if (producer_id, producer_epoch) != in_flight.identity:
             in_flight.identify(producer_id, producer_epoch)
-        while self._waiting.runs and len(in_flight.batches) < IN_FLIGHT_MAX:
+        while self._waiting.runs and in_flight.has_room:
             batch = self._cut_off(transactional)
             self._pass_finished()
             if batch is not None:
@@ -260,6 +262,7 @@ class PartitionBuffer(PartitionLife):
         batch.waiting = False
         self.round_trip.measure(self._clock.monotonic() - batch.sent_at)
         batch.acknowledged = True
+        self._in_flight.become_known()
         moved: list[Batch] = []
         sent = self._in_flight.batches
         while sent and sent[0].acknowledged:

@@ -2,7 +2,8 @@
 owned by `pipeline.produce.buffer`.
 
 After a retriable error the same bytes go out again with the same sequences and in the same order (KIP-98); nothing else
-is sent meanwhile. At most five may be under way, which is what idempotence allows.
+is sent meanwhile. At most five may be under way, which is what idempotence allows; of a producer that the partition's
+log may not know, one.
 """
 
 from typing import Final
@@ -14,12 +15,14 @@ from sparkmirror.pipeline.produce.partition_state import Event, Sending, follow
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
+_REMEMBERED_SECONDS: Final = 60.0
+"""How long a log surely knows a producer: until `producer.id.expiration.ms` after its last batch, a day by default."""
 
 
 class InFlight:
     """Sent batches, oldest first, among them acknowledged ones behind an unacknowledged one."""
 
-    __slots__ = ("_again", "_sequence", "batches", "identity", "sending", "source")
+    __slots__ = ("_again", "_is_known", "_sequence", "batches", "identity", "sending", "source")
 
     def __init__(self, source: TopicPartition) -> None:
         self.source = source
@@ -28,6 +31,7 @@ class InFlight:
         self._again: list[Batch] = []
         self.identity = (-1, -1)
         self._sequence = 0
+        self._is_known = False
 
     def _change(self, event: Event) -> None:
         self.sending = follow(self.sending, event, self.source)
@@ -36,7 +40,18 @@ class InFlight:
     def may_send_again(self) -> bool:
         if self.sending is not Sending.AGAIN:
             return False
-        return sum(batch.waiting for batch in self.batches) < IN_FLIGHT_MAX
+        return sum(batch.waiting for batch in self.batches) < self._batches_max
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more batch that was never sent may be under way."""
+        return len(self.batches) < self._batches_max
+
+    @property
+    def _batches_max(self) -> int:
+        """A log takes any sequence from a producer that it does not know (ProducerAppendInfo.checkSequence): after a
+        refused first batch the second would stand before it."""
+        return IN_FLIGHT_MAX if self._is_known else 1
 
     @property
     def quiet(self) -> bool:
@@ -52,7 +67,18 @@ class InFlight:
 
     def identify(self, producer_id: int, producer_epoch: int) -> None:
         """Go on as another producer, whose sequences begin at 0."""
+        if producer_id != self.identity[0]:
+            self._is_known = False
         self.identity, self._sequence = (producer_id, producer_epoch), 0
+
+    def become_known(self) -> None:
+        """The log has a batch of this producer."""
+        self._is_known = True
+
+    def rested(self, seconds: float) -> None:
+        """No batch was acknowledged for so long: the log may have let the producer's state expire."""
+        if seconds > _REMEMBERED_SECONDS:
+            self._is_known = False
 
     def stamp(self, data: memoryview, header: BatchHeader, transactional: bool) -> int:
         """Stamp the next new batch; returns its sequence."""

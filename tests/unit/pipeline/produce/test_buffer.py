@@ -1,6 +1,8 @@
 """Single steps of a partition buffer that `test_copying` walks through at random."""
 
 import pytest
+from tests.manual_clock import ManualClock
+from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch.header import ATTRIBUTES_AT, parse_header
 from sparkmirror.batch.merging import IN_FLIGHT_MAX
@@ -17,7 +19,7 @@ WHERE = TopicPartition("orders", 0)
 
 
 def new_buffer(position: int = 0) -> PartitionBuffer:
-    return PartitionBuffer(WHERE, TopicPartition("A.orders", 0), position, 5)
+    return known(PartitionBuffer(WHERE, TopicPartition("A.orders", 0), position, 5), 1000, 7)
 
 
 def batch(first: int, following: int, *, control: bool = False, epoch: int = 3) -> bytes:
@@ -54,6 +56,28 @@ def test_batches_are_stamped_in_order_and_five_may_be_on_their_way() -> None:
     buffer.succeed(sent[0])
     assert buffer.acknowledged == 4
     assert buffer.sendable
+
+
+def test_of_a_producer_that_the_log_may_not_know_one_batch_is_on_its_way() -> None:
+    """A log takes any first sequence: after a refused first batch the second would stand before it."""
+    clock = ManualClock(1000.0)
+    buffer = PartitionBuffer(WHERE, WHERE, 0, 5, clock=clock)
+    accept(buffer, 9, *(batch(first, first + 1) for first in range(9)))
+    first = send(buffer)
+    assert not buffer.sendable
+    buffer.retry(first)
+    buffer.succeed(send(buffer))
+    sent = [send(buffer) for _ in range(IN_FLIGHT_MAX)]
+    assert not buffer.sendable
+    for one in sent:
+        buffer.succeed(one)
+    sent = [send(buffer) for _ in range(3)]
+    for one in sent:
+        buffer.succeed(one)
+    clock.now += 61.0
+    accept(buffer, 12, *(batch(first, first + 1) for first in range(9, 12)))
+    send(buffer)
+    assert not buffer.sendable, "a broker may have forgotten the producer"
 
 
 def test_a_marker_at_the_end_is_accounted_for_with_the_last_batch_and_its_epoch() -> None:

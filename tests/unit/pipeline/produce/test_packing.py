@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch import crc
 from sparkmirror.batch.header import ATTRIBUTES_AT, HEADER, HEADER_BYTES, Codec, parse_header
@@ -43,7 +44,7 @@ def new_buffer(
 ) -> PartitionBuffer:
     buffer = PartitionBuffer(WHERE, None, position, 5, packing=packing, clock=clock)
     buffer.aim(TARGET.topic, limits or TopicLimits())
-    return buffer
+    return known(buffer, 1000, 7)
 
 
 def batch(first: int, values: list[bytes], codec: Codec = Codec.NONE, timestamp: int = NOW_MS) -> bytes:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.model import TopicPartition
@@ -44,7 +45,7 @@ def send(buffer: PartitionBuffer) -> Batch:
 
 def new_buffer(batches: int = 1, *, is_lane: bool = False) -> PartitionBuffer:
     """With so many batches under way."""
-    buffer = PartitionBuffer(WHERE, WHERE, 0, 5, is_lane=is_lane)
+    buffer = known(PartitionBuffer(WHERE, WHERE, 0, 5, is_lane=is_lane), 7, 0)
     for _ in range(batches):
         accept(buffer)
         send(buffer)

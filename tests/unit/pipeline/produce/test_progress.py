@@ -3,6 +3,8 @@
 import time
 from uuid import UUID
 
+from tests.unit.pipeline.produce.known_producer import known
+
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import NO_TIMESTAMP, Record, decode_records, encode_batch
 from sparkmirror.ledger import connect, positions
@@ -45,6 +47,7 @@ def hand_out(buffers: list[PartitionBuffer]) -> list[tuple[PartitionBuffer, Batc
     """Everything that the ledger's buffers have to send."""
     sent = []
     for buffer in buffers:
+        known(buffer, 1, 0)
         while buffer.sendable and (batch := buffer.next_batch(1, 0)) is not None:
             sent.append((buffer, batch))
     return sent
