@@ -78,9 +78,18 @@ class EvenRecords:
         due, at = time.monotonic(), 0
         while not self._ended.wait(max(due - time.monotonic(), 0)):
             for topic, number in self._where[at % _TICKS :: _TICKS]:
-                self._producer.produce(topic, bytes(100), partition=number)
+                self._produce(topic, number)
             self._producer.poll(0)
             due, at = due + 1 / _TICKS, at + 1
+
+    def _produce(self, topic: str, number: int) -> None:
+        """A full queue, where a broker is slow, delays the records and does not end them."""
+        while not self._ended.is_set():
+            try:
+                self._producer.produce(topic, bytes(100), partition=number)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
 
     def __enter__(self) -> Self:
         self._thread.start()

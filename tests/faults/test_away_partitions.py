@@ -74,8 +74,9 @@ def test_others_go_on_while_a_partition_of_the_open_transaction_is_away(
 
 @pytest.mark.parametrize("exactly_once", [True, False])
 def test_a_ledger_partition_that_is_away_holds_up_its_own_positions_only(
-    three_brokers: KafkaCluster, unique: Callable[[str], str], exactly_once: bool
+    three_brokers: KafkaCluster, unique: Callable[[str], str], exactly_once: bool, request: pytest.FixtureRequest
 ) -> None:
+    is_first_protocol = request.node.callspec.params["three_brokers"] == 0
     named = (Mirrored(three_brokers.bootstrap_servers, unique("A"), unique("numbers")) for _ in range(50))
     flow = next(one for one in named if _home(one, 0) != _home(one, 1))
     copies = [[ALONE] if number == _home(flow, 0) else [1] for number in range(OFFSETS_PARTITIONS)]
@@ -86,9 +87,11 @@ def test_a_ledger_partition_that_is_away_holds_up_its_own_positions_only(
     with OneTask(flow, exactly_once=exactly_once, timeout_ms=TIMEOUT_MS) as task:
         task.give(BEFORE, BEFORE)
         task.wait_for_ledger(BEFORE, BEFORE)
-        task.give(MUCH, MUCH)
-        task.read_for(1.0)
+        if not (exactly_once and is_first_protocol):  # there doubt about sent positions ends the attempt
+            task.give(MUCH, MUCH)
+            task.read_for(1.0)
         three_brokers.broker(ALONE).kill()
+        task.give(MUCH, MUCH)
         before = _stored(flow, 1)
         task.wait_until(lambda: _stored(flow, 1) > before + 5000, "the other's position goes on", 90)
         if exactly_once:

@@ -18,7 +18,7 @@ const views = [new Overview(live, orders), new Topics(live), new Partitions(live
 const byHash = new Map(views.map((view) => [view.title.toLowerCase(), view]));
 const [nav, main, link, unlock, theme] = ["nav", "view", "link", "unlock", "theme"].map((id) => document.getElementById(id));
 let current = null;
-const REST_MS = 1900;
+const REST_MS = 2900;
 const ROWS_MANY = 1000;
 let drawing = false;
 let drawnAt = 0;
@@ -47,7 +47,7 @@ function turnTo(view) {
   view.enter?.();
 }
 
-/** As often as something is told, once a second; lists of thousands of rows every other time, once all are there. */
+/** As often as something is told, once a second; lists of thousands of rows every third time, once all are there. */
 function draw() {
   if (drawing) return;
   drawing = true;
