@@ -1,1 +1,1 @@
-"""What a mirror tells about itself: status records, the board that folds them, metrics and their exposition."""
+"""A mirror's reports about itself: status records, the board that folds them, metrics and their exposition."""

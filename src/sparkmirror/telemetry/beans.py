@@ -1,7 +1,7 @@
-"""The MBeans of a mirror, by MirrorMaker 2's and Connect's names and attributes, with the values of /metrics; pure.
+"""The MBeans of a mirror: MirrorMaker 2's and Connect's names and attributes, with the values of /metrics; pure.
 
-Called by `runtime.jmx`. A name's keys stand in MirrorMaker's order, values that need it are quoted as Kafka's
-`JmxReporter` does, and all numbers are doubles.
+Called by `runtime.jmx`. The keys of a name stand in MirrorMaker's order, values are quoted where Kafka's `JmxReporter`
+quotes them, and all numbers are doubles.
 """
 
 import math
@@ -37,8 +37,9 @@ _CONNECT_SAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """This process's part of a flow: `tasks` are those it may run, `is_read_whole` that a poll is a write, too. `names`
-    are of `metric.names.formats`."""
+    """This process's part of a flow. `tasks` are the tasks that it may run. `is_read_whole` says that no transform
+    drops records, so that the write counters serve as poll counters. `names` is the value of
+    `metric.names.formats`."""
 
     connector: str
     tasks: Collection[int]
@@ -47,9 +48,8 @@ class Own:
 
 
 def mirror_beans(snapshot: FlowSnapshot, own: Own) -> Beans:
-    """`kafka.connect.mirror:…` of the partitions that this process mirrors, and of groups; `kafka.connect:type=plugins`
-    where new names are asked for.
-    """
+    """`kafka.connect.mirror:…` beans of the partitions that this process mirrors, and of groups. Where `own.names` has
+    "new", the same values stand in `kafka.connect:type=plugins` beans."""
     tasks: dict[tuple[str, ...], int] = {
         (record.target_topic or snapshot.remote_topic(record.topic), str(record.partition)): record.task
         for record in snapshot.board.partitions.values()
@@ -70,7 +70,8 @@ def mirror_beans(snapshot: FlowSnapshot, own: Own) -> Beans:
 
 
 def _names(kind: str, task: int, own: Own, keys: Sequence[str], values: Sequence[str]) -> Iterator[str]:
-    """Checkpoints are of no task here; MirrorMaker's connector of them has one unless a file says otherwise."""
+    """A checkpoint belongs to no task here and gets task 0, which is the only task of MirrorMaker's checkpoint
+    connector by default."""
     if "legacy" in own.names:
         yield _name("kafka.connect.mirror", kind, keys, values)
     if "new" in own.names:
@@ -79,7 +80,8 @@ def _names(kind: str, task: int, own: Own, keys: Sequence[str], values: Sequence
 
 
 def connect_beans(flows: Mapping[str, "tuple[FlowSnapshot, Own, TaskRates]"], now: float) -> Beans:
-    """`kafka.connect:…` of this process's tasks. Flows whose connectors have one name are counted together."""
+    """`kafka.connect:…` beans of this process's tasks. The values of flows whose connectors have the same name are
+    added up."""
     totals: dict[tuple[str, int], list[tuple[float, float, bool, str]]] = {}
     for snapshot, own, rates in flows.values():
         state = _CONNECT_SAYS.get(snapshot.state or FlowState.STARTING, "unassigned")
@@ -103,7 +105,7 @@ def connect_beans(flows: Mapping[str, "tuple[FlowSnapshot, Own, TaskRates]"], no
 
 @dataclass(slots=True)
 class _Counted:
-    """A task's counter over its attempts, and where it stood in the last minute."""
+    """A task's record counter summed over its attempts, with its values in the last minute."""
 
     attempt: tuple[int, int] = (-1, -1)
     carried: int = 0
@@ -123,13 +125,14 @@ class _Counted:
 
 
 class TaskRates:
-    """The records that each task of one flow has mirrored since this process began to look, and its rate."""
+    """The records that each task of one flow has mirrored since the first call of `take`, and its rate."""
 
     def __init__(self) -> None:
         self._counted: dict[int, _Counted] = {}
 
     def take(self, tasks: Mapping[int, TaskRecord], own: Collection[int], now: float) -> dict[int, tuple[float, float]]:
-        """Total and rate by task, of those that are `own`. `now` in seconds."""
+        """For each task of `own` its total, and its rate in records per second (NaN at the first call). `now` is in
+        seconds."""
         mine = {number: task for number, task in tasks.items() if number in own}
         self._counted = {number: self._counted.get(number, _Counted()) for number in mine}
         return {number: self._counted[number].take(task, now) for number, task in mine.items()}
@@ -141,13 +144,17 @@ def _name(domain: str, kind: str, keys: Collection[str], values: Collection[str]
 
 
 def _sanitized(value: str) -> str:
-    """`Sanitizer.jmxSanitize` of kafka-clients; separators of `MirrorBeans.java` are blanks."""
+    """Quotes a value as `Sanitizer.jmxSanitize` of kafka-clients does; the separator of `MirrorBeans.java` becomes a
+    blank."""
     value = value.replace("\x1f", " ")
     return value if _PLAIN.fullmatch(value) else f'"{value.translate(_QUOTED)}"'
 
 
 def render(beans: Mapping[str, Bean], sent: dict[str, str], separator: str = "\x1f") -> list[str]:
-    """The lines of `MirrorBeans.update` that lead from `sent`, which is brought up to date, to `beans`."""
+    """The lines for `MirrorBeans.update` that change the beans in `sent` into `beans`. Updates `sent` too.
+
+    A line is a name, then attributes and values, separated by `separator`; a name alone removes the bean.
+    """
     lines = {name: separator.join((name, *_fields(bean))) for name, bean in beans.items()}
     gone = [name for name in sent if name not in lines]
     changed = [line for name, line in lines.items() if sent.get(name) != line]

@@ -1,8 +1,8 @@
-"""What a flow's status topic says, folded: its state, tasks, partitions and jobs, and sums over them; pure.
+"""Folds the records of a flow's status topic: its state, tasks, partitions and jobs, and sums over them; pure.
 
-Fed by `telemetry.bus`. Counters of tasks and partitions start again with each epoch, and with each attempt of a task
-within one: those of finished ones are added up, as far as they were seen. Who only sees what compaction has left takes
-the flow's own sums, which its process keeps.
+`telemetry.bus` feeds it. Counters of tasks and partitions start at 0 with each epoch, and with each attempt of a task;
+the board adds up the finished attempts whose records it has seen. A reader that comes after compaction has not seen
+them all and takes the sums of the flow's own record (`FlowRecord.records`), which the flow's process keeps.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +30,7 @@ from sparkmirror.telemetry.trouble import Trouble
 
 
 def _merged(columns: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    return {partition: told for column in columns for partition, told in column.items()}
+    return {partition: value for column in columns for partition, value in column.items()}
 
 
 def _added(histograms: Iterable[Histogram]) -> Histogram:
@@ -53,7 +53,7 @@ _COUNTERS: Final[Mapping[str, Callable[[Iterable[Any]], Any]]] = dict.fromkeys((
     "records", "bytes", "batches", "gaps", "lost_records", "retries", "duplicates", "refused_gaps", "throttled_ms",
     "source_throttled_ms", "limited_ms",
 ), sum) | {"latency": _added, "transit": _added}  # fmt: skip
-"""Fields of `TaskRecord` that count since the attempt began: finished attempts are added up, too."""
+"""Fields of `TaskRecord` that count since the attempt began; their sums include finished attempts."""
 _FOLDS: Final[Mapping[str, Callable[[Iterable[Any]], Any]]] = {
     **_COUNTERS,
     **dict.fromkeys(("lag_records", "unknown_ends", "records_per_second", "partitions", "lease_bytes"), sum),
@@ -63,21 +63,23 @@ _FOLDS: Final[Mapping[str, Callable[[Iterable[Any]], Any]]] = {
     "paused": _all,
     "problem": _first,
 }
-"""How each field of `FlowStatus` comes from the same field of its tasks."""
+"""For each field of `FlowStatus` the function that makes it from that field of the tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """Sums over the tasks of one run. `failed` and `faults` give a reason for each partition that does not move.
+    """Sums over the tasks of one run.
 
-    `retry_at_ms` says when a failed one is tried again (ms since the epoch); those held for good are not in it.
-    `paused` are the partitions that the operator holds. `behind_since_ms` is the produce time that the partition which
-    is furthest behind has reached, None where none is behind; `unknown_ends` are partitions of which the source has not
-    said where they end, so that neither counts them; `epochs` counts those of all tasks.
+    `failed` gives the reason for each partition that the target refuses, `faults` for each that the source does not
+    serve; at most a hundred of each task. `retry_at_ms` says when the task tries a failed partition again (ms since
+    1970); a partition that it does not try again is not in it. `paused` are the partitions that an operator has paused.
+    `behind_since_ms` is the produce time up to which the partition that is furthest behind is mirrored, None where none
+    is behind. `unknown_ends` counts partitions whose high watermark the source has not given yet: `lag_records` and
+    `behind_since_ms` leave them out. `epochs` is summed over all tasks.
 
-    Pauses in ms: `throttled_ms` by the target's quotas, `source_throttled_ms` by the source's, `limited_ms` by the
-    flow's own rate limits. `latency` is from produce time to acknowledged by the target, `transit` from fetched to
-    acknowledged, of all records; `recent_…` those of the last 30 to 60 s.
+    Pauses in ms: `throttled_ms` for the target's quotas, `source_throttled_ms` for the source's, `limited_ms` for the
+    flow's own rate limits. `latency` counts all records by the time from produce time to the target's acknowledgement,
+    `transit` by the time from fetch to acknowledgement; `recent_…` hold those of the last 30 to 60 s.
     """
 
     records: int = 0
@@ -110,33 +112,33 @@ class FlowStatus:
     recent_transit: Histogram = field(default_factory=Histogram)
 
     def lag_seconds(self, now_ms: int) -> float:
-        """How far the partition that is furthest behind is behind, at most."""
+        """An upper bound, in seconds, of how far the partition that is furthest behind is behind."""
         return 0.0 if self.behind_since_ms is None else max(now_ms - self.behind_since_ms, 0) / 1000
 
 
 class StatusBoard:
-    """All that is known of a flow, as it comes. Without a `run` it shows the latest one."""
+    """The state of a flow, folded from its status records one by one. It shows the given `run`, or else the latest."""
 
     def __init__(self, source_alias: str, run: str = "") -> None:
         self._source_alias = source_alias
         self._wanted = run
         self.run = run
-        """The run that is shown; "" where none has reported."""
+        """The run that the board shows; "" before any run has reported."""
         self.at_ms = 0
-        """When it last reported anything."""
+        """The timestamp of the run's newest record."""
         self.processes: dict[str, FlowRecord] = {}
-        """Those that take part in the run, by host and number."""
+        """The processes that take part in the run, by `host:pid`."""
         self.outdated: set[bytes] = set()
-        """Keys of processes of other runs, for the process that tidies the topic up."""
+        """Keys of records of processes of other runs; `runtime.reporter` writes tombstones for them."""
         self.tasks: dict[int, TaskRecord] = {}
         self.partitions: dict[TopicPartition, PartitionRecord] = {}
         self.jobs: dict[str, JobRecord] = {}
         self.verified: VerifyRecord | None = None
-        """What the last comparison found, whatever run it was of."""
+        """The result of the last comparison, of whatever run."""
         self.canary: CanaryState | None = None
         self.trouble = Trouble()
         self.history = HistoryRecord()
-        """What the process that leads the flow has written of its past, whatever run it was of."""
+        """The history that the process that leads the flow wrote last, of whatever run."""
         self._acknowledged: dict[tuple[TopicPartition, int, int, str], int] = {}
         self._left: set[str] = set()
         self._finished = TaskRecord("", -1, 0)
@@ -146,13 +148,13 @@ class StatusBoard:
         self._news: dict[TopicPartition, None] = {}
 
     def inherit(self, before: "StatusBoard") -> None:
-        """What outlives a run, of a board that has shown the one before."""
+        """Take over from the board of the run before what outlives a run."""
         self.verified, self.canary = before.verified, before.canary
         self.trouble, self.history = before.trouble, before.history
         self._acknowledged = before._acknowledged
 
     def take(self, key: bytes | None, value: bytes | None, at_ms: int = 0) -> bool:
-        """Fold in one record of the status topic; False when it is not about the run that is shown."""
+        """Fold in one record of the status topic; False when it does not concern the run that the board shows."""
         record = parse_record(key, value, self._source_alias, at_ms)
         if record is None:
             return value is None and self._forget(key)
@@ -188,8 +190,8 @@ class StatusBoard:
         return True
 
     def _forget(self, key: bytes | None) -> bool:
-        """A partition that is not mirrored any more, or a task that is not run: the planner has removed what was
-        reported of it. What the task has done stays.
+        """A tombstone: the planner has removed the record of a partition that the flow no longer mirrors, or of a task
+        that it no longer runs. The task's counters stay in the sums.
         """
         match parse_subject(key, self._source_alias):
             case int(task) if task in self.tasks:
@@ -205,9 +207,11 @@ class StatusBoard:
         return True
 
     def _turn_to(self, record: FlowRecord | TaskRecord | PartitionRecord | JobRecord) -> bool:
-        """A run that begins shows by its flow's or a task's record. Partitions keep what the one before reported of
-        them until they are reported again: they have not moved since. A process of a run that was left turns nothing
-        back.
+        """Show the run of this record, where it is a new one; whether the board does.
+
+        The record of a process or of a task shows that a run has begun. Partitions keep the records of the run before
+        until the new run reports them: they have not moved since. A late record of a run that the board has left
+        changes nothing.
         """
         if self._wanted or record.run in self._left or not isinstance(record, FlowRecord | TaskRecord):
             return False
@@ -240,7 +244,7 @@ class StatusBoard:
         self._finished = replace(self._finished, **done)
 
     def _take_partition(self, record: PartitionRecord) -> None:
-        """Its counters are those of the run: `_carried` is what earlier epochs and tasks have done."""
+        """Keep the record with counters of the whole run: `_carried` has those of earlier epochs and attempts."""
         where = record.source
         before = self.partitions.get(where)
         self.trouble.take_partition(before, record)
@@ -255,23 +259,24 @@ class StatusBoard:
         self._news[where] = None
 
     def take_news(self) -> dict[TopicPartition, PartitionRecord]:
-        """Partitions that the run that is shown has reported since the last call; those of others wait for theirs."""
+        """Partitions that the shown run has reported since the last call. A partition whose last record is of an
+        earlier run stays in the list until the shown run reports it."""
         news = {at: one for at in self._news if (one := self.partitions[at]).run == self.run}
         self._news = {at: None for at in self._news if at not in news}
         return news
 
     def is_acknowledged(self, gap: Gap) -> bool:
-        """Whether somebody has seen it; one that was found again since counts as new."""
+        """Whether an operator has acknowledged the gap; a gap that was found again since counts as new."""
         key = (gap.partition, gap.expected, gap.resumed, str(gap.topic_id))
         return self._acknowledged.get(key, -1) >= gap.at_ms
 
     @property
     def flow(self) -> FlowRecord | None:
-        """The process that wrote last, a living one before those that are over."""
+        """The process that wrote last among those that have not ended, or else among all; None where none wrote."""
         return max(self.processes.values(), key=lambda one: (not one.is_over, one.at_ms), default=None)
 
     def status(self) -> FlowStatus:
-        """Summed up once for all who ask, until a task has reported again."""
+        """The sums. They are computed at the first call after a task has reported, and kept until the next report."""
         if self._status is None:
             self._status = self._sum_up()
         return self._status
@@ -286,6 +291,6 @@ class StatusBoard:
         return FlowStatus(**folded, tasks=len(now), epochs=self._epochs)
 
 
-def _attempt(told: TaskRecord | PartitionRecord) -> tuple[int, int, int]:
-    """Whose counters they are."""
-    return told.task, told.epoch, told.producer_epoch
+def _attempt(record: TaskRecord | PartitionRecord) -> tuple[int, int, int]:
+    """The attempt of a task in which the record's counters count."""
+    return record.task, record.epoch, record.producer_epoch

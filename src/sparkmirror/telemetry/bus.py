@@ -1,7 +1,7 @@
-"""The one reader of a flow's status topic; the nouns on it are those of `telemetry.records`.
+"""Reads a flow's status topic, whose records `telemetry.records` defines.
 
-Used by the CLI, by the running mirror itself (`runtime.progress`), by the status page and by the metrics: none of them
-needs a running process of ours, only the target.
+The CLI, the running mirror itself (`runtime.progress`), the status page and the metrics use it. They need the target
+cluster only: a mirror need not run.
 """
 
 from collections.abc import Iterable
@@ -21,11 +21,11 @@ _READ_SECONDS_MAX = 10.0
 
 
 class BusReader:
-    """Folds what comes into `board`. A context manager, for one thread.
+    """Folds the records that arrive into `board`. A context manager, for one thread.
 
-    With a `run` it shows that one alone, otherwise the latest. Opening raises ClusterError; the topic must exist for
-    anything to come. Records bear the brokers' time: with an `admin` of the target it is given in ours, so that a clock
-    that is wrong here makes nobody silent.
+    With a `run` the board shows that run alone, otherwise the latest. Opening raises ClusterError. While the topic does
+    not exist, no records arrive. The brokers stamp the records; with an `admin` of the target the reader subtracts the
+    difference between the two clocks, so that no process seems silent because this machine's clock is wrong.
     """
 
     def __init__(self, flow: FlowConfig, run: str = "", role: str = "status", admin: Admin | None = None) -> None:
@@ -45,17 +45,17 @@ class BusReader:
         self._tail.close()
 
     def poll(self, seconds_max: float = 0.0) -> int:
-        """Take in what has come, or comes within the time; how many records that were. Raises ClusterError."""
+        """Fold the records that have arrived, or arrive within the time; their number. Raises ClusterError."""
         records = self.receive(seconds_max)
         self.fold(records)
         return len(records)
 
     def receive(self, seconds_max: float = 0.0) -> list[TailRecord]:
-        """What has come, or comes within the time; `fold` takes it in. Raises ClusterError."""
+        """The records that have arrived, or arrive within the time, for `fold`. Raises ClusterError."""
         return self._tail.poll(seconds_max) if seconds_max or self._tail.may_have_news else []
 
     def read_to_end(self, seconds_max: float = _READ_SECONDS_MAX) -> StatusBoard:
-        """Take in all that there is now. Raises ClusterError."""
+        """Fold all records up to the topic's present end. Raises ClusterError."""
         self.fold(self._tail.read_to_end(seconds_max))
         return self.board
 
@@ -65,7 +65,7 @@ class BusReader:
 
 
 def read_board(flow: FlowConfig, role: str = "status") -> StatusBoard:
-    """All that the flow has left on its target, of its latest run; nothing where it never ran. Raises ClusterError."""
+    """The board of the flow's latest run, from its status topic; empty where it never ran. Raises ClusterError."""
     topic = flow.ledger_topics.status
     with open_admin(flow.target, role) as admin:
         if not admin.list_topics([topic]):
@@ -75,7 +75,7 @@ def read_board(flow: FlowConfig, role: str = "status") -> StatusBoard:
 
 
 def _ahead_ms(admin: Admin) -> int:
-    """By how much the target's clock is ahead of ours; one that does not tell is taken to go as ours does."""
+    """How many ms the target's clock is ahead of this machine's; 0 where the target does not tell its time."""
     with suppress(ClusterError):
         return round((clock_ahead_seconds(admin) or 0.0) * 1000)
     return 0

@@ -1,6 +1,6 @@
-"""The past of a flow, from what is known of it once a second: its events, and rate and lag of the last day; pure.
+"""Derives a flow's events, and its rate and lag over the last day, from its board once a second; pure.
 
-The process that leads the flow keeps both in the history record (`telemetry.history`).
+The process that leads the flow stores both in the history record (`telemetry.history`).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -30,7 +30,7 @@ _STEP_MS: Final = SAMPLE_SECONDS * 1000
 
 
 class DayCurve:
-    """`samples` are those that are over, the oldest first."""
+    """Rate and lag of the last day. `samples` are those whose SAMPLE_SECONDS are over, the oldest first."""
 
     def __init__(self) -> None:
         self.samples: tuple[Sample, ...] = ()
@@ -41,12 +41,12 @@ class DayCurve:
         self._lag: int | None = None
 
     def adopt(self, samples: Iterable[Sample]) -> None:
-        """Go on from what an earlier process has written."""
+        """Continue from the samples that an earlier process has stored."""
         self.samples = tuple(samples)
 
     def look(self, now_ms: int, records: int | None, lag_records: int | None) -> None:
-        """`records` is the sum of what was mirrored, None where nobody knows how the flow stands. A sum that is lower
-        than the one before is of another run."""
+        """Take in the flow's sums. `records` counts what the run has mirrored, None where that is not known now. A
+        count that is lower than the one before is of another run."""
         begins_ms = now_ms - now_ms % _STEP_MS
         if self._begins_ms is not None and begins_ms != self._begins_ms:
             self._close(self._begins_ms, now_ms)
@@ -82,7 +82,7 @@ _HELD_KINDS: Final = {
 
 
 class EventLog:
-    """The events of the last day, the oldest first. The first look at a flow is compared with nothing having been."""
+    """The events of the last day, the oldest first. The first `look` compares the board with an empty one."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []
@@ -94,14 +94,14 @@ class EventLog:
         self._target_problem = ""
 
     def adopt(self, before: HistoryRecord) -> None:
-        """Go on from what an earlier process, or this one, has written: what is in it is no news."""
+        """Continue from a stored history; its events, restarts and held partitions make no new events."""
         self._events = list(before.events)
         self._restarts = max(before.restarts, default=0)
         self._held = {one.partition_of: PartitionState.WAITING for one in before.waiting}
         self._held |= {one.partition_of: PartitionState.FAILED for one in before.failing}
 
     def record(self, board: StatusBoard, samples: tuple[Sample, ...] = ()) -> HistoryRecord:
-        """What is to be kept of it now, with the day's curve."""
+        """The history record to store now, with these samples."""
         trouble = board.trouble
         failing = [trouble.failing[where] for where in sorted(trouble.failing)[:FAILING_MAX]]
         shortened = tuple(replace(one, reason=one.reason[:TEXT_MAX]) for one in failing)
@@ -112,7 +112,7 @@ class EventLog:
         return HistoryRecord(tuple(self._events), shortened, tuple(trouble.restarts), samples, waiting)
 
     def look(self, board: StatusBoard, gaps: Collection[Gap], target_problem: str, now_ms: int) -> None:
-        """Add what has happened since the last look. `gaps` is the whole gap ledger."""
+        """Add the events since the last call. `gaps` is the whole gap ledger."""
         for process in board.processes.values():
             self._see_process(process)
         for at_ms in board.trouble.restarts:
@@ -155,7 +155,7 @@ class EventLog:
         self._held = {where: one.state for where, one in now.items()}
 
     def _see_gaps(self, gaps: Collection[Gap]) -> None:
-        """Those that were there at the first look are in the ledger, with their time."""
+        """Add an event for each new gap. Gaps of the first call make none: the ledger has them with their times."""
         known = {(gap.partition, gap.expected, gap.resumed, gap.at_ms): gap for gap in gaps}
         for key in known.keys() - (self._gaps if self._gaps is not None else known.keys()):
             gap = known[key]

@@ -1,6 +1,7 @@
-"""Writes metrics in Prometheus' text format 0.0.4, by hand: ten thousand partitions in half a second; pure.
+"""Writes metrics in Prometheus' text format 0.0.4; pure.
 
-Called by `telemetry.scrape` for `/metrics`, and by `cli.metrics`.
+`telemetry.scrape` calls it for `/metrics`, and `cli.metrics`. It formats the lines itself for speed: 10,000 partitions
+take half a second.
 """
 
 import math
@@ -11,31 +12,31 @@ from sparkmirror.telemetry.metrics import LABELS_OF_ALL, METRICS, FlowSnapshot, 
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS_MS: Final = tuple(1 << power for power in range(21))
-"""1 ms to 17 minutes, by doublings, which `telemetry.histogram` parts exactly."""
+"""Upper bounds from 1 ms to 17 minutes, powers of two: `telemetry.histogram` has exact counts for these."""
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def expose(sights: Sequence[FlowSnapshot], metrics: Iterable[Metric] = METRICS) -> bytes:
-    """All metrics of the flows, or those."""
-    return "".join(line for metric in metrics for line in _lines(metric, sights)).encode()
+def expose(snapshots: Sequence[FlowSnapshot], metrics: Iterable[Metric] = METRICS) -> bytes:
+    """The flows' metrics as the body of an answer, in UTF-8."""
+    return "".join(line for metric in metrics for line in _lines(metric, snapshots)).encode()
 
 
-def _lines(metric: Metric, sights: Sequence[FlowSnapshot]) -> Iterator[str]:
-    samples = list(_histograms(metric, sights)) if metric.histogram else list(_samples(metric, sights))
+def _lines(metric: Metric, snapshots: Sequence[FlowSnapshot]) -> Iterator[str]:
+    samples = list(_histograms(metric, snapshots)) if metric.histogram else list(_samples(metric, snapshots))
     if samples:
         yield f"# HELP {metric.name} {metric.help.translate(_ESCAPES)}\n# TYPE {metric.name} {metric.kind}\n"
         yield from samples
 
 
-def _samples(metric: Metric, sights: Iterable[FlowSnapshot]) -> Iterator[str]:
+def _samples(metric: Metric, snapshots: Iterable[FlowSnapshot]) -> Iterator[str]:
     names = (*LABELS_OF_ALL, *metric.labels)
-    for labels, value in list_samples(metric, sights):
+    for labels, value in list_samples(metric, snapshots):
         yield f"{metric.name}{{{_labels(names, labels)}}} {_number(value)}\n"
 
 
-def _histograms(metric: Metric, sights: Iterable[FlowSnapshot]) -> Iterator[str]:
+def _histograms(metric: Metric, snapshots: Iterable[FlowSnapshot]) -> Iterator[str]:
     assert metric.histogram is not None
-    for snapshot in sights:
+    for snapshot in snapshots:
         found = metric.histogram(snapshot)
         labels = _labels(LABELS_OF_ALL, (snapshot.flow.source, snapshot.flow.target))
         for limit_ms in BUCKETS_MS:

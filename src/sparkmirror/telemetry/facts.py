@@ -1,7 +1,7 @@
-"""What is known of a flow at one moment, as `telemetry.verdict` judges it; pure.
+"""The facts about a flow at one moment, which `telemetry.verdict` judges; pure.
 
-Gathered from the status topic by `gather`; what only the asking side knows (its own clock, whether the target answers,
-the gap ledger) is given by the caller.
+`gather` takes them from the board of the status topic. The caller gives what the board does not hold: the time, the
+gap ledger, and whether the target answers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,14 +14,16 @@ from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.records import CanaryState, FlowRecord, JobRecord, PartitionState, TaskRecord, VerifyRecord
 
 RESTARTS_HELD_SECONDS: Final = 600.0
-"""So long a restart is worth a look, also where the flow has gone on since."""
+"""A restart counts as a problem for this time, although the flow has continued since."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPartition:
-    """A source partition that is not mirrored now; `since_ms` is None where nobody has seen it begin. One that was
-    paused or waited for before its task's attempt was answered first counts among those of which the task tells that
-    it does not know the end: not `knows_end`."""
+    """A source partition that is not mirrored now. `since_ms` is None where the beginning was not seen.
+
+    `knows_end` is False for a partition that was paused or waiting before the source answered the task's attempt for
+    the first time: the task counts it among its `unknown_ends`.
+    """
 
     partition: TopicPartition
     state: PartitionState
@@ -32,19 +34,20 @@ class HeldPartition:
 
     @property
     def hides_end(self) -> bool:
-        """Whether its task does not ask where it ends, and its last word of that may be old."""
+        """Whether the task does not fetch the partition, so that the high watermark it reported may be old."""
         return self.state in (PartitionState.WAITING, PartitionState.PAUSED) and self.knows_end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """One flow at `now_ms`, all times in ms since 1970. None is "not known", never nothing.
+    """One flow at `now_ms`; all times are in ms since 1970. None means "not known", never zero.
 
-    `processes` and `tasks` are their last words. `gaps` are those that nobody has acknowledged. `target_problem` says
-    why the target tells nothing now, `source_problem` why the source's ends are not known. `restarted_at_ms` are
-    restarts of workers and of the query, the oldest first. `unknown_ends` are partitions of which nobody knows where
-    they end, nor why: those that are held are not among them. While `is_starting` what is known is of an earlier run.
-    `file` is the mirror's file, for commands.
+    `processes` and `tasks` are their last records. `gaps` are those that no operator has acknowledged.
+    `target_problem` says why the target does not answer now, `source_problem` why the source's high watermarks are not
+    known; both are empty otherwise. `restarted_at_ms` are the times at which workers or the query were started again,
+    the oldest first. `unknown_ends` counts partitions whose high watermark is not known and that are not held, so that
+    no state explains it. While `is_starting`, all other facts are of an earlier run. `file` is the mirror's file, for
+    commands.
     """
 
     flow: FlowName
@@ -68,7 +71,7 @@ class Facts:
 
     @property
     def excused(self) -> tuple[TopicPartition, ...]:
-        """Partitions of which it is said why nobody knows where they end."""
+        """Held partitions whose high watermark is not known; their state says why."""
         return tuple(one.partition for one in self.held if one.hides_end or not one.knows_end)
 
     def seconds_since(self, at_ms: int) -> float:
@@ -85,7 +88,7 @@ def gather(
     is_starting: bool = False,
     file: str = "FILE",
 ) -> Facts:
-    """The facts that a flow's status topic has; `gaps` is the whole gap ledger."""
+    """The facts that a flow's board holds; `gaps` is the whole gap ledger."""
     status = board.status()
     held = list_held(board)
     unknown_ends = max(status.unknown_ends - sum(not one.knows_end for one in held), 0)
@@ -112,8 +115,10 @@ def gather(
 
 
 def list_held(board: StatusBoard) -> tuple[HeldPartition, ...]:
-    """Partitions that are FAILED, WAITING or PAUSED: by their own records, and those that were FAILED and have not
-    moved since, or WAITING and not answered since, whatever run or attempt has taken them up.
+    """Partitions that are FAILED, WAITING or PAUSED by their own records, in order.
+
+    A partition that a later run or attempt has taken over stays in the list until it has moved (FAILED) or the source
+    has answered for it (WAITING).
     """
     found: dict[TopicPartition, HeldPartition] = {}
     trouble = board.trouble
@@ -141,7 +146,7 @@ def list_held(board: StatusBoard) -> tuple[HeldPartition, ...]:
 
 
 def _named(status: FlowStatus) -> Iterator[HeldPartition]:
-    """Those that tasks name, a hundred each: their own records may still be under way."""
+    """Partitions that the tasks' records name (each names up to a hundred); their own records may arrive later."""
     for name, reason in status.failed.items():
         yield HeldPartition(_partition(name), PartitionState.FAILED, reason, None, status.retry_at_ms.get(name))
     for name, reason in status.faults.items():

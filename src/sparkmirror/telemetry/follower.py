@@ -1,4 +1,4 @@
-"""Follows what a flow leaves on its target, its status topic and its gap ledger, as they grow."""
+"""Follows a flow's status topic and its gap ledger on the target while they grow."""
 
 import threading
 import time
@@ -18,7 +18,8 @@ _GAPS_SECONDS: Final = 3.0
 
 
 class GapFollower:
-    """For one thread. `admin`, of the target, stays the caller's. `gaps` are all that are known, by their keys."""
+    """Reads the gap ledger, in one thread. The caller closes `admin`, a client of the target. `gaps` holds all gaps
+    read so far, by record key."""
 
     def __init__(self, flow: FlowConfig, admin: Admin, role: str) -> None:
         self._source_alias = flow.name.source
@@ -27,7 +28,7 @@ class GapFollower:
         self.gaps: dict[bytes | None, Gap] = {}
 
     def read(self) -> bool:
-        """Take in what is new; whether there was anything. Raises ClusterError."""
+        """Read the new records; whether there were any. Raises ClusterError."""
         records = self._follower.read()
         for record in records:
             gap = decode(self._source_alias, record.key, record.value)
@@ -40,10 +41,11 @@ class GapFollower:
 
 
 class FlowFollower:
-    """The latest run of a flow, for all in this process who show it: the page polls, and metrics read what it has read.
+    """Follows the latest run of a flow for all parts of this process that show it: the page's thread polls, and
+    `/metrics` and JMX read the same board.
 
-    One thread calls `poll` and `close`. Another may read `board` while it holds `lock`, which nobody holds while a
-    broker is asked.
+    One thread calls `poll` and `close`. Other threads may read `board` while they hold `lock`; `poll` does not hold it
+    while it waits for a broker.
     """
 
     def __init__(self, flow: FlowConfig, role: str) -> None:
@@ -53,15 +55,16 @@ class FlowFollower:
         self.lock = threading.Lock()
         self.board = StatusBoard(flow.name.source)
         self.gaps: Mapping[bytes | None, Gap] = {}
-        """Another mapping when a gap has come."""
+        """All gaps by record key; `poll` replaces the mapping when a gap has arrived, and never changes it."""
         self.problem = f"{flow.name.target} has not been asked yet"
-        """Why the target could not be read the last time; empty if it could."""
+        """Why the last `poll` could not read the target; empty where it could."""
         self._open = ExitStack()
         self._readers: tuple[BusReader, GapFollower] | None = None
         self._gaps_at = 0.0
 
     def poll(self) -> bool:
-        """Read what has come; whether the board has changed. After a failure the next call connects again."""
+        """Read new records; whether the board has changed. After a failure, which `problem` describes, the next call
+        connects again."""
         try:
             is_new = self._poll()
         except SparkMirrorError as problem:

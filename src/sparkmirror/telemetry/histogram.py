@@ -1,7 +1,7 @@
-"""Durations counted into log-scaled buckets: small, mergeable, good for percentiles within 6 %; pure.
+"""Histograms of durations with log-scaled buckets: small, mergeable, percentiles within 6 %; pure.
 
-Filled by `pipeline.produce.task_metrics` for each acknowledged batch, written on the status topic, read by
-`telemetry.board` and `metrics`.
+`pipeline.produce.task_metrics` counts each acknowledged batch and writes the histograms to the status topic;
+`telemetry.board` and `telemetry.metrics` read them.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from sparkmirror.stored_json import Count, convert
 _STEPS: Final = 8
 _BITS: Final = 4
 _LONGEST_MS: Final = (1 << 28) - 1
-"""Three days; what took longer counts as that."""
+"""Three days; longer durations count as three days."""
 _BUCKETS: Final = (_LONGEST_MS.bit_length() - _BITS) * _STEPS + 2 * _STEPS
 
 
 class Histogram:
-    """How many records took how many milliseconds: exact below 16 ms, eight buckets to each doubling above."""
+    """Counts records by duration in ms: exact below 16 ms, above it eight buckets for each power of two."""
 
     __slots__ = ("_counts", "total_ms")
 
@@ -29,7 +29,7 @@ class Histogram:
         self.total_ms = total_ms
 
     def add(self, ms: int, count: int) -> None:
-        """`count` records took `ms`; a negative time, which clocks that differ make, is none."""
+        """Count `count` records that took `ms`. A negative time, which two differing clocks can give, counts as 0."""
         if ms < 0:
             ms = 0
         elif ms > _LONGEST_MS:
@@ -46,17 +46,17 @@ class Histogram:
         return Histogram(self._counts, self.total_ms)
 
     def plus(self, other: "Histogram") -> "Histogram":
-        """Both together."""
+        """The sum of both."""
         counts = [mine + its for mine, its in zip(self._counts, other._counts, strict=True)]
         return Histogram(counts, self.total_ms + other.total_ms)
 
     def since(self, before: "Histogram") -> "Histogram":
-        """What was added after `before` was copied."""
+        """The records that were added since `before` was copied from this histogram."""
         counts = [now - then for now, then in zip(self._counts, before._counts, strict=True)]
         return Histogram(counts, self.total_ms - before.total_ms)
 
     def quantile_ms(self, share: float) -> float | None:
-        """The time that `share` of the records kept to, 0.99 for the 99th percentile; None where there are none."""
+        """The time in ms within which `share` of the records were (0.99: the 99th percentile); None without records."""
         wanted = share * self.count
         seen = 0
         for bucket, count in enumerate(self._counts):
@@ -67,18 +67,18 @@ class Histogram:
         return None
 
     def below(self, ms: int) -> int:
-        """How many took less than `ms`, which must be a power of two."""
+        """The number of records that took less than `ms`, which must be a power of two."""
         shift = ms.bit_length() - _BITS
         return sum(self._counts[: ms if shift <= 0 else shift * _STEPS + (ms >> shift)])
 
     def as_json(self) -> dict[str, object]:
-        """Buckets that are not empty, by number."""
+        """The form stored on the status topic: the sum `ms`, and in `n` the counts of non-empty buckets by number."""
         return {"ms": self.total_ms, "n": {str(at): count for at, count in enumerate(self._counts) if count}}
 
     @classmethod
-    def from_json(cls, told: object) -> Self:
-        """Raises ProtocolError for what `as_json` has not made."""
-        stored = convert(told, _Stored, "A histogram")
+    def from_json(cls, value: object) -> Self:
+        """The histogram of a value that `as_json` made. Raises ProtocolError for any other value."""
+        stored = convert(value, _Stored, "A histogram")
         counts = [0] * _BUCKETS
         for at, count in stored.n.items():
             counts[at] = count
@@ -92,7 +92,7 @@ class _Stored:
 
 
 def _bounds_ms(bucket: int) -> tuple[int, int]:
-    """The least time in a bucket, and the least above it."""
+    """The bucket's lower bound (inclusive) and upper bound (exclusive)."""
     if bucket < 2 * _STEPS:
         return bucket, bucket + 1
     shift = bucket // _STEPS - 1

@@ -1,7 +1,7 @@
-"""What a flow remembers beyond the life of a process, a record on its status topic under `["history", source]`; pure.
+"""The history record of a flow, at the key `["history", source]` of its status topic: what outlives a process; pure.
 
-Written by the process that leads the flow (`runtime.progress` makes it, `runtime.reporter` stores it), bounded; read by
-any process that asks how it stands. `telemetry.event_log` finds the events, `telemetry.event_log` the samples.
+The process that leads the flow writes it: `telemetry.event_log` makes events and samples, `runtime.progress` the
+record, and `runtime.reporter` stores it. Each reader of the status topic reads it. Its size is bounded.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ TEXT_MAX: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A partition that the target refused at `offset`, the next one to mirror, and that has not moved since."""
+    """A partition that has not moved since the target refused its record at `offset`, the next one to mirror."""
 
     topic: TopicName
     partition: Number
@@ -35,7 +35,7 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A partition that the source refused, and has not answered for since."""
+    """A partition that the source refused to serve, and for which it has not answered since."""
 
     topic: TopicName
     partition: Number
@@ -49,7 +49,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to the flow; `times` where it did so again and again, last at `at_ms`."""
+    """One event of the flow. `times` counts equal events in a row, the last of them at `at_ms`."""
 
     at_ms: Moment
     kind: Name
@@ -58,7 +58,7 @@ class Event:
 
 
 class Sample(NamedTuple):
-    """The mean rate and the greatest lag of SAMPLE_SECONDS that begin at `at_ms`; None is "not known", never 0."""
+    """Mean rate and greatest lag over the SAMPLE_SECONDS that begin at `at_ms`; None means "not known", never 0."""
 
     at_ms: Moment
     records_per_second: Count | None = None
@@ -67,8 +67,8 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HistoryRecord:
-    """The last events and the samples of the last day, the oldest first; partitions that stand where they failed, and
-    those that the source is waited for; times of restarts. While no process ran there are no samples."""
+    """Events and samples of the last day, the oldest first; partitions that failed and have not moved; partitions for
+    which the mirror waits for the source; times of restarts. There are no samples of times without a process."""
 
     events: tuple[Event, ...] = ()
     failing: tuple[Failing, ...] = ()

@@ -1,5 +1,5 @@
-"""Reads JMX_PORT, KAFKA_JMX_OPTS and KAFKA_OPTS for Spark's JVM as Kafka's shell scripts do, and tells whether they
-leave a port open to anybody; pure.
+"""Reads JMX_PORT, KAFKA_JMX_OPTS and KAFKA_OPTS for Spark's JVM as Kafka's shell scripts do, and finds a port that
+accepts any client; pure.
 
 Called by `runtime.start`, `runtime.jmx` and `operations.machine_checks`.
 """
@@ -19,9 +19,10 @@ HINT: Final = (
 
 
 def jmx_options(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Options of the JVM, as `kafka-run-class.sh` makes them, but that JMX_PORT alone listens on loopback only.
+    """The options of the JVM that `kafka-run-class.sh` makes of these variables, with one difference: where
+    KAFKA_JMX_OPTS is not set, JMX_PORT listens on loopback only.
 
-    Agents that KAFKA_OPTS names (`-javaagent:…`: Jolokia, jmx_exporter) are among them.
+    The agents that KAFKA_OPTS names (`-javaagent:…`: Jolokia, jmx_exporter) are among the options.
     """
     port, own = environ.get("JMX_PORT", "").strip(), environ.get("KAFKA_JMX_OPTS", "").split()
     agents = [word for word in environ.get("KAFKA_OPTS", "").split() if word.startswith("-javaagent:")]
@@ -34,13 +35,13 @@ def jmx_options(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def is_wanted(environ: Mapping[str, str]) -> bool:
-    """Whether the environment asks for MBeans; agents of JAVA_TOOL_OPTIONS count."""
+    """Whether the environment asks for MBeans, by these variables or by an agent in JAVA_TOOL_OPTIONS."""
     return bool(jmx_options(environ)) or "-javaagent:" in environ.get("JAVA_TOOL_OPTIONS", "")
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPort:
-    """A port at which JMX takes any client."""
+    """A port at which JMX accepts any client; `is_here_alone` where it listens on loopback only."""
 
     port: str
     is_here_alone: bool
@@ -53,8 +54,8 @@ class OpenPort:
 
 
 def find_open_port(options: Sequence[str]) -> OpenPort | None:
-    """The open port; None where JMX does not listen, or asks for a password or a client's certificate, as Java does by
-    default."""
+    """The open port among the JVM's options; None where JMX does not listen, or asks for a password (Java's default)
+    or for a client's certificate."""
     given = dict(option.removeprefix("-D").partition("=")[::2] for option in options if option.startswith("-D"))
     prefix = _REMOTE.removeprefix("-D")
     port = given.get(f"{prefix}.port", "")

@@ -1,8 +1,8 @@
-"""The one table of metrics: name, kind, labels, meaning, and where the value comes from; pure.
+"""The table of metrics: name, kind, labels, meaning, and the function that reads the value; pure.
 
-`telemetry.exposition` writes it for Prometheus, docs/metrics.md is made from it, and the tests check the dashboard and
-the alerts in deploy/ against it. The first part has MirrorMaker 2's names, as Prometheus' JMX exporter writes them in
-lower case; `topic` is the name on the target there.
+`telemetry.exposition` writes the metrics for Prometheus, `document` makes docs/metrics.md from the table, and tests
+check the dashboard and the alerts in deploy/ against it. The first part has MirrorMaker 2's names, as Prometheus' JMX
+exporter writes them in lower case; there `topic` is the name on the target.
 """
 
 import math
@@ -20,7 +20,7 @@ from sparkmirror.telemetry.records import CanaryState, FlowState, JobState, Part
 from sparkmirror.telemetry.verdict import Verdict, judge
 
 Kind = Literal["counter", "gauge", "histogram", "untyped"]
-"""Untyped is what the JMX exporter calls MirrorMaker's counts, which do not end as Prometheus' counters do."""
+"""MirrorMaker's counts are untyped, as the JMX exporter has them: their names do not end in `_total`."""
 Labels = tuple[str, ...]
 Sample = tuple[Labels, float]
 
@@ -30,10 +30,10 @@ _QUANTILES: Final = (("0.5", 0.5), ("0.99", 0.99), ("0.999", 0.999))
 
 @dataclass(frozen=True, slots=True)
 class FlowSnapshot:
-    """One flow as it is seen at `now_ms`. `is_read` is False while its target does not answer.
+    """One flow at `now_ms` (ms since 1970), from its board. `is_read` is False while its target does not answer.
 
-    `remote_topic` names a source topic on the target; `checkpoints` are those of this process alone; `gaps` is the
-    whole gap ledger.
+    `remote_topic` returns the name of a source topic on the target. `checkpoints` are the checkpoint latencies of this
+    process, by group and partition. `gaps` is the whole gap ledger.
     """
 
     flow: FlowName
@@ -63,7 +63,8 @@ class FlowSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`labels` come behind `source` and `target`, which all have; `read` gives the values of one flow."""
+    """One metric. `labels` follow `source` and `target`, which all metrics have; `read` yields the samples of one
+    flow. A histogram has `histogram` instead, and its `read` yields nothing."""
 
     name: str
     kind: Kind
@@ -73,9 +74,9 @@ class Metric:
     histogram: Callable[[FlowSnapshot], Histogram] | None = field(default=None, repr=False)
 
 
-def list_samples(metric: Metric, sights: Iterable[FlowSnapshot]) -> Iterator[Sample]:
-    """All values of a metric that is no histogram, each with all of its labels."""
-    for snapshot in sights:
+def list_samples(metric: Metric, snapshots: Iterable[FlowSnapshot]) -> Iterator[Sample]:
+    """All samples of a metric that is no histogram, each with the values of all its labels."""
+    for snapshot in snapshots:
         for labels, value in metric.read(snapshot):
             yield (snapshot.flow.source, snapshot.flow.target, *labels), value
 
@@ -93,7 +94,7 @@ def _of_partitions(value: Callable[[PartitionRecord, int], float]) -> Callable[[
 
 
 def _spread(record: PartitionRecord, found: Spread, now_ms: int) -> Spread:
-    """A window that has passed since holds nothing any more."""
+    """The spread, without least, greatest and mean where the record is older than their window."""
     return found if now_ms - record.at_ms <= _WINDOW_MS else Spread(found.last_ms)
 
 
@@ -189,7 +190,7 @@ def _verdict(snapshot: FlowSnapshot) -> Iterator[Sample]:
 
 
 def _lag(snapshot: FlowSnapshot) -> float:
-    """NaN where it is not known: 0 would say that all is mirrored."""
+    """NaN where the lag is not known: 0 would mean that all is mirrored."""
     return _or_nan(snapshot.verdict.lag_records)
 
 
@@ -326,7 +327,7 @@ LABELS_OF_ALL: Final[Labels] = ("source", "target")
 
 
 def document() -> str:
-    """docs/metrics.md."""
+    """The text of docs/metrics.md."""
     lines = [_PREFACE, "## MirrorMaker 2's names\n", *_table(MIRRORMAKER), "\n## Our own\n", *_table(_OURS)]
     return "\n".join(lines) + "\n"
 
@@ -340,30 +341,31 @@ def _table(metrics: Iterable[Metric]) -> Iterator[str]:
 
 _PREFACE: Final = """# Metrics
 
-Made from `src/sparkmirror/metrics.py` by `python -m sparkmirror.telemetry.metrics > docs/metrics.md`.
+`python -m sparkmirror.telemetry.metrics > docs/metrics.md` makes this page from
+`src/sparkmirror/telemetry/metrics.py`.
 
-With `status.listen` set, a running mirror answers Prometheus on `/metrics`. All values come from the status topic on
-the target, so each process tells the same of a flow that several share; checkpoint latencies alone are those of the
-process that does the flow's jobs. Partitions are reported when something changed, each every two seconds at most and a
-hundred a second for each task; so with ten thousand busy partitions a partition's value is up to two minutes old, the
-flow's own sums a second.
+With `status.listen` set, a running mirror answers Prometheus on `/metrics`. All values but checkpoint latencies come
+from the status topic and the gap ledger on the target, so all processes that share a flow answer the same. Only the
+process that runs the flow's jobs has checkpoint latencies. A task reports a partition when something
+changed, at most every two seconds, and at most a hundred partitions a second. With ten thousand busy partitions a
+partition's value is therefore up to two minutes old; the flow's sums are at most a second old.
 
-A latency is taken for each acknowledged batch from its header, half of its records by the first record's produce time,
-half by the newest one's; histograms are within 6 %. Produce times are those of the producers' clocks: what differs
-from ours shifts these figures, negative ones count as none. `sparkmirror_transit_latency_seconds` and the canary's are
-by one machine's clock.
+The mirror takes one latency for each acknowledged batch from the batch's header: half of the records count with the
+first record's produce time, half with the newest one's. Histograms are within 6 %. Producers' clocks set the produce
+times, so a difference between their clocks and the mirror's shifts these latencies; a negative latency counts as 0.
+`sparkmirror_transit_latency_seconds` and the canary's latency are measured with one machine's clock.
 
-**Canary.** With `canary.interval.seconds` set, the process that does the flow's jobs writes a probe record to the topic
-`sparkmirror-canary-<target>` of the source so often, the flow mirrors it like any other, and the same process reads it
-on the target: its latency is by one clock, whatever the clusters' clocks say. A probe that a later one has overtaken
-is lost. How far the clocks of both clusters are ahead is measured apart, once a minute, by a record to
-`mm2-sparkmirror-clock.internal` on each, which the broker stamps; half a round trip is the error. Transforms leave
-probes alone.
+**Canary.** With `canary.interval.seconds` set, the process that runs the flow's jobs writes a probe record at this
+interval to the topic `sparkmirror-canary-<target>` of the source. The flow mirrors it like any other record, and the
+same process reads it on the target, so its latency is measured with one clock, whatever the clusters' clocks say. A
+probe counts as lost when a later one has overtaken it. Once a minute the process also measures how far the clocks of
+both clusters are ahead of its own: it writes a record to `mm2-sparkmirror-clock.internal` on each, which the broker
+stamps. The error is half a round trip. Transforms do not change probes.
 
-[jmx.md](jmx.md) has MirrorMaker 2's MBeans, which tell the same.
+[jmx.md](jmx.md) describes MirrorMaker 2's MBeans, which have the same values.
 
 `deploy/prometheus/alerts.yml` has alert rules, `deploy/grafana/sparkmirror.json` a dashboard; a test checks that they
-name no metric or label that is not here.
+name only metrics and labels of this page.
 """
 
 

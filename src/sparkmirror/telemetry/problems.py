@@ -1,6 +1,6 @@
-"""What is wrong with a flow, one finder for each kind of trouble; pure. Called by `telemetry.verdict`.
+"""Finds the problems of a flow, with one function for each kind of problem; pure. Called by `telemetry.verdict`.
 
-Equal trouble of many partitions is one problem: by state, cause and broker.
+Partitions with the same state, cause and broker make one problem together.
 """
 
 import re
@@ -15,25 +15,25 @@ from sparkmirror.telemetry.facts import RESTARTS_HELD_SECONDS, Facts, HeldPartit
 from sparkmirror.telemetry.records import SILENCE_SECONDS_MAX, FlowRecord, FlowState, JobState, PartitionState
 
 QUIET_SECONDS: Final = 12.0
-"""A process writes every three seconds: after so long nobody knows whether it is still there."""
+"""A process writes its record every 3 s. After this silence it is unknown whether the process still lives."""
 STALLED_SECONDS: Final = 30.0
-"""So long nothing may be mirrored while there is something to mirror."""
+"""A task that has mirrored nothing for longer, although it has records to mirror, is a problem."""
 WAITING_SECONDS: Final = 60.0
-"""So long a source may keep partitions to itself: brokers that restart do."""
+"""A source that does not serve a partition for longer makes the problem RED; a broker that restarts takes less."""
 BEHIND_SECONDS: Final = 60.0
 _TASK_QUIET_SECONDS: Final = 25.0
 _TASK_SILENT_SECONDS: Final = 60.0
 _STARTING_SECONDS: Final = 120.0
 _CANARY_SECONDS: Final = 120.0
 _GONE_SECONDS: Final = 600.0
-"""A process that was killed is news so long; others have taken its tasks over."""
+"""A killed process, whose tasks other processes have taken over, counts as a problem for this time."""
 _NUMBER: Final = re.compile(r"(?<![Bb]roker )\b\d+\b")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 
 
 class Level(StrEnum):
-    """From best to worst. UNKNOWN: nobody can say, shown in grey. AMBER: it mirrors, a person should look. RED: it does
-    not mirror what it should."""
+    """From best to worst. AMBER: the flow mirrors, but a person should look. UNKNOWN: too little is known to judge; the
+    page shows it in grey. RED: the flow does not mirror what it should."""
 
     GREEN = "green"
     AMBER = "amber"
@@ -47,10 +47,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One kind of trouble. `cause` is a sentence without its stop, `scope` what it concerns, `count` how many of them.
+    """One problem. `cause` is a sentence without its full stop, `scope` names what it concerns, `count` says how many.
 
-    `since_ms` is None where nobody has seen it begin, `retry_at_ms` where nothing is tried by itself. `command` mends
-    it or shows more, `page` is the page of docs/ about it.
+    `since_ms` is None where its beginning was not seen, `retry_at_ms` where the mirror does not try again by itself.
+    `command` is a command that mends it or shows more, `page` the page of docs/ about it.
     """
 
     level: Level
@@ -85,7 +85,7 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 
 def first_line(reason: str) -> str:
-    """The cause in what went wrong, without its stop: of a traceback the last line, of anything else the first."""
+    """The line of `reason` that names the cause, without its full stop: a traceback's last line, else the first."""
     lines = [line.strip() for line in reason.replace("\\n", "\n").splitlines() if line.strip()]
     if not lines:
         return ""
@@ -93,18 +93,18 @@ def first_line(reason: str) -> str:
 
 
 def command(facts: Facts, verb: str, *options: str) -> str:
-    """As a person types it."""
+    """The command line that a person types."""
     return shlex.join(["sparkmirror", verb, facts.file, *options])
 
 
 def find_problems(facts: Facts) -> list[Problem]:
-    """All that is wrong, the worst first."""
+    """All problems of the flow, the worst first."""
     found = [problem for finder in _FINDERS for problem in finder(facts)]
     return sorted(found, key=lambda one: -one.level.rank)
 
 
 def living(facts: Facts) -> list[FlowRecord]:
-    """Processes that have not ended, and were heard of lately."""
+    """Processes that have not ended, and have written their record within SILENCE_SECONDS_MAX."""
     limit = SILENCE_SECONDS_MAX
     return [one for one in facts.processes if not one.is_over and facts.seconds_since(one.at_ms) <= limit]
 
@@ -126,7 +126,7 @@ def _of_processes(facts: Facts) -> Iterator[Problem]:
 
 
 def _ended(facts: Facts, last: FlowRecord) -> Problem:
-    """No process runs the flow: how the last one ended."""
+    """The problem that no process runs the flow; its cause says how the last one ended."""
     start = command(facts, "run")
     if last.state is FlowState.STOPPED:
         return Problem(Level.RED, "it was stopped", "the flow", 1, last.at_ms, None, start, STATUS_PAGE)
@@ -155,7 +155,7 @@ def _of_process(facts: Facts, one: FlowRecord) -> Iterator[Problem]:
 
 
 def _of_killed(facts: Facts) -> Iterator[Problem]:
-    """Of processes that share the flow, those that are gone without a word."""
+    """Processes that shared the flow and were killed, while others still run it."""
     for one in facts.processes:
         quiet = facts.seconds_since(one.at_ms)
         if not one.is_over and SILENCE_SECONDS_MAX < quiet <= _GONE_SECONDS:
@@ -171,7 +171,7 @@ def _name(one: FlowRecord) -> str:
 
 
 def _of_tasks(facts: Facts) -> Iterator[Problem]:
-    """Only where a process lives: else its end is the cause."""
+    """Problems of tasks, while a process lives; otherwise the end of the process is their cause."""
     if not living(facts):
         return
     look = command(facts, "status", "--partitions")
@@ -213,13 +213,14 @@ def _of_restarts(facts: Facts) -> Iterator[Problem]:
 def _of_partitions(facts: Facts) -> Iterator[Problem]:
     groups: dict[tuple[PartitionState, str], list[HeldPartition]] = {}
     for one in facts.held:
-        groups.setdefault((one.state, _likeness(one)), []).append(one)
+        groups.setdefault((one.state, _cause(one)), []).append(one)
     for (state, _), held in groups.items():
         yield _held_problem(facts, state, held)
 
 
-def _likeness(one: HeldPartition) -> str:
-    """Reasons that differ by a partition, an offset or a port alone are one; brokers stay apart."""
+def _cause(one: HeldPartition) -> str:
+    """The reason without topic, partition and numbers, so that partitions with one cause group together. A broker's id
+    stays in it."""
     return _NUMBER.sub("#", first_line(one.reason).replace(str(one.partition), "").replace(one.partition.topic, ""))
 
 
@@ -242,7 +243,7 @@ def _held_problem(facts: Facts, state: PartitionState, held: Sequence[HeldPartit
 
 
 def _choose(held: Sequence[HeldPartition]) -> list[str]:
-    """Options that choose them, where they are of one topic."""
+    """Command-line options that select these partitions; none where they are of several topics."""
     topics = {one.partition.topic for one in held}
     if len(topics) > 1:
         return []
@@ -251,7 +252,7 @@ def _choose(held: Sequence[HeldPartition]) -> list[str]:
 
 
 def _of_ends(facts: Facts) -> Iterator[Problem]:
-    """What is not known of the source, so nobody knows how far the flow is behind."""
+    """The source's ends that are not known; without them the lag of the flow is not known."""
     look = command(facts, "status", "--partitions")
     if facts.source_problem:
         yield Problem(

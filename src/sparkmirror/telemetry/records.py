@@ -1,12 +1,12 @@
-"""What lies on a flow's status topic: records of the flow, its tasks, partitions, jobs and comparisons; pure.
+"""The records of a flow's status topic: of the flow, its tasks, partitions, jobs and comparisons; pure.
 
-Compacted JSON under the keys `["flow", source, process]`, `["task", source, task]`, `["partition", source, topic,
-partition]`, `["job", source, name]`, `["verify", source]`, `["canary", source]`, `["history", source]` and
-`["acknowledged", source, …the gap's place]`. Written by
+The topic is compacted. Values are JSON; keys are the JSON lists `["flow", source, process]`, `["task", source, task]`,
+`["partition", source, topic, partition]`, `["job", source, name]`, `["verify", source]`, `["canary", source]`,
+`["history", source]` and `["acknowledged", source, …the gap's place]`. These modules write them:
 `pipeline.produce.task_metrics` and `pipeline.produce.reports` (tasks, partitions), `runtime.reporter` (flow, jobs,
-history), `verify.job`, `sync.canary_job` and `cli.gaps` (acknowledged); folded by `telemetry.board`. Times are
-ms since 1970; `at_ms` is when the record was written, by Kafka's timestamp. Fields that a reader does not know are
-skipped, those that a writer did not know have their defaults.
+history), `verify.job`, `sync.canary_job` and `cli.gaps` (acknowledged). `telemetry.board` folds them. Times are in ms
+since 1970; `at_ms` is the timestamp of the Kafka record. A reader skips fields that it does not know, and gives their
+defaults to fields that the writer left out.
 """
 
 from collections.abc import Mapping
@@ -37,15 +37,15 @@ from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import HistoryRecord
 
 BEAT_SECONDS = 10.0
-"""How often tasks write although nothing has changed."""
+"""A task writes its record after this time although nothing has changed."""
 PROCESS_BEAT_SECONDS = 3.0
-"""How often a process that runs a flow does: its silence is what tells that it was killed."""
+"""A process that runs a flow writes its record this often; readers conclude from its silence that it was killed."""
 SILENCE_SECONDS_MAX = 35.0
-"""After so long without a beat nobody is there: the process was killed, or cut off from the target."""
+"""A process that has written nothing for longer was killed, or cannot reach the target."""
 
 
 class FlowState(StrEnum):
-    """RESTARTING: the query failed and is started again at `retry_at_ms`. SILENT is never written: see `state_at`."""
+    """RESTARTING: the query failed and starts again at `retry_at_ms`. SILENT is never written: see `state_at`."""
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
@@ -57,7 +57,8 @@ class FlowState(StrEnum):
 
 
 class PartitionState(StrEnum):
-    """FAILED: the target refuses it, it is tried again. WAITING: the source does not give it. PAUSED: by order."""
+    """FAILED: the target refuses its records, and the task tries again. WAITING: the source does not serve it.
+    PAUSED: an operator has paused it."""
 
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
@@ -66,14 +67,14 @@ class PartitionState(StrEnum):
 
 
 class JobState(StrEnum):
-    """FAILED: the last round failed, for `reason`; the next one is due at `next_at_ms`."""
+    """FAILED: the job's last round failed, for `reason`; its next round is due at `next_at_ms`."""
 
     RUNNING = "RUNNING"
     FAILED = "FAILED"
 
 
 class Spread(NamedTuple):
-    """Milliseconds: of the last batch, and the least, greatest and mean of the last 30 to 60 s (None: no record)."""
+    """Times in ms: that of the last batch; least, greatest and mean of the last 30 to 60 s (None: no record came)."""
 
     last_ms: float = 0.0
     min_ms: float | None = None
@@ -86,7 +87,9 @@ NO_SPREAD = Spread()
 
 @dataclass(frozen=True, slots=True)
 class FlowRecord:
-    """One process that runs a flow. `digest` names the configuration, so that processes whose files differ are seen."""
+    """One process that runs a flow. `digest` is a hash of its configuration: it differs where processes have different
+    files. `run` names the run of the flow, which processes that share it have in common; `records` and `bytes` are what
+    the flow has mirrored in that run."""
 
     run: Name
     state: FlowState
@@ -111,21 +114,23 @@ class FlowRecord:
         return self.state in (FlowState.STOPPED, FlowState.FAILED)
 
     def state_at(self, now_ms: int) -> FlowState:
-        """As it was written, or SILENT where a living process would have written since."""
+        """The state that the process wrote, or SILENT where a living process would have written since."""
         return self.state if self.is_over or now_ms - self.at_ms <= SILENCE_SECONDS_MAX * 1000 else FlowState.SILENT
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """What one attempt of a task has done in its epoch: counters begin again with each (`telemetry.board` adds them
-    up). Spark tries a task that failed again within its epoch; each attempt has a `producer_epoch` of its own.
+    """What one attempt of a task has done in its epoch. Counters start at 0 in each attempt; `telemetry.board` adds the
+    attempts up. When a task fails, Spark starts another attempt within the epoch; each attempt has a `producer_epoch`
+    of its own.
 
-    `behind_since_ms` is the produce time that the partition which is furthest behind has reached; None: none is
-    behind. `latency` is from produce time to acknowledged by the target, `transit` from fetched to acknowledged, of
-    records, `recent_…` those of the last 30 to 60 s. Pauses: by the target's quotas, by the source's, by own limits.
-    `stalled_since_ms`: since then it has mirrored nothing, although it may read and has something to; None: it has not
-    stopped. `unknown_ends` are partitions of which the source has not said where they end. `beat` counts BEAT_SECONDS,
-    so that the record of a task that does nothing changes too.
+    `behind_since_ms` is the produce time up to which the partition that is furthest behind is mirrored; None where no
+    partition is behind. `latency` counts records by the time from produce time to the target's acknowledgement,
+    `transit` by the time from fetch to acknowledgement; `recent_…` hold those of the last 30 to 60 s. `throttled_ms`,
+    `source_throttled_ms` and `limited_ms` are pauses for the target's quotas, the source's quotas and the flow's own
+    rate limits. `stalled_since_ms` says since when the task has mirrored nothing although there is something that it
+    may read; None where it is not stalled. `unknown_ends` counts partitions whose high watermark the source has not
+    given yet. `beat` counts BEAT_SECONDS, so that the record of an idle task changes too.
     """
 
     run: Name
@@ -166,11 +171,11 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
-    """One source partition. `offset` is the next one to mirror, None where the ledger's record of it cannot be read;
-    `end` is the source's high watermark as last fetched.
+    """One source partition. `offset` is the next offset to mirror, None where the ledger's record of it cannot be read;
+    `end` is the source's high watermark in the last fetch response, None before the first.
 
-    `records` and `bytes` count in the attempt of the task, rates are over the time since the record before. `age_ms` is
-    from produce time to fetched, `latency_ms` from produce time to acknowledged.
+    `records` and `bytes` count from the beginning of the task's attempt; rates are averages since the previous record
+    of the partition. `age` is the time from produce time to fetch, `latency` from produce time to acknowledgement.
     """
 
     topic: TopicName
@@ -200,21 +205,20 @@ class PartitionRecord:
 
     @property
     def lag_records(self) -> int | None:
-        """None where it is not known: while a partition is paused, nobody asks where it ends."""
+        """None where it is not known; the task does not fetch a paused partition, so its last `end` may be old."""
         if self.end is None or self.offset is None or self.state is PartitionState.PAUSED:
             return None
         return max(self.end - self.offset, 0)
 
     def lag_seconds(self, now_ms: int) -> float:
-        """How long ago the oldest record that is not mirrored was produced; at most, for it is that of the last one
-        mirrored."""
+        """An upper bound of the age of the oldest record that is not mirrored: the age of the last mirrored one."""
         return 0.0 if self.behind_since_ms is None else max(now_ms - self.behind_since_ms, 0) / 1000
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A control-plane job of the driver: its last round, what that took, and when the next is due; since when its
-    rounds fail."""
+    """A job of the process that leads the flow. `cost_seconds` is how long the last round took, `last_at_ms` when it
+    ended, `next_at_ms` when the next is due, `failing_since_ms` since when all rounds have failed."""
 
     name: Name
     run: Name
@@ -231,10 +235,11 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class VerifyRecord:
-    """The last round of a continuous comparison, and what all of its rounds have found together.
+    """The last round of a continuous comparison, and sums over all its rounds.
 
-    `verdict` is one of `verify.report`: equal, different, unproven. `first_difference` says where the last round that
-    found one found its first, in words, and `different_at_ms` when: another sample may not see it again.
+    `verdict` is one of `verify.report`: equal, different, unproven. `first_difference` describes the first difference
+    of the last round that found one, and `different_at_ms` is the time of that round; a later round compares another
+    sample and may not contain that difference.
     """
 
     verdict: Name
@@ -252,8 +257,9 @@ class VerifyRecord:
 
 @dataclass(frozen=True, slots=True)
 class CanaryState:
-    """Probes of one run. Latency is by the clock of the process that sends and reads them, skews are in seconds: how
-    far a cluster's clock is ahead of it. `oldest_sent_ms` is of the oldest probe that has not arrived.
+    """The probes of one run. One process sends them and reads them, so its clock alone measures `latency`. A skew is
+    how many seconds a cluster's clock is ahead of that clock. `oldest_sent_ms` is the time at which the oldest probe
+    that has not arrived was sent, None where all have arrived.
     """
 
     run: Name
@@ -272,7 +278,7 @@ class CanaryState:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgedRecord:
-    """Somebody has seen the gap of this key (`ledger.gaps`), as it was found at `found_at_ms`."""
+    """An operator (`by`) has acknowledged the gap of this key (`ledger.gaps`), which was found at `found_at_ms`."""
 
     topic: TopicName
     partition: Number
@@ -304,10 +310,10 @@ _KINDS: Final[Mapping[str, tuple[type[StatusRecord], tuple[str, ...]]]] = {
     "history": (HistoryRecord, ()),
     "acknowledged": (AcknowledgedRecord, ("topic", "partition", "expected", "resumed", "topic_id")),
 }
-"""What each kind of record is, and which of its fields its key has behind the source."""
+"""For each kind of record its class, and the fields that stand in its key after the source."""
 _KIND_OF: Final = {record: kind for kind, (record, _) in _KINDS.items()}
 _NOT_IN_VALUE: Final = {PartitionRecord: _KINDS["partition"][1], AcknowledgedRecord: _KINDS["acknowledged"][1]}
-"""Fields that the key alone has."""
+"""Fields that stand in the key and not in the value."""
 
 
 def encode_key(kind: str, source_alias: str, *name: str | int) -> bytes:
@@ -315,7 +321,7 @@ def encode_key(kind: str, source_alias: str, *name: str | int) -> bytes:
 
 
 def encode_record(source_alias: str, record: StatusRecord) -> tuple[bytes, bytes]:
-    """Key and value. The time at which it was written, `at_ms`, is the Kafka record's own timestamp."""
+    """Key and value. `at_ms` is in neither: it is the timestamp of the Kafka record."""
     kind = type(record)
     left_out = ("at_ms", *_NOT_IN_VALUE.get(kind, ()))
     value = {one.name: getattr(record, one.name) for one in fields(record) if one.name not in left_out}
@@ -328,25 +334,26 @@ def key_of(source_alias: str, record: StatusRecord) -> bytes:
 
 
 def key_prefixes(source_alias: str) -> tuple[bytes, ...]:
-    """What the keys of a flow's records begin with, which other records of the topic do not begin with."""
+    """Prefixes that the keys of this flow's records have, and the keys of other records of the topic do not have."""
     return tuple(encode_key(kind, source_alias)[:-1] for kind in _KINDS)
 
 
 def parse_record(key: bytes | None, value: bytes | None, source_alias: str, at_ms: int = 0) -> StatusRecord | None:
-    """The record; None for a tombstone, for what another flow or something else has written, or a later version."""
+    """The record; None for a tombstone, a record of another flow, or a record in a form that this version does not
+    know."""
     kind, name = _split_key(key, source_alias)
-    told = None if kind not in _KINDS else decode_or_none(value, dict[str, Any])
-    if told is None:
+    stored = None if kind not in _KINDS else decode_or_none(value, dict[str, Any])
+    if stored is None:
         return None
     record, names = _KINDS[kind]
     if len(name) != len(names):
         return None
-    told |= zip(names, name, strict=True)
-    return convert_or_none(told | {"at_ms": min(max(at_ms, 0), MOMENT_MS_MAX)}, record)
+    stored |= zip(names, name, strict=True)
+    return convert_or_none(stored | {"at_ms": min(max(at_ms, 0), MOMENT_MS_MAX)}, record)
 
 
 def parse_subject(key: bytes | None, source_alias: str) -> TopicPartition | int | None:
-    """Which source partition or task a record is about; None where it is about something else, or another flow."""
+    """The source partition or the task that a key names; None where it names something else, or is of another flow."""
     match _split_key(key, source_alias):
         case "partition", [str(topic), int(partition)]:
             return TopicPartition(topic, partition)
@@ -356,6 +363,6 @@ def parse_subject(key: bytes | None, source_alias: str) -> TopicPartition | int 
 
 
 def _split_key(key: bytes | None, source_alias: str) -> tuple[str, list[str | int]]:
-    """The kind of a record, and what its key says behind the source; "" for a key that is not of this flow."""
+    """The kind of a record, and the parts of its key after the source; "" and [] for a key of another flow."""
     found = decode_or_none(key, _Key)
     return ("", []) if found is None or found[1] != source_alias else (str(found[0]), found[2:])

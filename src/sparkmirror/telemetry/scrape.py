@@ -1,4 +1,5 @@
-"""Answers Prometheus from what the page's followers have read. Made by `runtime.page`; `runtime.jmx` looks likewise."""
+"""Answers Prometheus from the boards that the page's followers keep. `runtime.page` makes it; `runtime.jmx` makes its
+beans from the same snapshots."""
 
 import threading
 import time
@@ -15,8 +16,8 @@ from sparkmirror.telemetry.records import Spread
 
 @dataclass(frozen=True, slots=True)
 class FlowScrape:
-    """One flow. `checkpoints` gives latencies at a time in ms; `unwritten` says why the target does not take what the
-    flow tells, if so."""
+    """One flow. `checkpoints` returns the checkpoint latencies at a time in ms, by group and partition. `unwritten`
+    returns why the flow's status cannot be written to the target; empty where it can."""
 
     follower: FlowFollower
     checkpoints: Callable[[int], Mapping[tuple[str, TopicPartition], Spread]]

@@ -1,7 +1,8 @@
-"""What a flow's trouble is beyond one epoch: partitions that failed and have not moved since, restarts; pure.
+"""Keeps what outlasts an epoch: partitions that failed and have not moved since, and restarts; pure.
 
-Each attempt of a task begins with a clean slate, so its own records tell neither. Folded from them by
-`telemetry.board`; what an earlier process has seen comes by the history record (`telemetry.history`).
+Each attempt of a task starts without failures, so its records alone do not show that an earlier attempt failed.
+`telemetry.board` feeds this module with each record, and with the history record (`telemetry.history`), which has
+what an earlier process saw.
 """
 
 from collections.abc import Mapping
@@ -13,13 +14,13 @@ from sparkmirror.telemetry.records import FlowRecord, PartitionRecord, Partition
 
 _RESTARTS_MAX: Final = 100
 _SAME_MS: Final = 1500
-"""Two readers tell the time of one record by so much apart, at most: each by its own clock."""
+"""Two readers date one record at most so far apart, because each corrects the timestamp to its own clock."""
 
 
 class Trouble:
-    """`failing` are partitions that stand where they failed; `waiting` are those that the source has not given since it
-    refused them, with the last reason; `held_since` says since when these and paused ones do not run, in ms since 1970;
-    `restarts` are times of restarts, the oldest first."""
+    """`failing` holds partitions that have not moved since they failed. `waiting` holds partitions that the source
+    refused and has not served since, with the last reason. `held_since` is the time (ms since 1970) since which these
+    and paused partitions have not run. `restarts` are the times of restarts, the oldest first."""
 
     def __init__(self) -> None:
         self.failing: dict[TopicPartition, Failing] = {}
@@ -43,7 +44,8 @@ class Trouble:
             self.held_since[where] = record.at_ms
 
     def _goes_on_waiting(self, record: PartitionRecord) -> bool:
-        """Whether the source was waited for, and has not answered since: an epoch that begins calls it RUNNING."""
+        """Whether the partition still waits for the source. A new epoch reports it RUNNING before the source answers,
+        so the state alone does not show it."""
         has_waited = record.source in self.waiting
         if record.state is PartitionState.WAITING:
             self.waiting[record.source] = record.reason
@@ -52,14 +54,14 @@ class Trouble:
         return has_waited and record.source in self.waiting
 
     def take_task(self, before: TaskRecord | None, record: TaskRecord) -> None:
-        """A second attempt within an epoch."""
+        """Count a restart where the task began another attempt within an epoch."""
         if before is None or (before.run, before.epoch) != (record.run, record.epoch):
             return
         if before.producer_epoch != record.producer_epoch:
             self._restarted(record.at_ms)
 
     def take_process(self, before: FlowRecord | None, record: FlowRecord) -> None:
-        """A query that was started again."""
+        """Count a restart where the process started the query again."""
         if before is not None and before.run == record.run and record.restarts > before.restarts:
             self._restarted(record.at_ms)
 
@@ -67,19 +69,19 @@ class Trouble:
         if not self.restarts or at_ms > self.restarts[-1]:
             self.restarts = [*self.restarts, at_ms][-_RESTARTS_MAX:]
 
-    def take_history(self, told: HistoryRecord, partitions: Mapping[TopicPartition, PartitionRecord]) -> None:
-        """What was seen before; what was seen since counts more."""
-        last_ms = max(told.restarts, default=0) + _SAME_MS
-        self.restarts = [*told.restarts, *(at_ms for at_ms in self.restarts if at_ms > last_ms)][-_RESTARTS_MAX:]
-        for failing in told.failing:
+    def take_history(self, history: HistoryRecord, partitions: Mapping[TopicPartition, PartitionRecord]) -> None:
+        """Add what an earlier process saw, where later records do not contradict it."""
+        last_ms = max(history.restarts, default=0) + _SAME_MS
+        self.restarts = [*history.restarts, *(at_ms for at_ms in self.restarts if at_ms > last_ms)][-_RESTARTS_MAX:]
+        for failing in history.failing:
             where, record = failing.partition_of, partitions.get(failing.partition_of)
             if where not in self.failing and (record is None or not has_moved(failing, record)):
                 self.failing[where] = failing
-        for waiting in told.waiting:
+        for waiting in history.waiting:
             self._recall(waiting, partitions.get(waiting.partition_of))
 
     def _recall(self, waiting: Waiting, record: PartitionRecord | None) -> None:
-        """It was waited for already; unless the source has answered since, or something else holds it."""
+        """Add a waiting partition, unless the source has answered since or another cause holds the partition."""
         where = waiting.partition_of
         if where not in self.waiting and record is not None and has_answered(record):
             return
@@ -87,21 +89,22 @@ class Trouble:
         self.held_since[where] = min(self.held_since.get(where, waiting.since_ms), waiting.since_ms)
 
     def forget(self, where: TopicPartition) -> None:
-        """It is not mirrored any more."""
+        """Drop a partition that the flow no longer mirrors."""
         self.failing.pop(where, None)
         self.waiting.pop(where, None)
         self.held_since.pop(where, None)
 
 
 def has_answered(record: PartitionRecord) -> bool:
-    """Whether the source is not waited for: it has said where the log ends, or something else holds the partition."""
+    """Whether the record shows that the source has answered (it has an end), or that another cause holds the
+    partition."""
     return record.state is not PartitionState.WAITING and (
         record.state is not PartitionState.RUNNING or record.end is not None
     )
 
 
 def has_moved(failing: Failing, record: PartitionRecord) -> bool:
-    """Whether it stands elsewhere than where it failed, or has nothing to mirror."""
+    """Whether the partition has left the offset at which it failed, or has nothing left to mirror."""
     if record.offset is None:
         return False
     is_at_end = record.state is PartitionState.RUNNING and record.end is not None and record.offset >= record.end

@@ -1,7 +1,7 @@
-"""How a flow stands, in one word and a sentence: the one function that decides it; pure.
+"""Judges a flow: one level and one sentence; pure.
 
-The status page, `sparkmirror status`, the live table of `run`, `/readyz` and the metrics show what `judge` says, and
-decide nothing themselves. What is not known is never taken for nothing: it makes a flow UNKNOWN.
+The status page, `sparkmirror status`, the live table of `run`, `/readyz` and the metrics all show the verdict of
+`judge`, and none judges by itself. Facts that are missing make a flow UNKNOWN, never GREEN.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from sparkmirror.telemetry.problems import STATUS_PAGE, Level, Problem, command,
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`sentence` begins with the name of the flow; `problems` are all that is wrong, the worst first.
+    """The verdict on one flow. `sentence` begins with the flow's name; `problems` are all problems, the worst first.
 
     `lag_records` is None where the lag is not known.
     """
@@ -28,7 +28,7 @@ class Verdict:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the flow does its work, well or with something to be looked at."""
+        """Whether the flow mirrors: GREEN or AMBER."""
         return self.level in (Level.GREEN, Level.AMBER)
 
     @property
@@ -59,7 +59,7 @@ def judge(facts: Facts) -> Verdict:
 
 
 def _of_target(facts: Facts) -> Problem:
-    """While it tells nothing all else is old: naming that would hide the cause."""
+    """The problem that the target does not answer. It stands alone, because all other facts are old then."""
     target = facts.flow.target
     since_ms = max((one.at_ms for one in facts.processes), default=None)
     cause = f"does not answer: {first_line(facts.target_problem)}"
@@ -78,7 +78,7 @@ def _judge(facts: Facts, problems: list[Problem]) -> Verdict:
 
 
 def sum_up(verdicts: Iterable[Verdict]) -> tuple[Level, str]:
-    """Of several flows the worst level, and a sentence for all."""
+    """The worst level of several flows, and one sentence about all."""
     found = list(verdicts)
     if not found:
         return Level.UNKNOWN, "The mirror is starting"

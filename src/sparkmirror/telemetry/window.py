@@ -1,6 +1,6 @@
-"""Least, greatest and mean of times lately, as MirrorMaker's metrics have them; pure.
+"""Least, greatest and mean duration of the last 30 to 60 s, as MirrorMaker's metrics have them; pure.
 
-Over two windows of 30 s, the older of which is dropped when a third begins (Kafka's `SampledStat`). Used by
+It keeps two samples of 30 s and drops the older one when a third begins, as Kafka's `SampledStat` does. Used by
 `pipeline.produce.task_metrics` and `sync.offset_job`.
 """
 
@@ -12,7 +12,7 @@ _WINDOW_MS: Final = 30_000
 
 
 class Window:
-    """Times of the last 30 to 60 s, in milliseconds. Negative ones count as none."""
+    """Durations of the last 30 to 60 s, in ms. A negative duration counts as 0."""
 
     __slots__ = ("_before", "_era", "_last", "_now")
 
@@ -23,7 +23,7 @@ class Window:
         self._before: tuple[int, int, int, int] | None = None
 
     def add(self, least_ms: int, most_ms: int, records: int, now_ms: int) -> None:
-        """`records` records took from `least_ms` to `most_ms`, evenly spread."""
+        """Count `records` records whose durations are spread evenly from `least_ms` to `most_ms`."""
         if least_ms < 0:
             least_ms = 0
             if most_ms < 0:
