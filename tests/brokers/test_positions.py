@@ -28,7 +28,7 @@ from sparkmirror.ledger.topics import SHARING_GROUP
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.operations.position_job import Author, set_positions
 from sparkmirror.operations.position_snapshot import Choice, Stored, plan_positions, to_earliest
-from sparkmirror.sharing.assignment import Claim, MemberMetadata, encode_card
+from sparkmirror.sharing.assignment import Claim, MemberMetadata, encode_metadata
 from sparkmirror.testing.kafka import KafkaCluster
 
 INVALID_PRODUCER_EPOCH = 47
@@ -156,8 +156,8 @@ def test_nothing_is_set_while_anybody_mirrors(
             assert main(["positions", "reset", str(file), "--to-latest", "--all-topics", "--execute"]) == 1
             return capsys.readouterr().err
 
-        stake = Claim(str(story.flow.name), 1, "f", 0, group=story.flow.connector.group)
-        card = encode_card(MemberMetadata("elsewhere", 4711, "mm2.properties", (stake,)))
+        claim = Claim(str(story.flow.name), 1, "f", 0, group=story.flow.connector.group)
+        card = encode_metadata(MemberMetadata("elsewhere", 4711, "mm2.properties", (claim,)))
         ours, theirs = Membership(admin, SHARING_GROUP, 60_000), Membership(admin, f"{alias}-mm2", 60_000)
         ours.join(card, lambda cards: dict.fromkeys(cards, b"{}"))
         assert "process 4711 on elsewhere" in refusal()

@@ -72,7 +72,7 @@ MUTATIONS = (
     Mutation("a process that its group has put out begins its share", "planning/ownership.py",
              "return any(peer.member_id == share.member for peer in list_peers(target, SHARING_GROUP))", "return True"),
     Mutation("a task is granted while another process runs it", "sharing/assignment.py",
-             "busy = {task for stake in stakes.values() for task in stake.held}", "busy = frozenset[int]()"),
+             "busy = {task for claim in claims.values() for task in claim.held}", "busy = frozenset[int]()"),
     Mutation("an offset translates one record too far", f"{_PRODUCE}/mapping.py",
              "target = batch.base_offset\n", "target = batch.base_offset + 1\n"),
     Mutation("a gap that is reported and not stored", f"{_PRODUCE}/progress.py",

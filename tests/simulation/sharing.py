@@ -37,15 +37,15 @@ class SharedMirror(Mirror):
     def _query(self) -> None:
         name, world = self.flow.name, self.world
         started_at = world.now
-        self.run = self.group.grant(name).run
+        self.run = self.group.assignment(name).run
         self.queries += 1
         self.process = f"{self.name} query {self.queries}"
-        self.group.engage(name, self.run, self.process)
+        self.group.begin_query(name, self.run, self.process)
         planner = self.planner = Planner(self.flow, self.run, once=False, process=self.process)
         try:
             self._epochs(planner)
         except _OtherRun:
-            world.tell(f"{self.name}: the group goes on as {self.group.grant(name).run}")
+            world.tell(f"{self.name}: the group goes on as {self.group.assignment(name).run}")
         except FencedError as problem:
             self._end_tasks()
             fenced_at = world.now
@@ -83,6 +83,6 @@ class SharedMirror(Mirror):
             self._run_epoch(planner)
 
     def _stay(self) -> None:
-        run = self.group.grant(self.flow.name).run
+        run = self.group.assignment(self.flow.name).run
         if run and run != self.run:
             raise _OtherRun

@@ -45,10 +45,10 @@ from sparkmirror.sharing.assignment import (
     Claim,
     MemberAssignment,
     MemberMetadata,
-    decode_card,
-    decode_grants,
-    encode_card,
-    encode_grants,
+    decode_assignments,
+    decode_metadata,
+    encode_assignments,
+    encode_metadata,
 )
 from sparkmirror.stored_json import encode
 from sparkmirror.sync.acl_job import noted
@@ -201,8 +201,8 @@ READERS: Final[dict[str, tuple[Callable[[], Reader], list[Record]]]] = {
     ),
     "journal": (refusing(lambda _, value: decode_journal(value or b"")), [(b"", encode_journal(JOURNAL))]),
     "shares": (
-        refusing(lambda key, value: (decode_card(key or b""), decode_grants(value or b""))),
-        [(encode_card(CARD), encode_grants([MemberAssignment("A->B", "run", frozenset({0}))]))],
+        refusing(lambda key, value: (decode_metadata(key or b""), decode_assignments(value or b""))),
+        [(encode_metadata(CARD), encode_assignments([MemberAssignment("A->B", "run", frozenset({0}))]))],
     ),
     "probes": (lambda: lambda _, value: probe_number(value, "run"), [(b"A->B", b'{"canary": "run", "n": 4}')]),
     "commits": (

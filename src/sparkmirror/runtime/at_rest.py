@@ -13,7 +13,7 @@ from sparkmirror.kafka.connect_group import is_run_by_connect
 from sparkmirror.kafka.groups import list_members
 from sparkmirror.kafka.membership import Peer, list_peers
 from sparkmirror.ledger.topics import SHARING_GROUP
-from sparkmirror.sharing.assignment import decode_card
+from sparkmirror.sharing.assignment import decode_metadata
 from sparkmirror.sharing.same_machine import is_dead_neighbour
 from sparkmirror.telemetry.bus import read_board
 from sparkmirror.telemetry.records import SILENCE_SECONDS_MAX, FlowRecord, FlowState
@@ -54,12 +54,12 @@ def refuse_members(flow: FlowConfig, peers: Iterable[Peer]) -> None:
     for peer in peers:
         if is_dead_neighbour(peer.client_id):
             continue
-        card = decode_card(peer.metadata)
-        if card is None:
+        metadata = decode_metadata(peer.metadata)
+        if metadata is None:
             message = f"{flow.name}: the processes that share flows into {flow.target.alias} are just agreeing on them."
             raise SparkMirrorError(message, "Stop those that run this flow, or try again in a moment.")
-        if any(stake.flow == str(flow.name) for stake in card.stakes):
-            raise SparkMirrorError(f"{flow.name}: {card.place} ({peer.client_host}) runs this flow.", _STOP_IT)
+        if any(claim.flow == str(flow.name) for claim in metadata.claims):
+            raise SparkMirrorError(f"{flow.name}: {metadata.place} ({peer.client_host}) runs this flow.", _STOP_IT)
 
 
 def _reporting(records: Iterable[FlowRecord]) -> list[FlowRecord]:

@@ -57,9 +57,10 @@ class RunningFlow:
         once: bool,
         process_group: ProcessGroup | None = None,
     ) -> None:
-        """`crew` says what this process may run of the flow; without, it runs all of it."""
+        """`process_group` says which tasks of the flow this process may run; without it the process runs all."""
         self.flow = flow
-        self.run = (process_group.grant(flow.name).run if process_group is not None else "") or uuid.uuid4().hex[:12]
+        group_run = process_group.assignment(flow.name).run if process_group is not None else ""
+        self.run = group_run or uuid.uuid4().hex[:12]
         self.reporter = FlowReporter(flow, self.run, fingerprint(config_text, flow.name))
         self.checkpoints = CheckpointLatency()
         self.process = ""
@@ -87,10 +88,10 @@ class RunningFlow:
         activate(spark)
         self._started_at = time.monotonic()
         if self._process_group is not None:
-            self.run = self._process_group.grant(self.flow.name).run
+            self.run = self._process_group.assignment(self.flow.name).run
         if self._process_group is not None and not self._process_group.is_alone:
             self.process = uuid.uuid4().hex[:12]
-            self._process_group.engage(self.flow.name, self.run, self.process)
+            self._process_group.begin_query(self.flow.name, self.run, self.process)
         if self._slots is not None:
             self._publish(Slots(self.run, self.process, *self._slots))
         self.reporter.belong(self.run)
@@ -125,13 +126,13 @@ class RunningFlow:
         return (
             range(self.flow.tasks_max)
             if self._process_group is None
-            else self._process_group.grant(self.flow.name).tasks
+            else self._process_group.assignment(self.flow.name).tasks
         )
 
     @property
     def is_led(self) -> bool:
         """Whether this process leads the flow and so runs its jobs."""
-        return self._process_group is None or 0 in self._process_group.grant(self.flow.name).tasks
+        return self._process_group is None or 0 in self._process_group.assignment(self.flow.name).tasks
 
     def poll(self, spark: "SparkSession") -> bool:
         """Restart a failed query after a pause; True once the flow is over. Raises FencedError when taken over."""
@@ -161,7 +162,7 @@ class RunningFlow:
     @property
     def _is_of_another_run(self) -> bool:
         """Whether the group has begun a run without this process, while the process slept or could not be reached."""
-        run = self._process_group.grant(self.flow.name).run if self._process_group is not None else ""
+        run = self._process_group.assignment(self.flow.name).run if self._process_group is not None else ""
         return bool(run) and run != self.run
 
     def _judge_fencing(self) -> bool:

@@ -1,5 +1,5 @@
 """Processes that share the flows of one file.
 
-They form a group on the target; its leader assigns tasks of flows by the pure `assignment`, and each process runs its
-`flow_share`.
+They form a consumer group on the target. The group's leader plans with `assignment` which process runs which tasks, and
+each process runs the tasks of its `flow_share`.
 """

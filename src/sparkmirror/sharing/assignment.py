@@ -1,17 +1,17 @@
 """Plans which process runs which tasks of which flow; pure. Called by `sharing.group` in the process that leads the
 group.
 
-The records that members of the group exchange, as JSON, are defined here too: `MemberMetadata` says what a process is
-and what it runs, with a `Claim` in each of its flows; `MemberAssignment` says what it may run. Tasks change hands in
-two rounds, as in Kafka's cooperative rebalancing (KIP-429): the first round takes tasks from their process, and only
-when that process has reported that it has released them does the second round give them to another.
+This module also defines the JSON that members of the group exchange: `MemberMetadata` describes a process and what it
+runs, with a `Claim` in each of its flows; `MemberAssignment` says what it may run. Tasks change hands in two rounds, as
+in Kafka's cooperative rebalancing (KIP-429): the first round takes tasks from their process, and only when that process
+has reported that it has released them does the second round give them to another.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from sparkmirror.stored_json import Count, Name, Number, Text, decode_or_none, encode_sorted
 
@@ -20,12 +20,12 @@ _Tasks = Annotated[int, Meta(ge=1, le=100_000)]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One process's part in one flow: `tasks` is how many its file wants, `held` those that it runs now.
+    """What one process reports about one flow: `tasks` is `tasks.max` in its file, `held` are the tasks it runs now.
 
-    `fingerprint` stands for what its file says of the flow, `changed_ms` for when the file was changed (since 1970).
-    `run` is the flow's run as it knows it, "" for none. `connector` and its `group` name the tasks' transactional ids,
-    whose transactions brokers abort after `transaction_timeout_ms`.
-    Until it `is_ready`, its query has yet to start: tasks stay with those who can run them now.
+    `fingerprint` is a hash of what its file says about the flow, `changed_ms` the time of the file's last change (ms
+    since 1970). `run` is the flow's run that the process knows, "" for none. `connector` and its `group` name the
+    tasks' transactional ids, whose transactions brokers abort after `transaction_timeout_ms`. `is_ready` is False
+    until the process's query runs; meanwhile tasks stay with processes that can run them.
     """
 
     flow: Name
@@ -40,14 +40,13 @@ class Claim:
     transaction_timeout_ms: int = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class MemberMetadata:
-    """A process's place, for people (`host`, `pid`), its `file`, and its claims."""
+class MemberMetadata(Struct, frozen=True, rename={"claims": "stakes"}):
+    """What a process tells the group: where it runs (`host`, `pid`), its `file`, and its claim in each flow."""
 
     host: Name
     pid: Number
     file: Text
-    stakes: tuple[Claim, ...]
+    claims: tuple[Claim, ...]
 
     @property
     def place(self) -> str:
@@ -58,7 +57,8 @@ class MemberMetadata:
 class MemberAssignment:
     """The tasks of a flow that a process may run. `run` is the same in all processes that share the flow.
 
-    `rival` describes a process whose file differs on the flow: the file that was changed last counts.
+    `rival` names a process whose file configures the flow differently, "" where there is none. The group follows the
+    file that was changed last; `is_obeyed` says whether that is this process's file.
     """
 
     flow: Name
@@ -68,77 +68,83 @@ class MemberAssignment:
     is_obeyed: bool = True
 
 
-def plan_shares(cards: Mapping[str, MemberMetadata], new_run: str) -> dict[str, tuple[MemberAssignment, ...]]:
-    """The tasks that each member (by its id) may run now: even over processes and flows, and sticky.
+def plan_shares(members: Mapping[str, MemberMetadata], new_run: str) -> dict[str, tuple[MemberAssignment, ...]]:
+    """The tasks that each member (by its id) may run now: spread evenly over processes and flows, and sticky.
 
-    A task that another process still runs is given to nobody; a later round gives it away, when that process has
-    released it. `new_run` names flows that have no run yet.
+    A task that its process still runs but shall release is assigned to no other process in this round; a later round
+    assigns it when that process has released it. Flows without a run get `new_run`.
     """
-    grants: dict[str, list[MemberAssignment]] = {member: [] for member in cards}
-    load = dict.fromkeys(cards, 0)
-    for flow in sorted({stake.flow for card in cards.values() for stake in card.stakes}):
-        stakes = {member: stake for member, card in cards.items() for stake in card.stakes if stake.flow == flow}
-        obeyed = _obeyed(stakes.values())
+    assignments: dict[str, list[MemberAssignment]] = {member: [] for member in members}
+    load = dict.fromkeys(members, 0)
+    for flow in sorted({claim.flow for metadata in members.values() for claim in metadata.claims}):
+        claims = _claims_in(flow, members)
+        obeyed = _obeyed(claims.values())
         eligible = {
-            member: stake
-            for member, stake in stakes.items()
-            if (stake.fingerprint, stake.is_ready) == (obeyed.fingerprint, obeyed.is_ready)
+            member: claim
+            for member, claim in claims.items()
+            if (claim.fingerprint, claim.is_ready) == (obeyed.fingerprint, obeyed.is_ready)
         }
         quotas = _quotas(eligible, load, obeyed.tasks)
         for member, quota in quotas.items():
             load[member] += quota
-        shares = _shares(eligible, stakes, quotas, obeyed.tasks)
-        run = _run_of(stakes, new_run)
-        for member, stake in stakes.items():
-            rivals = [cards[other].place for other in sorted(stakes) if _disagree(stake, stakes[other])]
-            grants[member].append(
+        shares = _shares(eligible, claims, quotas, obeyed.tasks)
+        run = _run_of(claims, new_run)
+        for member, claim in claims.items():
+            rivals = [members[other].place for other in sorted(claims) if _disagree(claim, claims[other])]
+            assignments[member].append(
                 MemberAssignment(
                     flow,
                     run,
                     shares.get(member, frozenset()),
                     rivals[0] if rivals else "",
-                    stake.fingerprint == obeyed.fingerprint,
+                    claim.fingerprint == obeyed.fingerprint,
                 )
             )
-    return {member: tuple(some) for member, some in grants.items()}
+    return {member: tuple(some) for member, some in assignments.items()}
 
 
 def plan_fencing(
-    cards: Mapping[str, MemberMetadata], grants: Mapping[str, tuple[MemberAssignment, ...]]
+    members: Mapping[str, MemberMetadata], assignments: Mapping[str, tuple[MemberAssignment, ...]]
 ) -> dict[Claim, frozenset[int]]:
-    """For each flow with tasks that move to another process: the transactional ids that must be fenced first.
+    """The flows with tasks that move to another process, whose transactional ids must be fenced first: a process that
+    the group has lost may still run those tasks.
 
-    The process that ran them last may still run them. The result has a claim that describes the flow, and all tasks
-    that its processes run, which must not be fenced; the caller fences all others that there have ever been. Where one
-    process gets all tasks, its planner fences them itself.
+    Each flow is given by a claim in it, with the tasks that its processes run now and that must not be fenced. The
+    caller fences all other tasks that the flow has ever had. A flow whose tasks all go to one process is left out: the
+    planner of that process fences them.
     """
     found: dict[Claim, frozenset[int]] = {}
-    for member, some in grants.items():
-        stakes = {stake.flow: stake for stake in cards[member].stakes}
-        for grant in some:
-            is_whole = len(grant.tasks) == stakes[grant.flow].tasks
-            is_new = bool(grant.tasks - stakes[grant.flow].held) and not is_whole
-            if is_new and grant.flow not in {stake.flow for stake in found}:
-                everybody = (stake for card in cards.values() for stake in card.stakes if stake.flow == grant.flow)
-                found[stakes[grant.flow]] = frozenset(task for stake in everybody for task in stake.held)
+    for member, some in assignments.items():
+        claims = {claim.flow: claim for claim in members[member].claims}
+        for assignment in some:
+            is_whole = len(assignment.tasks) == claims[assignment.flow].tasks
+            is_new = bool(assignment.tasks - claims[assignment.flow].held) and not is_whole
+            if is_new and assignment.flow not in {claim.flow for claim in found}:
+                everybody = _claims_in(assignment.flow, members).values()
+                found[claims[assignment.flow]] = frozenset(task for claim in everybody for task in claim.held)
     return found
 
 
-def _obeyed(stakes: Iterable[Claim]) -> Claim:
-    """The file that was changed last among the processes that can run the flow now, or among all if none can."""
-    return max(stakes, key=lambda stake: (stake.is_ready, stake.changed_ms, stake.fingerprint))
+def _claims_in(flow: str, members: Mapping[str, MemberMetadata]) -> dict[str, Claim]:
+    """The members' claims in one flow, by member id."""
+    return {member: claim for member, metadata in members.items() for claim in metadata.claims if claim.flow == flow}
+
+
+def _obeyed(claims: Iterable[Claim]) -> Claim:
+    """The claim whose file was changed last, among processes that can run the flow now, or among all if none can."""
+    return max(claims, key=lambda claim: (claim.is_ready, claim.changed_ms, claim.fingerprint))
 
 
 def _disagree(one: Claim, other: Claim) -> bool:
-    """Whether another file says something else. A process that has not started yet is left out: it may be the first of
-    a rolling restart, whose file will be obeyed soon."""
+    """Whether the two files configure the flow differently. A process that has not started its query yet does not
+    count: it may be the first of a rolling restart, whose file the group will follow soon."""
     return one.is_ready and other.is_ready and one.fingerprint != other.fingerprint
 
 
-def _run_of(stakes: Mapping[str, Claim], new_run: str) -> str:
-    """The run of a process that runs tasks, else a run that a process remembers: commands and counters belong to a
-    run."""
-    known = [(-len(stake.held), stake.run) for stake in stakes.values() if stake.run]
+def _run_of(claims: Mapping[str, Claim], new_run: str) -> str:
+    """The run of the process that runs the most tasks, else a run that a process knows, else `new_run`. Keeping a run
+    keeps its commands and counters."""
+    known = [(-len(claim.held), claim.run) for claim in claims.values() if claim.run]
     return min(known)[1] if known else new_run
 
 
@@ -151,18 +157,18 @@ def _quotas(eligible: Mapping[str, Claim], load: Mapping[str, int], tasks: int) 
 
 
 def _shares(
-    eligible: Mapping[str, Claim], stakes: Mapping[str, Claim], quotas: Mapping[str, int], tasks: int
+    eligible: Mapping[str, Claim], claims: Mapping[str, Claim], quotas: Mapping[str, int], tasks: int
 ) -> dict[str, frozenset[int]]:
-    fingerprints = {stake.fingerprint for stake in eligible.values()}
-    if any(stake.held and stake.fingerprint not in fingerprints for stake in stakes.values()):
-        return {}  # of another file: its tasks may read any partition, so all are waited for
+    fingerprints = {claim.fingerprint for claim in eligible.values()}
+    if any(claim.held and claim.fingerprint not in fingerprints for claim in claims.values()):
+        return {}  # tasks of another configuration may read any partition, so none starts before all have ended
     kept: dict[str, set[int]] = {}
     taken: set[int] = set()
     for member in sorted(eligible):
         held = sorted(task for task in eligible[member].held - taken if task < tasks)
         kept[member] = set(held[: quotas[member]])
         taken |= kept[member]
-    busy = {task for stake in stakes.values() for task in stake.held}
+    busy = {task for claim in claims.values() for task in claim.held}
     free = [task for task in range(tasks) if task not in taken | busy]
     for member in sorted(eligible):
         while free and len(kept[member]) < quotas[member]:
@@ -170,21 +176,21 @@ def _shares(
     return {member: frozenset(some) for member, some in kept.items()}
 
 
-def encode_card(card: MemberMetadata) -> bytes:
+def encode_metadata(metadata: MemberMetadata) -> bytes:
     """The group metadata of a member."""
-    return encode_sorted(card)
+    return encode_sorted(metadata)
 
 
-def decode_card(data: bytes) -> MemberMetadata | None:
-    """The member's metadata; None for bytes that no version up to this one has written."""
+def decode_metadata(data: bytes) -> MemberMetadata | None:
+    """The member's metadata; None for bytes that are no valid metadata."""
     return decode_or_none(data, MemberMetadata)
 
 
-def encode_grants(grants: Iterable[MemberAssignment]) -> bytes:
-    """The group assignment of a member."""
-    return encode_sorted(tuple(grants))
+def encode_assignments(assignments: Iterable[MemberAssignment]) -> bytes:
+    """The assignments of a member, as Kafka's group protocol distributes them."""
+    return encode_sorted(tuple(assignments))
 
 
-def decode_grants(data: bytes) -> tuple[MemberAssignment, ...]:
-    """The member's assignment; empty for bytes that cannot be read: a member without an assignment runs nothing."""
+def decode_assignments(data: bytes) -> tuple[MemberAssignment, ...]:
+    """The member's assignments; empty for bytes that cannot be read, with which the member runs nothing."""
     return decode_or_none(data, tuple[MemberAssignment, ...]) or ()

@@ -1,6 +1,6 @@
-"""The share of one process in one flow: which tasks it may run, may still be running, and has announced to its planner.
+"""The share of one process in one flow: which tasks it may run, may still run, and has sent to its planner.
 
-No I/O. Owned by `sharing.group`, under its lock.
+It does no I/O. `sharing.group` owns it and calls it under its lock.
 """
 
 from sparkmirror.config.flow.flows import FlowConfig
@@ -9,26 +9,27 @@ from sparkmirror.sharing.assignment import Claim, MemberAssignment
 
 
 class FlowShare:
-    """`grant` is the group's word. Tasks count as running from the moment the planner hears of them (`Share`) until
-    it has begun an epoch without them (`Began`).
+    """`assignment` is the last one from the group. A task counts as running from the moment a `Share` with it is sent
+    to the planner until the planner has begun an epoch without it (`Began`).
     """
 
     def __init__(self, flow: FlowConfig, fingerprint: str, changed_ms: int) -> None:
         self.flow = flow
-        self.grant = MemberAssignment(str(flow.name), "")
+        self.assignment = MemberAssignment(str(flow.name), "")
         self._fingerprint = fingerprint
         self._changed_ms = changed_ms
         self._run = ""
         self._process = ""
         self._number = 0
         self._running: frozenset[int] = frozenset()
-        self._told: Share | None = None
+        self._sent: Share | None = None
         self._began = 0
         self._is_ready = False
         self.lost_at = 0.0
-        """When the group went on without this process, while what ran then may still find that it is fenced."""
+        """When the group removed this process (monotonic seconds), while tasks of that time may still run and find
+        that they are fenced; 0.0 otherwise."""
 
-    def stake(self) -> Claim:
+    def claim(self) -> Claim:
         """The claim that this process sends to the group."""
         flow = self.flow
         return Claim(
@@ -37,76 +38,76 @@ class FlowShare:
             self._fingerprint,
             self._changed_ms,
             self._running,
-            self._run or self.grant.run,
+            self._run or self.assignment.run,
             flow.connector.group,
             flow.connector.name,
             self._is_ready,
             flow.producer.transaction_timeout_ms,
         )
 
-    def take(self, grant: MemberAssignment) -> list[str]:
-        """The group's word; returns what a person should know of it."""
-        before, self.grant = self.grant, grant
+    def on_assignment(self, assignment: MemberAssignment) -> list[str]:
+        """Take in the group's assignment; returns sentences for the log."""
+        before, self.assignment = self.assignment, assignment
         sentences = []
-        is_alone_from_the_start = not before.run and len(grant.tasks) == self.flow.tasks_max
-        if (grant.tasks != before.tasks or not before.run) and not is_alone_from_the_start:
-            tasks = ", ".join(str(task) for task in sorted(grant.tasks)) or "none"
+        is_alone_from_the_start = not before.run and len(assignment.tasks) == self.flow.tasks_max
+        if (assignment.tasks != before.tasks or not before.run) and not is_alone_from_the_start:
+            tasks = ", ".join(str(task) for task in sorted(assignment.tasks)) or "none"
             sentences.append(f"this process runs tasks {tasks} of {self.flow.tasks_max}")
-        if grant.rival and (grant.rival, grant.is_obeyed) != (before.rival, before.is_obeyed):
+        if assignment.rival and (assignment.rival, assignment.is_obeyed) != (before.rival, before.is_obeyed):
             verdict = (
                 "this process's file was changed later and is obeyed"
-                if grant.is_obeyed
+                if assignment.is_obeyed
                 else "its file was changed later and is obeyed, so this process runs nothing of the flow"
             )
-            sentences.append(f"{grant.rival} has a file that says something else of this flow; {verdict}")
+            sentences.append(f"{assignment.rival} has a file that says something else of this flow; {verdict}")
         return sentences
 
-    def engage(self, run: str, process: str) -> None:
-        """A query of that name waits for its share."""
-        self._run, self._process, self._told = run, process, None
+    def begin_query(self, run: str, process: str) -> None:
+        """The planner of a new query waits for its share: the flow's `run` and the query's `process` id address it."""
+        self._run, self._process, self._sent = run, process, None
 
     def next_share(self, member: str) -> Share | None:
-        """The share that the planner has to be sent, None if it has it.
+        """The share to send to the planner, None where the planner has it or there is no query.
 
         A query of another run than the group's gets no tasks. The command may arrive even where sending it fails, so
         its tasks count as running from this call on.
         """
         if not self._process:
             return None
-        tasks = self.grant.tasks if self.grant.run == self._run else frozenset()
-        told = self._told
-        if told is not None and (told.tasks, told.member) == (tasks, member):
+        tasks = self.assignment.tasks if self.assignment.run == self._run else frozenset()
+        sent = self._sent
+        if sent is not None and (sent.tasks, sent.member) == (tasks, member):
             return None
         self._number += 1
         self._running |= tasks
         return Share(self._run, self._process, self._number, tasks, member)
 
-    def farewell(self, member: str) -> Share | None:
-        """The share that tells the other processes that all tasks of this one have ended."""
+    def final_share(self, member: str) -> Share | None:
+        """An empty share, by which the other processes learn that all tasks of this one have ended."""
         if not self._process:
             return None
         self._number += 1
         return Share(self._run, self._process, self._number, frozenset(), member)
 
     def added(self, share: Share) -> frozenset[int]:
-        """The tasks that the share adds to those of the share before it; empty if it lacks some of those, or nothing
-        runs."""
-        before = self._told.tasks if self._told is not None else frozenset()
+        """The tasks that the share adds to the share before it; empty if it also takes tasks away, or if that share
+        had no tasks."""
+        before = self._sent.tasks if self._sent is not None else frozenset()
         return share.tasks - before if before and before <= share.tasks else frozenset()
 
-    def told(self, share: Share) -> None:
-        """The share is on the command topic."""
+    def mark_sent(self, share: Share) -> None:
+        """The share has been written to the command topic."""
         if share.process == self._process:
-            self._told = share
+            self._sent = share
 
-    def hear(self, began: Began) -> bool:
-        """Takes in a command on the share; whether the group must learn of it, because tasks are free for others, or
-        because a query runs that can take some.
+    def on_began(self, began: Began) -> bool:
+        """The planner follows a share. Returns whether the process must join the group again to report it: tasks have
+        become free for others, or its query can now take tasks.
 
-        A command on an earlier share has no effect once a later one is on its way: the later one's tasks run from then
-        on. The topic is read again from its beginning at times, and then has such commands.
+        The command has no effect if a later share has been sent since: tasks of the later share may run already. Such
+        old commands come whenever the topic is read again from its beginning.
         """
-        share = self._told
+        share = self._sent
         if share is None or began.process != share.process or not began.number == share.number == self._number:
             return False
         self._began = began.number
@@ -116,15 +117,15 @@ class FlowShare:
         return bool(before - share.tasks) or not was_ready
 
     @property
-    def is_awaited(self) -> bool:
-        """Whether the planner has yet to begin with a share by which it releases tasks, or with its first share."""
-        share = self._told
+    def awaits_planner(self) -> bool:
+        """Whether the planner has not yet followed a share that takes tasks from it, or its first share."""
+        share = self._sent
         if share is None or self._began >= share.number:
             return False
         return bool(self._running - share.tasks) or not self._is_ready or self.lost_at > 0
 
-    def lose(self, now: float) -> None:
-        """Out of the group: nothing is granted, and what runs is fenced by the others."""
-        self.lost_at, self._told = now, None
-        self.grant = MemberAssignment(self.grant.flow, self.grant.run)
+    def on_membership_lost(self, now: float) -> None:
+        """The group has removed this process: it may run no task, and the group's leader fences those that run."""
+        self.lost_at, self._sent = now, None
+        self.assignment = MemberAssignment(self.assignment.flow, self.assignment.run)
         self._running = frozenset()

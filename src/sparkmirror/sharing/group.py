@@ -1,9 +1,9 @@
 """The group of the processes that share the flows into one target: one member per process, on that cluster.
 
 Each member reports which tasks it runs. The member that Kafka makes leader plans which process may run which tasks
-(`sharing.assignment`) and fences the tasks that change hands; Kafka hands the plan out. Each process sends its tasks to
-its planner as a `Share` on the command topic, and tells the group when the planner keeps to it. Started by
-`runtime.run`, one thread per target cluster.
+(`sharing.assignment`) and fences the tasks that change hands; Kafka distributes the plan. Each process sends its tasks
+to its planner as a `Share` on the command topic, and joins the group again when the planner follows it. `runtime.run`
+starts one thread per target cluster.
 """
 
 import logging
@@ -39,10 +39,10 @@ from sparkmirror.sharing.assignment import (
     Claim,
     MemberAssignment,
     MemberMetadata,
-    decode_card,
-    decode_grants,
-    encode_card,
-    encode_grants,
+    decode_assignments,
+    decode_metadata,
+    encode_assignments,
+    encode_metadata,
     plan_fencing,
     plan_shares,
 )
@@ -51,12 +51,14 @@ from sparkmirror.sharing.same_machine import Predecessors, is_dead_neighbour, ow
 
 log = logging.getLogger(__name__)
 
-_BEAT_SECONDS = 1.0
-"""A beat costs two milliseconds of CPU over two threads, and nobody waits for this one but a process that joins."""
-_SHARED_BEAT_SECONDS = 0.2
-"""Where others run some of the tasks: they may leave theirs at any time, which stand still until this one knows."""
+_HEARTBEAT_SECONDS = 1.0
+"""One heartbeat costs 2 ms of CPU over two threads. While this process runs all tasks, only a process that joins waits
+for its next heartbeat."""
+_SHARED_HEARTBEAT_SECONDS = 0.2
+"""The interval while other processes run some of the tasks: when one leaves, its tasks stand still until the next
+heartbeat of this process."""
 _FENCED_AT_ONCE = 16
-_HEAR_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 _NEIGHBOURS_SECONDS = 0.2
 _CATCH_UP_SECONDS_MAX = 10.0
 _LEAVE_SECONDS_MAX = 3.0
@@ -65,11 +67,11 @@ _LEAVE_SECONDS_MAX = 3.0
 class ProcessGroup:
     """This process in the group of one target cluster. Its methods may be called from any thread."""
 
-    def __init__(self, parts: Sequence[FlowShare], file: str) -> None:
-        """`parts` are the flows into one cluster, whose ledger topics exist."""
-        self._parts = {str(part.flow.name): part for part in parts}
-        self._target = parts[0].flow.target
-        self._session_timeout_ms = parts[0].flow.session_timeout_ms
+    def __init__(self, flow_shares: Sequence[FlowShare], file: str) -> None:
+        """`flow_shares` are the flows into one cluster, whose ledger topics exist."""
+        self._flow_shares = {str(flow_share.flow.name): flow_share for flow_share in flow_shares}
+        self._target = flow_shares[0].flow.target
+        self._session_timeout_ms = flow_shares[0].flow.session_timeout_ms
         self._file = file
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -83,40 +85,39 @@ class ProcessGroup:
         self._due = True
         self._looked_at = 0.0
         self._peers: list[Peer] | None = None
-        self._beat_at = 0.0
-        self._told = ""
+        self._heartbeat_at = 0.0
+        self._last_problem = ""
         self._refused: SparkMirrorError | None = None
         self._predecessors = Predecessors()
         self._have_ended = False
         self.is_alone = False
-        self._thread = threading.Thread(target=self._run, name=f"crew {self._target.alias}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"sharing {self._target.alias}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def wait_until_joined(self, seconds_max: float) -> None:
-        """Waits until the group has said for the first time which tasks this process may run. Raises the reason when
-        that takes longer."""
+        """Waits for the group's first assignment. Raises SparkMirrorError with the reason when that takes longer."""
         if not self._first.wait(seconds_max):
             raise self._refused or SparkMirrorError(
                 f"The processes that share the flows into {self._target.alias} did not agree in {seconds_max:.0f} s.",
                 f"List the members of the group {SHARING_GROUP} on {self._target.alias}: each is one process.",
             )
 
-    def grant(self, flow: FlowName) -> MemberAssignment:
+    def assignment(self, flow: FlowName) -> MemberAssignment:
         """The tasks of the flow that this process may run now."""
         with self._lock:
-            return self._parts[str(flow)].grant
+            return self._flow_shares[str(flow)].assignment
 
     def lost_at(self, flow: FlowName) -> float:
-        """When the group went on without this process (monotonic), until the flow's tasks have begun again; else 0."""
+        """When the group removed this process (monotonic seconds), until the flow's tasks run again; else 0.0."""
         with self._lock:
-            return self._parts[str(flow)].lost_at
+            return self._flow_shares[str(flow)].lost_at
 
-    def engage(self, flow: FlowName, run: str, process: str) -> None:
-        """A query of that run and process waits for its share of the flow."""
+    def begin_query(self, flow: FlowName, run: str, process: str) -> None:
+        """A new query, of that `run` and `process` id, waits for its share of the flow."""
         with self._lock:
-            self._parts[str(flow)].engage(run, process)
+            self._flow_shares[str(flow)].begin_query(run, process)
         self._wake.set()
 
     def leave(self, *, have_ended: bool = False) -> None:
@@ -127,15 +128,15 @@ class ProcessGroup:
         self._wake.set()
         self._thread.join(_LEAVE_SECONDS_MAX)
 
-    # On the crew's own thread.
+    # On the group's own thread.
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._turn()
-                self._told = ""
+                self._poll()
+                self._last_problem = ""
             except MembershipLost:
-                self._lose()
+                self._on_membership_lost()
             except AuthorizationFailed as problem:
                 if not self._first.is_set():
                     self._work_alone(problem)
@@ -143,43 +144,46 @@ class ProcessGroup:
                 self._recover(problem)
             except SparkMirrorError as problem:
                 self._recover(problem)
-            self._wake.wait(_HEAR_SECONDS if self._is_awaited() else self._beat_seconds())
+            self._wake.wait(_POLL_SECONDS if self._awaits_planner() else self._heartbeat_seconds())
             self._wake.clear()
         if self._membership is not None:
             with suppress(SparkMirrorError):
-                self._take_leave(self._membership)
+                self._send_final_shares(self._membership)
             with suppress(SparkMirrorError):
                 self._membership.leave()
         self._open.close()
 
-    def _take_leave(self, membership: Membership) -> None:
-        for part in self._parts.values() if self._have_ended else ():
+    def _send_final_shares(self, membership: Membership) -> None:
+        for flow_share in self._flow_shares.values() if self._have_ended else ():
             with self._lock:
-                share = part.farewell(membership.member_id)
+                share = flow_share.final_share(membership.member_id)
             if share is not None:
-                self._publish(part.flow, share)
+                self._publish(flow_share.flow, share)
 
-    def _turn(self) -> None:
+    def _poll(self) -> None:
         membership = self._connect()
-        self._put_out_dead_neighbours(membership)
+        self._remove_dead_neighbours(membership)
         if not membership.member_id:
-            self._tell_shares(membership)
-        if self._due or not self._beat(membership):
+            self._send_shares(membership)
+        if self._due or not self._heartbeat(membership):
             self._join(membership)
-        self._tell_shares(membership)
-        self._hear()
+        self._send_shares(membership)
+        self._read_answers()
 
-    def _beat(self, membership: Membership) -> bool:
-        """A heartbeat where one is due; False when the group is shared out again."""
-        if time.monotonic() - self._beat_at < self._beat_seconds() / 2:
+    def _heartbeat(self, membership: Membership) -> bool:
+        """Send a heartbeat where one is due; False when the group is rebalancing and this process must join again."""
+        if time.monotonic() - self._heartbeat_at < self._heartbeat_seconds() / 2:
             return True
-        self._beat_at = time.monotonic()
+        self._heartbeat_at = time.monotonic()
         return membership.heartbeat()
 
-    def _beat_seconds(self) -> float:
+    def _heartbeat_seconds(self) -> float:
         with self._lock:
-            is_whole = all(len(part.grant.tasks) == part.flow.tasks_max for part in self._parts.values())
-        return _BEAT_SECONDS if is_whole else _SHARED_BEAT_SECONDS
+            is_whole = all(
+                len(flow_share.assignment.tasks) == flow_share.flow.tasks_max
+                for flow_share in self._flow_shares.values()
+            )
+        return _HEARTBEAT_SECONDS if is_whole else _SHARED_HEARTBEAT_SECONDS
 
     def _connect(self) -> Membership:
         if self._admin is None:
@@ -191,12 +195,13 @@ class ProcessGroup:
         return self._membership
 
     def _recover(self, problem: SparkMirrorError) -> None:
-        """The cluster does not answer: nobody there can put us out, or we shall learn it when it does."""
+        """Close all connections, to connect again at the next poll. The tasks keep running: if the group removes this
+        process meanwhile, it learns so when it reaches the cluster again."""
         self._open.close()
         self._admin = self._publisher = self._tail = None
         self._refused = problem
-        if str(problem) != self._told:
-            self._told = str(problem)
+        if str(problem) != self._last_problem:
+            self._last_problem = str(problem)
             if self._first.is_set():
                 log.warning("%s: sharing flows between processes: %s", self._target.alias, problem)
 
@@ -210,13 +215,13 @@ class ProcessGroup:
         self._membership = None
         self.is_alone = True
         with self._lock:
-            for part in self._parts.values():
-                part.grant = MemberAssignment(
-                    str(part.flow.name), uuid4().hex[:12], frozenset(range(part.flow.tasks_max))
+            for flow_share in self._flow_shares.values():
+                flow_share.assignment = MemberAssignment(
+                    str(flow_share.flow.name), uuid4().hex[:12], frozenset(range(flow_share.flow.tasks_max))
                 )
         self._first.set()
 
-    def _put_out_dead_neighbours(self, membership: Membership) -> None:
+    def _remove_dead_neighbours(self, membership: Membership) -> None:
         """Removes members whose process on this machine has died, so that nobody waits for their session to time out.
         Each member that joins makes all others join again, so the list of members is read only then."""
         if time.monotonic() - self._looked_at < _NEIGHBOURS_SECONDS:
@@ -231,105 +236,109 @@ class ProcessGroup:
 
     def _join(self, membership: Membership) -> None:
         with self._lock:
-            stakes = tuple(part.stake() for part in self._parts.values())
+            claims = tuple(flow_share.claim() for flow_share in self._flow_shares.values())
         self._due = False
         self._peers = None
-        card = MemberMetadata(socket.gethostname(), getpid(), self._file, stakes)
+        metadata = MemberMetadata(socket.gethostname(), getpid(), self._file, claims)
         try:
-            grants = decode_grants(membership.join(encode_card(card), self._plan))
+            assignments = decode_assignments(membership.join(encode_metadata(metadata), self._plan))
         except SparkMirrorError:
             self._due = True
             raise
         with self._lock:
-            by_flow = {grant.flow: grant for grant in grants}
-            for name, part in self._parts.items():
-                for sentence in part.take(by_flow.get(name, MemberAssignment(name, part.grant.run))):
+            by_flow = {one.flow: one for one in assignments}
+            for name, flow_share in self._flow_shares.items():
+                assignment = by_flow.get(name, MemberAssignment(name, flow_share.assignment.run))
+                for sentence in flow_share.on_assignment(assignment):
                     log.info("%s: %s", name, sentence)
         self._first.set()
 
-    def _plan(self, members: Mapping[str, bytes]) -> dict[str, bytes]:
-        cards = {member: card for member, data in members.items() if (card := decode_card(data)) is not None}
-        grants = plan_shares(cards, uuid4().hex[:12])
-        for stake, held in plan_fencing(cards, grants).items():
-            self._fence(stake, held)
-        return {member: encode_grants(some) for member, some in grants.items()}
+    def _plan(self, joined: Mapping[str, bytes]) -> dict[str, bytes]:
+        """As the group's leader: assignments by member id, from the members' metadata."""
+        decoded = {member: decode_metadata(data) for member, data in joined.items()}
+        members = {member: metadata for member, metadata in decoded.items() if metadata is not None}
+        assignments = plan_shares(members, uuid4().hex[:12])
+        for claim, held in plan_fencing(members, assignments).items():
+            self._fence(claim, held)
+        return {member: encode_assignments(some) for member, some in assignments.items()}
 
-    def _fence(self, stake: Claim, held: frozenset[int]) -> None:
-        """What nobody runs: a process that sleeps, or lost the group, cannot write with these ids any more."""
+    def _fence(self, claim: Claim, held: frozenset[int]) -> None:
+        """Fence the transactional ids of all tasks but `held`, so that a process that was asleep or cut off, and still
+        runs them, can no longer write."""
         assert self._admin is not None
-        connector = Connector(stake.flow.partition("->")[0], stake.group, stake.connector)
-        with suppress(AuthorizationFailed, NoTransactionCoordinator):  # the planner says so, or `sync.fencing_job`
-            known = used_tasks(self._admin, connector) | set(range(stake.tasks))
-            # A process that runs a task may write under the numbers beyond that share its own, too
-            # (`planning.fencing`).
-            tasks = {number for number in known if number % stake.tasks not in held}
-            with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:  # all before the group takes its leader for dead
+        connector = Connector(claim.flow.partition("->")[0], claim.group, claim.connector)
+        with suppress(AuthorizationFailed, NoTransactionCoordinator):  # the planner or `sync.fencing_job` reports these
+            known = used_tasks(self._admin, connector) | set(range(claim.tasks))
+            # A task also writes under the higher numbers congruent to its own modulo `tasks.max` (`planning.fencing`).
+            tasks = {number for number in known if number % claim.tasks not in held}
+            with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:  # all within the session timeout of the group's leader
                 names = [transactional_id(connector, task) for task in sorted(tasks)]
-                for _ in pool.map(lambda name: self._fence_id(name, stake.transaction_timeout_ms), names):
+                for _ in pool.map(lambda name: self._fence_id(name, claim.transaction_timeout_ms), names):
                     pass
 
     def _fence_id(self, name: str, timeout_ms: int) -> None:
         assert self._admin is not None
-        with suppress(TransactionUnfinished):  # an abort fences, too
+        with suppress(TransactionUnfinished):  # the abort that is under way fences too
             init_producer_ids(self._admin, [name], timeout_ms)
 
-    def _tell_shares(self, membership: Membership) -> None:
-        for part in self._parts.values():
+    def _send_shares(self, membership: Membership) -> None:
+        for flow_share in self._flow_shares.values():
             with self._lock:
-                share = part.next_share(membership.member_id)
-                added = part.added(share) if share is not None else frozenset()
+                share = flow_share.next_share(membership.member_id)
+                added = flow_share.added(share) if share is not None else frozenset()
             if share is not None:
                 if added:
-                    self._take_in(self._follow().read_to_end(_CATCH_UP_SECONDS_MAX))
-                    is_free = self._predecessors.have_ended(_commands(part.flow), share, added)
+                    self._apply(self._follow().read_to_end(_CATCH_UP_SECONDS_MAX))
+                    is_free = self._predecessors.have_ended(_commands(flow_share.flow), share, added)
                     share = replace(share, at_once=is_free)
-                self._publish(part.flow, share)
+                self._publish(flow_share.flow, share)
                 with self._lock:
-                    part.told(share)
+                    flow_share.mark_sent(share)
 
     def _publish(self, flow: FlowConfig, share: Share) -> None:
         if self._publisher is None:
             self._publisher = self._open.enter_context(Publisher(self._target, "commands", 5.0))
         self._publisher.write(_commands(flow), [command_record(share)])
 
-    def _hear(self) -> None:
-        """Planners that have begun to keep to their share; what they have let go of is free for others."""
-        if not self._is_awaited():
+    def _read_answers(self) -> None:
+        """Read which shares the planners follow by now, while one is awaited; the tasks that they have released are
+        free for others."""
+        if not self._awaits_planner():
             return
-        self._take_in(self._follow().poll(_HEAR_SECONDS))
+        self._apply(self._follow().poll(_POLL_SECONDS))
         if self._due:
             self._wake.set()
 
     def _follow(self) -> TopicTail:
         if self._tail is None:
-            topics = [TopicPartition(_commands(part.flow), 0) for part in self._parts.values()]
-            self._tail = self._open.enter_context(open_tail(self._target, "crew", topics))
+            topics = [TopicPartition(_commands(flow_share.flow), 0) for flow_share in self._flow_shares.values()]
+            self._tail = self._open.enter_context(open_tail(self._target, "sharing", topics))
         return self._tail
 
-    def _take_in(self, records: Sequence[TailRecord]) -> None:
+    def _apply(self, records: Sequence[TailRecord]) -> None:
         for record in records:
             command = decode_command(record.value)
             if isinstance(command, Share):
                 self._predecessors.note(record.partition.topic, command)
             elif isinstance(command, Began):
                 with self._lock:
-                    for part in self._parts.values():
-                        self._due |= part.hear(command)
+                    for flow_share in self._flow_shares.values():
+                        self._due |= flow_share.on_began(command)
 
-    def _is_awaited(self) -> bool:
+    def _awaits_planner(self) -> bool:
         with self._lock:
-            return any(part.is_awaited for part in self._parts.values())
+            return any(flow_share.awaits_planner for flow_share in self._flow_shares.values())
 
-    def _lose(self) -> None:
-        """Others run our tasks now, and have fenced them: stop, and ask for a new share."""
+    def _on_membership_lost(self) -> None:
+        """The group has removed this process; others have fenced its tasks and run them. Stop them and join again."""
         log.warning(
             "%s: the group of processes has gone on without this one, which stops its tasks and joins again",
             self._target.alias,
         )
         self._due = True
         with self._lock:
-            for part in self._parts.values():
-                part.lose(time.monotonic())
+            for flow_share in self._flow_shares.values():
+                flow_share.on_membership_lost(time.monotonic())
         self._wake.set()
 
 

@@ -10,12 +10,13 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.membership import Peer, list_peers
 from sparkmirror.ledger.topics import SHARING_GROUP
 from sparkmirror.model import plain
-from sparkmirror.sharing.assignment import decode_card, decode_grants
+from sparkmirror.sharing.assignment import decode_assignments, decode_metadata
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessShare:
-    """One process and what it may run of a flow. `rival` is another one whose file says something else of it."""
+    """One process and the tasks of a flow that it may run. `rival` names a process whose file configures the flow
+    differently, "" where there is none."""
 
     place: str
     address: str
@@ -39,8 +40,7 @@ class ProcessShare:
 
 
 def list_processes(flow: FlowConfig) -> tuple[ProcessShare, ...]:
-    """The processes that have the flow in their file; none for a moment while tasks are shared again. Raises
-    ClusterError."""
+    """The processes that have the flow in their file; empty while the group rebalances. Raises ClusterError."""
     with open_admin(flow.target, "status") as admin:
         return find_shares(str(flow.name), list_peers(admin, SHARING_GROUP))
 
@@ -49,11 +49,11 @@ def find_shares(flow: str, peers: Sequence[Peer]) -> tuple[ProcessShare, ...]:
     """The processes in the order of their tasks; pure."""
     found = []
     for peer in peers:
-        card, grants = decode_card(peer.metadata), decode_grants(peer.assignment)
-        for stake in card.stakes if card is not None else ():
-            for grant in grants:
-                if card is not None and stake.flow == grant.flow == flow:
-                    tasks = tuple(sorted(grant.tasks))
-                    where = (card.place, peer.client_host, card.file)
-                    found.append(ProcessShare(*where, tasks, stake.tasks, grant.rival, grant.is_obeyed))
+        metadata, assignments = decode_metadata(peer.metadata), decode_assignments(peer.assignment)
+        for claim in metadata.claims if metadata is not None else ():
+            for assignment in assignments:
+                if metadata is not None and claim.flow == assignment.flow == flow:
+                    tasks = tuple(sorted(assignment.tasks))
+                    where = (metadata.place, peer.client_host, metadata.file)
+                    found.append(ProcessShare(*where, tasks, claim.tasks, assignment.rival, assignment.is_obeyed))
     return tuple(sorted(found, key=lambda one: (one.tasks or (1 << 31,), one.place)))

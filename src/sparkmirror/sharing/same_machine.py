@@ -1,9 +1,9 @@
-"""Tells whether another process of this machine still lives, and whether any process can still run tasks that this one
-takes.
+"""Finds out whether another process of this machine still lives, and whether any process may still run tasks that this
+one takes over.
 
-A mark in the client id names the machine's boot and the process namespace, so that a process id of another container is
-not taken for one of this. A process that sleeps, or that cannot be reached, may write for a moment what it has under
-way. A process that releases tasks, or leaves, says so; one that was killed is known to be dead on its own machine.
+A mark in the client id names the machine's boot and the process namespace, so that equal process ids of two containers
+are not confused. A process that sleeps or cannot be reached may still write what it has under way. A process that
+releases tasks, or leaves, writes so to the command topic; that a process was killed can be seen on its own machine.
 Called by `sharing.group`.
 """
 
@@ -18,14 +18,14 @@ from pathlib import Path
 from sparkmirror.control.commands import Share
 
 _MARK = re.compile(r"-share-([0-9a-f]{8})-(\d+)-(\d+)(?:-[0-9a-f-]{36})?$")
-"""Ends a client id, or the member id that a broker makes of it."""
+"""The mark at the end of a client id, or of the member id that a broker makes of it."""
 _ENDED = ("Z", "X")
 _START_FIELD = 18
-"""`starttime` of proc(5), the 22nd of all, counted from behind the state."""
+"""The index of `starttime`, the 22nd field of proc(5), among the fields after the state."""
 
 
 def own_mark() -> str:
-    """`share-<machine>-<pid>-<start>`, the role that ends this process's client id."""
+    """`share-<machine>-<pid>-<start>`: the role at the end of this process's client id."""
     return f"share-{_machine()}-{getpid()}-{_started(getpid())}"
 
 
@@ -40,14 +40,15 @@ def is_dead_neighbour(name: str) -> bool:
 
 
 def _started(pid: int) -> int | None:
-    """In clock ticks since boot, which no setting of the clock changes; 0 when there is no such process, or one that
-    has ended and is not collected, and None for one of another user that is hidden from us.
+    """The start of a process in clock ticks since boot, which do not change when the clock is set. 0 when there is no
+    such process, or it has ended and its parent has not waited for it; None when it is of another user and /proc hides
+    it.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None if _exists(pid) else 0
-    state, *fields = stat.rpartition(")")[2].split()  # the name before it may hold anything
+    state, *fields = stat.rpartition(")")[2].split()  # the name before it may contain any character
     return 0 if state in _ENDED else int(fields[_START_FIELD])
 
 
@@ -68,32 +69,32 @@ def _machine() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """A share, and the command topic of its flow."""
+class _Seen:
+    """A share that was read, and the command topic of its flow."""
 
     topic: str
     share: Share
 
 
 class Predecessors:
-    """The tasks that each process was last given, as the command topics have them."""
+    """The last share of each process, as the command topics have it."""
 
     def __init__(self) -> None:
-        self._told: list[_Told] = []
+        self._seen: list[_Seen] = []
 
     def note(self, topic: str, share: Share) -> None:
-        """Takes in a command; call in the order of the topic. A process that starts its query again, or joins again,
-        has one share still."""
-        self._told = [one for one in self._told if not _is_same(one, topic, share)]
+        """Takes in a command; call it in the order of the topic. A later share of the same query, or of the same group
+        member, replaces the earlier one."""
+        self._seen = [one for one in self._seen if not _is_same(one, topic, share)]
         if share.tasks:
-            self._told.append(_Told(topic, share))
+            self._seen.append(_Seen(topic, share))
 
     def have_ended(self, topic: str, share: Share, tasks: Set[int]) -> bool:
-        """All others that ran any of the `tasks`, which are to be the share's."""
-        others = [one for one in self._told if (one.topic, one.share.run) == (topic, share.run)]
+        """Whether all other processes that ran any of these `tasks`, which the share adds, have ended."""
+        others = [one for one in self._seen if (one.topic, one.share.run) == (topic, share.run)]
         others = [one for one in others if one.share.tasks & tasks and not _is_same(one, topic, share)]
         return all(is_dead_neighbour(one.share.member) for one in others)
 
 
-def _is_same(one: _Told, topic: str, share: Share) -> bool:
+def _is_same(one: _Seen, topic: str, share: Share) -> bool:
     return one.topic == topic and (one.share.process == share.process or one.share.member == share.member)

@@ -39,10 +39,10 @@ from sparkmirror.sharing.assignment import (
     Claim,
     MemberAssignment,
     MemberMetadata,
-    decode_card,
-    decode_grants,
-    encode_card,
-    encode_grants,
+    decode_assignments,
+    decode_metadata,
+    encode_assignments,
+    encode_metadata,
 )
 
 SAMPLES = sorted(Path(__file__).parent.glob("state-*.json"))
@@ -80,8 +80,8 @@ def written() -> dict[str, list[str | None]]:
         "gap": (gaps.encode_key("A", GAP), gaps.encode_value(GAP)),
         "map": (map_records.encode_key("A", WHERE, NAME), map_records.encode_chunk(CHUNK)),
         "journal": (None, encode_journal(JOURNAL)),
-        "card": (None, encode_card(CARD)),
-        "grants": (None, encode_grants(GRANTS)),
+        "card": (None, encode_metadata(CARD)),
+        "grants": (None, encode_assignments(GRANTS)),
     }
     records |= {f"command {number}": command_record(command) for number, command in enumerate(COMMANDS)}
     return {name: [_text(part) for part in record] for name, record in records.items()}
@@ -131,9 +131,9 @@ def _read(kind: str, key: bytes, value: bytes) -> object:
         case "journal":
             return decode_journal(value)
         case "card":
-            return decode_card(value)
+            return decode_metadata(value)
         case "grants":
-            return decode_grants(value)
+            return decode_assignments(value)
     return decode_command(value)
 
 

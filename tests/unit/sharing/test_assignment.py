@@ -7,10 +7,10 @@ from sparkmirror.sharing.assignment import (
     Claim,
     MemberAssignment,
     MemberMetadata,
-    decode_card,
-    decode_grants,
-    encode_card,
-    encode_grants,
+    decode_assignments,
+    decode_metadata,
+    encode_assignments,
+    encode_metadata,
     plan_fencing,
     plan_shares,
 )
@@ -22,11 +22,11 @@ counts = st.fixed_dictionaries({flow: st.integers(1, 9) for flow in FLOWS})
 
 def card(tasks: dict[str, int], held: dict[str, frozenset[int]] | None = None, **more: object) -> MemberMetadata:
     held = held or {}
-    stakes = tuple(
+    claims = tuple(
         Claim(flow, count, str(more.get("file", "f")), int(str(more.get("at", 0))), held.get(flow, frozenset()), "r")
         for flow, count in tasks.items()
     )
-    return MemberMetadata("host", 1, "mirror.properties", stakes)
+    return MemberMetadata("host", 1, "mirror.properties", claims)
 
 
 def settle(cards: dict[str, MemberMetadata]) -> tuple[dict[str, MemberMetadata], int]:
@@ -36,12 +36,12 @@ def settle(cards: dict[str, MemberMetadata]) -> tuple[dict[str, MemberMetadata],
         after = {}
         for member, one in cards.items():
             granted = {grant.flow: grant.tasks for grant in grants[member]}
-            for stake in one.stakes:
-                others = [s.held for m, c in cards.items() if m != member for s in c.stakes if s.flow == stake.flow]
-                fresh = granted[stake.flow] - stake.held
+            for claim in one.claims:
+                others = [s.held for m, c in cards.items() if m != member for s in c.claims if s.flow == claim.flow]
+                fresh = granted[claim.flow] - claim.held
                 assert not any(fresh & held for held in others), "granted while somebody else runs it"
-            stakes = (Claim(s.flow, s.tasks, s.fingerprint, s.changed_ms, granted[s.flow], s.run) for s in one.stakes)
-            after[member] = MemberMetadata(one.host, one.pid, one.file, tuple(stakes))
+            claims = (Claim(s.flow, s.tasks, s.fingerprint, s.changed_ms, granted[s.flow], s.run) for s in one.claims)
+            after[member] = MemberMetadata(one.host, one.pid, one.file, tuple(claims))
         if after == cards:
             return cards, rounds
         cards = after
@@ -49,7 +49,7 @@ def settle(cards: dict[str, MemberMetadata]) -> tuple[dict[str, MemberMetadata],
 
 
 def held_by(cards: dict[str, MemberMetadata], flow: str) -> dict[str, frozenset[int]]:
-    return {member: s.held for member, one in cards.items() for s in one.stakes if s.flow == flow}
+    return {member: s.held for member, one in cards.items() for s in one.claims if s.flow == flow}
 
 
 @given(members, counts)
@@ -60,7 +60,7 @@ def test_all_tasks_are_run_once_and_evenly_over_flows_too(names: list[str], task
         shares = held_by(cards, flow)
         assert sorted(task for some in shares.values() for task in some) == list(range(count))
         assert max(map(len, shares.values())) - min(map(len, shares.values())) <= 1
-    loads = [sum(len(stake.held) for stake in one.stakes) for one in cards.values()]
+    loads = [sum(len(claim.held) for claim in one.claims) for one in cards.values()]
     assert max(loads) - min(loads) <= 1
 
 
@@ -93,7 +93,7 @@ def test_the_file_that_was_changed_last_is_obeyed_once_the_others_have_let_go() 
 def test_what_nobody_runs_is_fenced_before_somebody_gets_it() -> None:
     lonely = {"a": card({"A->B": 2}, {"A->B": frozenset({0})}), "b": card({"A->B": 2})}
     fencing = plan_fencing(lonely, plan_shares(lonely, "x"))
-    assert [(stake.flow, held) for stake, held in fencing.items()] == [("A->B", frozenset({0}))]
+    assert [(claim.flow, held) for claim, held in fencing.items()] == [("A->B", frozenset({0}))]
     settled, _ = settle(lonely)
     assert plan_fencing(settled, plan_shares(settled, "x")) == {}, "nothing changes hands"
     alone = {"a": lonely["a"]}
@@ -111,13 +111,13 @@ def test_a_run_is_that_of_the_working_processes_and_survives_the_process_that_be
 
 def test_cards_and_grants_travel_as_json_and_odd_bytes_count_as_nothing() -> None:
     one = card({"A->B": 3}, {"A->B": frozenset({2, 1})})
-    assert decode_card(encode_card(one)) == one
-    assert decode_card(encode_card(one).replace(b'"pid"', b'"later":1,"pid"')) == one, "of a later version"
+    assert decode_metadata(encode_metadata(one)) == one
+    assert decode_metadata(encode_metadata(one).replace(b'"pid"', b'"later":1,"pid"')) == one, "of a later version"
     grants = (MemberAssignment("A->B", "r", frozenset({1, 0}), "process 3 on h", False),)
-    assert decode_grants(encode_grants(grants)) == grants
+    assert decode_assignments(encode_assignments(grants)) == grants
     for odd in (b"", b"null", b"[1]", b'{"a":1}', b"\xff", b'{"host":"h","pid":"x","file":"","stakes":[]}'):
-        assert decode_card(odd) is None
-        assert decode_grants(odd) == ()
+        assert decode_metadata(odd) is None
+        assert decode_assignments(odd) == ()
 
 
 def test_tasks_stay_where_they_run_until_a_newcomer_can_run_them() -> None:

@@ -1,13 +1,13 @@
 """Which processes run a flow, by what their group on the target says of them."""
 
 from sparkmirror.kafka.membership import Peer
-from sparkmirror.sharing.assignment import Claim, MemberAssignment, MemberMetadata, encode_card, encode_grants
+from sparkmirror.sharing.assignment import Claim, MemberAssignment, MemberMetadata, encode_assignments, encode_metadata
 from sparkmirror.sharing.processes import find_shares
 
 
 def peer(pid: int, *grants: MemberAssignment) -> Peer:
     card = MemberMetadata("east-1", pid, "m.properties", (Claim("A->B", 4, "f", 1), Claim("C->B", 1, "f", 1)))
-    return Peer(f"member-{pid}", "id", "10.0.0.7", encode_card(card), encode_grants(grants))
+    return Peer(f"member-{pid}", "id", "10.0.0.7", encode_metadata(card), encode_assignments(grants))
 
 
 def test_each_process_is_listed_with_its_tasks_in_their_order() -> None:

@@ -28,13 +28,14 @@ def test_tasks_change_hands_where_the_target_allows_short_transactions_only(uniq
         (flow,) = parse_config(parse_properties(text.encode(), "mm2")).flows
         with open_admin(flow.target, "test") as admin:
             ensure_ledger_topics(admin, ledger_topics(alias))
-        crews = []
+        groups = []
         for _ in range(2):
             process_group = ProcessGroup([FlowShare(flow, "same", 1)], "mm2")
             stack.callback(process_group.leave)
             process_group.start()
             process_group.wait_until_joined(JOIN_SECONDS_MAX)
-            crews.append(process_group)
+            groups.append(process_group)
         wait_until(
-            lambda: [len(process_group.grant(flow.name).tasks) for process_group in crews] == [1, 1], "each has a task"
+            lambda: [len(process_group.assignment(flow.name).tasks) for process_group in groups] == [1, 1],
+            "each has a task",
         )
