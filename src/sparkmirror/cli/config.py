@@ -87,10 +87,10 @@ def _refused_transforms(args: argparse.Namespace, config: "MirrorConfig") -> lis
     changing = [flow for flow in config.flows if flow.transforms.steps]
     if not changing:
         return []
-    from sparkmirror.logs.handlers import speak_as_driver
+    from sparkmirror.logs.handlers import log_to_stderr
     from sparkmirror.spark.transform_check import check_transforms
 
-    speak_as_driver()
+    log_to_stderr()
     with working("asking Spark about the transforms"):
         return check_transforms(changing, debug=args.debug)
 

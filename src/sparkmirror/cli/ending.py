@@ -58,10 +58,10 @@ def end_quietly(work: Callable[[], int]) -> int:
 
 def tell(error: SparkMirrorError, args: argparse.Namespace, prog: str) -> None:
     """Prints in the form of the command's other output: the file that the command read may have asked for JSON."""
-    from sparkmirror.logs.handlers import say_end, speaks_json
+    from sparkmirror.logs.handlers import log_end, logs_json
 
-    if getattr(args, "log_format", "") == "json" or speaks_json():
-        say_end(str(error.args[0]), error.hint)
+    if getattr(args, "log_format", "") == "json" or logs_json():
+        log_end(str(error.args[0]), error.hint)
     else:
         print(show_lines(f"{prog}: {error}"), file=sys.stderr)
 

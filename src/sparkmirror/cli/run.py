@@ -119,11 +119,11 @@ def say_before(
     config: "MirrorConfig", args: argparse.Namespace, sentences: Sequence[str], prefix: str = "warning: "
 ) -> None:
     """Prints on stderr before the mirror runs, in the form of its later output."""
-    from sparkmirror.logs.handlers import say_warning
+    from sparkmirror.logs.handlers import log_warning
 
     how = args.log_format or config.status.log_format
     for sentence in sentences:
         if how == "json":
-            say_warning(sentence)
+            log_warning(sentence)
         else:
             say(f"{prefix}{sentence}")

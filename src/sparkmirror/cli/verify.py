@@ -87,21 +87,21 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _verify(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argparse.Namespace) -> "list[FlowReport]":
-    from sparkmirror.logs.handlers import speak_as_driver
+    from sparkmirror.logs.handlers import log_to_stderr
     from sparkmirror.verify.job import comparing_session, verify_flow
 
-    speak_as_driver()
+    log_to_stderr()
     with comparing_session(scratch, args.master, debug=args.debug) as spark:
         return [verify_flow(spark, config, flow, choice, tell_progress(str(flow.name))) for flow in config.flows]
 
 
 def _watch(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argparse.Namespace) -> int:
-    from sparkmirror.logs.handlers import speak_as_driver
+    from sparkmirror.logs.handlers import log_to_stderr
     from sparkmirror.stop_request import stop_signals
     from sparkmirror.verify.job import comparing_session, watch_flows
     from sparkmirror.verify.report import worst_status
 
-    speak_as_driver()
+    log_to_stderr()
     with stop_signals() as stop, comparing_session(scratch, args.master, debug=args.debug) as spark:
         rounds = watch_flows(spark, config, choice, args.continuous, stop)
         return worst_status(_tell_round(report, args) for report in rounds)

@@ -1,10 +1,11 @@
 """Log events, each a sentence about a flow, topic and partition, and the filter that counts repeated ones; pure.
 
-The nouns among a log call's arguments tell what it is about (`model.FlowName`, `model.TopicPartition`); its event is
-named by `extra={"event": "gap"}`, or by the module that logs it; `flow` may be given so too.
+An event takes its flow and partition from the arguments of the log call that are a `model.FlowName` or a
+`model.TopicPartition`. Its name is given by `extra={"event": "gap"}`, or is that of the module that logs it; `extra`
+may give the `flow` too.
 
-The same failure is reported once, then as "again, 57 times in 10 min". A failure that has not come again when its pause
-is over is forgotten, and is news when it comes. Fed by `logs.handlers`.
+The same failure is logged once, then as "again, 57 times in 10 min". When a failure does not come again during its
+pause, the filter forgets it, and logs it at once the next time. Called by `logs.handlers`.
 """
 
 import json
@@ -19,14 +20,14 @@ from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.shown import hide_user_info, show_lines, show_text
 
 _EACH_IS_NEWS = frozenset({"gap", "target-lost"})
-"""Losses: one of other offsets is another one."""
+"""Events about lost records: each is logged, since two of them with other offsets are two losses."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """`level` is Python's; `topic` is the source's, `partition` None where it is about none.
-
-    Two of the same `likeness` say the same, although figures in them differ. `figures` are for programs only.
+    """One log event. `level` is that of Python's logging, `topic` the source's topic ("" for none), `partition` None
+    where the event concerns none. Events with the same `repeat_key` are repeats of one another, although numbers in
+    their messages differ. `figures` are additional values that only the JSON form has.
     """
 
     at_ms: int
@@ -36,17 +37,17 @@ class LogEvent:
     flow: str = ""
     topic: str = ""
     partition: int | None = None
-    likeness: str = ""
+    repeat_key: str = ""
     figures: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, record: logging.LogRecord, flow: str = "") -> Self:
-        """Makes an event of a log call; `flow` is the flow for which the process works, where the call does not say."""
+        """The event of a log call. `flow` is used where the call names no flow."""
         arguments = record.args if isinstance(record.args, tuple) else ()
         names = [one for one in arguments if isinstance(one, FlowName)]
         places = [one for one in arguments if isinstance(one, TopicPartition)]
         event = getattr(record, "event", record.module)
-        likeness = [str(one) for one in arguments if event in _EACH_IS_NEWS or not isinstance(one, int | float)]
+        repeat_key = [str(one) for one in arguments if event in _EACH_IS_NEWS or not isinstance(one, int | float)]
         return cls(
             round(record.created * 1000),
             record.levelno,
@@ -55,15 +56,15 @@ class LogEvent:
             str(names[0]) if names else getattr(record, "flow", flow),
             places[0].topic if places else "",
             places[0].partition if places else None,
-            "\0".join((str(record.msg), *likeness)),
+            "\0".join((str(record.msg), *repeat_key)),
             getattr(record, "figures", {}),
         )
 
     def as_text(self) -> str:
-        """`12:00:31 WARNING A->B orders-3: …`: what the sentence does not say itself goes before it."""
+        """`12:00:31 WARNING A->B orders-3: …`; the flow is put before a message that does not begin with it."""
         moment = time.strftime("%H:%M:%S", time.localtime(self.at_ms / 1000))
         about = "" if not self.flow or self.message.startswith(self.flow) else f"{self.flow} "
-        # A further line is indented: none that others wrote begins like one of ours.
+        # Further lines are indented, so that text from outside cannot look like the beginning of an event.
         message = "\n  ".join(line.lstrip() for line in show_lines(self.message).split("\n"))
         return f"{moment} {logging.getLevelName(self.level)} {show_text(about)}{message}"
 
@@ -82,14 +83,14 @@ class LogEvent:
         }
 
     def packed(self) -> str:
-        """The event for another process, in one line whatever the message holds."""
+        """The event as one line of JSON, for another process."""
         return json.dumps(
-            [self.at_ms, self.level, self.event, self.message, self.flow, self.topic, self.partition, self.likeness]
+            [self.at_ms, self.level, self.event, self.message, self.flow, self.topic, self.partition, self.repeat_key]
         )
 
     @classmethod
     def unpacked(cls, text: str) -> Self:
-        """The event of `packed`. Raises ValueError and TypeError for anything else."""
+        """The event that `packed` made into this text. Raises ValueError or TypeError for other text."""
         return cls(*json.loads(text))
 
 
@@ -99,7 +100,7 @@ _KNOWN_MAX = 10_000
 
 
 @dataclass(slots=True)
-class _Told:
+class _Counted:
     last: LogEvent
     at: float
     pause_seconds: float
@@ -107,46 +108,45 @@ class _Told:
 
 
 class Repeats:
-    """Warnings and errors are counted, whatever is only information is always said. Times are monotonic seconds."""
+    """Counts repeats of warnings and errors; events below WARNING are never counted. Times are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, str, str, int | None], _Told] = {}
+        self._counted: dict[tuple[str, str, str, int | None], _Counted] = {}
 
     def take(self, sentence: LogEvent, now: float) -> list[LogEvent]:
-        """The sentences to write now that this has happened: repeats that are due, and the sentence itself if it is
-        news."""
+        """The events to write now: repeats that are due, and this event unless it is a repeat."""
         due = self.due(now)
         if sentence.level < logging.WARNING:
             return [*due, sentence]
-        key = (sentence.likeness or sentence.message, sentence.flow, sentence.topic, sentence.partition)
-        known = self._told.get(key)
+        key = (sentence.repeat_key or sentence.message, sentence.flow, sentence.topic, sentence.partition)
+        known = self._counted.get(key)
         if known is not None:
             known.times += 1
             known.last = sentence
             return due
-        if len(self._told) < _KNOWN_MAX:
-            self._told[key] = _Told(sentence, now, FIRST_PAUSE_SECONDS)
+        if len(self._counted) < _KNOWN_MAX:
+            self._counted[key] = _Counted(sentence, now, FIRST_PAUSE_SECONDS)
         return [*due, sentence]
 
     def due(self, now: float) -> list[LogEvent]:
-        """The repeats whose pause is over: a minute at first, then ten."""
+        """The repeats whose pause is over. A first pause lasts one minute, each later one ten."""
         said: list[LogEvent] = []
-        for key, known in list(self._told.items()):
+        for key, known in list(self._counted.items()):
             if now - known.at < known.pause_seconds:
                 continue
             if not known.times:
-                del self._told[key]
+                del self._counted[key]
                 continue
             said.append(_again(known, now))
             known.at, known.pause_seconds, known.times = now, PAUSE_SECONDS, 0
         return said
 
     def remaining(self, now: float) -> Iterator[LogEvent]:
-        """All that was counted and not yet said, at the end."""
-        return (_again(known, now) for known in self._told.values() if known.times)
+        """All repeats that were counted and not yet written, at the end."""
+        return (_again(known, now) for known in self._counted.values() if known.times)
 
 
-def _again(known: _Told, now: float) -> LogEvent:
+def _again(known: _Counted, now: float) -> LogEvent:
     times = "once" if known.times == 1 else f"{known.times} times"
     message = f"{known.last.message} (again, {times} in {show_age(now - known.at)})"
     return replace(known.last, message=message, figures={**known.last.figures, "times": known.times})

@@ -1,8 +1,8 @@
-"""Writes one sentence per event on stderr, from the driver and from Spark's Python processes alike.
+"""Writes log events to stderr, those of the driver and those of Spark's Python workers.
 
-The JVM's stderr, which its Python workers inherit, is a pipe: lines that our own loggers wrote there are passed on, all
-else (Spark's chatter, stack traces of dying workers) only with `--debug`. Called by `runtime.run`, `spark.session`, by
-the commands that run a mirror, and by the workers at their start.
+The driver gives the JVM a pipe as stderr, which the JVM's Python workers inherit. Workers mark the lines of their log
+events; the driver logs these, and prints other lines (Spark's own log, stack traces of workers) with `--debug` only.
+Called by `runtime.start`, `spark.session`, the commands that run a mirror, and the workers at their start.
 """
 
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger("sparkmirror")
 
 
 class StderrHandler(logging.Handler):
-    """Writes news to stderr, as `text` or `json` lines, and counts repeats."""
+    """Writes events to stderr as `text` or `json` lines, and counts repeats instead of writing them."""
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -35,21 +35,21 @@ class StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            sentence: LogEvent = getattr(record, "sentence", None) or LogEvent.of(record)
-            self._write(self._repeats.take(sentence, time.monotonic()))
-        except Exception:  # who listened is gone: no reason for the mirror to end
+            event: LogEvent = getattr(record, "log_event", None) or LogEvent.of(record)
+            self._write(self._repeats.take(event, time.monotonic()))
+        except Exception:  # the reader of stderr has gone; the mirror goes on without it
             self.handleError(record)
 
-    def look(self) -> None:
-        """Say what was counted and is due."""
+    def write_due_repeats(self) -> None:
+        """Write the counted repeats whose pause is over."""
         self.acquire()
         try:
             self._write(self._repeats.due(time.monotonic()))
         finally:
             self.release()
 
-    def finish(self) -> None:
-        """Say what was counted, whether or not it is due."""
+    def write_all_repeats(self) -> None:
+        """Write all counted repeats, due or not."""
         self._write(list(self._repeats.remaining(time.monotonic())))
         self._repeats = Repeats()
 
@@ -60,7 +60,7 @@ class StderrHandler(logging.Handler):
 
 
 def json_lines() -> Callable[[LogEvent], str]:
-    """A formatter that makes one line of JSON of an event; fields that are not known are null."""
+    """A function that formats an event as one line of JSON; fields without a value are null."""
     from pythonjsonlogger.json import JsonFormatter
 
     formatter = JsonFormatter([])  # no fields of its own before ours
@@ -68,7 +68,7 @@ def json_lines() -> Callable[[LogEvent], str]:
 
 
 class _WorkerHandler(logging.Handler):
-    """The handler of a worker: marked lines on stderr, which the driver recognises."""
+    """The handler of a worker: writes marked lines to stderr, which the driver recognises."""
 
     def __init__(self, flow: str) -> None:
         super().__init__()
@@ -81,26 +81,26 @@ class _WorkerHandler(logging.Handler):
             self.handleError(record)
 
 
-def speak_as_driver(how: str = "text") -> None:
-    """Say our sentences on stderr, as `text` with the time or as `json`, one object a line."""
+def log_to_stderr(how: str = "text") -> None:
+    """Log to stderr, in the driver: as `text` with the time, or as `json`, one object a line."""
     _use(StderrHandler(how))
 
 
-def speak_as_worker(flow: object = "") -> None:
-    """Say our sentences so that the driver recognises them, as about `flow`. Called again for each task: workers are
-    reused."""
+def log_to_driver(flow: object = "") -> None:
+    """Log to the driver, in a worker: events that name no flow are of `flow`. Called for each task, since Spark reuses
+    workers."""
     _use(_WorkerHandler(str(flow)))
 
 
-def speaks_json() -> bool:
-    """Whether this process logs JSON: then nothing else may be on its stderr."""
+def logs_json() -> bool:
+    """Whether this process logs JSON; then it writes nothing else to stderr."""
     return any(isinstance(one, StderrHandler) and one.how == "json" for one in log.handlers)
 
 
-def say_progress(message: str, flow: object, figures: Mapping[str, Any]) -> None:
-    """Reports how a flow is doing: a line of its own in text, an event with `figures` in JSON."""
-    if speaks_json():
-        log.info("%s", message, extra={"sentence": _now(logging.INFO, "progress", message, str(flow), figures)})
+def log_progress(message: str, flow: object, figures: Mapping[str, Any]) -> None:
+    """Writes a flow's progress: in text the message alone, in JSON an event with `figures`."""
+    if logs_json():
+        log.info("%s", message, extra={"log_event": _now(logging.INFO, "progress", message, str(flow), figures)})
     else:
         print(show_lines(message), file=sys.stderr, flush=True)
 
@@ -109,29 +109,29 @@ def _now(level: int, event: str, message: str, flow: str, figures: Mapping[str, 
     return LogEvent(time.time_ns() // 1_000_000, level, event, message, flow, figures=figures)
 
 
-def say_end(message: str, hint: str) -> None:
-    """Writes in JSON, as the last line, why the command ends."""
+def log_end(message: str, hint: str) -> None:
+    """Writes the reason for which the command ends as the last line, in JSON."""
     figures = {"hint": hint} if hint else {}
     print(json_lines()(_now(logging.ERROR, "ended", message, "", figures)), file=sys.stderr, flush=True)
 
 
-def say_warning(message: str) -> None:
+def log_warning(message: str) -> None:
     """Writes a warning about a file in JSON."""
     print(json_lines()(_now(logging.WARNING, "configuration", message, "", {})), file=sys.stderr, flush=True)
 
 
-def look() -> None:
-    """Say what was counted and is due; called now and then."""
+def write_due_repeats() -> None:
+    """Write the counted repeats whose pause is over; `runtime.progress` calls it about once a second."""
     for handler in log.handlers:
         if isinstance(handler, StderrHandler):
-            handler.look()
+            handler.write_due_repeats()
 
 
-def finish() -> None:
-    """Say what was counted, at the end of a run."""
+def write_all_repeats() -> None:
+    """Write all counted repeats, at the end of a run."""
     for handler in log.handlers:
         if isinstance(handler, StderrHandler):
-            handler.finish()
+            handler.write_all_repeats()
 
 
 def _use(handler: logging.Handler) -> None:
@@ -141,17 +141,17 @@ def _use(handler: logging.Handler) -> None:
 
 
 class JvmLogReader:
-    """Listens to the JVM's stderr on a thread; `last_lines` explains a JVM that did not start."""
+    """Reads the JVM's stderr on a thread. `last_lines` holds its last lines, which explain a JVM that did not start."""
 
     def __init__(self, *, debug: bool) -> None:
         self._debug = debug
         self._read, self._write = os.pipe()
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        threading.Thread(target=self._listen, name="sparkmirror-jvm-ear", daemon=True).start()
+        threading.Thread(target=self._listen, name="sparkmirror-jvm-log", daemon=True).start()
 
     @contextmanager
     def at_launch(self) -> Iterator[int]:
-        """The descriptor for the JVM's stderr, open while the JVM is launched."""
+        """The file descriptor for the JVM's stderr; it closes when the block ends, after the JVM's launch."""
         try:
             yield self._write
         finally:
@@ -163,8 +163,8 @@ class JvmLogReader:
                 self._take(line.rstrip())
 
     def _take(self, line: str) -> None:
-        if line.startswith(_MARK) and (sentence := _recognised(line)):
-            log.log(sentence.level, "%s", sentence.message, extra={"sentence": sentence})
+        if line.startswith(_MARK) and (event := _recognised(line)):
+            log.log(event.level, "%s", event.message, extra={"log_event": event})
             return
         self.last_lines.append(line)
         if self._debug:
@@ -172,7 +172,7 @@ class JvmLogReader:
 
 
 def _recognised(line: str) -> LogEvent | None:
-    """The event of a marked line; None for a line that two processes have written into each other's."""
+    """The event of a marked line; None for a line into which two processes have written at once."""
     try:
         return LogEvent.unpacked(line.removeprefix(_MARK))
     except (ValueError, TypeError):

@@ -143,7 +143,7 @@ class ProgressDisplay:
     def __init__(self, watches: Sequence[FlowWatch]) -> None:
         self._watches = watches
         self._console = Console(stderr=True)
-        is_alive = sys.stderr.isatty() and not handlers.speaks_json()
+        is_alive = sys.stderr.isatty() and not handlers.logs_json()
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if is_alive else None
         self._spoken_at = time.monotonic()
         self._spoken = ""
@@ -156,7 +156,7 @@ class ProgressDisplay:
         return self._live is not None
 
     def tick(self) -> None:
-        handlers.look()
+        handlers.write_due_repeats()
         statuses = [(watch, watch.poll()) for watch in self._watches]
         if self._live is not None:
             self._live.update(_table(statuses), refresh=True)
@@ -178,7 +178,7 @@ class ProgressDisplay:
         for watch in self._watches:
             _say(watch, watch.poll())
             watch.close()
-        handlers.finish()
+        handlers.write_all_repeats()
 
 
 def _say(watch: FlowWatch, status: FlowStatus) -> None:
@@ -192,7 +192,7 @@ def _say(watch: FlowWatch, status: FlowStatus) -> None:
         "waiting": len(status.faults),
         "paused": len(status.paused),
     }
-    handlers.say_progress(describe(watch, status), watch.flow.name, figures)
+    handlers.log_progress(describe(watch, status), watch.flow.name, figures)
 
 
 def describe(watch: FlowWatch, status: FlowStatus) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sparkmirror.config.flow.flows import MirrorConfig
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
-from sparkmirror.logs.handlers import speak_as_driver
+from sparkmirror.logs.handlers import log_to_stderr
 from sparkmirror.runtime.options import RunOptions
 from sparkmirror.spark.jvm import Launch
 from sparkmirror.stop_request import StopRequest, stop_signals
@@ -27,7 +27,7 @@ def run_mirror(config: MirrorConfig, options: RunOptions) -> int:
 
     Raises SparkMirrorError when the mirror cannot start.
     """
-    speak_as_driver(options.log_format or config.status.log_format)
+    log_to_stderr(options.log_format or config.status.log_format)
     with stop_signals() as stop, tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
         return run_with(config, options, stop, Path(scratch))
 
@@ -61,7 +61,7 @@ _LOOK_SECONDS = 2.0
 def run_until(config: MirrorConfig, options: RunOptions, is_reached: Callable[[], bool]) -> bool:
     """Runs the mirror until the condition is reached; False when the mirror was asked to stop before. Raises what the
     mirror raises, and what `is_reached` raises unless a cluster is away for a while."""
-    speak_as_driver()
+    log_to_stderr()
     with stop_signals() as stop, tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
         watch = _Watch(is_reached, stop)
         watch.start()

@@ -46,12 +46,12 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_planner": None}
 
     def _plan(self) -> "Planner":
-        from sparkmirror.logs.handlers import speak_as_worker
+        from sparkmirror.logs.handlers import log_to_driver
         from sparkmirror.planning.planner import Planner
 
         if self._planner is None:
             flow = self._options.flow()
-            speak_as_worker(flow.name)
+            log_to_driver(flow.name)
             self._planner = Planner(flow, self._options.run, once=self._once, process=self._options.process)
         return self._planner
 
@@ -98,7 +98,7 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """One task's rows; a repeated attempt starts from the ledger with a new producer epoch."""
         from pyspark import TaskContext
 
-        from sparkmirror.logs.handlers import speak_as_worker
+        from sparkmirror.logs.handlers import log_to_driver
         from sparkmirror.pipeline.fetch.reader import read_task
         from sparkmirror.pipeline.relay.schema import close
         from sparkmirror.planning.planner import Planner
@@ -107,7 +107,7 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return iter((close(),))
         plan: TaskPlan = partition.value
         flow = self._options.flow()
-        speak_as_worker(flow.name)
+        log_to_driver(flow.name)
         context = TaskContext.get()
         if context is not None and context.attemptNumber() > 0:
             planner = Planner(flow, self._options.run, once=plan.seconds == 0, process=self._options.process)

@@ -32,10 +32,10 @@ class KafkaRunsWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
         """Write one task's rows until its reader ends. Raises the sender's final error; the epoch is then repeated."""
-        from sparkmirror.logs.handlers import speak_as_worker
+        from sparkmirror.logs.handlers import log_to_driver
 
         flow = self._options.flow()
-        speak_as_worker(flow.name)
+        log_to_driver(flow.name)
         task = self._task(flow)
         try:
             for batch in iterator:

@@ -59,9 +59,9 @@ class ComparisonReader(DataSourceReader):
         return {**self.__dict__, "_spans": ""}
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        from sparkmirror.logs.handlers import speak_as_worker
+        from sparkmirror.logs.handlers import log_to_driver
 
-        speak_as_worker()
+        log_to_driver()
         span: Span = partition.value
         found, problem = compare_span(self._options, span)
         counts = [getattr(found, name) if found is not None else 0 for name in COUNTS]

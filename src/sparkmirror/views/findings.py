@@ -1,6 +1,6 @@
 """The findings of `sparkmirror doctor`, line by line; pure.
 
-Made by `operations.cluster_checks` and `operations.machine_checks`, judged here where figures decide.
+`operations.cluster_checks` and `operations.machine_checks` make them.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _NAMED_MAX = 5
 
 
 class Level(StrEnum):
-    """FAIL: the mirror cannot do what the file asks. WARN: it can, but something is to be looked at."""
+    """FAIL: the mirror cannot do what the file asks. WARN: it can, but a person should look."""
 
     OK = "OK"
     WARN = "WARN"
@@ -24,7 +24,8 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: `where` (a cluster's alias, the file, this machine), and what to do (`hint`)."""
+    """One result of a check: `where` it looked (a cluster's alias, the file, this machine), `what` it checked, what it
+    found (`said`), and what to do (`hint`)."""
 
     level: Level
     where: str
@@ -37,7 +38,7 @@ class Finding:
 
 
 def render_findings(findings: Sequence[Finding]) -> Page:
-    """A row for each finding, with its hint below the table where there is one; at last a line that sums up."""
+    """A table with a row for each finding, then the hints, then a line with the number of findings of each level."""
     rows = [(one.level.value, one.where, one.what, one.said) for one in findings]
     hints = [f"{one.level.value} {one.where}, {one.what}: {one.hint}" for one in findings if one.hint]
     counts = ", ".join(f"{sum(one.level is level for one in findings)} {level.value}" for level in Level)
@@ -49,7 +50,7 @@ def has_failed(findings: Sequence[Finding]) -> bool:
 
 
 def name_some(names: Sequence[str]) -> str:
-    """Up to five of them, and how many more there are."""
+    """Up to five names, and the number of further ones."""
     more = len(names) - _NAMED_MAX
     return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 

@@ -1,5 +1,5 @@
-"""A flow's state as its status topic tells it, with its tasks, jobs and partitions; pure. Filled and printed by
-`cli.status`."""
+"""The page of `sparkmirror status` about a flow: its state, tasks, jobs and partitions; pure. `cli.status` fills and
+prints it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,18 +15,16 @@ from sparkmirror.telemetry.problems import Level, first_line, plural
 from sparkmirror.telemetry.records import FlowState, JobRecord, JobState, PartitionRecord, PartitionState, TaskRecord
 from sparkmirror.telemetry.verdict import Verdict, judge
 from sparkmirror.views.table import Page, make_table
-from sparkmirror.views.verdict_lines import headline, tell_problems
-from sparkmirror.views.verified import tell_verified, verified_json
+from sparkmirror.views.verdict_lines import headline, problem_lines
+from sparkmirror.views.verified import verified_json, verified_sentence
 
 _QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlace:
-    """One source partition: `offset` is the next one to mirror, `end` the source's; None where it is not known, as is
-    `state`.
-
-    The record is the last one that the run has written of it.
+    """One source partition: `offset` is the next offset to mirror, `end` the source's high watermark. These and `state`
+    are None where they are not known. `record` is the last status record of the partition.
     """
 
     partition: TopicPartition
@@ -35,22 +33,22 @@ class PartitionPlace:
     end: int | None
     reason: str = ""
     retry_at_ms: int | None = None
-    told: PartitionRecord | None = None
+    record: PartitionRecord | None = None
 
     @property
     def lag_records(self) -> int | None:
         return None if self.offset is None or self.end is None else max(self.end - self.offset, 0)
 
     def lag_seconds(self, now_ms: int) -> float | None:
-        """The age of the oldest record that is not mirrored, at most; None where it is not known."""
+        """An upper bound of the age of the oldest record that is not mirrored; None where it is not known."""
         if self.lag_records == 0:
             return 0.0
-        if self.told is None or (self.lag_records and self.told.behind_since_ms is None):
+        if self.record is None or (self.lag_records and self.record.behind_since_ms is None):
             return None
-        return self.told.lag_seconds(now_ms)
+        return self.record.lag_seconds(now_ms)
 
     def as_json(self, now_ms: int) -> dict[str, Any]:
-        told = self.told
+        record = self.record
         return {
             "topic": self.partition.topic,
             "partition": self.partition.partition,
@@ -59,8 +57,8 @@ class PartitionPlace:
             "end": self.end,
             "lag": self.lag_records,
             "lag_seconds": self.lag_seconds(now_ms),
-            "records_per_second": None if told is None else told.records_per_second,
-            "latency_ms": None if told is None else told.latency._asdict(),
+            "records_per_second": None if record is None else record.records_per_second,
+            "latency_ms": None if record is None else record.latency._asdict(),
             "reason": self.reason,
             "retry_at": None if self.retry_at_ms is None else show_moment(self.retry_at_ms),
         }
@@ -71,18 +69,19 @@ class ProcessShown(Protocol):
 
     @property
     def sentence(self) -> str:
-        """A sentence on the tasks that it runs."""
+        """A sentence about the tasks that the process runs."""
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The process and its tasks as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowPage:
-    """One flow at `at_ms`. A `board` without a run says that none has ever reported.
+    """One flow at `at_ms` (ms since 1970). A `board` without a run means that no run has ever reported.
 
-    `source_problem` says why the ends of the source are not known, `target_problem` why nothing else is. `processes`
-    are those that run the flow now, `gaps` is the whole gap ledger, `file` the mirror's, for commands.
+    `source_problem` says why the source's high watermarks are not known, `target_problem` why the target does not
+    answer; both are empty otherwise. `processes` are those that run the flow now, `gaps` is the whole gap ledger,
+    `file` the mirror's file, for commands.
     """
 
     flow: FlowName
@@ -120,7 +119,7 @@ class FlowPage:
 
     @property
     def records_per_second(self) -> float | None:
-        """The flow's rate; None where it is not known."""
+        """The flow's rate; 0.0 while no process runs it, None where it is not known."""
         if self.state in (FlowState.STOPPED, FlowState.FAILED, FlowState.SILENT):
             return 0.0
         return None if self.verdict.level is Level.UNKNOWN else self.status.records_per_second
@@ -159,7 +158,7 @@ class FlowPage:
 def list_places(
     board: StatusBoard, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> tuple[PartitionPlace, ...]:
-    """All partitions that have a position or an end, with what the run says of each."""
+    """All partitions that have a position or an end, with their state and last record, in order."""
     held = {one.partition: one for one in list_held(board)}
     return tuple(
         _place(where, board.partitions.get(where), held.get(where), offsets, ends)
@@ -169,29 +168,30 @@ def list_places(
 
 def _place(
     where: TopicPartition,
-    told: PartitionRecord | None,
+    record: PartitionRecord | None,
     held: HeldPartition | None,
     offsets: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> PartitionPlace:
     offset, end = offsets.get(where), ends.get(where)
     if held is None:
-        return PartitionPlace(where, PartitionState.RUNNING, offset, end, told=told)
-    return PartitionPlace(where, held.state, offset, end, held.reason, held.retry_at_ms, told)
+        return PartitionPlace(where, PartitionState.RUNNING, offset, end, record=record)
+    return PartitionPlace(where, held.state, offset, end, held.reason, held.retry_at_ms, record)
 
 
 def render_page(page: FlowPage, *, whole: bool) -> Page:
-    """Lines for the flow, and tables: its partitions, tasks and jobs with `whole`, else those that do not run."""
+    """Lines for the flow, and tables of its partitions, tasks and jobs; without `whole`, tables only of partitions that
+    do not run and of jobs that fail."""
     if page.target_problem:
         return _render_unknown(page, whole=whole)
     if not page.board.run:
         return [headline(page.verdict)]
     parts: Page = [
         headline(page.verdict), f"  {_figures(page)}", f"  {_pace(page)}",
-        *(f"  {process.sentence}" for process in page.processes), *tell_problems(page.verdict, page.at_ms),
+        *(f"  {process.sentence}" for process in page.processes), *problem_lines(page.verdict, page.at_ms),
     ]  # fmt: skip
     if page.board.verified is not None:
-        parts.append(f"  {tell_verified(page.board.verified, page.at_ms)}")
+        parts.append(f"  {verified_sentence(page.board.verified, page.at_ms)}")
     shown = [place for place in page.places if whole or place.state is not PartitionState.RUNNING]
     if shown:
         parts.append(_places_table(page, shown))
@@ -205,10 +205,10 @@ def render_page(page: FlowPage, *, whole: bool) -> Page:
 
 
 def _render_unknown(page: FlowPage, *, whole: bool) -> Page:
-    """The page while the target does not answer: what the source tells."""
+    """The page while the target does not answer: only the source's partitions are known."""
     source = page.source_problem or f"{page.flow.source} has {plural(len(page.places), 'partition')} to mirror"
-    told = f"  state, lag and rate are unknown; {source}"
-    parts: Page = [headline(page.verdict), told, *tell_problems(page.verdict, page.at_ms)]
+    figures = f"  state, lag and rate are unknown; {source}"
+    parts: Page = [headline(page.verdict), figures, *problem_lines(page.verdict, page.at_ms)]
     if whole and page.places:
         parts.append(_places_table(page, page.places))
     return parts
@@ -236,7 +236,7 @@ def _figures(page: FlowPage) -> str:
 
 
 def _pace(page: FlowPage) -> str:
-    """The rate, the latency, and the process that reported them."""
+    """The rate, the recent latency, and when which process reported last."""
     flow, rate = page.board.flow, page.records_per_second
     parts = ["rate unknown" if rate is None else f"{rate:,.0f} records/s"]
     if page.status.recent_latency.count:
@@ -285,7 +285,8 @@ def _quantiles(found: Histogram) -> dict[str, float | None]:
 
 
 def _most(seen: int, counted: int | None) -> int:
-    """A run's sum: compaction may have left less of it than its process has counted."""
+    """The greater of the sum over task records and the sum in the process's own record: after compaction the former
+    lacks finished attempts."""
     return seen if counted is None else max(seen, counted)
 
 

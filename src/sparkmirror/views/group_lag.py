@@ -16,9 +16,10 @@ _UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """One line. `offset` is the group's next one and None where it has committed none, `log_size` the partition's end.
+    """One partition of one group. `offset` is the committed offset (the next to read), None where there is none;
+    `log_size` is the partition's high watermark, None where it is not known.
 
-    `lag_records` is None where either is unknown; transaction markers count as records.
+    `lag_records` is None where either is None; transaction markers count as records.
     """
 
     cluster: str
@@ -45,7 +46,7 @@ def list_lags(
     ends: Mapping[TopicPartition, int],
     unknown: Collection[TopicPartition] = (),
 ) -> list[PartitionLag]:
-    """A line for each partition that any argument names, in order; the ends of `unknown` ones are not known."""
+    """An entry for each partition that any argument names, in order. `unknown` are partitions without a known end."""
     return [
         PartitionLag(cluster, group, where.topic, where.partition, offsets.get(where), ends.get(where))
         for where in sorted({*offsets, *ends, *unknown})

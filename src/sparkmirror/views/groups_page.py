@@ -1,6 +1,6 @@
-"""The consumer groups of a flow on both sides, with their offsets and the reason why one is not synced; pure.
+"""The consumer groups of a flow on both clusters, with their offsets and the reasons why they are not synced; pure.
 
-Observed by `operations.snapshots`, printed by `cli.listings`.
+`operations.snapshots` reads them, `cli.listings` prints them.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,12 @@ from sparkmirror.views.table import Page, make_table
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """One partition of one group. Offsets are the next to read; None where they are not known, or nothing is committed.
+    """One partition of one group. Offsets are the next to read; None where they are not known, or none is committed.
 
-    `translated` is the place of `committed` on the target now, `checkpoint_ms` the time of the last checkpoint,
-    `on_target` the offset that is committed there.
+    `committed` and `end` are the group's offset and the high watermark on the source. `translated` is the offset on the
+    target that corresponds to `committed` now; `exact` is False where it may lie before the corresponding record.
+    `checkpoint_ms` is the time of the last checkpoint. `on_target` and `target_end` are the group's offset and the high
+    watermark on the target.
     """
 
     partition: TopicPartition
@@ -37,7 +39,7 @@ class GroupPlace:
 
     @property
     def target_lag_records(self) -> int | None:
-        """How many records a consumer of the target would have before it, from the offset that is committed there."""
+        """How many records a consumer on the target would have to read, from the offset that is committed there."""
         return _lag(self.on_target, self.target_end)
 
     def as_json(self) -> dict[str, Any]:
@@ -59,8 +61,8 @@ class GroupPlace:
 class GroupLine:
     """One group. States are Kafka's; "" where the cluster has no such group, or does not answer.
 
-    `notes` say why it is not synced, or only in part. While brokers do not say where some of its partitions end
-    (`knows_ends`), its lag is not known.
+    `notes` say why it is not synced, or only in part. `knows_ends` is False while brokers do not give the high
+    watermarks of some of its partitions; then its lag is not known.
     """
 
     group: str
@@ -79,7 +81,7 @@ class GroupLine:
         return _sum([place.target_lag_records for place in self.places]) if self.knows_ends else None
 
     def checkpoint_age_seconds(self, at_ms: int) -> float | None:
-        """Since the last checkpoint of any partition; one is written when the group moves."""
+        """Seconds since the last checkpoint of any partition. The mirror writes one when the group's offset moves."""
         times = [place.checkpoint_ms for place in self.places if place.checkpoint_ms is not None]
         return max(at_ms - max(times), 0) / 1000 if times else None
 
@@ -96,7 +98,7 @@ class GroupLine:
 
 
 def render_groups(flow: FlowName, lines: Sequence[GroupLine], at_ms: int, *, whole: bool) -> Page:
-    """A line for the flow and a row for each group; with `whole` each partition in a table of its own."""
+    """A line for the flow and a table with a row for each group; with `whole` a second table of their partitions."""
     page: Page = [f"{flow}: {len(lines)} {'group' if len(lines) == 1 else 'groups'}"]
     if lines:
         source, target = (f"{what} {flow.source}" for what in ("on", "lag on")), f"lag on {flow.target}"

@@ -1,6 +1,6 @@
 """A mirrored record as `sparkmirror tail` shows it: its source offset, its place on the target, and its content; pure.
 
-A record may hold any bytes: nothing in it reaches a terminal as a control sequence, and long values are cut.
+A record may hold any bytes, so control characters are escaped before they reach a terminal, and long values are cut.
 """
 
 import base64
@@ -14,7 +14,8 @@ from sparkmirror.shown import show_text
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`source_offset` is None while the offset map does not reach so far, and where it is not exact."""
+    """A record that was read on the target. `source_offset` is None while the offset map does not reach the record, and
+    where the map is not exact."""
 
     flow: FlowName
     source: TopicPartition
@@ -43,7 +44,7 @@ class Sample:
 
 
 def sample_lines(sample: Sample, bytes_max: int) -> list[str]:
-    """A line for where and when, one for the value, one for each header."""
+    """One line with the offsets, the timestamp and the key, one with the value, and one for each header."""
     at = "?" if sample.source_offset is None else sample.source_offset
     moment = show_moment(sample.timestamp_ms) if sample.timestamp_ms >= 0 else "no timestamp"
     where = f"{sample.source} {at} -> {sample.target} {sample.target_offset}"
@@ -52,7 +53,8 @@ def sample_lines(sample: Sample, bytes_max: int) -> list[str]:
 
 
 def show_data(data: bytes | None, bytes_max: int) -> str:
-    """UTF-8 with what does not print escaped, else hexadecimal digits; `null` for none; the length where it is cut."""
+    """Text where the data is UTF-8, with control characters escaped, else hexadecimal digits; `null` for None. Data
+    longer than `bytes_max` is cut, and its length follows."""
     if data is None:
         return "null"
     text = _utf8(data[:bytes_max])

@@ -1,7 +1,7 @@
-"""Tables and pages as people see them, laid out by rich; pure. Built by the other modules here, printed by
-`cli.output`.
+"""Tables and pages for terminals and pipes, laid out by rich; pure. The other modules of this package build them,
+`cli.output` prints them.
 
-A page is a list of parts: sentences, which stay as they are, and tables.
+A page is a list of parts: sentences, which are printed as they are, and tables.
 """
 
 import io
@@ -22,9 +22,10 @@ _WIDTH_MAX = 100_000
 
 
 def make_table(titles: Sequence[str], rows: Iterable[Sequence[object]], indent: int = 0) -> Table | Padding:
-    """Columns as wide as their widest cell, two blanks apart; a narrow terminal folds cells, nothing is cut off.
+    """A table whose columns are as wide as their widest cell, two blanks apart. A narrow terminal folds cells; none is
+    cut off.
 
-    Cells are shown as they are, whatever rich would take for markup; words that name a state have its colour.
+    rich's markup in a cell is not interpreted. A cell that names a state has the state's colour.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for title in titles:
@@ -46,7 +47,7 @@ def show_page(page: Iterable[Part], console: Console) -> None:
 
 
 def page_lines(page: Iterable[Part]) -> list[str]:
-    """A page as plain lines of any length: for a pipe, a file, a test."""
+    """A page as plain lines that are never folded, for a pipe, a file or a test."""
     target = io.StringIO()
     show_page(page, Console(file=target, width=_WIDTH_MAX, color_system=None, force_terminal=False))
     return [line.rstrip() for line in target.getvalue().splitlines()]

@@ -1,5 +1,5 @@
-"""The topics of a flow: which are mirrored to what, and why others are not; pure. Observed by `operations.snapshots`,
-printed by `cli.listings`."""
+"""The topics of a flow: their remote topics, and why some are not mirrored; pure. `operations.snapshots` reads them,
+`cli.listings` prints them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,11 @@ _SETTINGS_NAMED_MAX = 3
 
 
 class TopicState(StrEnum):
-    """The state of a wanted topic; any other topic has one of `LeftOut`.
+    """The state of a topic that the flow selects; any other topic has a reason of `LeftOut`.
 
-    MISSING and SMALLER last until the mirror's next look; TAKEN: another topic has the same remote name. GONE: the
-    source topic of a remote topic was deleted.
+    MISSING: the remote topic does not exist yet. SMALLER: it has fewer partitions than the source topic. A running
+    mirror ends both at its next refresh. TAKEN: another source topic has the same remote name. GONE: the source topic
+    of a remote topic was deleted.
     """
 
     MIRRORED = "MIRRORED"
@@ -30,9 +31,9 @@ class TopicState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicLine:
-    """A topic of the source and its remote topic; partitions are None on a side that has no such topic.
+    """A topic of the source and its remote topic. The number of partitions is None for a topic that does not exist.
 
-    `settings` are the keys that differ from the source's; None where they were not compared.
+    `settings` are the keys of topic settings that differ between the two; None where they were not compared.
     """
 
     topic: str
@@ -64,8 +65,8 @@ def list_lines(
 ) -> list[TopicLine]:
     """A line for each topic of the source, in order.
 
-    `left_out` has those that are not mirrored, `remote_names` the others' names on the target; `settings` has what
-    differs, by source topic, of those that were compared.
+    `left_out` gives state and reason of topics that are not mirrored, `remote_names` the names of the others on the
+    target, `settings` the keys that differ, for the source topics that were compared.
     """
     lines: list[TopicLine] = []
     taken: dict[str, str] = {}
@@ -86,7 +87,7 @@ def list_lines(
 
 
 def list_orphans(target: Mapping[str, Topic], origins: Mapping[str, str]) -> list[TopicLine]:
-    """Remote topics whose source topic, by `origins`, is not there any more."""
+    """A line for each remote topic whose source topic no longer exists; `origins` maps remote to source names."""
     reason = "the source has no such topic any more"
     return [
         TopicLine(topic, remote, TopicState.GONE, None, target[remote].partitions, None, reason)
@@ -103,7 +104,7 @@ def _state(topic: Topic, there: Topic | None) -> tuple[TopicState, str]:
 
 
 def render_topics(flow: FlowName, lines: Sequence[TopicLine], *, whole: bool) -> Page:
-    """A line for the flow and a table; internal topics are only counted unless `whole`."""
+    """A line with the number of topics in each state, and a table; internal topics are in it only with `whole`."""
     shown = [line for line in lines if whole or line.state is not LeftOut.INTERNAL]
     counts = Counter(line.state.value for line in lines)
     page: Page = [f"{flow}: {', '.join(f'{count} {state}' for state, count in counts.items()) or 'no topics'}"]

@@ -1,8 +1,8 @@
-"""The topology that one cluster's heartbeats tell: pairs of clusters, hops and ages, as text, dot and SVG; pure.
+"""The topology that one cluster's heartbeats show: pairs of clusters, hops and ages, as text, dot and SVG; pure.
 
-A mirror writes heartbeats to its target, whether or not it mirrors anything: their key announces the pair. Heartbeats
-of the source that were mirrored like any topic show that records arrive: `A.Z.heartbeats` on B says that Z is mirrored
-to A, and A to B.
+A mirror writes heartbeats to its target, even where it mirrors no topic; their key names the pair. It also mirrors the
+source's heartbeat topic like any other topic, which shows that records arrive: `A.Z.heartbeats` on B shows that Z is
+mirrored to A, and A to B.
 """
 
 from collections import defaultdict
@@ -16,15 +16,16 @@ from sparkmirror.ledger.mirror_records import Heartbeat
 from sparkmirror.model import FlowName
 
 SILENT_SECONDS: Final = 30.0
-"""Heartbeats come once a second: after so long something is wrong."""
+"""Mirrors write a heartbeat every second by default. After this time without one, a pair counts as silent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
     """One pair of clusters.
 
-    `hops` is how many mirrorings the source's records take to the cluster that was asked, 0 where none arrive there.
-    `arrived_ms` is the time of the youngest heartbeat that came over this way, `announced_ms` of the pair's own one.
+    `hops` is the number of mirrors through which the source's records reach the cluster that was asked, 0 where none
+    arrive there. `arrived_ms` is the time of the newest heartbeat that arrived through them, `announced_ms` that of the
+    pair's own newest heartbeat; None where there is none.
     """
 
     flow: FlowName
@@ -47,8 +48,8 @@ class Topology:
     feeds: tuple[Feed, ...]
 
     def age_seconds(self, feed: Feed) -> float:
-        """The age of the youngest heartbeat that arrived, else of the youngest announcement. Clocks differ: never
-        negative."""
+        """The age of the newest heartbeat that arrived, or else of the pair's own newest one. 0.0 where the clocks
+        make it negative."""
         youngest = feed.arrived_ms if feed.arrived_ms is not None else feed.announced_ms or 0
         return max(self.at_ms - youngest, 0) / 1000
 
@@ -56,7 +57,8 @@ class Topology:
         return self.age_seconds(feed) > SILENT_SECONDS
 
     def hops_from(self) -> dict[str, int]:
-        """Every cluster, with the mirrorings from there to here; clusters whose records do not arrive come last."""
+        """For each cluster the number of hops to the cluster that was asked; clusters whose records do not arrive get
+        one more than the greatest number."""
         found = {self.cluster: 0} | {feed.flow.source: feed.hops for feed in self.feeds if feed.arrives}
         beyond = max(found.values()) + 1
         for feed in self.feeds:
@@ -83,7 +85,8 @@ class Topology:
 
 
 def read_topology(cluster: str, at_ms: int, beats: Mapping[tuple[str, ...], Iterable[Heartbeat]]) -> Topology:
-    """Reads heartbeats by the way they came: () for the cluster's own topic, ("A", "Z") for `A.Z.heartbeats`."""
+    """The topology of heartbeats, given by the aliases in their topic's name: () for the cluster's own topic, ("A",
+    "Z") for `A.Z.heartbeats`."""
     feeds: dict[FlowName, Feed] = {}
     for way, found in beats.items():
         some = list(found)
@@ -101,7 +104,7 @@ def _announce(feeds: dict[FlowName, Feed], beat: Heartbeat) -> None:
 
 
 def _arrive(feeds: dict[FlowName, Feed], cluster: str, way: Sequence[str], youngest_ms: int) -> None:
-    """The last stretch of a way; the stretches before it have heartbeats of their own."""
+    """Note that heartbeats arrived over the farthest pair of a way; the nearer pairs have heartbeats of their own."""
     flow = FlowName(way[-1], way[-2] if len(way) > 1 else cluster)
     feed = feeds.get(flow, Feed(flow))
     if feed.arrived_ms is None or len(way) < feed.hops or youngest_ms > feed.arrived_ms:
@@ -116,7 +119,7 @@ _GREEN, _RED, _GREY = "#1a7f37", "#cf222e", "#6e7781"
 
 
 def render_text(topology: Topology) -> list[str]:
-    """Two lists: flows whose records arrive, and flows that are only announced."""
+    """Lines in two lists: pairs whose records arrive, then pairs of which only heartbeats announce the mirror."""
     lines = [f"{topology.cluster}, by its heartbeats at {show_moment(topology.at_ms // 1000 * 1000)}:"]
     arriving = [feed for feed in topology.feeds if feed.arrives]
     announced = [feed for feed in topology.feeds if not feed.arrives]
@@ -133,7 +136,7 @@ def render_text(topology: Topology) -> list[str]:
 
 
 def render_dot(topology: Topology) -> list[str]:
-    """The graph for `dot -Tpng`; announced pairs are dashed."""
+    """The graph as lines for `dot -Tpng`; pairs whose records do not arrive are dashed."""
     lines = ["digraph mirrors {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
     lines += [f"  {_quoted(alias)};" for alias in topology.hops_from()]
     for feed in topology.feeds:
@@ -146,7 +149,8 @@ def render_dot(topology: Topology) -> list[str]:
 
 
 def render_svg(topology: Topology) -> list[str]:
-    """The cluster that was asked on the right, the others in columns by their hops; announced pairs are dashed."""
+    """An SVG picture: the cluster that was asked on the right, the others in columns by their hops; pairs whose records
+    do not arrive are dashed."""
     places = _places(topology.hops_from())
     width = max(x for x, _ in places.values()) + _BOX_WIDTH + _MARGIN
     height = max(y for _, y in places.values()) + _BOX_HEIGHT + _MARGIN

@@ -14,8 +14,8 @@ def headline(verdict: Verdict) -> str:
     return f"{verdict.level.name} {show_text(verdict.sentence)}"
 
 
-def tell_problems(verdict: Verdict, now_ms: int) -> list[str]:
-    """Each on a line of its own; what to do is below it."""
+def problem_lines(verdict: Verdict, now_ms: int) -> list[str]:
+    """Each problem on a line of its own, with its command and page on lines below it."""
     return [line for problem in verdict.problems for line in _problem(problem, now_ms)]
 
 

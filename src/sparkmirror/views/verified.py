@@ -11,8 +11,8 @@ from sparkmirror.telemetry.records import VerifyRecord
 _WORDS = {"equal": "equal", "different": "DIFFERENT", "unproven": "not proven equal"}
 
 
-def tell_verified(found: VerifyRecord, now_ms: int) -> str:
-    """When, what, how much was compared, and where a round found a difference last."""
+def verified_sentence(found: VerifyRecord, now_ms: int) -> str:
+    """A sentence: when the last round ran, what it found, how many records it compared, and the last difference."""
     sampled = "" if found.sample_percent >= 100 else f" in a sample of {found.sample_percent:g} %"
     differing = f" in {found.differences:,} of" if found.differences else ","
     parts = [

@@ -12,8 +12,8 @@ from sparkmirror.telemetry.problems import Level, Problem
 from sparkmirror.telemetry.records import PartitionState, VerifyRecord
 from sparkmirror.telemetry.verdict import Verdict
 from sparkmirror.views.table import make_table, page_lines
-from sparkmirror.views.verdict_lines import headline, tell_problems
-from sparkmirror.views.verified import tell_verified
+from sparkmirror.views.verdict_lines import headline, problem_lines
+from sparkmirror.views.verified import verified_sentence
 from sparkmirror.web.page_state import PageState
 
 _SHOWN_MAX: Final = 100
@@ -41,9 +41,9 @@ def _flow(flow: Mapping[str, Any], rows: Sequence[Sequence[Any]], now_ms: int) -
     problems = tuple(Problem(**_arguments(one)) for one in told["problems"])
     verdict = Verdict(flow["name"], Level(told["level"]), told["sentence"], problems)
     rate, lag = (_known(flow[name]) for name in ("records_per_second", "lag_records"))
-    lines = [headline(verdict), f"  {flow['state']}, {rate} records/s, lag {lag}", *tell_problems(verdict, now_ms)]
+    lines = [headline(verdict), f"  {flow['state']}, {rate} records/s, lag {lag}", *problem_lines(verdict, now_ms)]
     if flow["verify"] is not None:
-        lines.append(f"  {tell_verified(VerifyRecord(**flow['verify']), now_ms)}")
+        lines.append(f"  {verified_sentence(VerifyRecord(**flow['verify']), now_ms)}")
     halted = [row for row in rows if row[3] != PartitionState.RUNNING]
     if halted:
         shown = [(row[1], row[2], row[3], row[11]) for row in sorted(halted, key=lambda row: (row[1], row[2]))]

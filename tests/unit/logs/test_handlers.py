@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from sparkmirror.errors import ClusterUnreachable
-from sparkmirror.logs import handlers as speech
+from sparkmirror.logs import handlers
 from sparkmirror.logs.events import LogEvent, Repeats
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.runtime.jobs import Job
@@ -25,7 +25,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_json_says_what_a_sentence_is_about(capsys: pytest.CaptureFixture[str]) -> None:
-    speech.speak_as_driver("json")
+    handlers.log_to_stderr("json")
     log.warning("%s %s: %d offsets are\ngone.", FLOW, ORDERS, 7, extra={"event": "gap"})
     log.info("ready")
     first, second = map(json.loads, said(capsys))
@@ -43,27 +43,27 @@ def test_json_says_what_a_sentence_is_about(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_workers_sentence_reaches_the_driver_whole_and_with_its_flow(capsys: pytest.CaptureFixture[str]) -> None:
-    speech.speak_as_worker(FLOW)
+    handlers.log_to_driver(FLOW)
     log.warning("%s: set aside\n  hint: raise max.message.bytes", ORDERS)
     (line,) = said(capsys)
-    ear = object.__new__(speech.JvmLogReader)
-    speech.speak_as_driver("text")
-    ear._take(line)
+    reader = object.__new__(handlers.JvmLogReader)
+    handlers.log_to_stderr("text")
+    reader._take(line)
     told = said(capsys)
     assert told[0].split(" ", 1)[1] == "WARNING A->B orders-3: set aside"
     assert told[1] == "  hint: raise max.message.bytes"
-    speech.speak_as_driver("json")
-    ear._take(line)
+    handlers.log_to_stderr("json")
+    reader._take(line)
     about = json.loads(said(capsys)[0])
     assert (about["flow"], about["topic"], about["partition"]) == ("A->B", "orders", 3)
 
 
 def test_sparks_chatter_stays_out_and_explains_a_jvm_that_did_not_start(capsys: pytest.CaptureFixture[str]) -> None:
-    ear = speech.JvmLogReader(debug=False)
+    reader = handlers.JvmLogReader(debug=False)
     for line in ("WARN TaskSetManager: Lost task", "sparkmirror-says {torn", "Traceback (most recent call last):"):
-        ear._take(line)
+        reader._take(line)
     assert said(capsys) == []
-    assert len(ear.last_lines) == 3
+    assert len(reader.last_lines) == 3
 
 
 def failure(offset: int, at_ms: int = 0, level: int = logging.WARNING) -> LogEvent:
@@ -103,20 +103,20 @@ def test_nobody_listening_is_no_reason_to_end(monkeypatch: pytest.MonkeyPatch) -
         def flush(self) -> None:
             raise BrokenPipeError
 
-    for speak in (speech.speak_as_driver, speech.speak_as_worker):
+    for speak in (handlers.log_to_stderr, handlers.log_to_driver):
         speak()
         monkeypatch.setattr(sys, "stderr", Gone())
         log.warning("%s: refused", ORDERS)
-        speech.look()
-        speech.finish()
+        handlers.write_due_repeats()
+        handlers.write_all_repeats()
 
 
 def test_what_was_counted_is_said_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    speech.speak_as_driver("json")
+    handlers.log_to_stderr("json")
     for offset in (1, 2, 3):
         log.warning("%s: refused at %d", ORDERS, offset)
         log.warning("%s: gap at %d", ORDERS, offset, extra={"event": "gap"})
-    speech.finish()
+    handlers.write_all_repeats()
     told = [json.loads(line) for line in said(capsys)]
     assert [one["message"] for one in told if one["event"] == "gap"] == [f"orders-3: gap at {at}" for at in (1, 2, 3)]
     refused = [one for one in told if one["event"] != "gap"]
@@ -131,7 +131,7 @@ def tell(board: StatusBoard, number: int, state: PartitionState, reason: str = "
 
 
 def test_each_change_of_state_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    speech.speak_as_driver("json")
+    handlers.log_to_stderr("json")
     board, changes = StatusBoard("A", "run"), StateChanges(FLOW)
     failed, running = PartitionState.FAILED, PartitionState.RUNNING
     for state, offset in ((running, 5), (failed, 5), (running, 5), (failed, 5), (running, 6)):
@@ -150,7 +150,7 @@ def test_each_change_of_state_is_one_sentence(capsys: pytest.CaptureFixture[str]
 
 
 def test_thousands_that_change_at_once_are_some_names_and_a_number(capsys: pytest.CaptureFixture[str]) -> None:
-    speech.speak_as_driver()
+    handlers.log_to_stderr()
     board, changes = StatusBoard("A", "run"), StateChanges(FLOW)
     for at in range(2000):
         tell(board, at, PartitionState.WAITING)
@@ -163,7 +163,7 @@ def test_thousands_that_change_at_once_are_some_names_and_a_number(capsys: pytes
 
 
 def test_a_job_says_that_it_works_again(capsys: pytest.CaptureFixture[str]) -> None:
-    speech.speak_as_driver("json")
+    handlers.log_to_stderr("json")
     rounds = iter([ClusterUnreachable("B is away"), ClusterUnreachable("B is away"), None, None])
 
     def work() -> None:
@@ -183,10 +183,10 @@ def test_a_job_says_that_it_works_again(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_progress_is_a_line_for_people_and_figures_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    speech.speak_as_driver()
-    speech.say_progress("A->B: 7 records", FLOW, {"records": 7})
-    speech.speak_as_driver("json")
-    speech.say_progress("A->B: 7 records", FLOW, {"records": 7})
+    handlers.log_to_stderr()
+    handlers.log_progress("A->B: 7 records", FLOW, {"records": 7})
+    handlers.log_to_stderr("json")
+    handlers.log_progress("A->B: 7 records", FLOW, {"records": 7})
     line, event = said(capsys)
     assert line == "A->B: 7 records"
     assert (json.loads(event)["event"], json.loads(event)["records"], json.loads(event)["flow"]) == (
@@ -199,12 +199,12 @@ def test_progress_is_a_line_for_people_and_figures_for_programs(capsys: pytest.C
 def test_what_others_named_and_said_is_written_so_that_a_terminal_does_not_obey(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    speech.speak_as_driver("text")
+    handlers.log_to_stderr("text")
     log.warning("%s: %s", FLOW, "bad\x1b[2Jname\r\u202e\n12:00:00 INFO forged, see http://me:pa55@host/x")
     first, second = said(capsys)
     assert first.endswith("A->B: bad\\x1b[2Jname\\r\\u202e")
     assert second == "  12:00:00 INFO forged, see http://[hidden]@host/x"
-    speech.speak_as_driver("json")
+    handlers.log_to_stderr("json")
     log.warning("%s: %s", FLOW, "bad\x1b[2J at http://me:pa55@host/x")
     (line,) = said(capsys)
     assert "\x1b" not in line and "pa55" not in line

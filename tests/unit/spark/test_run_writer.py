@@ -17,7 +17,7 @@ OPTIONS = {"config": SMALLEST, "flow": "A->B", "run": "r"}
 def test_a_pickled_copy_takes_rows_that_carry_nothing_and_gives_an_empty_receipt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sparkmirror.logs.handlers.speak_as_worker", lambda _: None)
+    monkeypatch.setattr("sparkmirror.logs.handlers.log_to_driver", lambda _: None)
     writer = pickle.loads(pickle.dumps(KafkaRuns(OPTIONS).streamWriter(None, overwrite=False)))
     assert writer.write(iter([close(), close()])) == Receipt(-1)
 
