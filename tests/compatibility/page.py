@@ -35,12 +35,12 @@ def read_page(text: str) -> list[Outcome]:
 
 def _introduction() -> Iterator[str]:
     yield from ("# Brokers of other releases", "")
-    yield "Written by `make compatibility`, which starts a broker of either release (KRaft, jars by their Maven"
-    yield f"coordinates) for each pair of {', '.join(RELEASES)}, and lets SparkMirror mirror between them."
-    yield "librdkafka looks at both sides and finds:"
+    yield "`make compatibility` writes this page. For each pair of the releases " + ", ".join(RELEASES)
+    yield "it starts a broker of each (KRaft, jars by their Maven coordinates) and lets SparkMirror mirror between them."
+    yield "A client (librdkafka) then checks on both clusters that:"
     yield from ("", *(f"- {check};" for check in CHECKS[:-1]), f"- {CHECKS[-1]}.", "")
-    yield "Rows are of pairs that have been tried. Seconds are those of the whole story, with the start of both brokers"
-    yield from ("and two starts of the mirror, on two cores that other tests kept busy.", "")
+    yield "The table has the pairs that were tested. The seconds are those of the whole test, with the start of both"
+    yield from ("brokers and two starts of the mirror, on two cores that other tests kept busy.", "")
     yield from ("| source | target | | seconds | day |", "|---|---|---|---|---|")
 
 

@@ -47,12 +47,12 @@ SAMPLES_OF_ALL_MIN = 40
 PAGE_HEAD = """\
 # Soak
 
-Written by `make soak ARGS="--page docs/soak.md"`: two flows against each other (A->B and B->A), numbered records
-written to both sides all the time, topics created and deleted, brokers stopped and killed, workers and whole runs
-killed, tasks begun again by order. An independent consumer on each side checked that no record is missing and each
-follows its predecessor. Memory is what the largest process of each kind has for itself (USS), and what all have
-together (PSS): the median of the first and of the last third of the samples. After each thing that happened, no more
-leased memory was open than one ring for each flow.
+`make soak ARGS="--page docs/soak.md"` writes this page. It runs two flows in opposite directions (A->B and B->A) while a
+producer on each cluster writes numbered records without a pause. Meanwhile it creates and deletes topics, stops and
+kills brokers, kills workers and whole runs, and restarts tasks by command. An independent consumer on each cluster
+checked that no record is missing and that each follows its predecessor. Memory is that of the largest process of each
+kind alone (USS) and of all together (PSS), as the median of the first and of the last third of the samples. After each
+event, no more leased memory was open than one ring for each flow.
 """
 
 
