@@ -36,7 +36,7 @@ def read_page(text: str) -> list[Outcome]:
 def _introduction() -> Iterator[str]:
     yield from ("# Brokers of other releases", "")
     yield "`make compatibility` writes this page. For each pair of the releases " + ", ".join(RELEASES)
-    yield "it starts a broker of each (KRaft, jars by their Maven coordinates) and lets SparkMirror mirror between them."
+    yield "it starts a broker of each (KRaft, jars from Maven) and lets SparkMirror mirror between them."
     yield "A client (librdkafka) then checks on both clusters that:"
     yield from ("", *(f"- {check};" for check in CHECKS[:-1]), f"- {CHECKS[-1]}.", "")
     yield "The table has the pairs that were tested. The seconds are those of the whole test, with the start of both"

@@ -47,8 +47,8 @@ SAMPLES_OF_ALL_MIN = 40
 PAGE_HEAD = """\
 # Soak
 
-`make soak ARGS="--page docs/soak.md"` writes this page. It runs two flows in opposite directions (A->B and B->A) while a
-producer on each cluster writes numbered records without a pause. Meanwhile it creates and deletes topics, stops and
+`make soak ARGS="--page docs/soak.md"` writes this page. It runs two flows in opposite directions (A->B and B->A) while
+a producer on each cluster writes numbered records without a pause. Meanwhile it creates and deletes topics, stops and
 kills brokers, kills workers and whole runs, and restarts tasks by command. An independent consumer on each cluster
 checked that no record is missing and that each follows its predecessor. Memory is that of the largest process of each
 kind alone (USS) and of all together (PSS), as the median of the first and of the last third of the samples. After each
