@@ -26,13 +26,15 @@ _HEAD = """\
 
 <!-- Written by `python -m sparkmirror.operations.acl_commands > docs/permissions.md`; edit grants.py instead. -->
 
-Who reads this: somebody who grants a mirror's principals no more than they need. `sparkmirror doctor --acls User:mirror
-FILE` prints the commands for a file, `sparkmirror doctor FILE` says what is missing. The tables are those of a flow
-`S->T` with `topics = orders, payments-.*` and `groups = billing`; READ, WRITE, ALTER and DELETE imply DESCRIBE. A name
-is literal where the file names it, behind the source's alias where topics are called so, and `*` where the file has
-another regular expression: then name the topics yourself if you can.
+This page is for administrators who grant a mirror's principals no more than they need. `sparkmirror doctor --acls
+User:mirror FILE` prints the commands for a file, and `sparkmirror doctor FILE` lists missing permissions. The tables are
+those of a flow `S->T` with `topics = orders, payments-.*` and `groups = billing`. READ, WRITE, ALTER and DELETE imply
+DESCRIBE. A resource name is literal where the file names the topic. Remote topics have the source's alias as prefix,
+unless the naming is another. The name is `*` where the file has another regular expression; then name the topics yourself
+if you can.
 
-What is in bold ends mirroring of what it is about; of all else only the feature is missing.
+Without a permission whose row is bold, the partitions or flows of that row are not mirrored; without any other only the
+feature is missing.
 """
 
 
@@ -110,7 +112,7 @@ def _in_manual(resource: Resource) -> str:
     if resource.kind is Kind.CLUSTER:
         return "cluster"
     kind = str(resource.kind).replace("-", " ")
-    return f"{kind} `{resource.name}`" + (" and what begins so" if resource.pattern == PREFIXED else "")
+    return f"{kind} `{resource.name}`" + (" as a prefix" if resource.pattern == PREFIXED else "")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def list_heartbeat_grants(settings: HeartbeatSettings) -> Grant:
         (_topic(HEARTBEATS_TOPIC),),
         ("CREATE", "WRITE"),
         "heartbeats (emit.heartbeats.enabled)",
-        "no heartbeats are written: nobody sees by them that a mirror runs",
+        "no heartbeats are written, which show clients that a mirror runs",
     )
 
 
@@ -161,7 +161,7 @@ def _of_target(flow: FlowConfig) -> Iterator[Grant]:
         alias, remote, ("WRITE",), "writing the remote topics", "their partitions are FAILED", required=True,
         part=Part.REMOTE,
     )  # fmt: skip
-    without = "a topic that is not there yet is not mirrored"
+    without = "a topic that does not exist on the target yet is not mirrored"
     yield Grant(alias, remote, ("CREATE",), "creating remote topics", without, required=True, part=Part.REMOTE)
     yield Grant(
         alias, remote, ("ALTER",), "adding partitions to remote topics",
@@ -212,7 +212,7 @@ def _of_groups(flow: FlowConfig) -> Iterator[Grant]:
         committing = "committing offsets of groups on the remote topics"
         yield Grant(target, remote_resources(flow), ("READ",), committing, without, part=Part.REMOTE)
         yield Grant(
-            target, (_topic(COMMITS_TOPIC),), ("READ",), "commits of consumers that cross ours",
+            target, (_topic(COMMITS_TOPIC),), ("READ",), "commits of consumers at the same moment as the mirror's",
             "a commit that a consumer makes in the same moment is not restored",
         )  # fmt: skip
     if flow.progress_group:
