@@ -27,11 +27,11 @@ _HEAD = """\
 <!-- Written by `python -m sparkmirror.operations.acl_commands > docs/permissions.md`; edit grants.py instead. -->
 
 This page is for administrators who grant a mirror's principals no more than they need. `sparkmirror doctor --acls
-User:mirror FILE` prints the commands for a file, and `sparkmirror doctor FILE` lists missing permissions. The tables are
-those of a flow `S->T` with `topics = orders, payments-.*` and `groups = billing`. READ, WRITE, ALTER and DELETE imply
-DESCRIBE. A resource name is literal where the file names the topic. Remote topics have the source's alias as prefix,
-unless the naming is another. The name is `*` where the file has another regular expression; then name the topics yourself
-if you can.
+User:mirror FILE` prints the commands for a file, and `sparkmirror doctor FILE` lists missing permissions. The tables
+are those of a flow `S->T` with `topics = orders, payments-.*` and `groups = billing`. READ, WRITE, ALTER and DELETE
+imply DESCRIBE. A resource name is literal where the file names the topic. Remote topics have the source's alias as
+prefix, unless the file names them by another policy. The name is `*` where the file has another regular expression;
+then name the topics yourself if you can.
 
 Without a permission whose row is bold, the partitions or flows of that row are not mirrored; without any other only the
 feature is missing.
