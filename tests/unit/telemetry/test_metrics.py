@@ -167,6 +167,14 @@ def expressions() -> Iterator[str]:
             yield variable["query"]
 
 
+def test_each_alert_has_a_paragraph_that_says_what_to_do() -> None:
+    alerts = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())
+    named = {rule["alert"]: rule["annotations"]["runbook_url"] for group in alerts["groups"] for rule in group["rules"]}
+    assert {f"troubleshooting/#{name.lower()}" for name in named} == set(named.values())
+    section = (ROOT / "docs/troubleshooting.md").read_text().partition("## By alert")[2].partition("\n## ")[0]
+    assert re.findall(r"^### (\w+)$", section, re.MULTILINE) == list(named)
+
+
 def metric_of(name: str) -> Any:
     if name in BY_NAME:
         return BY_NAME[name]
