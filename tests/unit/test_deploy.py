@@ -123,6 +123,28 @@ def test_every_pod_has_a_policy_for_both_ways_and_viewers_reach_the_page_alone(f
         assert opened in ([], ["http"])
 
 
+def test_the_compose_file_has_a_mirror_that_can_be_used_between_its_two_brokers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    composed = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    mirror = composed["services"]["mirror"]
+    assert mirror["image"] == f"sparkmirror:{__version__}"
+    assert (DEPLOY / "compose" / mirror["build"]["context"] / mirror["build"]["dockerfile"]).resolve().exists()
+    assert mirror["configs"] == [{"source": "mirror", "target": "/etc/sparkmirror/mirror.properties"}]
+    monkeypatch.setenv("STATUS_TOKEN", token_hex(24))
+    text = composed["configs"]["mirror"]["content"].replace("$$", "$")
+    config = parse_config(parse_properties(text.encode(), "mirror.properties"))
+    assert config.warnings == ()
+    for alias, cluster in config.clusters.items():
+        settings = composed["services"][alias]["environment"]
+        assert f"INSIDE://{cluster.bootstrap_servers}," in settings["KAFKA_ADVERTISED_LISTENERS"]
+        listeners = {one.partition(":")[0] for one in settings["KAFKA_LISTENERS"].split(",")}
+        protocols = dict(one.split(":") for one in settings["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(","))
+        assert listeners == set(protocols)
+    published = [port for one in composed["services"].values() for port in one["ports"]]
+    assert all(port.startswith("127.0.0.1:") for port in published), "nothing is open to other machines"
+
+
 def test_the_image_is_made_of_what_has_a_sum() -> None:
     """Not built here: what can be read of it is."""
     steps = CONTAINERFILE.replace("\\\n", " ").splitlines()
