@@ -8,27 +8,27 @@ _DELIVERIES = ("at least once", "exactly once")
 _INTRODUCTION = """\
 # Faults, and what came of them
 
-Written by `make faults` with `FAULTS_PAGE=docs/faults.md`: each row is a fault that struck a running flow while a
-writer went on writing 1,000 numbered records a second to two partitions. An independent consumer (librdkafka,
-read_committed) then checked each record: none is missing, each follows its predecessor, how many came again, and that
-the offset map translates no source offset to beyond its record. A cell says how many times it was struck, and the
-seeds of the dice that chose brokers, workers and passages.
+`make faults` with `FAULTS_PAGE=docs/faults.md` writes this page. Each row is a fault that was injected into a running
+flow while a producer wrote 1,000 numbered records a second to two partitions. An independent consumer (librdkafka,
+read_committed) then checked each record: none is missing and each follows its predecessor. It counted the repeated
+records, and checked that the offset map translates no source offset to a place after its record. A cell says how many
+times the fault was injected, and with which random seeds, which chose brokers, workers and places in the protocol.
 
-- **caught up**: seconds from the end of the fault until everything produced by then and a second later had arrived,
-  that second not counted; the longest.
-- **silence**: the longest that no record arrived meanwhile, as far as the consumer was reading.
-- **repeated**: the most records that one strike repeated. At least once may repeat what was sent after the last stored
-  position (stored once a second), exactly once nothing. A process that slept through a take-over may also repeat what
-  it had under way when it wakes: at most what was written since the fault began.
-- **map behind**: how far before its record a source offset translates, at most.
+- **caught up**: the longest time in seconds from the end of the fault until all records had arrived that were produced
+  by one second after it; that second does not count.
+- **silence**: the longest time during the fault in which no record arrived, while the consumer could read.
+- **repeated**: the most records that one injection repeated. At least once may repeat records that were sent after the
+  last stored position (positions are stored once a second), exactly once none. A process that slept while another took
+  over may also repeat, when it wakes, the records that it had under way: at most those written since the fault began.
+- **map behind**: the largest distance by which a source offset translates to a place before its record.
 
 Kill points are places of the protocol at which a worker ends itself by SIGKILL (`sparkmirror.testing.kill_points`).
 
-The sections "While it lasts" are pairs, written by `make pairs`: while the fault was in force, or within two seconds
-after what does not last, a second event happened. With a second process that shares the flow, that process had to take
-the tasks over from the one that was struck, which woke after that. Where the source topic was deleted and made again,
-all records of the new topic must have arrived, and the gap ledger must say at which offset the mirror left the one
-before: what had arrived of it ends there. In all other pairs no gap may be reported.
+`make pairs` writes the sections "While it lasts". A second event happened while the fault was in force, or within two
+seconds after a fault without duration. In the pairs with a second process that shares the flow, that process had to
+take over the tasks of the first, which was suspended and woke afterwards. In the pairs where the source topic was
+deleted and made again, all records of the new topic must have arrived, and the gap ledger must say at which offset the
+mirror left the old topic: the records that arrived from it end there. In all other pairs no gap may be reported.
 """
 
 

@@ -14,7 +14,7 @@ _INTRODUCTION = """\
 
 <!-- Written by `python -m sparkmirror.config.keys.table > docs/configuration.md`; edit config/keys instead. -->
 
-SparkMirror reads MirrorMaker 2's properties file as it stands, and Strimzi's resources. The smallest file:
+SparkMirror reads MirrorMaker 2's properties file unchanged, and Strimzi's resources. This is the smallest file:
 
 ```properties
 clusters = A, B
@@ -32,44 +32,46 @@ Below, S and T stand for the aliases of a flow's source and target, X for the al
   write `orders\\\\.eu` to get the expression `orders\\.eu`. Of several equal keys the last counts, with a warning.
 - Lists are split at commas; the empty list matches nothing. Expressions are Java's, are joined by `|` and match whole
   names. Numbers are whole; booleans are `true` or `false`, but `enabled` is on for `true` alone and off for all else.
-- A `#` behind a value begins a comment, which Java does not know: it is left out with a warning, except in secrets.
-- All problems of a file are reported at once, with their lines. A line without effect gives a warning that says where
-  to write it; MirrorMaker ignores such lines in silence.
+- SparkMirror reads a `#` after a value as the beginning of a comment, which Java does not; it drops the comment with a
+  warning, except in secrets.
+- SparkMirror reports all problems of a file at once, with their lines. A line without effect gives a warning that says
+  where to write it; MirrorMaker ignores such lines silently.
 
-## Which line counts
+## Precedence
 
-- Of a flow's keys, `S->T.KEY` counts before `KEY`.
-- Of a client's, `S->T.source.consumer.KEY`, then `S.consumer.KEY`, then `S->T.consumer.KEY`; for the writing client
-  `S->T.producer.override.KEY`, then `T.producer.KEY`.
-- Addresses and security (`bootstrap.servers`, `security.protocol`, `ssl.*`, `sasl.*`): `X.consumer.KEY`,
+- For a flow's keys, `S->T.KEY` takes precedence over `KEY`.
+- For keys of the reading client the order is `S->T.source.consumer.KEY`, then `S.consumer.KEY`, then
+  `S->T.consumer.KEY`; for the writing client `S->T.producer.override.KEY`, then `T.producer.KEY`.
+- For addresses and security (`bootstrap.servers`, `security.protocol`, `ssl.*`, `sasl.*`) it is `X.consumer.KEY`,
   `X.producer.KEY` and `X.admin.KEY` for one kind of client, then `X.KEY`, then `KEY` for all clusters.
-- Of `offset.storage.*`, `KEY` counts before `T.KEY`. Set there, all flows into one target share one topic.
-- Only flows that are enabled mirror data. `--clusters` keeps the flows into the clusters named, `--flow` those named.
+- For `offset.storage.*`, `KEY` takes precedence over `T.KEY`. With `KEY`, all flows into one target share one topic.
+- Only flows that are enabled mirror data. `--clusters` selects the flows into the named clusters, `--flow` the named
+  flows.
 """
 
 _FORMS = """\
-## What a file says
+## Commands about a file
 
 - `sparkmirror config check FILE` prints all problems at once; its exit status is 2 where the file cannot be used,
   with `--strict` also where there are warnings; `--format json` lists each finding with file, line, key, severity and
   hint.
-- `sparkmirror config explain FILE` prints each setting of each flow with the line it comes from, the lines that do not
-  count, and what is used where that is bounded or derived; `config explain FILE KEY` adds what the key means and where
-  it may be written. Secrets are `[hidden]`.
-- `sparkmirror config convert FILE --to properties|strimzi` prints the other form. Both of the first take
-  `--format json`.
+- `sparkmirror config explain FILE` prints each setting of each flow with the line it comes from, the lines without
+  effect, and the value in use where it is bounded or derived; `config explain FILE KEY` adds what the key means and
+  where it may be written. Secrets are `[hidden]`.
+- `sparkmirror config convert FILE --to properties|strimzi` prints the file in the other form. `check` and `explain`
+  take `--format json`.
 
-These are read as meant, with a warning, where MirrorMaker refuses the file or takes the text for something else:
-`S->T.enable`; switches without their end, as `S->T.emit.heartbeats` for `….enabled`; aliases that differ from a listed
-one in capitals alone; a file of flows without `clusters`; comments behind values (`# …` and `// …`).
+SparkMirror understands the following lines, with a warning, where MirrorMaker refuses the file or reads them otherwise:
+`S->T.enable`; switches without their end, for example `S->T.emit.heartbeats` for `….enabled`; aliases that differ from
+a listed one only in capitals; a file of flows without `clusters`; comments after values (`# …` and `// …`).
 
-These give a warning, for they stand where their key belongs and reach nobody: a cluster's lines that are about flows
-into it (`T.offset.storage.topic`, `T.exactly.once.source.support`, `T.producer.…`) where none is enabled, those about
-flows out of it (`S.consumer.…`) likewise, lines of a flow that no line turns on or off, and lines that one beats which
-is about more than they are (`T.offset.storage.topic` beside `offset.storage.topic`). A flow that is switched off may
-keep its lines.
+The following lines give a warning because they have no effect, although their key is in its right place: lines of a
+cluster about flows into it (`T.offset.storage.topic`, `T.exactly.once.source.support`, `T.producer.…`) if no flow into
+it is enabled; lines about flows out of it (`S.consumer.…`) if none out of it is enabled; lines of a flow that no line
+turns on or off; and lines over which a more general line takes precedence (`T.offset.storage.topic` beside
+`offset.storage.topic`). Lines of a flow that is switched off give no warning.
 
-## Secrets elsewhere
+## Config providers
 
 ```properties
 config.providers = file, env
@@ -79,39 +81,41 @@ A.ssl.key.password = ${file:/etc/mirror/secrets.properties:key.password}
 B.ssl.key.password = ${env:B_KEY_PASSWORD}
 ```
 
-Values are filled in when the file is read, on the machine where the command runs; Spark's workers need neither the
-files nor the variables. A reference that leads nowhere is an error.
+The command resolves the references when it reads the file, on the machine where it runs; Spark's workers need neither
+the files nor the variables. A reference that cannot be resolved is an error.
 
 ## Strimzi
 
-Every verb takes a `KafkaMirrorMaker2` resource (`kafka.strimzi.io/v1alpha1`, `v1beta2` and `v1`) for FILE. It means
-what Strimzi's operator makes of it: `clusters` or `target` and `source` with `bootstrapServers`, `tls`,
+Every verb takes a `KafkaMirrorMaker2` resource (`kafka.strimzi.io/v1alpha1`, `v1beta2` and `v1`) as FILE. SparkMirror
+reads it as Strimzi's operator does: `clusters` or `target` and `source` with `bootstrapServers`, `tls`,
 `authentication` (`tls`, `plain`, `scram-sha-256`, `scram-sha-512`, `oauth` with client credentials, `custom`) and
 `config`; `mirrors` with `topicsPattern`, `groupsPattern` and their `…ExcludePattern`, `sourceConnector`,
 `checkpointConnector`, `heartbeatConnector`. A connector that is missing, paused or stopped does not run, and with
-`replicas: 0` none does. Fields that have no effect here give a warning with their line and what does it instead: those
-about pods (`resources`, `jvmOptions`, `template` and so on), more than one of `replicas`, `logging`, `metricsConfig`,
-`tracing`, `rack`, and of connectors `autoRestart`, `listOffsets` and `alterOffsets`. Keys of this page may stand in the
-`config` of a connector, those of the whole file, as `status.listen`, in that of the target too. Other kinds of
-resources are refused by name.
+`replicas: 0` none does. Fields that have no effect here give a warning with their line and the setting to use instead:
+those about pods (`resources`, `jvmOptions`, `template` and so on), `replicas` above 1, `logging`, `metricsConfig`,
+`tracing`, `rack`, and `autoRestart`, `listOffsets` and `alterOffsets` of connectors. Keys of this page may stand in the
+`config` of a connector; keys of the whole file, such as `status.listen`, may also stand in the `config` of the target.
+SparkMirror refuses other kinds of resources and names them.
 
-There is no Kubernetes here: key K of the secret N is the file `DIR/N/K`, as a pod mounts it, where `DIR` is given by
-`--secrets-dir` and is `secrets` beside FILE by default. `kubectl get secret N -o json` has the keys, base64-encoded.
+SparkMirror reads secrets from files, not from Kubernetes: key K of the secret N is the file `DIR/N/K`, as a pod mounts
+it. `--secrets-dir` sets `DIR`; the default is `secrets` beside FILE. `kubectl get secret N -o json` prints the keys,
+base64-encoded.
 
-A MirrorMaker that Strimzi ran is taken over: its positions are those of the connector `S->T.MirrorSourceConnector` in
-`offsetStorageTopic` (or `offset.storage.topic`; `mirrormaker2-cluster-offsets` without either), and its workers are the
-group `groupId` (`group.id`; `mirrormaker2-cluster`). Stop it first: while that group has members, nothing starts.
-Positions go on being kept there, as Connect does, so that it can go on from them in turn.
+SparkMirror continues from the positions of a MirrorMaker that Strimzi ran: those of the connector
+`S->T.MirrorSourceConnector` in `offsetStorageTopic` (or `offset.storage.topic`; `mirrormaker2-cluster-offsets` without
+either). That MirrorMaker's workers are the group `groupId` (`group.id`; `mirrormaker2-cluster`). Stop it first: while
+the group has members, SparkMirror refuses to start. SparkMirror keeps storing positions there in Connect's format, so
+that MirrorMaker can continue from them in turn.
 
-`config convert` does not move positions; its notes say where the other form keeps them. To have a resource go on from
-those of a file, put `progress.connector: MirrorSourceConnector` and `offsets.storage.topic: mm2-offsets.S.internal`
-into the `config` of its `sourceConnector`.
+`config convert` does not move positions; its notes say where the other form keeps them. To let a resource continue from
+the positions of a file, put `progress.connector: MirrorSourceConnector` and
+`offsets.storage.topic: mm2-offsets.S.internal` into the `config` of its `sourceConnector`.
 
 ## Connectors
 
-MirrorMaker 2 on a Connect cluster of one's own is a `MirrorSourceConnector`, and perhaps a `MirrorCheckpointConnector`
-and a `MirrorHeartbeatConnector`. Every verb takes their files for FILE, in any order, one file for each or several
-connectors in one, and the file of their worker with them:
+MirrorMaker 2 on an existing Connect cluster is a `MirrorSourceConnector`, and perhaps a `MirrorCheckpointConnector` and
+a `MirrorHeartbeatConnector`. Every verb takes their files as FILE, in any order, one file for each or several
+connectors in one, together with the file of their worker:
 
 ```
 sparkmirror run connect-distributed.properties source.json checkpoint.json heartbeat.json
@@ -121,19 +125,20 @@ sparkmirror run connect-distributed.properties source.json checkpoint.json heart
   `{"name": …, "config": {…}}`, the bare `config`, a list of such, or all that a cluster has (`GET
   /connectors?expand=info`, of which those of MirrorMaker count); or a Strimzi `KafkaConnector`. Its worker is the
   properties file of `connect-distributed` or `connect-standalone`, or a Strimzi `KafkaConnect`.
-- Connectors with the same `source.cluster.alias` and `target.cluster.alias` are one flow. What is mirrored is as the
-  source connector says, groups as the checkpoint connector, heartbeats as the heartbeat connector; a line that its
-  connector does not read is named. A checkpoint or a heartbeat connector without a source connector runs as just that,
-  beside the MirrorMaker that mirrors. One whose state is paused or stopped does not run.
-- Positions are those that Connect keeps under the connector's `name`. Where they are is the worker's to say:
+- Connectors with the same `source.cluster.alias` and `target.cluster.alias` form one flow. The source connector
+  configures topics, the checkpoint connector groups, and the heartbeat connector heartbeats; a line that its connector
+  does not read gives a warning. A checkpoint or a heartbeat connector without a source connector runs alone, beside the
+  MirrorMaker that mirrors. A connector whose state is paused or stopped does not run.
+- Positions are those that Connect keeps under the connector's `name`. The worker's file says where:
   `offset.storage.topic` and `group.id`, with `config.providers`, `exactly.once.source.support` and `producer.*`.
-  Without the worker's file these keys, or Connect's `offsets.storage.topic`, may stand in the source connector; else
-  the names of Kafka's own example count, `connect-offsets` and `connect-cluster`, of Strimzi `connect-cluster-offsets`,
-  with a warning. All of that is on the target, where Connect has to run for MirrorMaker. Delete the connector, or stop
-  the workers: while one of them has it, though paused or stopped, nothing starts. Other connectors may go on.
-- A standalone worker keeps positions in a file (`offset.storage.file.filename`). It is read once, on request, before
-  the first run: `sparkmirror positions set FILE --from-file connect.offsets --execute`. Whether such a worker still
-  runs cannot be seen from the clusters: stop it first.
+  Without the worker's file these keys, or Connect's `offsets.storage.topic`, may stand in the source connector.
+  Otherwise SparkMirror uses the names of Kafka's own example, `connect-offsets` and `connect-cluster`, or for Strimzi
+  `connect-cluster-offsets`, with a warning. All of these are on the target, where Connect must run for MirrorMaker.
+  Delete the connector, or stop the workers: while a worker has the connector, even paused or stopped, SparkMirror
+  refuses to start. Other connectors may go on.
+- A standalone worker keeps positions in a file (`offset.storage.file.filename`). Import it once before the first run:
+  `sparkmirror positions set FILE --from-file connect.offsets --execute`. SparkMirror cannot see whether such a worker
+  still runs: stop it first.
 - All keys of this page may stand in a connector: those of flows, of the target's worker, and of the whole file, such as
   `status.listen`. `config convert --to properties` writes all of it as one properties file.
 """
