@@ -25,7 +25,7 @@ class Checker:
         self._scene = scene
         self.problems: list[str] = []
 
-    def _fail(self, problem: str) -> None:
+    def fail(self, problem: str) -> None:
         if len(self.problems) < 10:
             at = self._scene.world.now - 1000.0
             self.problems.append(f"[{at:.3f} s] {problem}")
@@ -33,7 +33,7 @@ class Checker:
 
     # What the ledger says.
 
-    def _stored(self, name: str) -> list[tuple[Partition, Stored]]:
+    def stored(self, name: str) -> list[tuple[Partition, Stored]]:
         topic = self._scene.target.topics.get(name)
         found: list[tuple[Partition, Stored]] = []
         for partition in topic.partitions if topic is not None else ():
@@ -53,20 +53,20 @@ class Checker:
 
     def view(self) -> LedgerView:
         view = LedgerView(self._scene.flow.connector)
-        for _, one in self._stored(self._scene.ledger.offsets):
+        for _, one in self.stored(self._scene.ledger.offsets):
             for record in one.records:
                 headers = [(name.decode(), value) for name, value in record.headers]
                 view.take_connect(record.key, record.value, "", headers)
-        for _, one in self._stored(self._scene.ledger.positions):
+        for _, one in self.stored(self._scene.ledger.positions):
             for record in one.records:
                 view.take_ours(record.key, record.value)
         return view
 
     def _gaps(self) -> list[Gap]:
-        pairs = [(r.key, r.value) for _, one in self._stored(self._scene.ledger.gaps) for r in one.records]
+        pairs = [(r.key, r.value) for _, one in self.stored(self._scene.ledger.gaps) for r in one.records]
         return gap_ledger.list_gaps("A", pairs)
 
-    def _arrived(self, where: TopicPartition) -> list[tuple[bytes, int]]:
+    def arrived(self, where: TopicPartition) -> list[tuple[bytes, int]]:
         """Values on the target with their offsets, as the promised consumer sees them."""
         remote = TopicPartition(self._scene.remote, where.partition)
         partition = self._scene.target.partition(remote)
@@ -80,13 +80,15 @@ class Checker:
 
     def look(self) -> None:
         """No position beyond what is there (invariant 3), and no translated offset (invariant 7)."""
+        if self._scene.readers is not None:
+            self._scene.readers.look()
         view, gaps = self.view(), self._gaps()
         for partition in self._scene.sources():
             where = partition.where
             truth = self._scene.truth.of(where)
             position = view.position(where)
             topic_id = self._scene.source.topics[where.topic].topic_id
-            landed = self._arrived(where)
+            landed = self.arrived(where)
             if not truth.target_losses and not truth.source_losses:
                 self._judge_map(where, truth, landed)
             if position is None or position.topic_id != topic_id or truth.truncations:
@@ -99,7 +101,7 @@ class Checker:
                 and self._is_owed(one, truth, arrived, gaps, where)
             ]
             if missing:
-                self._fail(f"{where} stands at {position.offset} in the ledger, and the target lacks {_name(missing)}")
+                self.fail(f"{where} stands at {position.offset} in the ledger, and the target lacks {_name(missing)}")
 
     def _is_owed(
         self, one: Written, truth: PartitionTruth, arrived: set[bytes], gaps: list[Gap], where: TopicPartition
@@ -140,6 +142,8 @@ class Checker:
         gaps = self._gaps()
         for partition in self._scene.sources():
             self._judge_partition(partition, gaps, is_done=is_done)
+        if self._scene.readers is not None and is_done:
+            self._scene.readers.judge()
 
     def _tell_stall(self) -> None:
         view = self.view()
@@ -149,7 +153,7 @@ class Checker:
                 mirror = self._scene.mirror
                 senders = [attempt.sender for attempt in mirror.attempts.values() if attempt.sender is not None]
                 failed = {str(k): v for sender in senders for k, v in dict(sender.task_metrics.failed).items()}
-                self._fail(
+                self.fail(
                     f"{partition.where} does not move: it stands at {position}, the source ends at "
                     f"{partition.log.high_watermark}; mirror over: {mirror.is_over} {mirror.reason}; failed: {failed}"
                 )
@@ -157,20 +161,20 @@ class Checker:
     def _judge_partition(self, partition: Partition, gaps: list[Gap], *, is_done: bool) -> None:
         where = partition.where
         truth = self._scene.truth.of(where)
-        arrived = self._arrived(where)
+        arrived = self.arrived(where)
         values = {value for value, _ in arrived}
         own = [gap for gap in gaps if gap.partition == where]
         if is_done:
             missing = [one for one in truth.records.values() if self._is_owed(one, truth, values, own, where)]
             if missing:
-                self._fail(f"{where}: {len(missing)} records are neither on the target nor in a gap: {_name(missing)}")
+                self.fail(f"{where}: {len(missing)} records are neither on the target nor in a gap: {_name(missing)}")
         if strange := [value for value in values if value not in truth.records]:
-            self._fail(f"{where}: the target holds what the source never had: {strange[:3]}")
+            self.fail(f"{where}: the target holds what the source never had: {strange[:3]}")
         self._judge_order(where, truth, [truth.records[v].rank for v, _ in arrived if v in truth.records])
         for gap in own:
             losses = truth.target_losses if gap.is_on_target else truth.source_losses
             if not losses:
-                self._fail(f"{where}: a gap that nothing explains: {gap.cause} {gap.expected} to {gap.resumed}")
+                self.fail(f"{where}: a gap that nothing explains: {gap.cause} {gap.expected} to {gap.resumed}")
 
     def _judge_order(self, where: TopicPartition, truth: PartitionTruth, ranks: list[int]) -> None:
         if truth.target_losses:
@@ -180,11 +184,11 @@ class Checker:
         for rank in ranks:
             if rank in seen:
                 if self._scene.script.exactly_once:
-                    self._fail(f"{where}: record {rank} is on the target twice")
+                    self.fail(f"{where}: record {rank} is on the target twice")
                     return
                 continue
             if rank < latest:
-                self._fail(f"{where}: record {rank} comes after record {latest}")
+                self.fail(f"{where}: record {rank} comes after record {latest}")
                 return
             seen.add(rank)
             latest = rank
@@ -192,7 +196,7 @@ class Checker:
     def _judge_map(self, where: TopicPartition, truth: PartitionTruth, arrived: list[tuple[bytes, int]]) -> None:
         """A consumer at a translated offset sees all that it has not read (invariant 7)."""
         view = MapView("A")
-        for _, one in self._stored(self._scene.ledger.offset_map):
+        for _, one in self.stored(self._scene.ledger.offset_map):
             for record in one.records:
                 view.take(record.key, record.value)
         found = view.map_of(where)
@@ -206,7 +210,7 @@ class Checker:
                 bound = min(bound, last.get(written.value, bound))
             told = found.translate(written.offset)
             if told is not None and told.offset > bound:
-                self._fail(f"{where}: offset {written.offset} translates to {told.offset}, beyond {bound}")
+                self.fail(f"{where}: offset {written.offset} translates to {told.offset}, beyond {bound}")
                 return
 
 

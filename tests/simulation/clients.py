@@ -22,6 +22,8 @@ from sparkmirror.model import Cluster as ClusterConfig
 from sparkmirror.model import TopicPartition
 
 _RETRY_SECONDS = 0.1
+_EVENTS = {".checkpoints.": "checkpoint", "-commands.": "command"}
+"""By a part of a topic's name."""
 
 
 def _cluster(net: Network, settings: ClientSettings) -> Cluster:
@@ -161,6 +163,10 @@ class SimTail:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._at[partition] = offset
 
+    @property
+    def may_have_news(self) -> bool:
+        return True
+
     def poll(self, timeout_seconds: float) -> list[TailRecord]:
         until = self._world.now + timeout_seconds
         while not (found := self._read()) and self._world.now < until:
@@ -255,6 +261,9 @@ class SimPublisher:
                 world.sleep(0.1)
             partition.log.append(bytes(encode_batch([(key, value)])))
             self._cluster.replicate(partition)
+            for part, event in _EVENTS.items():
+                if part in topic:
+                    self._cluster.note(event)
             world.sleep(self._net.delay(self._cluster))
             if world.random.random() < self._net.loss:
                 raise ClusterUnreachable("the answer was lost")

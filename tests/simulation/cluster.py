@@ -9,19 +9,22 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.admin import DescribeConfigsResponse
+from kafka.protocol.admin import CreatePartitionsResponse, CreateTopicsResponse, DescribeConfigsResponse
 from kafka.protocol.admin.transactions import DescribeTransactionsResponse, ListTransactionsResponse
 from kafka.protocol.consumer import ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import AddPartitionsToTxnResponse, EndTxnResponse, InitProducerIdResponse
 from tests.simulation import wire
-from tests.simulation.groups import GROUP_APIS, Groups, refuse
+from tests.simulation.commits import LOG_PARTITIONS, CommittedOffsets
+from tests.simulation.groups import COMMIT, FETCH_OFFSETS, GROUP_APIS, LOADING_SECONDS, Groups, refuse
 from tests.simulation.log import PartitionLog
 from tests.simulation.scheduler import World
 from tests.simulation.transactions import FENCED, NO_ERROR, ONGOING, Coordinator
 from tests.simulation.wire import FetchAsked, Fetched, Header, Known, Produced, Wanted
 
 from sparkmirror.batch.header import parse_header
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.kafka.commit_log import COMMITS_TOPIC
 from sparkmirror.model import TopicPartition
 
 Reply = Callable[[bytes], None]
@@ -29,6 +32,10 @@ UNKNOWN_TOPIC, LEADER_UNAVAILABLE, NOT_LEADER, NOT_COORDINATOR = 3, 5, 6, 16
 OUT_OF_RANGE, FENCED_EPOCH, UNKNOWN_EPOCH, UNKNOWN_TOPIC_ID = 1, 74, 75, 100
 NO_SESSION, BAD_SESSION_EPOCH, COORDINATOR_UNAVAILABLE = 70, 71, 15
 _EARLIEST, _LATEST = -2, -1
+_LIST_OFFSETS = 2
+_TOPIC_EXISTS, _INVALID_PARTITIONS = 36, 37
+_FORGET_SECONDS = 0.02
+"""After it has learned of a deleted topic, a coordinator forgets what was committed for it."""
 _TOO_LARGE = 10
 BYTES_MAX = 1048588
 _ALL = -1
@@ -50,6 +57,7 @@ class Partition:
     is_stuck: bool = False
     is_hollow: bool = False
     is_gone: bool = False
+    cut_at: float = 0.0
     waiting: "list[_Waiting]" = field(default_factory=list)
 
 
@@ -59,6 +67,7 @@ class Topic:
     topic_id: UUID
     partitions: list[Partition]
     bytes_max: int = BYTES_MAX
+    made_at: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -119,19 +128,54 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self.graves: list[Topic] = []
         self.coordinator = Coordinator(lambda: world.now, self._send_marker, fences_own=known.fences_own)
-        self.groups = Groups(world)
-        self.coordinator_node = 0
+        offsets = CommittedOffsets(self._topic_id, self._log_commit, lambda: world.now)
+        self.groups = Groups(world, offsets)
+        self._coordinator_node = 0
         self._parked: list[_Parked] = []
         self._sessions = 0
         self._ids = Random(f"{alias} {world.random.random()}")
         self.markers_wait_until = 0.0
+        self.ends_asked_at: dict[str, float] = {}
+        """When a client, by its id, last asked where logs end."""
         self._listeners: list[tuple[str, Callable[[], None]]] = []
+
+    # Groups.
+
+    @property
+    def coordinator_node(self) -> int:
+        """Of all transactions and groups."""
+        return self._coordinator_node
+
+    @coordinator_node.setter
+    def coordinator_node(self, number: int) -> None:
+        if number != self._coordinator_node:
+            self.groups.loading_until = self.world.now + LOADING_SECONDS
+        self._coordinator_node = number
+        if COMMITS_TOPIC in self.topics:
+            for partition in self.topics[COMMITS_TOPIC].partitions:
+                partition.leader = number
+
+    def _topic_id(self, where: TopicPartition) -> UUID | None:
+        return None if self.partition(where) is None else self.topics[where.topic].topic_id
+
+    def _log_commit(self, number: int, key: bytes, value: bytes | None) -> None:
+        """Commits are acknowledged when all replicas have them; here that takes no time."""
+        self._create_commits_topic()
+        log = self.topics[COMMITS_TOPIC].partitions[number].log
+        log.append(bytes(encode_batch([(key, value)])))
+        log.replicate()
+
+    def _create_commits_topic(self) -> None:
+        """Brokers create it when somebody first looks for the coordinator of a group."""
+        if COMMITS_TOPIC not in self.topics:
+            for partition in self.create_topic(COMMITS_TOPIC, LOG_PARTITIONS).partitions:
+                partition.leader = self.coordinator_node
 
     # What others wait for.
 
     def when(self, what: str, act: Callable[[], None]) -> None:
         """Acts once, at the next event of that name: a batch for the topic, `read` (by a Fetch), `written`, EndTxn,
-        `marker`, InitProducerId."""
+        `marker`, InitProducerId, OffsetFetch, OffsetCommit, `checkpoint`."""
         self._listeners.append((what, act))
 
     def note(self, what: str) -> None:
@@ -147,6 +191,7 @@ class Cluster:
         live = [number for number, node in self.nodes.items() if node.is_up]
         members = [Partition(TopicPartition(name, n), live[n % len(live)]) for n in range(partitions)]
         topic = self.topics[name] = Topic(name, UUID(int=self._ids.getrandbits(128)), members)
+        topic.made_at = self.world.now
         return topic
 
     def delete_topic(self, name: str) -> Topic:
@@ -155,8 +200,15 @@ class Cluster:
         for partition in topic.partitions:
             partition.is_gone = True
             self.fail_waiting(partition, UNKNOWN_TOPIC)
+        self.world.after(_FORGET_SECONDS, lambda: self.groups.offsets.forget_topic(name, topic.topic_id))
         self.poke()
         return topic
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        live = [number for number, node in self.nodes.items() if node.is_up]
+        members = self.topics[name].partitions
+        for number in range(len(members), partitions):
+            members.append(Partition(TopicPartition(name, number), live[number % len(live)]))
 
     def partition(self, where: TopicPartition) -> Partition | None:
         topic = self.topics.get(where.topic)
@@ -181,6 +233,7 @@ class Cluster:
             end = log.end if cut is None else cut
             if end < log.end:
                 log.truncate(end)
+                partition.cut_at = self.world.now
             log.begin_epoch(log.epoch + 1)
         partition.leader = node
         self.fail_waiting(partition, NOT_LEADER)
@@ -191,7 +244,7 @@ class Cluster:
     def down(self, number: int) -> None:
         self.nodes[number].is_up = False
         self.nodes[number].sessions.clear()
-        for topic in self.topics.values():
+        for topic in self._led_topics():
             for partition in topic.partitions:
                 if partition.leader == number:
                     self.fail_waiting(partition, NOT_LEADER)
@@ -202,12 +255,16 @@ class Cluster:
     def elect(self) -> None:
         """Every partition without a leader gets one that has all that was acknowledged."""
         live = [number for number, node in self.nodes.items() if node.is_up]
-        for topic in self.topics.values():
+        for topic in self._led_topics():
             for partition in topic.partitions:
                 if partition.leader is None and live:
                     self.move_leader(
                         partition, live[partition.where.partition % len(live)], cut=partition.log.high_watermark
                     )
+
+    def _led_topics(self) -> list[Topic]:
+        """All but the log of commits, which the coordinator leads."""
+        return [topic for name, topic in self.topics.items() if name != COMMITS_TOPIC]
 
     def elect_coordinator(self) -> None:
         live = [number for number, node in self.nodes.items() if node.is_up]
@@ -231,12 +288,16 @@ class Cluster:
                 reply(bytes(answer.encode(header=True, framed=True)))
 
             request = wire.REQUESTS[header.api].decode(frame, version=header.version, header=True)
+            if header.api == _LIST_OFFSETS:
+                self.ends_asked_at[header.client_id] = self.world.now
             if header.api not in GROUP_APIS:
                 encode(_ANSWERS[header.api](self, node, request, header.version))
             elif number != self.coordinator_node:
                 encode(refuse(header.api, request, NOT_COORDINATOR))
             else:
                 self.groups.handle(header.api, request, header.client_id, encode)
+                if header.api in (COMMIT, FETCH_OFFSETS):
+                    self.note("OffsetCommit" if header.api == COMMIT else "OffsetFetch")
 
     # Produce.
 
@@ -498,7 +559,39 @@ class Cluster:
             )
             for one in topic.partitions
         ]
-        return kind(error_code=0, name=name, topic_id=topic.topic_id, is_internal=False, partitions=members)
+        is_internal = name == COMMITS_TOPIC
+        return kind(error_code=0, name=name, topic_id=topic.topic_id, is_internal=is_internal, partitions=members)
+
+    def create_topics(self, request: Any) -> Any:
+        kind = CreateTopicsResponse.CreatableTopicResult
+        told = []
+        for one in request.topics:
+            error = _TOPIC_EXISTS if one.name in self.topics else NO_ERROR
+            if not error and not request.validate_only:
+                self.create_topic(one.name, one.num_partitions)
+            topic_id = UUID(int=0) if error else getattr(self.topics.get(one.name), "topic_id", UUID(int=0))
+            told.append(
+                kind(
+                    name=one.name, topic_id=topic_id, error_code=error,
+                    error_message=f"Topic '{one.name}' already exists." if error else None, topic_config_error_code=0,
+                    num_partitions=-1 if error else one.num_partitions, replication_factor=-1 if error else 1,
+                    configs=None if error else [],
+                )
+            )  # fmt: skip
+        return CreateTopicsResponse(throttle_time_ms=0, topics=told)
+
+    def create_partitions(self, request: Any) -> Any:
+        kind = CreatePartitionsResponse.CreatePartitionsTopicResult
+        told = []
+        for one in request.topics:
+            topic = self.topics.get(one.name)
+            error = UNKNOWN_TOPIC if topic is None else NO_ERROR
+            if topic is not None and one.count <= len(topic.partitions):
+                error = _INVALID_PARTITIONS
+            if not error:
+                self.grow_topic(one.name, one.count)
+            told.append(kind(name=one.name, error_code=error, error_message=None))
+        return CreatePartitionsResponse(throttle_time_ms=0, results=told)
 
     def list_offsets(self, node: Node, request: Any) -> Any:
         kind = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -576,6 +669,8 @@ class Cluster:
         return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
     def find_coordinator(self, request: Any, version: int) -> Any:
+        if not request.key_type:
+            self._create_commits_topic()
         host, is_up = f"{self.alias}-{self.coordinator_node}", self.nodes[self.coordinator_node].is_up
         error = 0 if is_up else COORDINATOR_UNAVAILABLE
         told = {
@@ -708,10 +803,12 @@ _ANSWERS: dict[int, Callable[[Cluster, Node, Any, int], Any]] = {
     3: lambda cluster, _, request, __: cluster.metadata(request),
     10: lambda cluster, _, request, version: cluster.find_coordinator(request, version),
     18: lambda cluster, _, request, version: cluster.versions(request, version),
+    19: lambda cluster, _, request, __: cluster.create_topics(request),
     22: lambda cluster, node, request, _: cluster.initialize(node, request),
     24: lambda cluster, node, request, _: cluster.add_partitions(node, request),
     26: lambda cluster, node, request, version: cluster.end_transaction(node, request, version),
     32: lambda cluster, _, request, __: cluster.configs(request),
+    37: lambda cluster, _, request, __: cluster.create_partitions(request),
     65: lambda cluster, node, request, _: cluster.describe_transactions(node, request),
     66: lambda cluster, node, _, __: cluster.list_transactions(node),
 }

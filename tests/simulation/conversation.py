@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from kafka.protocol.consumer import (
     HeartbeatRequest,
@@ -22,6 +31,12 @@ from kafka.protocol.consumer import (
     LeaveGroupResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -229,6 +244,57 @@ class Conversation:
         members = [(each.client_id, bytes(each.member_metadata), bytes(each.member_assignment)) for each in one.members]
         self.note(label, one.error_code, one.group_state, members)
 
+    def commit(
+        self, label: str, group: str, topic: str, offset: int, generation: int = -1, member: str = "", note: str = ""
+    ) -> None:
+        kind = OffsetCommitRequest.OffsetCommitRequestTopic
+        one = kind.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_leader_epoch=3, committed_metadata=note
+        )
+        asked = OffsetCommitRequest(
+            group_id=group, generation_id_or_member_epoch=generation, member_id=member,
+            topics=[kind(name=topic, partitions=[one])],
+        )  # fmt: skip
+        self.note(label, self.ask(asked, OffsetCommitResponse, 8).topics[0].partitions[0].error_code)
+
+    def committed(self, label: str, *groups: str) -> None:
+        wanted = OffsetFetchRequest.OffsetFetchRequestGroup
+        asked = OffsetFetchRequest(groups=[wanted(group_id=group, topics=None) for group in groups])
+        for one in self.ask(asked, OffsetFetchResponse, 8).groups:
+            found = [
+                (each.partition_index, each.committed_offset, each.committed_leader_epoch, each.metadata)
+                for topic in one.topics
+                for each in topic.partitions
+            ]
+            self.note(label, one.error_code, found)
+
+    def delete_offset(self, label: str, group: str, topic: str) -> None:
+        kind = OffsetDeleteRequest.OffsetDeleteRequestTopic
+        one = kind.OffsetDeleteRequestPartition(partition_index=0)
+        asked = OffsetDeleteRequest(group_id=group, topics=[kind(name=topic, partitions=[one])])
+        found = self.ask(asked, OffsetDeleteResponse, 0)
+        told = [each.error_code for topic in found.topics for each in topic.partitions]
+        self.note(label, found.error_code, told)
+
+    def listed(self, label: str, group: str) -> None:
+        found = self.ask(ListGroupsRequest(), ListGroupsResponse, 4)
+        self.note(label, [(one.protocol_type, one.group_state) for one in found.groups if one.group_id == group])
+
+    # Topics.
+
+    def create(self, label: str, topic: str, partitions: int) -> None:
+        one = CreateTopicsRequest.CreatableTopic(
+            name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
+        )
+        asked = CreateTopicsRequest(topics=[one], timeout_ms=30_000, validate_only=False)
+        found = self.ask(asked, CreateTopicsResponse, 7).topics[0]
+        self.note(label, found.error_code, bool(found.error_message), found.num_partitions)
+
+    def grow(self, label: str, topic: str, partitions: int) -> None:
+        one = CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=partitions, assignments=None)
+        asked = CreatePartitionsRequest(topics=[one], timeout_ms=30_000, validate_only=False)
+        self.note(label, self.ask(asked, CreatePartitionsResponse, 2).results[0].error_code)
+
     def offsets(self, label: str, topic: str, *, committed: bool = False) -> None:
         kind = ListOffsetsRequest.ListOffsetsTopic
         for timestamp in (-2, -1):
@@ -255,6 +321,8 @@ def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str,
     _stranger(talk, put)
     talk.offsets("the end", topic)
     _grouping(talk, f"{topic}-group")
+    _committing(talk, topic, f"{topic}-readers")
+    _making(talk, f"{topic}-made")
     return talk.told
 
 
@@ -265,6 +333,50 @@ def _stranger(talk: Conversation, put: UUID | str) -> None:
     talk.produce("its first batch after that", put, stranger, 0)
     following = talk.initialize("its next epoch", "script-5")
     talk.produce("the second batch of the next epoch", put, following, 5)
+
+
+def _making(talk: Conversation, topic: str) -> None:
+    talk.create("a new topic", topic, 2)
+    talk.create("the same again", topic, 2)
+    talk.nap(0.5)
+    talk.grow("to three partitions", topic, 3)
+    talk.nap(0.5)
+    talk.grow("to three again", topic, 3)
+    talk.grow("to fewer", topic, 1)
+    talk.grow("an absent topic", f"{topic}-absent", 3)
+    talk.topic_id(topic)
+
+
+def _committing(talk: Conversation, topic: str, group: str) -> None:
+    talk.find(group, 0)
+    talk.committed("of a group that is not there", group)
+    talk.listed("not there", group)
+    talk.delete_offset("of no group", group, topic)
+    talk.commit("a member of no group", group, topic, 1, 5, "nobody")
+    talk.commit("as nobody", group, topic, 2, note="a note")
+    talk.commit("of an absent topic", group, f"{topic}-absent", 2)
+    talk.committed("as nobody", group, f"{group}-absent")
+    talk.listed("that only commits", group)
+    talk.commit("as nobody, back", group, topic, 1)
+    talk.committed("set back", group)
+    member, _ = talk.join("a reader", group, "")
+    talk.commit("while it begins to join", group, topic, 3)
+    _, generation = talk.join("a reader with its id", group, member)
+    talk.commit("before the plan, as nobody", group, topic, 4)
+    talk.commit("before the plan, as a member", group, topic, 4, generation, member)
+    talk.sync("the readers' plan", group, member, generation, b"plan")
+    talk.commit("as nobody beside a member", group, topic, 5)
+    talk.commit("as another member", group, topic, 5, generation, "nobody")
+    talk.commit("of a generation to come", group, topic, 5, generation + 1, member)
+    talk.commit("as a member", group, topic, 6, generation, member, "its own")
+    talk.committed("as a member", group)
+    talk.listed("stable", group)
+    talk.leave("the reader leaves", group, member)
+    talk.commit("of a member that has left", group, topic, 7, generation, member)
+    talk.commit("as nobody, behind it", group, topic, 7)
+    talk.listed("empty", group)
+    talk.delete_offset("of an empty group", group, topic)
+    talk.committed("deleted", group)
 
 
 def _grouping(talk: Conversation, group: str) -> None:

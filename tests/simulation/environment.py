@@ -20,6 +20,7 @@ from tests.simulation.scheduler import Process, World
 
 import sparkmirror.kafka.clients
 import sparkmirror.kafka.publish
+import sparkmirror.kafka.tail
 import sparkmirror.kafka.wire.link
 import sparkmirror.pipeline.fetch.reader
 import sparkmirror.pipeline.fetch.responses
@@ -28,7 +29,9 @@ import sparkmirror.pipeline.produce.writer
 import sparkmirror.pipeline.relay.ring
 import sparkmirror.planning.hand_over
 import sparkmirror.planning.planner
+import sparkmirror.runtime.jobs
 import sparkmirror.sharing.group
+import sparkmirror.sync.offset_job
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.clock import SYSTEM_CLOCK
 from sparkmirror.control.assignment import Assignment
@@ -58,6 +61,10 @@ class SimTime:
 
     def time_ns(self) -> int:
         return int(self._world.wall * 1e9)
+
+    def thread_time(self) -> float:
+        """Work takes no time of the processor here."""
+        return 0.0
 
     def sleep(self, seconds: float) -> None:
         self._world.sleep(seconds)
@@ -261,11 +268,13 @@ def simulated(world: World, net: Network) -> Iterator[None]:
 
     package = sparkmirror.kafka
     exchanged: list[tuple[Any, str, Any]] = [
-        *((SYSTEM_CLOCK, name, getattr(time, name)) for name in ("monotonic", "time_ns")),
+        *((SYSTEM_CLOCK, name, getattr(time, name)) for name in ("monotonic", "time_ns", "thread_time")),
         (package.wire.link, "_connect", connect),
         (package.clients, "ClusterConnection", lambda settings: SimClusterConnection(world, net, settings)),
         (package.clients, "TopicTail", lambda *args, **more: SimTail(world, net, *args, **more)),
+        (package.tail, "TopicTail", lambda *args, **more: SimTail(world, net, *args, **more)),
         (package.publish, "Publisher", lambda *args: SimPublisher(world, net, *args)),
+        (sparkmirror.sync.offset_job, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.planning.planner, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.planning.hand_over, "Balance", lambda: SimBalance(world)),
         (sparkmirror.sharing.group, "Publisher", lambda *args: SimPublisher(world, net, *args)),

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tests.simulation.cluster import Cluster, Partition
+from tests.simulation.consumers import GROUP
 from tests.simulation.scheduler import Process
 
 from sparkmirror.batch.records import encode_batch
@@ -28,9 +29,10 @@ _One = TypeVar("_One")
 _FOCUS_SHARE = 0.7
 """Of the faults that strike one partition of several, how many strike the one that the history says."""
 _EVENT_SECONDS_MAX = 5.0
-EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProducerId", "written", "read")
+_PARTITIONS_MAX = 5
+EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProducerId", "written", "read", "command")
 """At which a fault may strike: a batch that the target appends, a request of transactions, a record that the source's
-producer writes, records that are read."""
+producer writes, records that are read, an order of the planner to tasks."""
 
 
 class Fault(NamedTuple):
@@ -42,6 +44,10 @@ class Fault(NamedTuple):
     at: float
     name: str
     draw: int
+
+
+JOB_EVENTS = ("checkpoint", "OffsetFetch", "OffsetCommit")
+"""Of jobs: a checkpoint that is stored, questions about groups' offsets on the target, and commits there."""
 
 
 def strike(scene: "Scene", fault: Fault) -> None:
@@ -64,7 +70,9 @@ def strike(scene: "Scene", fault: Fault) -> None:
 
 def _strike(scene: "Scene", kind: str, draw: int) -> None:
     if not scene.is_healed:
-        told = FAULTS[kind][1](scene, Random(draw))
+        if kind in FAULTS and scene.readers is not None:
+            scene.readers.struck.append(scene.world.now)
+        told = (FAULTS | JOB_FAULTS)[kind][1](scene, Random(draw))
         scene.world.tell(f"{kind}: {told}" if told else f"{kind}: nothing to do")
         scene.checker.look()
 
@@ -504,7 +512,64 @@ def _say(scene: "Scene", command: Pause | Resume | Retry | Restart) -> None:
     scene.target.replicate(partition)
 
 
-FAULTS: dict[str, tuple[int, Callable[["Scene", Random], str]]] = {
+# Of the driver's jobs.
+
+
+def _visit(scene: "Scene", random: Random) -> str:
+    return scene.readers.visit_target(random) if scene.readers is not None else ""
+
+
+def _commit_aside(scene: "Scene", random: Random) -> str:
+    return scene.readers.commit_on_target(random) if scene.readers is not None else ""
+
+
+def _grow_source(scene: "Scene", random: Random) -> str:
+    partitions = len(scene.sources())
+    if not 0 < partitions < _PARTITIONS_MAX:
+        return ""
+    scene.source.grow_topic("orders", partitions + random.choice((1, 1, 2)))
+    return f"the source's topic has {len(scene.sources())} partitions now"
+
+
+def _move_groups(scene: "Scene", random: Random) -> str:
+    """Another broker coordinates the groups of one side, and reads its log before it answers."""
+    cluster = _either(scene, random)
+    cluster.coordinator_node = random.choice(_live(cluster) or [0])
+    return f"broker {cluster.alias}-{cluster.coordinator_node} coordinates groups"
+
+
+def _freeze_driver(scene: "Scene", random: Random) -> str:
+    process = _pick(scene, random, ("driver",))
+    if process is None:
+        return ""
+    seconds = random.choice((0.02, 0.2, 2.0))
+    process.freeze(seconds)
+    return f"{process.name} stands still for {seconds} s"
+
+
+def _visit_frozen(scene: "Scene", random: Random) -> str:
+    """Between two of the driver's steps, the group goes on on the target by itself."""
+    told = _freeze_driver(scene, random)
+    scene.world.after(0.01 * random.random(), lambda: _commit_aside(scene, random))
+    return f"{told}, and {GROUP} commits on the target" if told else ""
+
+
+def _fail_over(scene: "Scene", random: Random) -> str:
+    return scene.person.act(random) if scene.person is not None else ""
+
+
+def _deafen(scene: "Scene", random: Random) -> str:
+    """What a reader has open to the target is where it hears commands."""
+    sockets = [one for one in scene.net.sockets if one.cluster is scene.target and one.process.name.endswith("reader")]
+    if not sockets:
+        return ""
+    sock = random.choice(sockets)
+    sock.is_silent = True
+    return f"{sock.process.name} hears no commands"
+
+
+FaultKind = tuple[int, Callable[["Scene", Random], str]]
+FAULTS: dict[str, FaultKind] = {
     "cut": (6, _cut),
     "silence": (3, _silence),
     "slow": (3, _slow),
@@ -537,5 +602,16 @@ FAULTS: dict[str, tuple[int, Callable[["Scene", Random], str]]] = {
     "other program": (3, _other_program),
     "step clock": (2, _step_clock),
     "order": (4, _order),
+    "deafen": (2, _deafen),
 }
 """How often each comes, and what it does."""
+JOB_FAULTS: dict[str, FaultKind] = {
+    "visit": (7, _visit),
+    "commit aside": (5, _commit_aside),
+    "grow source": (3, _grow_source),
+    "move groups": (3, _move_groups),
+    "freeze driver": (4, _freeze_driver),
+    "commit while frozen": (5, _visit_frozen),
+    "fail over": (4, _fail_over),
+}
+"""Of histories in which the driver's jobs run."""

@@ -1,4 +1,5 @@
-"""The group coordinator of a simulated cluster: the classic protocol with member ids that are given (KIP-62, KIP-394).
+"""The group coordinator of a simulated cluster: the classic protocol with member ids that are given (KIP-62, KIP-394),
+and who may commit offsets.
 
 Source of the rules: org.apache.kafka.coordinator.group.classic of Apache Kafka 4.3.
 """
@@ -6,14 +7,21 @@ Source of the rules: org.apache.kafka.coordinator.group.classic of Apache Kafka 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
-from kafka.protocol.admin import DescribeGroupsResponse
+from kafka.protocol.admin import DescribeGroupsResponse, ListGroupsResponse
 from kafka.protocol.consumer import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
+from tests.simulation.commits import GROUP_NOT_FOUND, CommittedOffsets
 from tests.simulation.scheduler import World
 
 Answer = Callable[[Any], None]
-JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE = 11, 12, 13, 14, 15
-GROUP_APIS = frozenset({JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE})
+COMMIT, FETCH_OFFSETS, DELETE_OFFSETS = 8, 9, 47
+JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST = 11, 12, 13, 14, 15, 16
+GROUP_APIS = frozenset({JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST, COMMIT, FETCH_OFFSETS, DELETE_OFFSETS})
+_OFFSET_APIS = frozenset({LIST, COMMIT, FETCH_OFFSETS, DELETE_OFFSETS})
+LOADING_SECONDS = 0.15
+"""How long a coordinator that has just become one reads its log."""
+LOADING = 14
 NO_ERROR, NOT_COORDINATOR, ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING, ID_REQUIRED = 0, 16, 22, 25, 27, 79
 _FIRST_DELAY_SECONDS = 0.2
 _EMPTY, _PREPARING, _COMPLETING, _STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
@@ -40,19 +48,33 @@ class _Group:
     round: int = 0
     members: dict[str, _Member] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
+    protocol_type: str = ""
+    protocol: str = ""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anybody has joined it; a group that only commits is one too."""
+        return bool(self.generation or self.members or self.given)
 
 
 class Groups:
     """All groups of a cluster. Answers through a function, since a join waits for the others."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, offsets: CommittedOffsets) -> None:
+        """`offsets` are what they have committed."""
         self._world = world
+        self.offsets = offsets
+        self.loading_until = 0.0
         self._groups: dict[str, _Group] = {}
         self._ids = 0
 
     def handle(self, api: int, request: Any, client_id: str, answer: Answer) -> None:
         if api == DESCRIBE:
             answer(self._describe(request))
+            return
+        if api in _OFFSET_APIS:
+            is_loading = self._world.now < self.loading_until
+            answer(self._answer_offsets(api, request, client_id, LOADING if is_loading else NO_ERROR))
             return
         group = self._groups.setdefault(request.group_id, _Group())
         if api == JOIN:
@@ -63,6 +85,52 @@ class Groups:
             answer(HeartbeatResponse(throttle_time_ms=0, error_code=self._beat(group, request)))
         else:
             answer(self._leave(group, request))
+
+    # Offsets.
+
+    def _answer_offsets(self, api: int, request: Any, client_id: str, error: int) -> Any:
+        if api == LIST:
+            return self._list(error)
+        if api == FETCH_OFFSETS:
+            return self.offsets.fetch(request, client_id, error)
+        if api == COMMIT:
+            return self.offsets.commit(request, client_id, error or self._may_commit(request))
+        group = self._groups.get(request.group_id, _Group())
+        is_there = group.is_there or self.offsets.of(request.group_id)
+        return self.offsets.delete(
+            request, error or (NO_ERROR if is_there else GROUP_NOT_FOUND), is_subscribed=bool(group.members)
+        )
+
+    def _may_commit(self, request: Any) -> int:
+        """A client that is no member may while there is none."""
+        group = self._groups.get(request.group_id)
+        generation = request.generation_id_or_member_epoch
+        if group is None or not group.is_there:
+            if generation < 0:
+                return NO_ERROR
+            return UNKNOWN_MEMBER if self.offsets.of(request.group_id) else ILLEGAL_GENERATION
+        if generation < 0 and group.state == _EMPTY:
+            return NO_ERROR
+        if request.member_id not in group.members:
+            return UNKNOWN_MEMBER
+        if generation != group.generation:
+            return ILLEGAL_GENERATION
+        return REBALANCING if group.state == _COMPLETING else NO_ERROR
+
+    def is_active(self, name: str) -> bool:
+        return name in self._groups and bool(self._groups[name].members)
+
+    def _list(self, error: int) -> Any:
+        kind = ListGroupsResponse.ListedGroup
+        names = {name for name, group in self._groups.items() if group.is_there}
+        names |= {name for name in self.offsets.groups if self.offsets.of(name)}
+        told = []
+        for name in sorted(names) if not error else ():
+            group = self._groups.get(name, _Group())
+            told.append(
+                kind(group_id=name, protocol_type=group.protocol_type, group_state=group.state, group_type="classic")
+            )
+        return ListGroupsResponse(throttle_time_ms=0, error_code=error, groups=told)
 
     # Joining.
 
@@ -79,6 +147,7 @@ class Groups:
                 answer(_joined(UNKNOWN_MEMBER, member_id=request.member_id))
                 return
             group.given.discard(request.member_id)
+            group.protocol_type, group.protocol = request.protocol_type, request.protocols[0].name
             member = group.members[request.member_id] = _Member(
                 request.member_id, client_id, request.session_timeout_ms / 1000, request.rebalance_timeout_ms / 1000,
                 b"", self._world.now,
@@ -139,7 +208,8 @@ class Groups:
             kind(member_id=one.member_id, group_instance_id=None, metadata=one.metadata)
             for one in group.members.values()
         ]
-        return _joined(NO_ERROR, group.generation, group.leader, member.member_id, members if is_leader else [])
+        told = members if is_leader else []
+        return _joined(NO_ERROR, group.generation, group.leader, member.member_id, told, group)
 
     def _sync(self, group: _Group, request: Any, answer: Answer) -> None:
         error = self._judge(group, request)
@@ -150,7 +220,7 @@ class Groups:
             return
         member = group.members[request.member_id]
         if group.state == _STABLE:
-            answer(_synced(NO_ERROR, member.assignment))
+            answer(_synced(NO_ERROR, member.assignment, group))
             return
         member.syncing = answer
         if member.member_id != group.leader:
@@ -161,7 +231,7 @@ class Groups:
             one.assignment = planned.get(one.member_id, b"")
             if one.syncing is not None:
                 syncing, one.syncing = one.syncing, None
-                syncing(_synced(NO_ERROR, one.assignment))
+                syncing(_synced(NO_ERROR, one.assignment, group))
 
     # Staying and leaving.
 
@@ -229,7 +299,7 @@ class Groups:
                 for one in group.members.values()
             ]  # fmt: skip
             told.append(
-                kind(error_code=NO_ERROR, group_id=name, group_state=group.state, protocol_type="sparkmirror",
+                kind(error_code=NO_ERROR, group_id=name, group_state=group.state, protocol_type=group.protocol_type,
                      protocol_data="", members=members, authorized_operations=set())
             )  # fmt: skip
         return DescribeGroupsResponse(throttle_time_ms=0, groups=told)
@@ -245,6 +315,15 @@ def refuse(api: int, request: Any, error: int) -> Any:
         return HeartbeatResponse(throttle_time_ms=0, error_code=error)
     if api == LEAVE:
         return LeaveGroupResponse(throttle_time_ms=0, error_code=error, members=[])
+    if api == LIST:  # each broker lists its own
+        return ListGroupsResponse(throttle_time_ms=0, error_code=NO_ERROR, groups=[])
+    if api in _OFFSET_APIS:
+        nothing = CommittedOffsets(lambda _: UUID(int=0), lambda *_: None, lambda: 0.0)
+        if api == COMMIT:
+            return nothing.commit(request, "", error)
+        if api == FETCH_OFFSETS:
+            return nothing.fetch(request, "", error)
+        return nothing.delete(request, error, is_subscribed=False)
     kind = DescribeGroupsResponse.DescribedGroup
     groups = [
         kind(error_code=error, group_id=name, group_state="", protocol_type="", protocol_data="", members=[],
@@ -255,16 +334,19 @@ def refuse(api: int, request: Any, error: int) -> Any:
 
 
 def _joined(
-    error: int, generation: int = -1, leader: str = "", member_id: str = "", members: list[Any] | None = None
-) -> Any:
+    error: int, generation: int = -1, leader: str = "", member_id: str = "", members: list[Any] | None = None,
+    group: _Group | None = None,
+) -> Any:  # fmt: skip
+    named = group or _Group()
     return JoinGroupResponse(
-        throttle_time_ms=0, error_code=error, generation_id=generation, protocol_type="sparkmirror",
-        protocol_name="shares-1", leader=leader, skip_assignment=False, member_id=member_id, members=members or [],
+        throttle_time_ms=0, error_code=error, generation_id=generation, protocol_type=named.protocol_type,
+        protocol_name=named.protocol, leader=leader, skip_assignment=False, member_id=member_id, members=members or [],
     )  # fmt: skip
 
 
-def _synced(error: int, assignment: bytes = b"") -> Any:
+def _synced(error: int, assignment: bytes = b"", group: _Group | None = None) -> Any:
+    named = group or _Group()
     return SyncGroupResponse(
-        throttle_time_ms=0, error_code=error, protocol_type="sparkmirror", protocol_name="shares-1",
+        throttle_time_ms=0, error_code=error, protocol_type=named.protocol_type, protocol_name=named.protocol,
         assignment=assignment,
     )  # fmt: skip

@@ -1,14 +1,16 @@
 """One history: a source that is written to, a mirror, and what happens to them, all by one seed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 import msgspec
 from tests.simulation.checker import Checker
 from tests.simulation.cluster import BYTES_MAX, Cluster, Partition
+from tests.simulation.consumers import Readers
 from tests.simulation.environment import simulated
-from tests.simulation.faults import EVENTS, FAULTS, Fault, order_resume, strike
+from tests.simulation.failing_over import Person
+from tests.simulation.faults import EVENTS, FAULTS, JOB_EVENTS, JOB_FAULTS, Fault, FaultKind, order_resume, strike
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
 from tests.simulation.scheduler import EVENTS_MAX, World
@@ -20,6 +22,7 @@ from sparkmirror.batch.records import encode_batch
 from sparkmirror.config.flow.flows import FlowConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.ledger import connect
+from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
@@ -28,6 +31,9 @@ TOPIC = "orders"
 _HEAL_SECONDS_MAX = 240.0
 _LOOK_SECONDS = 1.5
 _AT_EVENT_SHARE = 0.5
+_JOBS_SHARE = 0.4
+_GROUPS_SECONDS_MAX = 45.0
+"""The jobs look at all checkpoints every 30 s."""
 RHYTHMS = {"steady": (0.3, 1 << 30, 0.0), "calm": (0.8, 1 << 30, 0.0), "bursts": (0.1, 12, 4.0)}
 """How a source is written to: the longest pause in seconds, writes of a burst, the longest rest after it."""
 
@@ -37,7 +43,7 @@ class Script:
     """All that decides a history: its seed, what kind of flow it is, and the faults in their order.
 
     `rhythm` is how its source is written to; `focus` is the place that most faults strike, where they have a choice.
-    More than one of `processes` share the flow as a group.
+    More than one of `processes` share the flow as a group. With `jobs` the driver's jobs run, and a group reads.
     """
 
     seed: int
@@ -52,6 +58,7 @@ class Script:
     rhythm: str = "steady"
     focus: int = 0
     processes: int = 1
+    jobs: bool = False
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -78,28 +85,31 @@ class Result:
 def plan(seed: int) -> Script:
     """What the seed says: one fault to sixteen, often close together."""
     random = Random(seed)
+    has_jobs = Random(f"jobs of {seed}").random() < _JOBS_SHARE
+    events = (*EVENTS, *JOB_EVENTS) if has_jobs else EVENTS
     seconds = random.choice((8.0, 15.0, 25.0))
-    names, faults_max = _names(random)
+    names, faults_max = _names(random, FAULTS | JOB_FAULTS if has_jobs else FAULTS)
     at = 0.5
     faults = []
     for _ in range(random.randint(1, faults_max)):
         at += random.choice((0.02, 0.2, 0.7, 2.0, 5.0)) * random.random()
-        event = f" @ {random.choice(EVENTS)}" if random.random() < _AT_EVENT_SHARE else ""
+        event = f" @ {random.choice(events)}" if random.random() < _AT_EVENT_SHARE else ""
         faults.append(Fault(round(at % seconds, 4), random.choice(names) + event, random.getrandbits(32)))
     return Script(
         seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 2, 3)),
         random.choice((1, 1, 2)), random.choice((4, 10, 600, 600)), seconds, tuple(sorted(faults, key=lambda f: f.at)),
         random.choice(tuple(RHYTHMS)), random.randrange(6), random.choice((1, 1, 1, 1, 2)),
+        has_jobs,
     )  # fmt: skip
 
 
-def _names(random: Random) -> tuple[list[str], int]:
+def _names(random: Random, faults: Mapping[str, FaultKind]) -> tuple[list[str], int]:
     """The faults to choose from, as often as they weigh, and how many at most.
 
     Two of three histories draw from a few kinds of faults only, so that these kinds meet each other more often (swarm
     testing; Groce et al., ISSTA 2012).
     """
-    names = [name for name, (weight, _) in FAULTS.items() for _ in range(weight)]
+    names = [name for name, (weight, _) in faults.items() for _ in range(weight)]
     if random.random() < 1 / 3:
         return names, 8
     chosen = {random.choice(names) for _ in range(random.randint(2, 5))}
@@ -124,9 +134,13 @@ class Scene:
         self.focus = script.focus
         self._writes_left = 0
         self.remote = self.flow.remote_topic(TOPIC)
+        self.checkpoints = mirror_topics(self.flow.name, self.flow.policy, "source").checkpoints
         self.checker = Checker(self)
+        self.readers = Readers(self) if script.jobs else None
+        self.person = Person(self) if script.jobs else None
         self.source.create_topic(TOPIC, script.partitions)
-        self.target.create_topic(self.remote, script.partitions)
+        if not script.jobs:
+            self.target.create_topic(self.remote, script.partitions)
         for name in self.ledger:
             self.target.create_topic(name, 3 if name == self.ledger.offsets else 1)
 
@@ -140,7 +154,8 @@ class Scene:
 
     def start_mirror(self) -> None:
         kind = Mirror if self.script.processes == 1 else SharedMirror
-        self.mirrors.append(kind(self.world, self.net, self.flow, f"mirror {len(self.mirrors) + 1}"))
+        name = f"mirror {len(self.mirrors) + 1}"
+        self.mirrors.append(kind(self.world, self.net, self.flow, name, has_jobs=self.script.jobs))
 
     def set_policy(self, policy: str) -> str:
         """`on.data.loss` of mirrors that are started from here on."""
@@ -216,7 +231,7 @@ class Scene:
         return f"{len(records)} records of {where} up to {log.high_watermark}"
 
     def keep_remote_topic(self) -> None:
-        """The topic job of a mirror that runs: the remote topic exists."""
+        """Stands for the topic job where no jobs run: the remote topic exists."""
         if self.remote not in self.target.topics and any(not mirror.is_over for mirror in self.mirrors):
             self.target.create_topic(self.remote, self.script.partitions)
         self.world.after(1.0, self.keep_remote_topic)
@@ -278,6 +293,12 @@ def _flow(script: Script, policy: str) -> FlowConfig:
         "A->B.offset.flush.interval.ms = 1000",
         f"B.exactly.once.source.support = {'enabled' if script.exactly_once else 'disabled'}",
     ]
+    if script.jobs:
+        lines += [
+            "sync.group.offsets.enabled = true",
+            "sync.topic.configs.enabled = false",
+            "sync.topic.acls.enabled = false",
+        ]
     (flow,) = parse_config(parse_properties("\n".join([*lines, ""]).encode(), "mm2")).flows
     return flow
 
@@ -293,7 +314,10 @@ def run(script: Script, *, is_told: bool = False) -> Result:
         try:
             scene.start_missing()
             world.after(0.1, scene.write_source)
-            world.after(1.0, scene.keep_remote_topic)
+            if scene.readers is None:
+                world.after(1.0, scene.keep_remote_topic)
+            else:
+                world.after(0.5, scene.readers.read_source)
             world.after(1.0, scene.abort_late)
             world.after(5.0, scene.keep_mirror)
             world.after(2.0, scene.look)
@@ -303,12 +327,17 @@ def run(script: Script, *, is_told: bool = False) -> Result:
             scene.heal()
             is_done = world.run(world.now + _HEAL_SECONDS_MAX, scene.checker.is_caught_up)
             world.run(world.now + 3.0)
+            if scene.readers is not None and is_done:
+                readers = scene.readers
+                world.run(world.now + _GROUPS_SECONDS_MAX, lambda: not readers.problems())
             scene.checker.judge(is_done=is_done)
             if world.events >= EVENTS_MAX:
                 scene.checker.problems.append(f"the mirror goes round in circles: {world.events} events")
         finally:
             for mirror in scene.mirrors:
                 mirror.kill()
+            if scene.person is not None:
+                scene.person.end()
     result.problems = (
         scene.checker.problems + world.wrongs + [f"an error that is no error of its own: {bug!r}" for bug in world.bugs]
     )

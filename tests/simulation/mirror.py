@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
+from tests.simulation.driver_jobs import DriverJobs
 from tests.simulation.network import Network
 from tests.simulation.scheduler import Process, SimKilled, Thread, World
 
@@ -27,6 +28,7 @@ from sparkmirror.planning.planner import Planner
 _ROWS_MAX = 6
 _PAUSES_SHARE = 0.03
 _ATTEMPTS_MAX = 8
+_TICK_SECONDS = 0.5
 _KIND, _TOPIC = 0, 1
 
 
@@ -221,11 +223,12 @@ def _routed(batch: pa.RecordBatch, flow: FlowConfig) -> pa.RecordBatch:
 class Mirror:
     """One `sparkmirror run`."""
 
-    def __init__(self, world: World, net: Network, flow: FlowConfig, name: str) -> None:
+    def __init__(self, world: World, net: Network, flow: FlowConfig, name: str, *, has_jobs: bool = False) -> None:
         self.world = world
         self.net = net
         self.flow = flow
         self.name = name
+        self.jobs = DriverJobs(world, flow) if has_jobs else None
         self.run = f"run-{name}"
         self.process = ""
         self.queries = 0
@@ -267,7 +270,28 @@ class Mirror:
             flow.should_replicate, (client_settings(flow.target, "reader-commands"), commands),
         )  # fmt: skip
 
+    def _start_jobs(self) -> None:
+        """Before the query begins; then jobs come and go with the lead."""
+        if self.jobs is None:
+            return
+        if self.is_led:
+            self.jobs.prepare()
+        self.driver.spawn(self._tick, "jobs")
+
+    @property
+    def is_led(self) -> bool:
+        """Whether the flow's jobs run in this process."""
+        return True
+
+    def _tick(self) -> None:
+        assert self.jobs is not None
+        while not self.is_over:
+            self.jobs.poll(is_led=self.is_led)
+            self.world.sleep(_TICK_SECONDS)
+        self.jobs.end()
+
     def _drive(self) -> None:
+        self._start_jobs()
         pause = 1.0
         while True:
             self.planner = planner = Planner(self.flow, self.run, once=False)

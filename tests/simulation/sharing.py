@@ -31,8 +31,13 @@ class SharedMirror(Mirror):
         except SparkMirrorError as problem:
             self._end(str(problem))
             return
+        self._start_jobs()
         while not self.is_over:
             self._query()
+
+    @property
+    def is_led(self) -> bool:
+        return 0 in self.group.grant(self.flow.name).tasks
 
     def _query(self) -> None:
         name, world = self.flow.name, self.world
