@@ -66,7 +66,7 @@ def _need_gssapi() -> None:
     if find_spec("gssapi") is None:
         raise EnvironmentProblem(
             "Kerberos (sasl.mechanism=GSSAPI) needs the Python package gssapi, which is missing here.",
-            "pip install gssapi, and get a ticket with kinit or set KRB5_CLIENT_KTNAME to a keytab.",
+            "pip install 'sparkmirror[kerberos]', and get a ticket with kinit or set KRB5_CLIENT_KTNAME to a keytab.",
         )
 
 
