@@ -79,9 +79,10 @@ def test_topics_are_created_once_with_what_the_cluster_can_give(target: Cluster,
         assert ensure_ledger_topics(admin, names) == ()
         assert admin.list_topics([names.offsets])[names.offsets].partitions == 25
         assert {admin.list_topics([name])[name].partitions for name in list(names)[1:]} == {1}
-        assert admin.effective_config(names.offsets, "cleanup.policy") == "compact"
-        assert admin.effective_config(names.positions, "segment.bytes") == str(1 << 20)
-        assert admin.effective_config(names.commands, "cleanup.policy") == "compact,delete"
+        settings = admin.describe_configs(names)
+        assert settings[names.offsets]["cleanup.policy"].value == "compact"
+        assert settings[names.positions]["segment.bytes"].value == str(1 << 20)
+        assert settings[names.commands]["cleanup.policy"].value == "compact,delete"
 
 
 def test_an_empty_ledger_has_no_positions(reader: LedgerReader) -> None:

@@ -67,7 +67,8 @@ def set_retention(scene: Scene, number: int) -> None:
 
 def has_retention(scene: Scene, number: int) -> bool:
     with open_admin(Cluster("backup", scene.admins["backup"]), "test") as admin:
-        return admin.effective_config("A.orders", "retention.ms") == str(200_000_000 + number)
+        (settings,) = admin.describe_configs(["A.orders"], ["retention.ms"]).values()
+        return settings["retention.ms"].value == str(200_000_000 + number)
 
 
 def let_read(scene: Scene, number: int) -> None:

@@ -118,20 +118,6 @@ class Admin:
             for topic, entries in self.describe_configs(topics).items()
         }
 
-    def effective_config(self, topic: str, key: str) -> str:
-        """The value in force for a topic, such as `max.message.bytes`, wherever it comes from.
-
-        Raises RequestRefused if there is no such topic or setting, AuthorizationFailed if it is not ours to see.
-        """
-        doing = f"reading {key} of topic {topic}"
-        for result in self._describe([topic], [key]).decode().results:
-            if result.error_code != NO_ERROR:
-                raise refusal(result.error_code, self.alias, doing, result.error_message)
-            for entry in result.configs:
-                if entry.name == key and entry.value is not None:
-                    return str(entry.value)
-        raise refusal(40, self.alias, doing, "no such setting")
-
     def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, SparkMirrorError | None]:
         """Creates each topic by itself; name -> None, or why not (`TopicExists` if it is there already).
 

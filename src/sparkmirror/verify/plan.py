@@ -217,7 +217,7 @@ def _span(standing: Standing, first: tuple[int, int], end: tuple[int, int], insi
     target_lost = [(gap.resumed, gap.expected) for gap in standing.gaps if gap.is_on_target]
     return Span(
         standing.source, standing.target, first[0], max(end[0], first[0]), first[1], max(end[1], first[1]),
-        tuple(inside), standing.source_start, standing.source_end, standing.target_start, standing.target_end,
+        tuple(inside), standing.source_start, standing.source_end, standing.target_end,
         standing.source_compacted, standing.target_compacted, standing.with_times, standing.may_clamp,
         _overlapping(lost, first[0], end[0]), _overlapping(target_lost, first[1], end[1]),
     )  # fmt: skip

@@ -67,7 +67,6 @@ class Span:
     stretches: tuple[Stretch, ...]
     source_log_start: int
     source_log_end: int
-    target_log_start: int
     target_log_end: int
     source_compacted: bool = False
     target_compacted: bool = False

@@ -38,7 +38,7 @@ def span(end: int = 200, delta: int = 0, stretches: Sequence[Stretch] = (), targ
     whole = tuple(stretches) or (Stretch(0, end, delta),)
     target_end = end + delta if target_end is None else target_end
     where = TopicPartition("orders", 0)
-    return Span(where, where, 0, end, delta, target_end, whole, 0, end, 0, target_end)
+    return Span(where, where, 0, end, delta, target_end, whole, 0, end, target_end)
 
 
 def compare(source: list[bytes], target: list[bytes], about: Span | None = None, at_a_time: int = 3) -> Findings:
