@@ -37,7 +37,7 @@ class SharedMirror(Mirror):
 
     @property
     def is_led(self) -> bool:
-        return 0 in self.group.grant(self.flow.name).tasks
+        return 0 in self.group.assignment(self.flow.name).tasks
 
     def _query(self) -> None:
         name, world = self.flow.name, self.world
