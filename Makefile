@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SCHEMAS := .cache/kubernetes-validate
+HELM := .cache/helm
 MKDOCS := .cache/mkdocs
 
 # Settings of the caller's own Python must not leak into the project's.
@@ -48,10 +49,14 @@ soak: $(READY) ## two flows against each other for an hour of broken things; ARG
 simulate: $(READY) ## search histories on simulated brokers for a broken promise; ARGS="--minutes 60", ARGS="--seed N"
 	$(BIN)/python -m tests.simulation $(ARGS)
 
-manifests: $(READY) ## check deploy/, and deploy/kubernetes against Kubernetes' own schemas, which are fetched once (22 MB)
+manifests: $(READY) ## check deploy/, the chart and its manifests by Kubernetes' own schemas (22 MB once); needs helm or go
 	@test -d $(SCHEMAS) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(SCHEMAS) \
 	  kubernetes-validate==1.37.0
-	PYTHONPATH=$(SCHEMAS) $(BIN)/python $(SCHEMAS)/bin/kubernetes-validate --strict -k 1.37 deploy/kubernetes/*.yaml
+	@command -v helm > /dev/null || test -x $(HELM)/helm || GOBIN=$(CURDIR)/$(HELM) go install helm.sh/helm/v3/cmd/helm@v3.22.0
+	PATH="$(CURDIR)/$(HELM):$$PATH" helm lint --quiet --strict deploy/helm/sparkmirror
+	PATH="$(CURDIR)/$(HELM):$$PATH" $(BIN)/python deploy/helm/render.py --check --to .cache/manifests
+	PYTHONPATH=$(SCHEMAS) $(BIN)/python $(SCHEMAS)/bin/kubernetes-validate --strict -k 1.37 \
+	  deploy/kubernetes/*.yaml .cache/manifests/*.yaml
 	$(BIN)/python -m pytest -q tests/unit/test_deploy.py
 
 compatibility: $(READY) ## mirror between brokers of each two releases; ARGS="3.0.0:4.3.0" for some of them

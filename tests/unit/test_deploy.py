@@ -1,5 +1,6 @@
 """What deploy/ says agrees with the product: version, probes, files that can be used, commands that are understood."""
 
+import json
 import re
 import subprocess
 import sys
@@ -72,6 +73,25 @@ def test_no_manifest_brings_a_secret_and_the_token_of_none_would_be_taken(file: 
     assert volume["secret"]["defaultMode"] == 0o440
 
 
+def test_a_pod_that_waits_for_a_cluster_is_not_started_again_and_its_page_can_be_reached() -> None:
+    for file in MANIFESTS:
+        container = container_of(file)
+        assert [container[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe")] == ["/healthz"] * 2
+        assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+        assert manifest("Service", file)["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_the_chart_has_the_version_of_the_package_and_its_file_is_that_of_the_manifests() -> None:
+    """`make manifests` renders the chart and compares all of it; here is no Helm."""
+    chart = yaml.safe_load((DEPLOY / "helm" / "sparkmirror" / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+    values = yaml.safe_load((DEPLOY / "helm" / "sparkmirror" / "values.yaml").read_text())
+    for file in MANIFESTS:
+        assert manifest("ConfigMap", file)["data"]["mirror.properties"] == values["mirror"]
+    schema = json.loads((DEPLOY / "helm" / "sparkmirror" / "values.schema.json").read_text())
+    assert set(values) | {"global"} == set(schema["properties"])
+
+
 def pods(file: str) -> list[Any]:
     """The specifications of all pods that a manifest makes, or has Spark make."""
     made = [manifest("Deployment", file)["spec"]["template"]["spec"]]
@@ -90,7 +110,7 @@ def test_a_pod_has_no_more_than_it_needs(file: str) -> None:
         assert container["securityContext"] == allowed
         assert {"name": "scratch", "mountPath": "/tmp"} in container["volumeMounts"]
         assert {"name": "scratch", "emptyDir": {}} in spec["volumes"]
-        assert spec["automountServiceAccountToken"] is (spec.get("serviceAccountName") == "sparkmirror-driver")
+        assert spec["automountServiceAccountToken"] is ("serviceAccountName" in spec)
 
 
 def test_the_driver_may_make_pods_and_nothing_else() -> None:

@@ -1,0 +1,133 @@
+"""What a start costs: seconds from the command to the first record at the target, and CPU seconds until then, by role.
+
+`python -m bench.start` starts a flow with one topic several times. The first start makes the remote topic; the others
+find it, as after a restart. A process that has ended counts for its parent, as the system counts it.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from bench.brokers import bench_cluster
+from bench.contestants import CONTESTANTS, Job
+from bench.loading import create_topic
+from bench.machine import describe_run, today
+from bench.markdown import render_table
+from bench.offsets import EndOffsets
+from bench.process_tree import PeakMemory, read_tree
+from bench.roles import look_at
+from bench.running import Mirror
+from sparkmirror.testing.guard import Guard
+from sparkmirror.testing.kafka import KafkaCluster
+
+_TOPIC = "start"
+_PARTITIONS = 8
+_SECONDS_MAX = 120.0
+_CALM_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start: `cpu_seconds` until the first record, by role; `calm_pss_bytes` of the whole tree 20 s later."""
+
+    seconds: float
+    cpu_seconds: Mapping[str, float]
+    calm_pss_bytes: int
+
+    @property
+    def total(self) -> float:
+        return sum(self.cpu_seconds.values())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.start", description=__doc__)
+    parser.add_argument("--turns", type=int, default=4, help="how many starts (default: 4)")
+    parser.add_argument("--tasks", type=int, default=2, help="tasks.max (default: 2)")
+    parser.add_argument("--contestant", default="spark", help="spark, or mm2-default (default: spark)")
+    args = parser.parse_args()
+    starts = run(args.turns, args.tasks, args.contestant)
+    print(f"\n{today()}\n\n" + "\n".join(describe_run(os.getloadavg()[0])) + "\n\n" + render(starts))
+    return 0
+
+
+def run(turns: int, tasks: int, contestant: str) -> list[Start]:
+    """All starts. Raises SparkMirrorError when no record comes."""
+    directory = Path(tempfile.mkdtemp(prefix="sparkmirror-bench-start-"))
+    with (
+        Guard(directory) as guard,
+        bench_cluster("source") as source,
+        bench_cluster("target") as target,
+    ):
+        create_topic(source, _TOPIC, partitions=_PARTITIONS)
+        job = Job(source, target, "s", _TOPIC, tasks=tasks, partitions=_PARTITIONS)
+        command = CONTESTANTS[contestant].prepare(job, directory)
+        starts = []
+        for number in range(turns):
+            starts.append(_start(job, command, directory / f"{number}.log", guard))
+            print(f"start {number + 1}: {starts[-1].seconds:.2f} s, {starts[-1].total:.2f} CPU s", flush=True)
+        return starts
+
+
+def _start(job: Job, command: Sequence[str], log_file: Path, guard: Guard) -> Start:
+    with EndOffsets(job.target.bootstrap_servers, job.target_topic, job.partitions) as ends:
+        before = ends.total()
+        _produce(job.source)
+        with Mirror(command, log_file, guard) as mirror:
+            ends.wait(before + 1, mirror.check, seconds_max=_SECONDS_MAX, stall_seconds_max=_SECONDS_MAX)
+            seconds = time.monotonic() - mirror.started_at
+            spent = _spent(mirror.pid)
+            time.sleep(_CALM_SECONDS)
+            with PeakMemory(mirror.pid) as memory:
+                time.sleep(1.0)
+    return Start(seconds, spent, memory.peak_bytes)
+
+
+def _produce(source: KafkaCluster) -> None:
+    """A record to each partition."""
+    producer = Producer({"bootstrap.servers": source.bootstrap_servers, "log_level": 0})
+    for partition in range(_PARTITIONS):
+        producer.produce(_TOPIC, b"start", partition=partition)
+    assert producer.flush(30) == 0, "the source took no record"
+
+
+def _spent(root: int) -> dict[str, float]:
+    roles = look_at(root).roles
+    spent: dict[str, float] = defaultdict(float)
+    for process in read_tree(root):
+        role = roles.get((process.pid, process.started), "gone")
+        spent[role] += process.own_cpu_seconds
+        spent["helpers that ended"] += process.cpu_seconds - process.own_cpu_seconds
+    return dict(spent)
+
+
+def render(starts: Sequence[Start]) -> str:
+    """A row a start, and the medians of all but the first."""
+    roles = sorted({role for one in starts for role in one.cpu_seconds})
+    lines = [_line(str(number), one, roles) for number, one in enumerate(starts, 1)]
+    later = starts[1:]
+    if later:
+        medians = {role: statistics.median(one.cpu_seconds.get(role, 0.0) for one in later) for role in roles}
+        median = Start(
+            statistics.median(one.seconds for one in later),
+            medians,
+            round(statistics.median(one.calm_pss_bytes for one in later)),
+        )
+        lines.append(_line("median of the later", median, roles))
+    return render_table(["start", "first record, s", "CPU s", *roles, "PSS 20 s later, MB"], lines)
+
+
+def _line(name: str, one: Start, roles: Sequence[str]) -> list[str]:
+    parts = [f"{one.cpu_seconds.get(role, 0.0):.2f}" for role in roles]
+    return [name, f"{one.seconds:.2f}", f"{one.total:.2f}", *parts, f"{one.calm_pss_bytes / 1e6:,.0f}"]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
