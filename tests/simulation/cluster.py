@@ -34,6 +34,8 @@ NO_SESSION, BAD_SESSION_EPOCH, COORDINATOR_UNAVAILABLE = 70, 71, 15
 _EARLIEST, _LATEST = -2, -1
 _LIST_OFFSETS = 2
 _TOPIC_EXISTS, _INVALID_PARTITIONS = 36, 37
+_BURST_SECONDS = 0.004
+"""A batch that comes so soon after another of its partition has most likely more behind it."""
 _FORGET_SECONDS = 0.02
 """After it has learned of a deleted topic, a coordinator forgets what was committed for it."""
 _TOO_LARGE = 10
@@ -58,6 +60,7 @@ class Partition:
     is_hollow: bool = False
     is_gone: bool = False
     cut_at: float = 0.0
+    appended_at: float = 0.0
     waiting: "list[_Waiting]" = field(default_factory=list)
 
 
@@ -351,6 +354,9 @@ class Cluster:
         produced.start = partition.log.start
         if not produced.error:
             self.note(partition.where.topic)
+            if self.world.now - partition.appended_at < _BURST_SECONDS:
+                self.note(f"burst of {partition.where.topic}")
+            partition.appended_at = self.world.now
         if not produced.error and refusal:
             produced.error, produced.base = refusal, -1
             self._replicate_later(partition)
@@ -457,7 +463,7 @@ class Cluster:
         found: list[Fetched] = []
         size, has_news = 0, False
         for one in wanted:
-            fetched = self._read(parked.node, asked, one, left)
+            fetched = self._read(parked.node, asked, one, left, is_first=not size)
             size += len(fetched.records)
             left -= len(fetched.records)
             has_news |= bool(fetched.error) or fetched.diverging is not None
@@ -479,7 +485,8 @@ class Cluster:
         session.told[key] = (-1, -1) if one.error else mark
         return bool(one.records or one.error or one.diverging) or known != mark
 
-    def _read(self, node: Node, asked: FetchAsked, one: Wanted, left: int) -> Fetched:
+    def _read(self, node: Node, asked: FetchAsked, one: Wanted, left: int, *, is_first: bool) -> Fetched:
+        """Only of the first partition with records one batch comes whole whatever its size (KIP-74)."""
         found = self._find(one.key, one.partition)
         if isinstance(found, int):
             return Fetched(one.key, one.partition, found)
@@ -503,6 +510,8 @@ class Cluster:
         end = log.last_stable if asked.is_committed else log.high_watermark
         if left > 0 and not found.is_hollow and one.offset < end:
             batches = log.read(one.offset, end, min(left, one.bytes_max))
+            if not is_first and len(batches) == 1 and len(batches[0].data) > min(left, one.bytes_max):
+                batches = []
             fetched.records = b"".join(batch.data for batch in batches)
             if asked.is_committed and batches:
                 gone = log.aborted_in(one.offset, batches[-1].last + 1)

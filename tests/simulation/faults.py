@@ -30,9 +30,10 @@ _FOCUS_SHARE = 0.7
 """Of the faults that strike one partition of several, how many strike the one that the history says."""
 _EVENT_SECONDS_MAX = 5.0
 _PARTITIONS_MAX = 5
-EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProducerId", "written", "read", "command")
+EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProducerId", "written", "read", "command",
+          "burst")  # fmt: skip
 """At which a fault may strike: a batch that the target appends, a request of transactions, a record that the source's
-producer writes, records that are read, an order of the planner to tasks."""
+producer writes, records that are read, an order of the planner to tasks, a batch of several that are under way."""
 
 
 class Fault(NamedTuple):

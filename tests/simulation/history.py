@@ -34,8 +34,15 @@ _AT_EVENT_SHARE = 0.5
 _JOBS_SHARE = 0.4
 _GROUPS_SECONDS_MAX = 45.0
 """The jobs look at all checkpoints every 30 s."""
-RHYTHMS = {"steady": (0.3, 1 << 30, 0.0), "calm": (0.8, 1 << 30, 0.0), "bursts": (0.1, 12, 4.0)}
-"""How a source is written to: the longest pause in seconds, writes of a burst, the longest rest after it."""
+_FLOODS_SHARE, _LARGE_SHARE = 0.2, 0.12
+_RHYTHMS = ("steady", "calm", "bursts")
+RHYTHMS = {
+    "steady": (0.3, 1 << 30, 0.0), "calm": (0.8, 1 << 30, 0.0), "bursts": (0.1, 12, 4.0), "floods": (1.0, 1 << 30, 0.0),
+}  # fmt: skip
+"""How a source is written to: the longest pause in seconds, writes of a burst, the longest rest after it. A flood is
+many batches at once, of which several are then under way to the target."""
+_LARGE_KEY_BYTES = 16_000
+"""So large records fill the memory that readers lend to writers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,7 @@ class Script:
 
     `rhythm` is how its source is written to; `focus` is the place that most faults strike, where they have a choice.
     More than one of `processes` share the flow as a group. With `jobs` the driver's jobs run, and a group reads.
+    Records have keys of some `key_bytes` more than they need.
     """
 
     seed: int
@@ -59,6 +67,7 @@ class Script:
     focus: int = 0
     processes: int = 1
     jobs: bool = False
+    key_bytes: int = 0
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -85,7 +94,9 @@ class Result:
 def plan(seed: int) -> Script:
     """What the seed says: one fault to sixteen, often close together."""
     random = Random(seed)
-    has_jobs = Random(f"jobs of {seed}").random() < _JOBS_SHARE
+    more = Random(f"more of {seed}")
+    has_jobs = more.random() < _JOBS_SHARE
+    is_flooded, is_large = more.random() < _FLOODS_SHARE, more.random() < _LARGE_SHARE
     events = (*EVENTS, *JOB_EVENTS) if has_jobs else EVENTS
     seconds = random.choice((8.0, 15.0, 25.0))
     names, faults_max = _names(random, FAULTS | JOB_FAULTS if has_jobs else FAULTS)
@@ -98,8 +109,8 @@ def plan(seed: int) -> Script:
     return Script(
         seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 2, 3)),
         random.choice((1, 1, 2)), random.choice((4, 10, 600, 600)), seconds, tuple(sorted(faults, key=lambda f: f.at)),
-        random.choice(tuple(RHYTHMS)), random.randrange(6), random.choice((1, 1, 1, 1, 2)),
-        has_jobs,
+        random.choice(_RHYTHMS if not is_flooded else ("floods",)), random.randrange(6),
+        random.choice((1, 1, 1, 1, 2)), has_jobs, _LARGE_KEY_BYTES * is_large,
     )  # fmt: skip
 
 
@@ -177,7 +188,8 @@ class Scene:
         partitions = self.sources()
         if partitions:
             partition = world.random.choice(partitions)
-            for _ in range(world.random.choice((1, 1, 1, 4))):
+            sizes = (10, 20, 30) if self.script.rhythm == "floods" else (1, 1, 1, 4)
+            for _ in range(world.random.choice(sizes)):
                 self.write_batch(partition)
         pause, writes, rest = RHYTHMS[self.script.rhythm]
         self._writes_left -= 1
@@ -194,7 +206,8 @@ class Scene:
         values = [self.truth.next_value(partition.where) for _ in range(count)]
         base = partition.log.end
         topic = self.source.topics[TOPIC]
-        keys = [b"key-%d" % self.world.random.randrange(6) for _ in values]
+        more = b"." * self.script.key_bytes
+        keys = [b"key-%d" % self.world.random.randrange(6) + more for _ in values]
         data = encode_batch(list(zip(keys, values, strict=True)), timestamp=int(self.world.wall * 1000))
         partition.log.append(bytes(data))
         for at, value in enumerate(values):
@@ -205,6 +218,7 @@ class Scene:
     def event(self, name: str) -> tuple[Cluster, str]:
         """Where an event of that name happens, and what it is called there."""
         topics = {"data": self.remote} | {one: getattr(self.ledger, one) for one in ("positions", "offsets", "gaps")}
+        topics["burst"] = f"burst of {self.remote}"
         return (self.source if name in ("written", "read") else self.target), topics.get(name, name)
 
     def mirror_elsewhere(self, partition: Partition) -> str:

@@ -79,8 +79,9 @@ class Thread:
             self._work()
         except SimKilled:
             pass
-        except Exception as error:
+        except Exception as error:  # a thread that ends by one is missed by nobody
             self.error = error
+            self.process.world.bugs.append(error)
         finally:
             self.is_over = True
             for joiner in self.joiners:
