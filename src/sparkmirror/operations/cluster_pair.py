@@ -13,7 +13,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.ledger.gaps import Gap, list_gaps
 from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 
 _READ_SECONDS_MAX = 30.0
 
@@ -67,3 +67,18 @@ def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
     topics = flow.ledger_topics
     with LedgerReader(flow.target, topics, flow.connector) as ledger:
         return {where: position.offset for where, position in ledger.read_to_end().items()}
+
+
+def mirrored_offsets(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:
+    """As `ledger_offsets`, to be compared with the source's logs: without positions in the log of a topic that was made
+    again since, of whose records nothing is mirrored. Raises ClusterError."""
+    topics = flow.ledger_topics
+    with LedgerReader(flow.target, topics, flow.connector) as ledger:
+        positions = ledger.read_to_end()
+    there = source.list_topics({where.topic for where in positions})
+    ids = {where: there[where.topic].topic_id if where.topic in there else NO_TOPIC_ID for where in positions}
+    return {
+        where: position.offset
+        for where, position in positions.items()
+        if NO_TOPIC_ID in (position.topic_id, ids[where]) or position.topic_id == ids[where]
+    }

@@ -30,7 +30,7 @@ from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.translate import TargetLogs, is_former
 from sparkmirror.model import Cluster, Connector, TopicPartition, plain
-from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_partitions
+from sparkmirror.operations.cluster_pair import mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.failover_snapshot import read_groups
 from sparkmirror.operations.steps import Note
 from sparkmirror.policy.partitioner import murmur2_partition
@@ -245,7 +245,7 @@ class WayBack:
 def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     """Raises ClusterError if either cluster does not answer."""
     partitions = mirrored_partitions(flow, source)
-    positions = ledger_offsets(flow)
+    positions = mirrored_offsets(flow, source)
     source_ends = source.await_latest_offsets(partitions)
     divergence = plan_divergence(positions, source.await_earliest_offsets(partitions), source_ends)
     home = {TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in partitions}

@@ -16,7 +16,7 @@ from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.kafka.groups import GroupOffsetsClient, delete_group_offsets
 from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.model import TopicPartition
-from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_partitions
+from sparkmirror.operations.cluster_pair import mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.steps import Note
 from sparkmirror.sync.acls import fence_of
 
@@ -105,7 +105,7 @@ class Drain:
         """Raises SparkMirrorError naming what is missing when the time is up."""
         ends = restore_offsets(note["ends"])
         ends_at = time.monotonic() + self._seconds_max
-        while behind := plan_lacking(ends, ledger_offsets(self._flow)):
+        while behind := plan_lacking(ends, mirrored_offsets(self._flow, self._source)):
             if time.monotonic() > ends_at:
                 raise SparkMirrorError(
                     f"{self._flow.name}: not drained in {self._seconds_max:g} s: {name_lacking(behind)}.",

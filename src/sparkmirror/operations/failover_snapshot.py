@@ -12,7 +12,7 @@ from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
 from sparkmirror.kafka.groups import GroupOffsetsClient, list_groups
 from sparkmirror.model import TopicPartition
-from sparkmirror.operations.cluster_pair import ClusterPair, ledger_offsets, mirrored_partitions
+from sparkmirror.operations.cluster_pair import ClusterPair, ledger_offsets, mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.failover import (
     Behind,
     Readiness,
@@ -81,7 +81,7 @@ def look_behind(
     """Records that the source has and the ledger does not, with the ages of the first ones; and the partitions of which
     that is not known, with the reason. Raises ClusterError."""
     starts, ends = source.earliest_offsets(partitions).known, source.latest_offsets(partitions)
-    positions = ledger_offsets(flow)
+    positions = mirrored_offsets(flow, source)
     found = plan_behind(positions, starts, ends.known, {})
     ages = _ages_seconds(flow, {one.partition: one.position for one in found})
     return plan_behind(positions, starts, ends.known, ages), ends.unknown

@@ -13,7 +13,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.model import TopicPartition
-from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_partitions
+from sparkmirror.operations.cluster_pair import mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.failover import plan_behind
 from sparkmirror.operations.failover_run import Fence, name_lacking, plan_lacking, restore_offsets, store_offsets
 from sparkmirror.operations.steps import Note, Teller
@@ -53,7 +53,7 @@ class Copy:
         """Raises what the mirror raises, and SparkMirrorError when it was stopped before the end."""
         self._copy()
         ends = restore_offsets(note["ends"])
-        if lacking := plan_lacking(ends, ledger_offsets(self._flow)):
+        if lacking := plan_lacking(ends, mirrored_offsets(self._flow, self._source)):
             raise SparkMirrorError(
                 f"{self._flow.name}: the copy was stopped: {name_lacking(lacking)}.", "Run it again: it goes on there."
             )
@@ -132,7 +132,7 @@ class _Watch:
         if ends != self._ends:
             self._ends, self._quiet_since = ends, time.monotonic()
         starts = self._source.earliest_offsets(partitions).all()
-        is_behind = bool(plan_behind(ledger_offsets(self._flow), starts, ends, {}))
+        is_behind = bool(plan_behind(mirrored_offsets(self._flow, self._source), starts, ends, {}))
         if not is_behind and not self._has_caught_up:
             self._catch_up()
         return not is_behind and time.monotonic() - self._quiet_since >= self._cut_over.quiet_seconds

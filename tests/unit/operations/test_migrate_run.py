@@ -48,7 +48,7 @@ class Ledger:
 @pytest.fixture
 def ledger(monkeypatch: pytest.MonkeyPatch) -> Ledger:
     found = Ledger()
-    monkeypatch.setattr(migrate_run, "ledger_offsets", lambda _: {HERE: found.offset})
+    monkeypatch.setattr(migrate_run, "mirrored_offsets", lambda *_: {HERE: found.offset})
     monkeypatch.setattr(migrate_run, "mirrored_partitions", lambda *_: [HERE])
     return found
 
