@@ -86,5 +86,5 @@ def _sender(target: Cluster, alias: str, topic: str) -> Sender:
         ensure_ledger_topics(admin, topics)
         identity = init_producer_ids(admin, [name])[name]
     assigned = ((Assigned(TopicPartition(topic, 0), 0), -1),)
-    plan = PlanRow(0, "run", 1, 1, identity.producer_id, identity.epoch, RingAddress(0, 0, 0, 0), 25, assigned)
+    plan = PlanRow(0, "run", 1, 1, identity.producer_id, identity.epoch, RingAddress(0, 0, 0, 0, 0), 25, assigned)
     return Sender(SenderOptions(client_settings(target, "writer"), ProgressOptions(connector, topics, 1.0)), plan, None)

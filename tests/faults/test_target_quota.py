@@ -82,7 +82,7 @@ def _sender(target: Cluster, alias: str, topic: str) -> Sender:
         ensure_ledger_topics(admin, topics)
         identity = init_producer_ids(admin, [name], TIMEOUT_MS)[name]
     assigned = tuple((Assigned(TopicPartition(topic, partition), 0), -1) for partition in range(2))
-    plan = PlanRow(0, "run", 1, 1, identity.producer_id, identity.epoch, RingAddress(0, 0, 0, 0), 25, assigned)
+    plan = PlanRow(0, "run", 1, 1, identity.producer_id, identity.epoch, RingAddress(0, 0, 0, 0, 0), 25, assigned)
     options = SenderOptions(
         client_settings(target, "writer"),
         ProgressOptions(connector, topics, 1.0),

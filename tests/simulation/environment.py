@@ -26,6 +26,7 @@ import sparkmirror.pipeline.fetch.reader
 import sparkmirror.pipeline.fetch.responses
 import sparkmirror.pipeline.produce.sender
 import sparkmirror.pipeline.produce.writer
+import sparkmirror.pipeline.relay.board
 import sparkmirror.pipeline.relay.ring
 import sparkmirror.planning.hand_over
 import sparkmirror.planning.planner
@@ -38,11 +39,18 @@ from sparkmirror.control.assignment import Assignment
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.planning.balance import Load
 from sparkmirror.planning.plan import Move
 
 _FAKE: int = 10_000_000
 """Numbers of simulated file descriptors."""
+_RING_BYTES = (4096, 16384, 1 << 20)
+"""A small ring is used again soon, and has often no room for an answer."""
+_BOARD_ENTRIES = (1, 2, 5, 1024)
+"""A small board is full often: what finds no room goes as a row."""
 _MOVES_SHARE = 0.3
 """Of the looks at loads, how many find a partition to move."""
 
@@ -246,11 +254,25 @@ class SimBalance:
         return (Move(where, task, to),)
 
 
+def _watched_refusal(world: World) -> Callable[[SequenceGate, PartitionBuffer, Delivery], None]:
+    """Stands for the gate's refusal: Spark loses no rows here, so none of one log may come before its turn."""
+    refuse = SequenceGate._refuse
+
+    def watched(gate: SequenceGate, buffer: PartitionBuffer, delivery: Delivery) -> None:
+        if delivery.turns == buffer.turns:
+            came = f"{delivery.kind} {delivery.first_offset}-{delivery.next_offset}"
+            world.wrongs.append(f"{buffer.source}: {came} came where {buffer.position} was due")
+        refuse(gate, buffer, delivery)
+
+    return watched
+
+
 @contextmanager
 def simulated(world: World, net: Network) -> Iterator[None]:
     """For the time of the block the product's modules see the simulated world."""
     kernels_wait()
     time, sim_os = SimTime(world), SimOs(world)
+    allocate, ring_bytes = sparkmirror.pipeline.relay.ring._allocate, world.random.choice(_RING_BYTES)
     threads = SimpleNamespace(
         Thread=lambda target, name="", daemon=False: SimThread(world, target, name, daemon),
         Event=lambda: SimEvent(world),
@@ -285,6 +307,10 @@ def simulated(world: World, net: Network) -> Iterator[None]:
         (sparkmirror.pipeline.fetch.reader, "os", sim_os),
         (sparkmirror.pipeline.produce.sender, "os", sim_os),
         (sparkmirror.pipeline.relay.ring, "os", sim_os),
+        (SequenceGate, "_refuse", _watched_refusal(world)),
+        (sparkmirror.pipeline.relay.ring, "RING_BYTES_MIN", ring_bytes),
+        (sparkmirror.pipeline.relay.ring, "_allocate", lambda memory, _: allocate(memory, ring_bytes)),
+        (sparkmirror.pipeline.relay.board, "ENTRIES", world.random.choice(_BOARD_ENTRIES)),
     ]
     for name, module in list(sys.modules.items()):
         if name.startswith("sparkmirror.") and not name.startswith("sparkmirror.testing"):

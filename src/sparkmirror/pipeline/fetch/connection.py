@@ -194,11 +194,12 @@ class FetchConnection:
         return max(self.not_before, self._rests_until)
 
     def rests(self, now: float) -> bool:
-        """Whether the broker must not be asked yet. While earlier rows are still on their way through Spark, another
-        small answer would only queue behind them, and cost as much as a large one."""
+        """Whether the broker must not be asked yet. While earlier rows are still on their way through Spark, or
+        announcements are not taken, another small answer would only queue behind them, and cost as much as a large
+        one."""
         if now < self.asks_at:
             return True
-        if now < self._patient_until and self._ring.untaken > _UNTAKEN_MAX:
+        if now < self._patient_until and (self._ring.untaken > _UNTAKEN_MAX or self._ring.unheard):
             self._rests_until = now + _REST_SECONDS
             return True
         return False

@@ -101,15 +101,23 @@ class TaskReader:
         while True:
             rows = self._response_reader.take_rows()
             now = time.monotonic()
-            filled_at = now if rows else filled_at
+            is_over = self._finished()
+            filled_at = now if rows or self._response_reader.extents else filled_at
             pause = _YIELD_SECONDS_MAX if now - filled_at < _FLUSHED_SECONDS else _IDLE_YIELD_SECONDS
-            if rows or now - yielded_at >= pause:
-                self._ring.note_given()
-                yield close(propose_targets(rows, self._options.propose) if self._options.propose else rows)
+            if rows or now - yielded_at >= pause or (is_over and self._response_reader.extents):
+                yield self._close(rows)
                 yielded_at = time.monotonic()
-            if self._finished():
+            if is_over:
                 return
             self._turn()
+
+    def _close(self, rows: list[Row]) -> pa.RecordBatch:
+        """A batch of rows for Spark. What accounts for announcements comes first: rows behind it may go back."""
+        self._ring.note_given(is_awaited=bool(rows))
+        rows = [*self._response_reader.extents.take_rows(), *rows]
+        if self._options.propose is not None:
+            rows = propose_targets(rows, self._options.propose)
+        return close(rows, self._ring.announcer.announced)
 
     def _finished(self) -> bool:
         if self._peer_gone or self._ring.peer_failed or self._end.has_come(time.monotonic()):

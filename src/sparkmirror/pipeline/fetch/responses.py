@@ -8,7 +8,7 @@ Only compaction can leave a log without records at its end, which is rare.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from sparkmirror.batch.header import whole_batches
 from sparkmirror.batch.loading import kernels_ready
@@ -17,6 +17,7 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.errors import LEADER_MOVED, error_name
 from sparkmirror.kafka.wire.data_requests import FetchedPartition
 from sparkmirror.pipeline.fetch.connection import FetchConnection, Frame, PartitionKey
+from sparkmirror.pipeline.fetch.extents import Extents
 from sparkmirror.pipeline.fetch.loss import TRUNCATED, Loss, judge_divergence, judge_empty, judge_untaken
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
 from sparkmirror.pipeline.fetch.runs import MANY_BATCHES_MIN, Run, split_by_epoch, summarize, summarize_committed
@@ -26,6 +27,7 @@ from sparkmirror.pipeline.relay.schema import FAULT, GAP, RUN, Row
 from sparkmirror.stored_json import encode
 
 INLINE_RESPONSE_BYTES_MAX = 32 << 10
+ANNOUNCED_RESPONSE_BYTES_MAX = 64 << 10
 _BACKOFF_SECONDS = 0.3
 _AHEAD_MAX = 1 << 31
 """The most offsets that one batch can span."""
@@ -35,6 +37,18 @@ _ADVICE = {
     2: "; a batch there is damaged (checksum)",
     29: "; grant READ on it to SparkMirror's principal",
 }
+
+
+class Answer(NamedTuple):
+    """An answer that is being turned into rows and announcements, which lease pieces of its region in the ring; without
+    a region, or `by_value`, rows carry the bytes."""
+
+    buffer: memoryview
+    region: int | None
+    leases: list[int]
+    fetched_at_ms: int
+    by_value: bool = False
+    is_small: bool = False
 
 
 class FetchResponseReader:
@@ -48,6 +62,7 @@ class FetchResponseReader:
         self._clock = clock
         self._on_out_of_range = on_out_of_range
         self.rows: list[Row] = []
+        self.extents = Extents(ring)
         self._nothing_left = False
         self._emptiness = Emptiness()
         self._small_batches = 0
@@ -59,53 +74,51 @@ class FetchResponseReader:
     def take_frame(self, node: int, connection: FetchConnection, frame: Frame, partitions: Partitions) -> None:
         """Turn one response into rows; its region is lent, or free at once. Raises ProtocolError."""
         leases: list[int] = []
+        announced = self._ring.announcer.announced
         try:
             response = connection.decode(frame)
             self._ring.note_throttled(response.throttle_ms)
             if response.error:
                 return
-            inline = frame.region is None or len(frame.buffer) <= INLINE_RESPONSE_BYTES_MAX or not self._ring.peer
+            size = len(frame.buffer)
+            answer = Answer(
+                frame.buffer, frame.region, leases, self._clock.time_ns() // 1_000_000,
+                by_value=size <= INLINE_RESPONSE_BYTES_MAX or not self._ring.peer,
+                is_small=size <= ANNOUNCED_RESPONSE_BYTES_MAX,
+            )  # fmt: skip
             fetch_states = partitions.by_key(node, by_id=connection.by_id)
-            fetched_at = self._clock.time_ns() // 1_000_000
             self._nothing_left = all(fetched.start == fetched.stop for fetched in response.partitions)
             for fetched in response.partitions:
                 fetch_state = fetch_states.get((fetched.topic_key, fetched.partition))
                 if fetch_state is None or fetch_state.is_chased or fetch_state.held_by_order:
                     continue
                 if connection.asked(fetched, fetch_state.offset):
-                    region = None if inline else frame.region
-                    self._take_partition(fetch_state, fetched, frame.buffer, region, leases, fetched_at)
+                    self._take_partition(fetch_state, fetched, answer)
             if self._nothing_left and self._emptiness:
                 self._step_over_empty(fetch_states, connection.by_id)
         finally:
             if frame.region is not None:
                 self._ring.lend(frame.region, leases)
+            if self._ring.announcer.announced != announced:
+                self._ring.call()
 
     def take_range(self, fetch_state: PartitionFetchState, fetched: FetchedPartition, frame: Frame) -> None:
         """Turn an answer of a read-ahead connection into rows, when it is its turn. Raises ProtocolError."""
         leases: list[int] = []
         try:
-            fetched_at = self._clock.time_ns() // 1_000_000
-            self._take_partition(fetch_state, fetched, frame.buffer, frame.region, leases, fetched_at)
+            answer = Answer(frame.buffer, frame.region, leases, self._clock.time_ns() // 1_000_000)
+            self._take_partition(fetch_state, fetched, answer)
         finally:
             if frame.region is not None:
                 self._ring.lend(frame.region, leases)
 
-    def _take_partition(
-        self,
-        fetch_state: PartitionFetchState,
-        fetched: FetchedPartition,
-        buffer: memoryview,
-        region: int | None,
-        leases: list[int],
-        fetched_at: int,
-    ) -> None:
+    def _take_partition(self, fetch_state: PartitionFetchState, fetched: FetchedPartition, answer: Answer) -> None:
         if fetched.error or fetched.diverging_offset >= 0:
             self._take_error(fetch_state, fetched)
             return
         if fetched.preferred_replica >= 0:
             fetch_state.node, fetch_state.is_nearer = fetched.preferred_replica, True
-        runs = self._read_runs(fetch_state, fetched, buffer)
+        runs = self._read_runs(fetch_state, fetched, answer.buffer)
         if runs is None:
             return
         if fetch_state.doubts:
@@ -120,7 +133,7 @@ class FetchResponseReader:
             fetch_state.fault, fetch_state.is_end_told = "", True
         self._note_small_batches(runs)
         for run in runs:
-            self._add_run(fetch_state, run, fetched.high_watermark, buffer, region, leases, fetched_at)
+            self._add_run(fetch_state, run, fetched.high_watermark, answer)
 
     def _read_runs(
         self, fetch_state: PartitionFetchState, fetched: FetchedPartition, buffer: memoryview
@@ -151,30 +164,34 @@ class FetchResponseReader:
             if self._small_batches >= SMALL_BATCHES_MAX:
                 kernels_ready()
 
-    def _add_run(
-        self,
-        fetch_state: PartitionFetchState,
-        run: Run,
-        high_watermark: int,
-        buffer: memoryview,
-        region: int | None,
-        leases: list[int],
-        fetched_at: int,
-    ) -> None:
+    def _add_run(self, fetch_state: PartitionFetchState, run: Run, high_watermark: int, answer: Answer) -> None:
         fetch_state.spend(run.stop - run.start)
         fetch_state.measure(run.next_offset - run.first_offset, run.batches, run.stop - run.start)
         fetch_state.offset = run.next_offset
         if run.leader_epoch > fetch_state.leader_epoch:
             fetch_state.lineage = fetch_state.lineage.read(run.leader_epoch, run.first_offset)
         lease = None
+        if answer.region is not None and run.stop > run.start:
+            lease = answer.region + run.start
+        if lease is not None and answer.is_small and self._announce(fetch_state, run, high_watermark, lease, answer):
+            return
         payload = None
-        if region is None:
-            payload = bytes(buffer[run.start : run.stop])
+        if answer.by_value or answer.region is None:
+            payload, lease = bytes(answer.buffer[run.start : run.stop]), None
             self._ring.note_inline(len(payload))
-        elif run.stop > run.start:
-            lease = region + run.start
-            leases.append(lease)
-        self.rows.append(_run_row(fetch_state, run, high_watermark, fetched_at, payload, lease))
+        elif lease is not None:
+            answer.leases.append(lease)
+        self.extents.open(fetch_state, run)
+        self.rows.append(_run_row(fetch_state, run, high_watermark, answer.fetched_at_ms, payload, lease))
+
+    def _announce(
+        self, fetch_state: PartitionFetchState, run: Run, high_watermark: int, lease: int, answer: Answer
+    ) -> bool:
+        """Announce the run to the writer, if that is in order: rows that wait here go first."""
+        if self.rows or not self.extents.announce(fetch_state, run, high_watermark, lease, answer.fetched_at_ms):
+            return False
+        answer.leases.append(lease)
+        return True
 
     def _is_hollow(self, fetch_state: PartitionFetchState, fetched: FetchedPartition) -> bool:
         """Whether a bounded read gets no records before its end, although the broker reports a later readable end.

@@ -21,6 +21,7 @@ from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.log_check import TargetLogCheck
 from sparkmirror.pipeline.produce.next_batch import NextBatches
+from sparkmirror.pipeline.produce.open_extents import OpenExtents
 from sparkmirror.pipeline.produce.packing import PASS_OR_MERGE, Packing
 from sparkmirror.pipeline.produce.produce_task import Parts
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
@@ -104,8 +105,8 @@ def assemble(
         clamps=options.packing.clamp_timestamps, clock=clock,
     )  # fmt: skip
     return Parts(
-        effects, brokers, task_metrics, progress, limits, gate, ledger_flush, guarantee, dispatch, isolation,
-        log_check, routing, answer_taker, drain, options.packing.merging, options.progress.topics.offsets,
+        effects, brokers, task_metrics, progress, limits, gate, OpenExtents(peer), ledger_flush, guarantee, dispatch,
+        isolation, log_check, routing, answer_taker, drain, options.packing.merging, options.progress.topics.offsets,
     )  # fmt: skip
 
 

@@ -135,9 +135,10 @@ class SequenceGate:
 
     def _refuse(self, buffer: PartitionBuffer, delivery: Delivery) -> None:
         log.error(
-            "%s: records from offset %d came where %d was due; they are read again from there.",
+            "%s: records of offsets %d to %d came where %d was due; they are read again from there.",
             buffer.source,
             delivery.first_offset,
+            delivery.next_offset - 1,
             buffer.position,
             extra={"event": "order"},
         )
@@ -146,6 +147,15 @@ class SequenceGate:
         if self._peer is None or buffer.slot < 0:
             raise SparkMirrorError(f"{buffer.source} is read again from its position by a new attempt of the task")
         self._peer.order(buffer.slot, paused=False, offset=buffer.position, turns=buffer.turns)
+
+    def take_extent(self, delivery: Delivery) -> None:
+        """Check what an extent row accounts for, which was announced before: it has reached the partition, unless that
+        is being read again from elsewhere. What has not is read again."""
+        buffer = self.buffers.get(delivery.partition) if delivery.partition else None
+        if buffer is None or buffer.state is not State.FLOWING or delivery.turns != buffer.turns:
+            return
+        if delivery.next_offset > buffer.position:
+            self._refuse(buffer, delivery)
 
     def take_gap(self, delivery: Delivery) -> PartitionBuffer | None:
         """A gap row explains why the source continues at another offset: the position follows, and the loss is counted.

@@ -32,10 +32,12 @@ from sparkmirror.pipeline.produce.isolation import Isolation
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.log_check import TargetLogCheck
+from sparkmirror.pipeline.produce.open_extents import OpenExtents
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.routing import Routing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 
 log = logging.getLogger(__name__)
@@ -57,6 +59,7 @@ class Parts:
     progress: Progress
     limits: TargetLimits
     gate: SequenceGate
+    extents: OpenExtents
     ledger_flush: LedgerFlush
     guarantee: Guarantee
     dispatch: Dispatch
@@ -80,6 +83,7 @@ class ProduceTask:
         self._progress = parts.progress
         self._limits = parts.limits
         self._gate = parts.gate
+        self._extents = parts.extents
         self._ledger_flush = parts.ledger_flush
         self._guarantee = parts.guarantee
         self._dispatch = parts.dispatch
@@ -112,15 +116,22 @@ class ProduceTask:
     def take_plan(self, plan: PlanRow) -> None:
         self._ledger_flush.take_plan(plan)
         self._gate.take_plan(plan)
+        self._extents.take_plan(plan)
         for assigned, _ in plan.partitions:
             buffer = self._gate.buffers.get(assigned.partition)
             if buffer is not None and (reason := self._log_check.expect(buffer, assigned)):
                 self._isolation.hold(buffer, reason)
         self.apply()
 
-    def take(self, delivery: Delivery | Bundle) -> None:
-        """Take a row, or a range of records that go to several partitions."""
-        fresh = self._routing.take(delivery) if isinstance(delivery, Bundle) else self._take_row(delivery)
+    def take(self, arrived: Delivery | Bundle | Announcement) -> None:
+        """Take a row, an announcement, or a range of records that go to several partitions."""
+        fresh: Sequence[PartitionBuffer]
+        if isinstance(arrived, Bundle):
+            fresh = self._routing.take(arrived)
+        elif isinstance(arrived, Announcement):
+            fresh = self._take_announced(arrived)
+        else:
+            fresh = self._take_row(arrived)
         if self._effects:
             self.apply()
         for buffer in fresh:
@@ -128,12 +139,20 @@ class ProduceTask:
                 self._isolation.back_off(buffer, until)
             self._dispatch.offer(buffer)
 
+    def _take_announced(self, announcement: Announcement) -> Sequence[PartitionBuffer]:
+        run = self._extents.deliver(announcement)
+        touched = self._gate.take_run(run) if run is not None else None
+        return () if touched is None else (touched,)
+
     def _take_row(self, delivery: Delivery) -> Sequence[PartitionBuffer]:
         """The buffer that may now have a batch to send, if there is one."""
         touched: PartitionBuffer | None = None
         match delivery.kind:
             case "run":
+                self._extents.open(delivery)
                 touched = self._gate.take_run(delivery)
+            case "extent":
+                self._gate.take_extent(delivery)
             case "gap":
                 touched = self._gate.take_gap(delivery)
             case "order":

@@ -78,6 +78,7 @@ class RecordTask(WritingTask):
 
     def __init__(self, options: SenderOptions, flow: FlowConfig) -> None:
         super().__init__(options)
+        self._listens = False
         self._flow = flow
         self._sizes = TopicSizes(flow)
         self._open: list[pa.RecordBatch] = []

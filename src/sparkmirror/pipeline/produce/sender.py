@@ -1,22 +1,22 @@
 """The writer's sender thread. It owns all sockets and timers, so that acknowledgements, retries and progress go on
 while no row comes.
 
-Rows arrive through `put`; `finish` drains for a bounded time. No broker blocks the others: a partition whose target
-does not answer is evicted from the reader's memory and paused there, a partition that the target refuses is FAILED and
-retried later, and all others go on. What is done with rows and answers is `pipeline.produce.produce_task`'s. Runs in a
-Python worker; owned by `pipeline.produce.writer`.
+Rows arrive through `put`, announcements on the control page; `finish` drains for a bounded time. No broker blocks the
+others: a partition whose target does not answer is evicted from the reader's memory and paused there, a partition that
+the target refuses is FAILED and retried later, and all others go on. What is done with rows and answers is
+`pipeline.produce.produce_task`'s. Runs in a Python worker; owned by `pipeline.produce.writer`.
 """
 
 import os
 import selectors
 import threading
-from collections import deque
 from contextlib import suppress
 from typing import Final
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.kafka.background import Background
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.arrivals import Arrivals
 from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.connection import ProduceConnection
 from sparkmirror.pipeline.produce.coordinator import Coordinator
@@ -32,6 +32,7 @@ _TEND_SECONDS: Final = 0.02
 """How often timers are checked while data flows: the loop has tens of thousands of turns a second."""
 _SLEEP_SECONDS_MAX: Final = 0.25
 _WAKE: Final = "wake"
+_CALL: Final = "call"
 
 
 class Sender:
@@ -42,11 +43,13 @@ class Sender:
     ) -> None:
         self._clock = clock
         self._peer = peer
-        self._inbox: deque[Delivery | Bundle] = deque()
+        self._arrivals = Arrivals(peer.listener if peer is not None else None)
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._pipe_lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake_reader, selectors.EVENT_READ, _WAKE)
+        if peer is not None:
+            self._selector.register(peer.called, selectors.EVENT_READ, _CALL)
         self._background = Background(self._wake)
         parts = assemble(options, plan, peer, self._background, self._selector, clock)
         self._drain = parts.drain
@@ -62,8 +65,9 @@ class Sender:
         self._task.prefetch()
         self._thread.start()
 
-    def put(self, *deliveries: Delivery | Bundle) -> None:
-        self._inbox.extend(deliveries)
+    def put(self, *rows: Delivery | Bundle, announced: int = 0) -> None:
+        """A batch of the reader's rows, before which it made so many announcements."""
+        self._arrivals.put(rows, announced)
         self._wake()
 
     @property
@@ -120,12 +124,12 @@ class Sender:
             self._close_pipe()
 
     def _done(self) -> bool:
-        return self._drain.has_begun and not self._inbox and self._task.is_over(self._clock.monotonic())
+        return self._drain.has_begun and not self._arrivals and self._task.is_over(self._clock.monotonic())
 
     def _turn(self) -> None:
         now = self._clock.monotonic()
-        while self._inbox:
-            self._task.take(self._inbox.popleft())
+        while (arrived := self._arrivals.take()) is not None:
+            self._task.take(arrived)
         if now >= self._tend_at:
             self._tend_at = now + _TEND_SECONDS
             self._task.tend(now, self._background.collect())
@@ -140,12 +144,15 @@ class Sender:
             self._peer.publish()
 
     def _timeout(self, now: float) -> float:
-        if self._inbox:
+        if self._arrivals:
             return 0.0
         return min(max(self._task.wake_at(now, self._tend_at) - now, 0.0), _SLEEP_SECONDS_MAX)
 
     def _serve(self, what: ProduceConnection | Coordinator | str, events: int) -> None:
-        if isinstance(what, str):
+        if what == _CALL:
+            assert self._peer is not None
+            self._peer.drain_call()
+        elif isinstance(what, str):
             self._tend_at = 0.0
             with suppress(BlockingIOError):
                 os.read(self._wake_reader, 4096)

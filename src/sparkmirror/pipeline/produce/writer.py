@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 _INLINE_BYTES_MAX = 32 << 20
 _ROOM_POLL_SECONDS = 0.002
 _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
+_FIRST_OFFSET = ROW_SCHEMA.get_field_index("first_offset")
 _COLUMNS = len(ROW_SCHEMA) + 1
 """The reader's columns, and the target topic."""
 _EMPTY = memoryview(b"")
@@ -48,9 +49,11 @@ class WritingTask:
     def __init__(self, options: SenderOptions, repartition: Repartition | None = None) -> None:
         self._options = options
         self._repartition = repartition
+        self._listens = repartition is None
         self._peer: RingPeer | None = None
         self._sender: Sender | None = None
         self._reader_pid = 0
+        self._pending: list[Delivery | Bundle] = []
         self.number = -1
 
     @property
@@ -59,23 +62,25 @@ class WritingTask:
         return self._reader_pid > 0 and not Path(f"/proc/{self._reader_pid}").exists()
 
     def take(self, batch: pa.RecordBatch) -> None:
+        """Rows in order. Those of one batch of the reader's, which Spark may have cut, go on with the flush row that
+        ends it: it says which announcements come before them."""
         columns = batch.columns[:_COLUMNS]
         payloads = columns.pop(_PAYLOAD)
-        found: list[Delivery | Bundle] = []
-        batches = 0
         for at, row in enumerate(zip(*(column.to_pylist() for column in columns), strict=True)):
-            if row[0] in (FLUSH, TRAIL):
-                batches += row[0] == FLUSH
-                continue
-            if row[0] == PLAN and self._sender is None:
+            if row[0] == FLUSH:
+                self._pass_on(row[_FIRST_OFFSET] or 0)
+            elif row[0] == PLAN and self._sender is None:
                 self._begin(payloads[at].as_py())
-            else:
-                found.append(self._read(row, payloads[at]))
-        if self._peer is not None:
-            self._peer.note_taken(batches)
-        if found:
-            self._put(*found)
+            elif row[0] != TRAIL:
+                self._pending.append(self._read(row, payloads[at]))
         self._raise_if_failed()
+
+    def _pass_on(self, announced: int) -> None:
+        rows, self._pending = self._pending, []
+        if self._peer is not None:
+            self._peer.note_taken(1)
+        if self._sender is not None:
+            self._put(*rows, announced=announced)
 
     def _raise_if_failed(self) -> None:
         if self._sender is not None and self._sender.error is not None:
@@ -92,6 +97,8 @@ class WritingTask:
                 log.debug("task %d: its reader has ended already.", plan.task)
             else:
                 log.warning("task %d: no shared memory (%s): payload goes through Spark.", plan.task, problem)
+        if self._peer is not None and self._listens:
+            self._peer.listener.listen()
         self._sender = Sender(self._options, plan, self._peer)
         self._sender.start()
 
@@ -109,10 +116,10 @@ class WritingTask:
         by_key = self._repartition.bundle(delivery) if self._repartition is not None and kind == RUN else None
         return by_key or delivery
 
-    def _put(self, *deliveries: Delivery | Bundle) -> None:
+    def _put(self, *deliveries: Delivery | Bundle, announced: int = 0) -> None:
         sender = self._sender
         assert sender is not None, "the reader's first row is a plan row"
-        sender.put(*deliveries)
+        sender.put(*deliveries, announced=announced)
         while sender.inline_bytes > _INLINE_BYTES_MAX and sender.error is None:
             time.sleep(_ROOM_POLL_SECONDS)
 

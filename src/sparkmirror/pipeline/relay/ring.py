@@ -8,8 +8,8 @@ Positions only ever grow; the byte lies at `position % size`. A response is one 
 region is free again when the writer has given all its leases back, in any order, through the completion queue of the
 control page. That is the backpressure: no free region, no reading from the socket (invariant 9).
 
-Control page: 64-bit words written by one side only (aligned, hence not torn). Created by `pipeline.fetch.reader`,
-opened by `pipeline.produce.writer`.
+Control page: 64-bit words written by one side only (aligned, hence not torn), and behind them the board of small
+answers (`pipeline.relay.board`). Created by `pipeline.fetch.reader`, opened by `pipeline.produce.writer`.
 """
 
 import contextlib
@@ -17,6 +17,8 @@ import mmap
 import os
 from collections import deque
 from typing import Final, NamedTuple
+
+from sparkmirror.pipeline.relay.board import BOARD_BYTES, Announcer, Listener
 
 _MAGIC: Final = 0x5350_4B4D_4952_0001
 _PAGE: Final = mmap.PAGESIZE
@@ -32,17 +34,20 @@ _W_SLOTS: Final = _W_COMPLETIONS + _COMPLETIONS
 _SLOT_WORDS: Final = 5
 """The count of its orders, and two places that are written in turn with the last one: offset, and turns with the
 pause."""
-_CONTROL_BYTES: Final = -(-(_W_SLOTS + _SLOT_WORDS * _SLOTS) * 8 // _PAGE) * _PAGE
+_BOARD_AT: Final = -(-(_W_SLOTS + _SLOT_WORDS * _SLOTS) * 8 // 64) * 64
+_CONTROL_BYTES: Final = -(-(_BOARD_AT + BOARD_BYTES) // _PAGE) * _PAGE
 
 FLOWING, PAUSED = 0, 1
 
 
 class RingAddress(NamedTuple):
-    """The reader's memory for its writer: process id, and file descriptors of the memory and of the wake-up pipe."""
+    """The reader's memory for its writer: process id, and file descriptors of the memory, of the pipe that wakes the
+    reader, and of the one by which it calls the writer."""
 
     pid: int
     memory: int
     wake: int
+    call: int
     ring_bytes: int
 
 
@@ -75,9 +80,11 @@ class Ring:
         self.ring_bytes = _allocate(self._memory, ring_bytes)
         self._map = mmap.mmap(self._memory, _CONTROL_BYTES + self.ring_bytes)
         view = memoryview(self._map)
-        self._words = view[:_CONTROL_BYTES].cast("Q")
+        self._words = view[:_BOARD_AT].cast("Q")
+        self.announcer = Announcer(_board_of(view))
         self.data = view[_CONTROL_BYTES:]
         self.wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._call_reader, self._call_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._words[_W_MAGIC] = _MAGIC
         self._head = 0
         self._regions: deque[_Region] = deque()
@@ -86,10 +93,12 @@ class Ring:
         self._slot_seen: dict[int, int] = {}
         self._inline_sent = 0
         self._given = 0
+        self.awaited = 0
+        """How many batches of rows the writer must have taken before what is announced from here on."""
 
     @property
     def address(self) -> RingAddress:
-        return RingAddress(os.getpid(), self._memory, self._wake_writer, self.ring_bytes)
+        return RingAddress(os.getpid(), self._memory, self._wake_writer, self._call_reader, self.ring_bytes)
 
     def reserve(self, size: int) -> int | None:
         """A contiguous region of `size` bytes, as the position of its first byte; None while there is no room."""
@@ -139,15 +148,28 @@ class Ring:
     def note_inline(self, size: int) -> None:
         self._inline_sent += size
 
-    def note_given(self) -> None:
-        """Count a batch of rows that goes to Spark, on its way to the writer."""
+    def note_given(self, *, is_awaited: bool = True) -> None:
+        """Count a batch of rows that goes to Spark, on its way to the writer. If `is_awaited`, what is announced from
+        here on comes behind its rows."""
         self._given += 1
+        if is_awaited:
+            self.awaited = self._given
+
+    def call(self) -> None:
+        """Wake the writer's sender: something was announced."""
+        with contextlib.suppress(OSError):
+            os.write(self._call_writer, b"\0")
 
     @property
     def untaken(self) -> int:
         """How many batches of rows are still on their way; 0 if the writer does not count what it takes."""
         taken = self._words[_W_TAKEN]
         return self._given - taken if taken else 0
+
+    @property
+    def unheard(self) -> int:
+        """How many announcements the writer has not taken yet."""
+        return self.announcer.unheard
 
     def note_throttled(self, ms: int) -> None:
         """Add a throttle time of a source broker (its quota); the writer reports it in the task's status."""
@@ -208,10 +230,12 @@ class Ring:
 
     def close(self) -> None:
         self._words.release()
+        self.announcer.close()
         self.data.release()
         with contextlib.suppress(BufferError):
             self._map.close()
-        for descriptor in (self._memory, self.wake_reader, self._wake_writer):
+        pipes = (self.wake_reader, self._wake_writer, self._call_reader, self._call_writer)
+        for descriptor in (self._memory, *pipes):
             os.close(descriptor)
 
 
@@ -220,6 +244,7 @@ class PrivateMemory:
 
     ring_bytes: Final = 0
     untaken: Final = 0
+    unheard: Final = 0
 
     def reserve(self, size: int) -> int | None:
         raise AssertionError(f"{size} bytes were asked of memory that has none")
@@ -244,11 +269,14 @@ class RingPeer:
         finally:
             os.close(memory)
         view = memoryview(self._map)
-        self._words = view[:_CONTROL_BYTES].cast("Q")
+        self._words = view[:_BOARD_AT].cast("Q")
+        self.listener = Listener(_board_of(view))
         self.data = view[_CONTROL_BYTES:]
         if self._words[_W_MAGIC] != _MAGIC:
             raise OSError(f"process {address.pid} shows no ring of ours at descriptor {address.memory}")
         self._wake = os.open(f"/proc/{address.pid}/fd/{address.wake}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        # Opened for both, a pipe is never at its end: one whose reader is gone would be readable for ever.
+        self.called = os.open(f"/proc/{address.pid}/fd/{address.call}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._unreported: deque[int] = deque()
         self._words[_W_PEER] = os.getpid()
 
@@ -318,17 +346,27 @@ class RingPeer:
         with contextlib.suppress(OSError):
             os.write(self._wake, b"\0")
 
+    def drain_call(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.called, 4096)
+
     def close(self) -> None:
         self._words.release()
+        self.listener.close()
         self.data.release()
         with contextlib.suppress(BufferError):
             self._map.close()
         os.close(self._wake)
+        os.close(self.called)
 
 
 def slot_count() -> int:
     """How many partitions of a task can be paused one by one."""
     return _SLOTS
+
+
+def _board_of(view: memoryview) -> memoryview:
+    return view[_BOARD_AT : _BOARD_AT + BOARD_BYTES]
 
 
 def _allocate(memory: int, ring_bytes: int) -> int:

@@ -2,7 +2,7 @@
 
 One row per *run*: the contiguous record batches of one topic-partition in one fetch response. Columns, in order:
 
-    kind            plan | run | gap | fault | order | release | flush | trail
+    kind            plan | run | extent | gap | fault | order | release | flush | trail
     topic           source topic; null on plan, flush and trail rows
     partition       partition number, the same on both sides
     first_offset    source offset from which the row accounts for everything …
@@ -23,13 +23,18 @@ One row per *run*: the contiguous record batches of one topic-partition in one f
     target_topic    added by the flow's plan; null on all rows but runs
     padding         added by the flow's plan; null on all rows but flush
 
+A *run* row opens its partition's *extent*: small answers that continue it are announced to the writer in the control
+page (`pipeline.relay.board`), and an *extent* row then accounts for those of a second. Its `max_timestamp` and
+`fetched_at` are of the announced run that was oldest when it was fetched.
+
 A *plan* row opens each task's stream and comes again whenever partitions are added; a *release* row says that no row of
 this partition follows; *fault* explains why a partition does not move, *order* is what the operator ordered of it.
 
-*Flush* and *trail* rows carry nothing: they end each batch of the reader's, so that Spark holds nothing back. Spark
-gathers rows for the writer until they are BATCH_BYTES large, which the padding of a flush row makes them, and lets them
-go when it sees a row behind the last, which is the trail row. The padding, in the last column, is also larger than
-Spark's stream buffers: no end of a batch waits in them.
+*Flush* and *trail* rows end each batch of the reader's, so that Spark holds nothing back. Spark gathers rows for the
+writer until they are BATCH_BYTES large, which the padding of a flush row makes them, and lets them go when it sees a
+row behind the last, which is the trail row. The padding, in the last column, is also larger than Spark's stream
+buffers: no end of a batch waits in them. A flush row's `first_offset` counts the announcements that were made before
+the batch's rows.
 
 The row of flows with transforms: one per record, and one per range of records that closes it.
 
@@ -66,6 +71,7 @@ ROW_DDL: Final = (
 
 PLAN: Final = "plan"
 RUN: Final = "run"
+EXTENT: Final = "extent"
 GAP: Final = "gap"
 FAULT: Final = "fault"
 ORDER: Final = "order"
@@ -121,9 +127,9 @@ def propose_targets(rows: Sequence[Row], propose: Callable[[str], str | None]) -
     ]
 
 
-def close(rows: Iterable[Row] = ()) -> pa.RecordBatch:
-    """The rows as a batch that Spark passes on at once."""
-    return to_arrow([*rows, Row(FLUSH), Row(TRAIL)])
+def close(rows: Iterable[Row] = (), announced: int = 0) -> pa.RecordBatch:
+    """The rows as a batch that Spark passes on at once; `announced` counts the announcements made before them."""
+    return to_arrow([*rows, Row(FLUSH, first_offset=announced), Row(TRAIL)])
 
 
 RECORD: Final = "record"

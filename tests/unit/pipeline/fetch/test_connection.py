@@ -22,6 +22,7 @@ from sparkmirror.kafka.wire.link import Link
 from sparkmirror.model import Cluster
 from sparkmirror.pipeline.fetch.command_tail import CommandTail
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
+from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.ring import RING_BYTES_MIN, PrivateMemory, Ring, RingPeer
 
 VERSION = 12
@@ -244,6 +245,21 @@ def test_a_broker_that_had_little_is_not_asked_while_what_came_before_is_on_its_
     ask(connection, 5)
     receive_all(connection, brokers, answer(bytes(100_000)))
     assert not connection.rests(connection.asks_at), "one that had much is asked at once"
+    writer.close()
+
+
+def test_a_broker_that_had_little_is_not_asked_while_announcements_are_not_taken(sockets: Sockets, ring: Ring) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    writer = RingPeer(ring.address)
+    ask(connection, 0)
+    receive_all(connection, brokers, answer(bytes(100)))
+    assert ring.announcer.announce(Announcement(0, 1, 1, 0, 0, 1, 0, -1, -1, 0))
+    rested = connection.asks_at
+    assert connection.rests(rested)
+    assert writer.listener.peek() is not None
+    writer.listener.take()
+    assert not connection.rests(connection.asks_at)
     writer.close()
 
 

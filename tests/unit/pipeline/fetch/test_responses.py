@@ -16,8 +16,13 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.connection import Frame
 from sparkmirror.pipeline.fetch.loss import judge_divergence
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
-from sparkmirror.pipeline.fetch.responses import EMPTY_ANSWERS_MIN, EMPTY_SECONDS, FetchResponseReader
-from sparkmirror.pipeline.relay.ring import Ring
+from sparkmirror.pipeline.fetch.responses import (
+    ANNOUNCED_RESPONSE_BYTES_MAX,
+    EMPTY_ANSWERS_MIN,
+    EMPTY_SECONDS,
+    FetchResponseReader,
+)
+from sparkmirror.pipeline.relay.ring import Ring, RingPeer
 
 TOPIC_ID = UUID(int=1)
 BATCH = encode_batch([(None, b"v")] * 5, base_offset=0)
@@ -231,3 +236,89 @@ def test_runs_tell_their_epoch_and_how_often_the_log_was_turned(field: Field) ->
         (0, 1, 4, 3), (1, 2, 6, 3)
     ]  # fmt: skip
     assert fetch_state.lineage.epochs == ((4, 0), (6, 1))
+
+
+class AnsweredAsAsked(Answered):
+    def asked(self, fetched: FetchedPartition, offset: int) -> bool:
+        return True
+
+
+class Listened(Field):
+    """The field with a writer that listens, and answers that lie in the ring."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writer = RingPeer(self.ring.address)
+        self.writer.listener.listen()
+        for fetch_state in self.fetch_states:
+            fetch_state.end = None
+
+    def answer(self, *numbers: int, padding: int = 0) -> list[str]:
+        """The next five records of each of these partitions, in one answer; the rows that come of it."""
+        batches, partitions, size = b"", [], 0
+        for number in numbers:
+            at = self.fetch_states[number].offset
+            batch = encode_batch([(None, b"v" + bytes(padding))] * 5, base_offset=at)
+            partitions.append(fetched(number, 0, readable=at + 5)._replace(start=size, stop=size + len(batch)))
+            batches, size = batches + batch, size + len(batch)
+        region = self.ring.reserve(size)
+        assert region is not None
+        self.ring.slice(region, size)[:] = batches
+        frame = Frame(self.ring.slice(region, size), region)
+        answered = AnsweredAsAsked(partitions)
+        self.response_reader.take_frame(1, answered, frame, self.partitions)  # type: ignore[arg-type]
+        return [f"{row.kind} {row.partition} {row.first_offset}" for row in self.response_reader.rows]
+
+    def hear(self) -> tuple[int, int, bytes] | None:
+        found = self.writer.listener.peek()
+        if found is None:
+            return None
+        self.writer.listener.take()
+        self.writer.give_back(found.lease)
+        return found.slot, found.first_offset, bytes(self.writer.slice(found.lease, found.size))
+
+    def close(self) -> None:
+        self.writer.close()
+        self.ring.close()
+
+
+@pytest.fixture
+def listened() -> Iterator[Listened]:
+    made = Listened()
+    yield made
+    made.close()
+
+
+def test_small_answers_that_continue_a_row_are_announced_and_keep_their_memory(listened: Listened) -> None:
+    assert listened.answer(0) == ["run 0 0"]
+    listened.response_reader.take_rows()
+    assert listened.answer(0) == []
+    room = listened.ring.reserve(listened.ring.ring_bytes)
+    assert room is None, "what is announced lies in the ring until the writer gives it back"
+    assert listened.hear() == (0, 5, bytes(encode_batch([(None, b"v")] * 5, base_offset=5)))
+    listened.writer.publish()
+    listened.ring.collect()
+    assert listened.ring.reserve(listened.ring.ring_bytes) is not None
+    assert [(row.kind, row.first_offset, row.records) for row in listened.response_reader.extents.take_rows()] == [
+        ("extent", 5, 5)
+    ]
+
+
+def test_nothing_is_announced_while_rows_wait_to_be_given_to_spark(listened: Listened) -> None:
+    assert listened.answer(0) == ["run 0 0"]
+    assert listened.answer(0) == ["run 0 0", "run 0 5"]
+    listened.response_reader.take_rows()
+    assert listened.answer(0, 1) == ["run 1 0"], "the first of an answer may go before its rows"
+    assert listened.answer(0) == ["run 1 0", "run 0 15"]
+    assert listened.hear() is not None
+    assert listened.hear() is None
+
+
+def test_large_answers_go_as_rows_and_what_continues_them_is_announced(listened: Listened) -> None:
+    assert listened.answer(0) == ["run 0 0"]
+    listened.response_reader.take_rows()
+    assert listened.answer(0, padding=ANNOUNCED_RESPONSE_BYTES_MAX // 5) == ["run 0 5"]
+    (row,) = listened.response_reader.take_rows()
+    assert row.lease is not None
+    assert listened.answer(0) == []
+    assert listened.hear() is not None

@@ -148,7 +148,7 @@ class Copying(RuleBasedStateMachine):
     @initialize(start=st.integers(0, 2), first_sequence=st.sampled_from([0, SEQUENCES - 4]))
     def begin(self, start: int, first_sequence: int) -> None:
         self.source.grow([3, 2])
-        plan = PlanRow(0, "run", 1, 1, *PRODUCER, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, start), 5),))
+        plan = PlanRow(0, "run", 1, 1, *PRODUCER, RingAddress(1, 2, 3, 4, 5), 25, ((Assigned(WHERE, start), 5),))
         limits = TargetLimits(None, None)  # type: ignore[arg-type]
         metrics = TaskMetrics(plan)
         self.gate = SequenceGate(self.ring, NoProgress(), metrics, limits, AS_THEY_ARE, deque())  # type: ignore[arg-type]

@@ -158,7 +158,7 @@ class CopyingOnce(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.source.grow([3, 2])
-        plan = PlanRow(0, "run", 1, 1, PRODUCER, 0, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, 0), 5),))
+        plan = PlanRow(0, "run", 1, 1, PRODUCER, 0, RingAddress(1, 2, 3, 4, 5), 25, ((Assigned(WHERE, 0), 5),))
         task_metrics = TaskMetrics(plan)
         self.progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 0, 25, in_transactions=True)
         self.gate = SequenceGate(self.ring, self.progress, task_metrics, TargetLimits(None, None), AS_THEY_ARE, deque())  # type: ignore[arg-type]

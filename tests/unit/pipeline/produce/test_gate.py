@@ -119,7 +119,7 @@ class Desk:
 
 
 def plan(*assigned: Assigned) -> PlanRow:
-    return PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4), 25, tuple((item, 5) for item in assigned))
+    return PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4, 5), 25, tuple((item, 5) for item in assigned))
 
 
 def delivery(kind: str, first: int, following: int, payload: bytes, lease: int | None, turns: int = 0) -> Delivery:
@@ -434,3 +434,24 @@ def test_a_refused_run_of_a_partition_without_a_slot_begins_the_task_again() -> 
     desk.buffer.use_slot(-1)
     with pytest.raises(SparkMirrorError, match="new attempt"):
         desk.run(105, 107)
+
+
+def test_what_an_extent_row_accounts_for_has_come_or_is_read_again() -> None:
+    desk = Desk()
+    desk.run(100, 103)
+    desk.gate.take_extent(delivery("extent", 100, 103, b"", None))
+    assert desk.peer.orders == [], "it has"
+    desk.gate.take_extent(delivery("extent", 100, 105, b"", None))
+    assert desk.peer.orders == [(5, False, 103, 0)]
+    assert desk.buffer.state is State.REWINDING
+    desk.gate.take_extent(delivery("extent", 100, 109, b"", None))
+    assert desk.task_metrics.refused_gaps == 1, "what is read again anyway is not ordered twice"
+    assert desk.run(103, 105) is desk.buffer
+
+
+def test_an_extent_row_of_another_log_or_of_a_partition_that_left_says_nothing() -> None:
+    desk = Desk()
+    desk.gate.take_extent(delivery("extent", 100, 105, b"", None, turns=1))
+    desk.gate.take_extent(delivery("extent", 100, 105, b"", None)._replace(partition=TopicPartition("orders", 9)))
+    assert desk.peer.orders == []
+    assert desk.buffer.state is State.FLOWING

@@ -42,7 +42,7 @@ class Ward:
     def __init__(self, *, shared_memory: bool = True) -> None:
         self.reader = Reader()
         peer = self.reader if shared_memory else None
-        plan = PlanRow(0, "run", 1, 1, 7, 0, RingAddress(0, 0, 0, 0), 25, ())
+        plan = PlanRow(0, "run", 1, 1, 7, 0, RingAddress(0, 0, 0, 0, 0), 25, ())
         self.task_metrics = TaskMetrics(plan)
         progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
         self.gate = SequenceGate(peer, progress, self.task_metrics, TargetLimits(None, None), AS_THEY_ARE, deque())  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ class Desk:
 
     def __init__(self, action: str = "continue") -> None:
         self.topic_id = ONE
-        self.task_metrics = TaskMetrics(PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0), 25, ()))
+        self.task_metrics = TaskMetrics(PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, ()))
         options = ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0)
         self.progress = Progress(options, 0, 25, lost=self.task_metrics.lost)
         self.buffer = PartitionBuffer(ORDERS, None, 0, -1)

@@ -48,7 +48,7 @@ def new_parts() -> Parts:
     options = SenderOptions(
         settings, ProgressOptions(MM2, TOPICS, 1.0), transactions=TransactionOptions("B", MM2, 60_000, 0.2, 1.0)
     )
-    plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0), 25, ())
+    plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, ())
     return assemble(options, plan, None, nowhere, selectors.DefaultSelector())
 
 

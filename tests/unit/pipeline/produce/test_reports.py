@@ -24,7 +24,7 @@ class Task:
 
     def __init__(self, partitions: int = 1) -> None:
         self.clock = ManualClock()
-        self.plan = PlanRow(0, "run", 1, 5, 7, 3, RingAddress(0, 0, 0, 0), 25, ())
+        self.plan = PlanRow(0, "run", 1, 5, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, ())
         self.task_metrics = TaskMetrics(self.plan, self.clock)
         self.buffers = {where: PartitionBuffer(where, where, 0, 0) for where in ORDERS[:partitions]}
         self.reports = Reports(self.task_metrics, self.buffers, "A", self.clock)
@@ -160,8 +160,8 @@ def test_clocks_that_differ_make_no_negative_latency() -> None:
 @pytest.mark.parametrize(
     "later",
     [
-        PlanRow(1, "run", 2, 6, 7, 3, RingAddress(0, 0, 0, 0), 25, ()),
-        PlanRow(0, "run", 1, 5, 7, 4, RingAddress(0, 0, 0, 0), 25, ()),
+        PlanRow(1, "run", 2, 6, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, ()),
+        PlanRow(0, "run", 1, 5, 7, 4, RingAddress(0, 0, 0, 0, 0), 25, ()),
     ],
     ids=["another task in another epoch", "the same task, tried again"],
 )

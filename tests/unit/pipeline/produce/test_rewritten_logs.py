@@ -23,7 +23,7 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, Position, TopicPartition
 from sparkmirror.pipeline.fetch.loss import judge_out_of_range, judge_recreated, judge_unknown_epoch
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
-from sparkmirror.pipeline.fetch.responses import FetchResponseReader
+from sparkmirror.pipeline.fetch.responses import Answer, FetchResponseReader
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
@@ -86,7 +86,9 @@ class Rewriting(RuleBasedStateMachine):
         self.fetch_state: PartitionFetchState = self.partitions.add(Assigned(WHERE, 0, (), self.topic_id), 1)
         self.rows: deque[Delivery] = deque()
         self.peer = Peer()
-        plan = PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4), 25, ((Assigned(WHERE, 0, (), self.topic_id), 5),))
+        plan = PlanRow(
+            0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4, 5), 25, ((Assigned(WHERE, 0, (), self.topic_id), 5),)
+        )
         options = ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0)
         self.progress = Progress(options, 0, 25, in_transactions=True, lost=self._keep_gap)
         limits = TargetLimits(None, None)  # type: ignore[arg-type]
@@ -156,7 +158,7 @@ class Rewriting(RuleBasedStateMachine):
             if judged is not None:
                 self.response_reader.lose(fetch_state, judged)
         else:
-            self.response_reader._take_partition(fetch_state, fetched, memoryview(data), None, [], 0)
+            self.response_reader._take_partition(fetch_state, fetched, Answer(memoryview(data), None, [], 0))
         self._give_rows()
 
     def _answer(self, count: int) -> tuple[FetchedPartition, bytes]:

@@ -49,7 +49,7 @@ class Story:
 
     def __init__(self) -> None:
         self.task_metrics, self.peer = (
-            TaskMetrics(PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0), 25, ())),
+            TaskMetrics(PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, ())),
             Peer(),
         )
         progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)

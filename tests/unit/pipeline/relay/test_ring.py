@@ -210,8 +210,8 @@ def test_a_writers_failure_reaches_the_reader(ring: Ring) -> None:
 CHILD = """
 import sys
 from sparkmirror.pipeline.relay.ring import RingAddress, RingPeer
-address = RingAddress(*map(int, sys.argv[1:5]))
-lease, size = int(sys.argv[5]), int(sys.argv[6])
+address = RingAddress(*map(int, sys.argv[1:6]))
+lease, size = int(sys.argv[6]), int(sys.argv[7])
 peer = RingPeer(address)
 sys.stdout.write(bytes(peer.slice(lease, size)).decode())
 peer.give_back(lease)
@@ -275,7 +275,7 @@ def test_a_number_that_is_no_ring_any_more_is_an_oserror(ring: Ring, tmp_path: P
         with contextlib.closing(os.fdopen(descriptor, "rb")), pytest.raises(OSError, match="ring"):
             RingPeer(ring.address._replace(memory=descriptor))
     with pytest.raises(OSError):
-        RingPeer(RingAddress(2**22 - 1, 3, 4, RING_BYTES))
+        RingPeer(RingAddress(2**22 - 1, 3, 4, 5, RING_BYTES))
     with pytest.raises(OSError):
         RingPeer(ring.address._replace(memory=ring.address.wake))
 

@@ -39,7 +39,8 @@ def test_rows_come_out_of_arrow_as_they_went_in() -> None:
     batch = to_arrow(rows)
     assert batch.schema == ROW_SCHEMA
     assert [Row(**row) for row in batch.to_pylist()] == rows
-    assert [Row(**row) for row in close(rows).to_pylist()] == [*rows, Row(FLUSH), Row(TRAIL)]
+    closed = [Row(**row) for row in close(rows, announced=9).to_pylist()]
+    assert closed == [*rows, Row(FLUSH, first_offset=9), Row(TRAIL)]
 
 
 def test_the_writer_reads_from_a_plan_row_what_the_reader_put_in() -> None:
@@ -55,7 +56,7 @@ def test_the_writer_reads_from_a_plan_row_what_the_reader_put_in() -> None:
     extent, found = Extent("A.orders", UUID(int=6), 42), Extent("A.orders", UUID(int=7), 0)
     known = Assigned(TopicPartition("orders", 3), 42, ((7, 40),), UUID(int=1 << 100), extent=extent, found=found)
     plan = TaskPlan(2, "run-1", 5, 8, 600.0, (known,), 1000, 6, {}, {}, 0, 50)
-    ring = RingAddress(123, 4, 5, 1 << 20)
+    ring = RingAddress(123, 4, 5, 6, 1 << 20)
     row = plan_row(plan, 9, [(known, 0), (recreated, -1)], ring)
     assert row.kind == PLAN
     assert row.payload is not None

@@ -1,0 +1,60 @@
+"""What has arrived for a task's sender, in the reader's order: rows that came through Spark, and announcements of the
+control page, which overtake them.
+
+The reader counts on both ways. An announcement says how many batches of rows it comes behind, and a batch how many
+announcements its rows come behind; the reader announces nothing while rows wait to be given to Spark. So one of the two
+is always next, once it is here. Only extent rows may come late: no announcement waits for them. No I/O beyond the
+control page; owned by `pipeline.produce.sender`.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.relay.board import Announcement, Listener
+
+
+class _RowBatch(NamedTuple):
+    announced: int
+    rows: tuple[Delivery | Bundle, ...]
+
+
+class Arrivals:
+    """`put` is called by the row thread, everything else by the sender thread. Without a `listener` all comes as
+    rows."""
+
+    def __init__(self, listener: Listener | None) -> None:
+        self._listener = listener
+        self._waiting: deque[_RowBatch] = deque()
+        self._rows: deque[Delivery | Bundle] = deque()
+        self._batches = 0
+
+    def put(self, rows: Iterable[Delivery | Bundle], announced: int) -> None:
+        """A batch of rows, before which the reader made so many announcements."""
+        self._waiting.append(_RowBatch(announced, tuple(rows)))
+
+    def take(self) -> Delivery | Bundle | Announcement | None:
+        """What comes next; None as long as it is not here."""
+        while not self._rows:
+            announcement = self._next_announcement()
+            if announcement is not None and self._listener is not None:
+                self._listener.take()
+                return announcement
+            if not self._may_begin_batch():
+                return None
+            self._rows.extend(self._waiting.popleft().rows)
+            self._batches += 1
+        return self._rows.popleft()
+
+    def __bool__(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._rows) or self._next_announcement() is not None or self._may_begin_batch()
+
+    def _next_announcement(self) -> Announcement | None:
+        found = None if self._listener is None else self._listener.peek()
+        return found if found is not None and found.row_batches <= self._batches else None
+
+    def _may_begin_batch(self) -> bool:
+        heard = 0 if self._listener is None else self._listener.heard
+        return bool(self._waiting) and self._waiting[0].announced <= heard
