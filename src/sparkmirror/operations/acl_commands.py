@@ -39,7 +39,7 @@ feature is missing.
 
 
 def list_all(config: MirrorConfig) -> Iterator[Grant]:
-    """The grants that a process with this file needs, for all its flows."""
+    """The grants that a process with this file requires, for all its flows."""
     for flow in config.flows:
         yield from list_grants(flow)
     for settings in config.heartbeats:
@@ -47,10 +47,8 @@ def list_all(config: MirrorConfig) -> Iterator[Grant]:
 
 
 def acl_commands(config: MirrorConfig, principal: str) -> list[str]:
-    """Lines for a shell: for each cluster one command a row of the table, each below a comment that explains it.
-
-    `admin.properties` stands for the client settings of a person who may alter ACLs there.
-    """
+    """Shell lines for each cluster: one command for each row of the table, with a comment above it that explains it.
+    `admin.properties` stands for the client settings of a person who may alter ACLs there."""
     lines: list[str] = []
     for alias, grants in _by_cluster(list_all(config)):
         servers = config.clusters[alias].bootstrap_servers
@@ -79,7 +77,7 @@ def _by_cluster(grants: Iterable[Grant]) -> list[tuple[str, list[Grant]]]:
 
 
 def render_manual() -> str:
-    """docs/permissions.md, whole."""
+    """The text of docs/permissions.md."""
     plain, whole = (_example(more) for more in ("", _OPTIONAL))
     usual = list(list_all(plain))
     asked = [grant for grant in list_all(whole) if grant not in usual]

@@ -1,7 +1,8 @@
-"""Checks whether the clusters of a file are as its flows need them, and changes nothing. Called by `cli.doctor`.
+"""Checks whether the clusters of a file meet the requirements of its flows, and changes nothing. Called by
+`cli.doctor`.
 
-Answers that are figures are judged by the pure functions here, permissions by `operations.right_checks`. Internal
-topics are searched for records that cannot be read: a mirror skips them, but its own positions and commands stop a
+Pure functions of this module judge figures; `operations.right_checks` judges permissions. The checks search internal
+topics for records that cannot be read: a mirror skips most of them, but an unreadable position or command stops a
 partition, or the flow.
 """
 
@@ -32,13 +33,13 @@ from sparkmirror.telemetry.records import key_prefixes, parse_record
 from sparkmirror.views.findings import Finding, Level, show_bytes
 
 Versions = Mapping[int, tuple[int, int]]
-"""By API key, the lowest and highest version that a broker speaks (ApiVersions)."""
+"""For each API key the lowest and highest version that a broker supports (ApiVersions)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiNeed:
-    """A request and the versions that SparkMirror speaks. `without` says what does not work with a broker that lacks
-    it; empty if nothing can be mirrored from or to that broker."""
+    """A request and the versions of it that SparkMirror supports. `without` says what does not work with a broker
+    that lacks the request; empty if the broker cannot be mirrored at all."""
 
     key: int
     name: str
@@ -46,7 +47,7 @@ class ApiNeed:
     without: str = ""
 
     def is_met(self, versions: Versions) -> bool:
-        """Whether there is a version that both sides speak."""
+        """Whether the broker and SparkMirror have a common version."""
         low, high = versions.get(self.key, (0, -1))
         return max(low, self.ours[0]) <= min(high, self.ours[1])
 
@@ -88,10 +89,8 @@ def check_clusters(
     heartbeats: Sequence[HeartbeatSettings] = (),
     checkpoints: Sequence[FlowConfig] = (),
 ) -> Iterator[Finding]:
-    """Checks each cluster once, then what each flow needs of its two. A cluster that does not answer is reported once.
-
-    Of the flows in `checkpoints`, whose topics another program mirrors, only the clusters are checked.
-    """
+    """Checks each cluster once, then each flow's requirements of its two clusters. A cluster that does not answer is
+    reported once. For flows in `checkpoints`, whose topics another program mirrors, only the clusters are checked."""
     clusters = {side.alias: side for flow in (*flows, *checkpoints) for side in (flow.source, flow.target)}
     clusters |= {one.target.alias: one.target for one in heartbeats}
     targets = {flow.name.target for flow in flows}
@@ -128,7 +127,8 @@ def _check_cluster(admin: Admin, cluster: Cluster, *, with_disks: bool) -> Itera
 
 
 def judge_brokers(alias: str, answers: Sequence[BrokerAnswer]) -> Iterator[Finding]:
-    """A line for each that does not answer; one for those that do, with their release and the slowest round trip."""
+    """A finding for each broker that does not answer, and one for those that do, with their release and the slowest
+    round trip."""
     hint = "the brokers' advertised.listeners must be addresses that this machine reaches"
     for one in answers:
         if one.problem is not None:
@@ -154,7 +154,8 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 
 def judge_clock(alias: str, ahead_seconds: float | None) -> Finding:
-    """Brokers refuse records that are more than an hour ahead of them (message.timestamp.after.max.ms)."""
+    """Compares the clocks: brokers refuse records that are more than an hour ahead of their clock
+    (message.timestamp.after.max.ms)."""
     if ahead_seconds is None:
         hint = "compare `date` on its brokers; KRaft controllers tell those who may Describe the cluster"
         return Finding(Level.WARN, alias, "clock", "the cluster does not tell its time", hint)
@@ -169,7 +170,7 @@ def judge_clock(alias: str, ahead_seconds: float | None) -> Finding:
 
 
 def judge_disks(alias: str, disks: Sequence[BrokerDisk]) -> Finding:
-    """Judges the free space of a target, which is about to grow."""
+    """Judges the free space on the target's disks."""
     if not disks:
         hint = "look at the brokers' disks; from Kafka 3.3 on, they tell those who may Describe the cluster"
         return Finding(Level.WARN, alias, "disk", "the brokers do not tell how full their disks are", hint)
@@ -183,7 +184,7 @@ def judge_disks(alias: str, disks: Sequence[BrokerDisk]) -> Finding:
 
 
 def check_flow(flow: FlowConfig) -> Iterator[Finding]:
-    """Checks what the flow needs of its two clusters, both of which answer."""
+    """Checks the requirements of a flow on its two clusters, both of which answer."""
     try:
         with open_admin(flow.source, "doctor") as source, open_admin(flow.target, "doctor") as target:
             yield from _check_other_mirror(flow, target)
@@ -201,7 +202,7 @@ def _check_other_mirror(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
 
 
 def _check_coordinator(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
-    """Checks for a coordinator of transactions."""
+    """Checks whether the target has, or can have, a coordinator of transactions."""
     if why := rouse_coordinator(target, flow.connector):
         level = Level.FAIL if flow.is_exactly_once else Level.WARN
         lost = "exactly-once is refused" if flow.is_exactly_once else "predecessors are not fenced"
@@ -213,7 +214,8 @@ _WHAT = "internal topics"
 
 
 def check_records(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
-    """Checks the internal topics that may be read; `operations.needs` reports the others. Raises ClusterError."""
+    """Checks the internal topics that the principal may read; `operations.needs` reports the others. Raises
+    ClusterError."""
     topics = flow.ledger_topics
     there = target.list_topics(list(topics))
     where = [TopicPartition(name, number) for name, topic in there.items() for number in range(topic.partitions)]
@@ -228,7 +230,8 @@ def check_records(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
 
 
 def judge_records(flow: FlowConfig, topics: LedgerTopics, records: Iterable[TailRecord]) -> Iterator[Finding]:
-    """A line for each partition whose position is unknown, one for each topic with other records that are none."""
+    """A finding for each partition whose position cannot be read, and one for each topic with other unreadable
+    records."""
     view = LedgerView(flow.connector)
     strange: Counter[str] = Counter()
     first: dict[str, str] = {}
@@ -260,7 +263,7 @@ def _is_json(key: bytes | None) -> bool:
 
 
 def _is_status(record: TailRecord, source_alias: str) -> bool:
-    """Another flow's, a journal or a note of an ACL is no status record of this flow, and no strange one."""
+    """Whether the record is readable: a status record of any flow, a journal, or a note of an ACL."""
     if (record.key or b"").startswith(key_prefixes(source_alias)):
         return parse_record(record.key, record.value, source_alias, record.timestamp_ms) is not None
     return _is_json(record.key)
@@ -279,7 +282,7 @@ def _is_chunk(record: TailRecord) -> bool:
 
 
 def judge_versions(alias: str, where: str, release: str, versions: Versions) -> Iterator[Finding]:
-    """A finding for each request that is not spoken on both sides; one that all is well where there is none."""
+    """A finding for each request without a common version; a single finding with level OK where there is none."""
     missing = lacking(versions)
     for need in missing:
         low, high = versions.get(need.key, (0, -1))

@@ -20,7 +20,7 @@ _READ_SECONDS_MAX = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterPair:
-    """Both clusters; `source` is None if it does not answer."""
+    """Connections to both clusters; `source` is None if the source does not answer."""
 
     source: Admin | None
     target: Admin
@@ -28,7 +28,8 @@ class ClusterPair:
 
 @contextmanager
 def open_sides(flow: FlowConfig, purpose: str) -> Iterator[ClusterPair]:
-    """Raises ClusterError if the target does not answer; a source that does not is waited for 10 s."""
+    """Opens both. Raises ClusterError if the target does not answer; waits 10 s for the source and goes on without
+    it."""
     with open_admin(flow.target, purpose) as target:
         try:
             source = open_admin(flow.source, purpose)
@@ -40,7 +41,7 @@ def open_sides(flow: FlowConfig, purpose: str) -> Iterator[ClusterPair]:
 
 
 def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]:
-    """The source's partitions that the flow's filters choose, without heartbeats, which never end. Raises
+    """The source's partitions that the flow's filters choose, without heartbeats topics, which never end. Raises
     ClusterError."""
     return [
         TopicPartition(name, number)
@@ -51,8 +52,7 @@ def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]
 
 
 def ledger_gaps(flow: FlowConfig) -> list[Gap]:
-    """The gaps of the ledger, lost before or after they were mirrored, in the order in which they were found. Raises
-    ClusterError."""
+    """The gaps of the ledger, of either cluster, in the order in which they were found. Raises ClusterError."""
     topic = flow.ledger_topics.gaps
     with open_admin(flow.target, "gaps") as admin:
         if topic not in admin.list_topics([topic]):
@@ -63,7 +63,7 @@ def ledger_gaps(flow: FlowConfig) -> list[Gap]:
 
 
 def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
-    """The next offset to mirror, as stored. Raises ClusterError, also where the flow has never run."""
+    """The stored positions: the next offset to mirror. Raises ClusterError, also where the flow has never run."""
     topics = flow.ledger_topics
     with LedgerReader(flow.target, topics, flow.connector) as ledger:
         return {where: position.offset for where, position in ledger.read_to_end().items()}

@@ -39,7 +39,7 @@ from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Records that a source partition has and that were never mirrored: offsets from `first` up to `end`."""
+    """Records of a source partition that were never mirrored: offsets from `first` up to `end`."""
 
     partition: TopicPartition
     first: int
@@ -55,10 +55,8 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class HomePlace:
-    """One partition of a group: on the target it stands at `stands` of `remote`, on the source it returns to `home`.
-
-    `offset` is None where nothing is known. If not `exact` it lies before the true place, never beyond.
-    """
+    """One partition of a group: on the target it stands at offset `stands` of `remote`, on the source it returns to
+    `home`. `offset` is None where nothing is known. If not `exact`, it lies before the true place, never after it."""
 
     group: str
     remote: TopicPartition
@@ -80,7 +78,7 @@ def plan_divergence(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> tuple[Divergence, ...]:
-    """`positions` is the ledger: the next offset to mirror."""
+    """The partitions whose source log reaches beyond `positions`, the ledger's next offsets to mirror."""
     found = (
         Divergence(where, max(positions.get(where, 0), starts.get(where, 0)), end)
         for where, end in sorted(ends.items())
@@ -95,10 +93,9 @@ def plan_home(
     logs: TargetLogs,
     source_ends: Mapping[TopicPartition, int],
 ) -> tuple[HomePlace, ...]:
-    """`committed` on the target, whose `logs` these are; `home` names the source partition of each remote one.
-
-    A map of a former log of the target tells nothing, and no place lies beyond the end of the source's log.
-    """
+    """The places on the source to which groups return. `committed` are their offsets on the target, whose logs are
+    `logs`; `home` gives the source partition of each remote one. A map of a former log of the target is not used,
+    and no place lies beyond the end of the source's log."""
     places: list[HomePlace] = []
     for group, offsets in sorted(committed.items()):
         for remote, at in sorted(offsets.items()):
@@ -113,7 +110,7 @@ def plan_home(
 
 
 def _current(maps: MapView, source: TopicPartition, remote: TopicPartition, logs: TargetLogs) -> OffsetMap | None:
-    """The map, if it is of the log that the target has now."""
+    """The partition's map, if it belongs to the present log of the target; else None."""
     found, log = maps.map_of(source), logs.get(remote)
     return None if found is None or log is None or is_former(found.topic_id, log) else found
 
@@ -134,9 +131,9 @@ def plan_home_moves(
 def plan_interleaved(
     home: Mapping[TopicPartition, TopicPartition], maps: MapView, names_stay: bool
 ) -> dict[TopicPartition, int]:
-    """How many target offsets lie between mirrored records: transaction markers, or records that other producers wrote
-    there meanwhile. A reverse flow that starts behind them would leave those out. Only where topics keep their
-    names."""
+    """The number of target offsets between mirrored records: transaction markers, or records that other producers
+    wrote there. A reverse flow that starts after them would leave those records out. Only for flows in which topics
+    keep their names."""
     holes: dict[TopicPartition, int] = {}
     for remote, where in home.items() if names_stay else ():
         found = maps.map_of(where)
@@ -149,12 +146,9 @@ def plan_interleaved(
 def plan_reverse_start(
     home: Mapping[TopicPartition, TopicPartition], maps: MapView, logs: TargetLogs, names_stay: bool
 ) -> dict[TopicPartition, int]:
-    """The positions of the reverse flow behind all that came from the old primary, so that nothing is copied back to
-    it.
-
-    Only where topics keep their names; names with an alias in front tell where a topic came from. A log that was made
-    again is mirrored from its beginning, one that was cut from its end on.
-    """
+    """Positions at which the reverse flow starts: after all records that came from the old primary, so that it
+    copies none back. Only for flows in which topics keep their names; otherwise the alias in a name tells where a
+    topic came from. A log that was made again starts at its beginning, a truncated one at its end."""
     if not names_stay:
         return {}
     found = ((remote, _current(maps, where, remote, logs)) for remote, where in home.items())
@@ -166,12 +160,13 @@ def plan_reverse_start(
 
 
 class StartReverse:
-    """Sets positions of the flow from the target back to the source, as Connect's own tools alter offsets."""
+    """A step that sets positions of the flow from the target back to the source, in the format of Connect's own
+    tools."""
 
     name = "positions"
 
     def __init__(self, flow: FlowConfig, source: Admin, starts: Callable[[], Mapping[TopicPartition, int]]) -> None:
-        """`starts` is asked once, when the step begins."""
+        """`starts` is called once, when the step begins."""
         self._cluster = Cluster(flow.source.alias, flow.source.client)
         self._source = source
         self._starts = starts
@@ -224,7 +219,7 @@ class StartReverse:
 
 @dataclass(frozen=True, slots=True)
 class WayBack:
-    """All that the way back of one flow needs. `starts` are positions of the reverse flow that must be set."""
+    """The facts that a failback of one flow requires. `starts` are the positions of the reverse flow to set."""
 
     divergence: tuple[Divergence, ...]
     places: tuple[HomePlace, ...]
@@ -272,10 +267,8 @@ def export(
     flow: FlowConfig, divergence: Sequence[Divergence], directory: Path, tell: Callable[[str, int, int], None]
 ) -> int:
     """Writes each partition's records to `TOPIC-N.jsonl`: offset, timestamp and, in base64, key, value and headers.
-
-    Returns how many records; markers and records of aborted transactions are none. Raises ClusterUnreachable when the
-    source falls silent. `tell(what, done, total)` hears how far it has come.
-    """
+    Returns the number of records, without transaction markers and records of aborted transactions. Raises
+    ClusterUnreachable when the source stops answering. It calls `tell(what, done, total)` to report its progress."""
     directory.mkdir(parents=True, exist_ok=True)
     return sum(_export(flow, one, directory / f"{one.partition}.jsonl", tell) for one in divergence)
 

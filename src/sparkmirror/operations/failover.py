@@ -1,7 +1,8 @@
-"""Predicts a failover at this moment: what would be lost, where each group would go on, what it would read again; pure.
+"""Predicts a failover at this moment: the records that would be lost, where each group would continue, and which
+records it would read again; pure.
 
-Observed by `operations.failover_snapshot`, shown by `cli.procedure`, applied by `operations.failover_run`. Offsets are
-always the next to read.
+`operations.failover_snapshot` observes, `cli.procedure` shows the prediction, `operations.failover_run` applies it. An
+offset is always that of the next record to read.
 """
 
 from collections import defaultdict
@@ -18,7 +19,8 @@ from sparkmirror.model import FlowName, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """A source partition that is not mirrored to its end. `age_seconds` is that of its first record not mirrored."""
+    """A source partition that is not mirrored to its end. `age_seconds` is the age of its first record that is not
+    mirrored."""
 
     partition: TopicPartition
     position: int
@@ -27,7 +29,7 @@ class Behind:
 
     @property
     def records(self) -> int:
-        """Offsets that would be missed; transaction markers count."""
+        """The number of offsets that would be missing; transaction markers count."""
         return self.end - self.position
 
     def as_json(self) -> dict[str, Any]:
@@ -37,8 +39,9 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """The offset at which a group would go on on the target. `repeats` is how many records that it has read on the
-    source it would read again, at most where `certain` is false; None where the source's commit is not known."""
+    """The offset at which a group would continue on the target. `repeats` is the number of records that it has read
+    on the source and would read again, an upper bound where `certain` is False, and None where its offset on the
+    source is not known."""
 
     offset: int
     repeats: int | None
@@ -47,13 +50,11 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """One partition of a group.
-
-    `committed` is its place on the source, None if the source does not answer. `stands` is its place on the target now,
-    which may lie beyond the end of a log that was made again: then it counts for nothing, and a person must set it.
-    `planned` is where it goes on after a last translation, `lost` where it does if the source is gone at this moment.
-    None where nothing is known: `auto.offset.reset` would decide.
-    """
+    """One partition of a group. `committed` is its offset on the source, None if the source does not answer.
+    `stands` is its offset on the target now; if that lies beyond the end of a log that was made again, it is not
+    used, and an operator must set it. `planned` is where the group continues after a last translation, `lost` where
+    it continues if the source is lost at this moment; None where nothing is known and `auto.offset.reset` would
+    decide."""
 
     group: str
     partition: TopicPartition
@@ -66,11 +67,12 @@ class GroupPlace:
 
     @property
     def is_at_beginning(self) -> bool:
-        """Whether no record of the partition was read, as in an empty one."""
+        """Whether the group has read no record of the partition."""
         return self.committed is not None and self.committed.offset == 0
 
     def repeats(self, *, planned: bool) -> int | None:
-        """How many records would be read again; None where that is not known, or `auto.offset.reset` decides."""
+        """The number of records that it would read again; None where that is not known, or `auto.offset.reset`
+        decides."""
         resume = self.planned if planned else self.lost
         if resume is None:
             return 0 if self.is_at_beginning else None
@@ -90,11 +92,8 @@ class GroupPlace:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The readiness of one flow. `differences` are sentences: changes that a round of its sync jobs would make on the
-    target now.
-
-    `unknown` are partitions of which the source does not say where they end, and why.
-    """
+    """The readiness of one flow. `differences` are sentences about changes that a round of its sync jobs would make
+    on the target now. `unknown` are partitions whose high watermark the source does not give, with the reason."""
 
     flow: FlowName
     source_answers: bool
@@ -108,30 +107,30 @@ class Readiness:
 
     @property
     def knows_ends(self) -> bool:
-        """Whether the source has said of every partition where it ends."""
+        """Whether the source has given the high watermark of every partition."""
         return self.source_answers and not self.unknown
 
     @property
     def untranslated(self) -> tuple[GroupPlace, ...]:
-        """Places that even a planned failover would leave to `auto.offset.reset`."""
+        """Places for which `auto.offset.reset` would decide even in a planned failover."""
         return tuple(place for place in self.places if place.planned is None and not place.is_at_beginning)
 
     def records_behind(self) -> int | None:
-        """None if the source does not answer, be it for one partition."""
+        """The number of records that would be lost; None if the source does not answer for a partition."""
         return sum(one.records for one in self.behind) if self.knows_ends else None
 
     def seconds_behind(self) -> float | None:
-        """Age of the oldest record that would be lost, 0.0 if none would; None as for `records_behind`."""
+        """The age of the oldest record that would be lost, 0.0 if none would; None as for `records_behind`."""
         return self.oldest_seconds if self.knows_ends else None
 
     @property
     def oldest_seconds(self) -> float:
-        """Age of the oldest record that is known to be lost then; 0.0 if there is none."""
+        """The age of the oldest record that would certainly be lost; 0.0 if there is none."""
         return max((one.age_seconds for one in self.behind if one.age_seconds is not None), default=0.0)
 
     def repeats(self, group: str, *, planned: bool) -> int | None:
-        """How many records the group would read again in all its partitions; None where that is not known of one of
-        them."""
+        """The number of records that the group would read again in all its partitions; None where it is not known of
+        one of them."""
         counts = [place.repeats(planned=planned) for place in self.places if place.group == group]
         return None if None in counts else sum(count for count in counts if count is not None)
 
@@ -178,7 +177,8 @@ def plan_behind(
     ends: Mapping[TopicPartition, int],
     ages_seconds: Mapping[TopicPartition, float],
 ) -> tuple[Behind, ...]:
-    """The partitions of `ends` that are not mirrored to their end; one without a position begins at the log's start."""
+    """The partitions of `ends` that are not mirrored to their end. One without a position counts from the log's
+    start."""
     found = (
         Behind(where, max(positions.get(where, 0), starts.get(where, 0)), end, ages_seconds.get(where))
         for where, end in sorted(ends.items())
@@ -196,11 +196,9 @@ def plan_places(
     remote: Mapping[TopicPartition, TopicPartition],
     logs: TargetLogs,
 ) -> tuple[GroupPlace, ...]:
-    """Each group's place on the source, `committed`, with what it would become; `remote` names the target's partitions.
-
-    Partitions that are not in `remote` are neither mirrored nor on the way home, and are left out. Nothing is planned
-    beyond the end of a log, nor where `logs` do not have it.
-    """
+    """The places of each group, from its offsets on the source, `committed`. `remote` gives the target's partition
+    of each source partition; partitions that are not in it are neither mirrored nor came from the target, and are
+    left out. No planned offset lies beyond the end of a log, and partitions that `logs` lacks get none."""
     places: list[GroupPlace] = []
     for group, offsets in sorted(committed.items()):
         for partition, at in sorted(offsets.items()):
@@ -240,10 +238,9 @@ def plan_places_without_source(
     translate: Translate,
     logs: TargetLogs,
 ) -> tuple[GroupPlace, ...]:
-    """The places by the checkpoints alone; what a group read after its last checkpoint is not known.
-
-    `upstream` names the source's partitions; one that is on its way home has its own name on the target.
-    """
+    """The places of each group from the checkpoints alone; records that a group read after its last checkpoint are
+    not known. `upstream` gives the source partition of each remote one; a topic that came from the target has its
+    own name there."""
     places: list[GroupPlace] = []
     for (group, there), checkpoint in sorted(checkpoints.items(), key=lambda item: item[0]):
         stands = _offset(on_target.get(group, {}).get(there))
@@ -264,7 +261,8 @@ def plan_places_without_source(
 def _resume(
     maps: MapView, partition: TopicPartition, committed: int, offsets: Sequence[int | None], truth: Translated | None
 ) -> Resume | None:
-    """The highest of the target's `offsets`: a group is only ever moved forward. `truth` is its translation."""
+    """The highest of the target's `offsets`, since a group is only ever moved forward. `truth` is its exact
+    translation."""
     known = [offset for offset in offsets if offset is not None]
     if not known:
         return None
@@ -278,13 +276,13 @@ def _resume(
 
 
 def _within(stands: int | None, logs: TargetLogs, where: TopicPartition) -> int | None:
-    """The group's offset, unless it lies beyond the end of the log."""
+    """The group's offset on the target, None if it lies beyond the end of the log."""
     beyond = stands is not None and where in logs and stands > logs[where].end
     return None if beyond else stands
 
 
 def name_beyond(places: Sequence[GroupPlace], logs: TargetLogs) -> tuple[str, ...]:
-    """Groups that stand beyond the end of a log, which a failover leaves where they are."""
+    """Groups that stand beyond the end of a log, which a failover does not move."""
     return tuple(
         f"group {one.group} stands at {one.stands} of {one.remote}, whose log ends at {logs[one.remote].end}: "
         "set it by `sparkmirror offsets reset`"

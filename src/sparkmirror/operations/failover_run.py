@@ -26,7 +26,8 @@ _SHOWN_MAX = 5
 
 
 class Fence:
-    """Denies everybody to write to the mirrored topics of the source, by ACL; done when no broker takes records."""
+    """A step that denies all principals to write to the mirrored topics of the source, by ACL. It ends when all
+    brokers refuse records."""
 
     name = "fence"
 
@@ -59,7 +60,7 @@ class Fence:
 
 
 class Unfence:
-    """Takes away what denies everybody to write to the mirrored topics of the source, regardless of its author."""
+    """A step that removes the denial of writes to the mirrored topics of the source, whatever program created it."""
 
     name = "unfence"
 
@@ -86,7 +87,7 @@ class Unfence:
 
 
 class Drain:
-    """Waits until the running mirror has copied all that the source had when the step began."""
+    """A step that waits until the running mirror has copied all records that the source had when the step began."""
 
     name = "drain"
 
@@ -96,13 +97,13 @@ class Drain:
         self._seconds_max = seconds_max
 
     def prepare(self) -> Note:
-        """Raises OffsetsUnknown while it is not known where a partition ends."""
+        """The ends to reach. Raises OffsetsUnknown while the end of a partition is not known."""
         partitions = mirrored_partitions(self._flow, self._source)
         starts, ends = self._source.await_earliest_offsets(partitions), self._source.await_latest_offsets(partitions)
         return {"ends": store_offsets({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
 
     def apply(self, note: Note) -> str:
-        """Raises SparkMirrorError naming what is missing when the time is up."""
+        """Waits. Raises SparkMirrorError that names the missing records when the time is over."""
         ends = restore_offsets(note["ends"])
         ends_at = time.monotonic() + self._seconds_max
         while behind := plan_lacking(ends, mirrored_offsets(self._flow, self._source)):
@@ -119,10 +120,10 @@ class Drain:
 
 
 class MoveGroups:
-    """Commits offsets for groups without members, only forward. What stood there is noted."""
+    """A step that commits offsets for groups without members, only forward. Its note has the offsets from before."""
 
     def __init__(self, cluster: Admin, moves: Callable[[], Mapping[str, GroupOffsets]], name: str = "groups") -> None:
-        """`moves` is asked once, when the step begins."""
+        """`moves` is called once, when the step begins."""
         self.name = name
         self._cluster = cluster
         self._moves = moves
@@ -154,7 +155,7 @@ class MoveGroups:
         return f"{len(note['groups'])} groups stand on {self._cluster.alias} where they go on ({count} partitions)"
 
     def undo(self, note: Note) -> str:
-        """Takes commits back where the group has not moved since and the topics are the same ones."""
+        """Takes commits back where the group has not moved since and the topics are the same."""
         now = self._read(note["groups"])
         others_now = self._other_topics(note)
         undone = left = 0
@@ -178,7 +179,8 @@ class MoveGroups:
         return {name: str(topic.topic_id) for name, topic in self._cluster.list_topics(names).items()}
 
     def _refuse_other_topics(self, note: Note) -> None:
-        """Offsets that were noted for a topic mean nothing in another one of its name. Raises SparkMirrorError."""
+        """Raises SparkMirrorError where a topic was made again since the note: the noted offsets do not apply to the
+        new log."""
         if others := self._other_topics(note):
             raise SparkMirrorError(
                 f"Topic {others[0]} on {self._cluster.alias} is not there, or was made again since this step began "
@@ -198,7 +200,7 @@ class MoveGroups:
 
 
 def note_move(where: TopicPartition, before: Committed | None, after: Committed) -> dict[str, Any]:
-    """The note from which a move can be repeated and taken back, as JSON."""
+    """The note with which a move can be repeated and taken back, as JSON."""
     return {
         "topic": where.topic,
         "partition": where.partition,
@@ -222,24 +224,24 @@ def _bindings(note: Note) -> list[AclBinding]:
 
 
 def store_offsets(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:
-    """Offsets in the form of a step's note."""
+    """Encodes offsets for a step's note."""
     return [[where.topic, where.partition, offset] for where, offset in sorted(offsets.items())]
 
 
 def restore_offsets(stored: list[list[Any]]) -> dict[TopicPartition, int]:
-    """Offsets from a step's note."""
+    """Decodes offsets from a step's note."""
     return {TopicPartition(topic, partition): offset for topic, partition, offset in stored}
 
 
 def plan_lacking(
     ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """How many offsets each partition's position lacks to its end; only partitions that lack any."""
+    """For each partition the number of offsets from its position to its end; only partitions that lack any."""
     return {where: end - positions.get(where, 0) for where, end in ends.items() if positions.get(where, 0) < end}
 
 
 def name_lacking(behind: Mapping[TopicPartition, int]) -> str:
-    """The first few, for a sentence."""
+    """The first few of these partitions, for a sentence."""
     shown = [f"{where} lacks {records}" for where, records in sorted(behind.items())[:_SHOWN_MAX]]
     more = f" and {len(behind) - len(shown)} more" if len(behind) > len(shown) else ""
     return ", ".join(shown) + more

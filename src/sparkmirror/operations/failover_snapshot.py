@@ -1,6 +1,7 @@
-"""Observes what `operations.failover` judges: the ledger, both clusters' offsets and groups. Called by `cli.failover`.
+"""Observes the facts that `operations.failover` judges: the ledger, both clusters' offsets and groups. Called by
+`cli.failover`.
 
-The source may be gone; then the target's records alone are used. Changes nothing.
+The source may be lost; then only the target's records are used. Changes nothing.
 """
 
 import time
@@ -29,8 +30,8 @@ _PATIENCE_SECONDS = 10.0
 
 
 def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = True) -> Readiness:
-    """The readiness of the flow for a failover. `differences` makes it compare topics, settings and ACLs too. Raises
-    ClusterError."""
+    """The readiness of the flow for a failover. With `differences` it also compares topics, settings and ACLs.
+    Raises ClusterError."""
     with OffsetState(flow, cluster_pair.source, cluster_pair.target) as state:
         state.follow()
         listed = list_groups(cluster_pair.target)
@@ -64,8 +65,8 @@ def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = Tru
 
 
 def _homeward(flow: FlowConfig, source: Admin) -> dict[TopicPartition, TopicPartition]:
-    """Topics that came from the target, with their names there: a group that read one on the source goes on at the
-    original."""
+    """Source topics that came from the target, with their names there: a group that read one on the source continues
+    at the original."""
     home: dict[TopicPartition, TopicPartition] = {}
     for name, topic in source.list_topics().items():
         original = flow.policy.upstream_topic(name)
@@ -78,8 +79,8 @@ def _homeward(flow: FlowConfig, source: Admin) -> dict[TopicPartition, TopicPart
 def look_behind(
     flow: FlowConfig, source: Admin, partitions: Collection[TopicPartition]
 ) -> tuple[tuple[Behind, ...], Mapping[TopicPartition, str]]:
-    """Records that the source has and the ledger does not, with the ages of the first ones; and the partitions of which
-    that is not known, with the reason. Raises ClusterError."""
+    """The partitions that are not mirrored to their end, with the age of the first missing record; and the
+    partitions of which that is not known, with the reason. Raises ClusterError."""
     starts, ends = source.earliest_offsets(partitions).known, source.latest_offsets(partitions)
     positions = mirrored_offsets(flow, source)
     found = plan_behind(positions, starts, ends.known, {})
@@ -107,7 +108,7 @@ def _wanted(flow: FlowConfig, listed: Mapping[str, GroupListing]) -> dict[str, G
 
 
 def read_groups(admin: Admin, groups: Collection[str]) -> dict[str, GroupOffsets]:
-    """Raises ClusterError if a group cannot be read: a figure that leaves one out would mislead."""
+    """Reads all groups. Raises ClusterError if one cannot be read, because figures without it would mislead."""
     found, failed = GroupOffsetsClient(admin, _PATIENCE_SECONDS).committed(groups)
     for problem in failed.values():
         raise problem
@@ -120,7 +121,7 @@ def _differences(flow: FlowConfig) -> tuple[str, ...]:
 
 
 def _ages_seconds(flow: FlowConfig, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-    """How old the records at these offsets are; one that cannot be read in time is left out."""
+    """The ages of the records at these offsets; a record that cannot be read in time is left out."""
     if not offsets:
         return {}
     found: dict[TopicPartition, int] = {}
@@ -136,7 +137,7 @@ def _ages_seconds(flow: FlowConfig, offsets: Mapping[TopicPartition, int]) -> di
 
 
 def _heard_seconds(flow: FlowConfig) -> float | None:
-    """How long ago the mirror last stored a position."""
+    """The time since the mirror last stored a position."""
     topic = TopicPartition(flow.ledger_topics.positions, 0)
     with open_tail(flow.target, "failover", [topic]) as tail:
         stored = [record.timestamp_ms for record in tail.read_to_end() if record.timestamp_ms >= 0]

@@ -1,8 +1,8 @@
-"""THE table of permissions: what each feature of a flow needs on either cluster, and what is missing without it; pure.
+"""The table of permissions: the grants that each feature of a flow requires on either cluster, and what does not work
+without them; pure.
 
-Literal names where a name is known, a prefix or `*` where the file says no more. `operations.needs` judges what
-`doctor` observes by the same rows, `operations.acl_commands` prints them as commands, and docs/security.md has them as
-a table.
+Resources are literal where a name is known, else a prefix or `*`. `operations.needs` judges by these rows what `doctor`
+observes, `operations.acl_commands` prints them as commands and writes docs/permissions.md.
 """
 
 import re
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 class Kind(StrEnum):
-    """Kafka's resource types, as `kafka-acls` has them for options."""
+    """Kafka's resource types, by the names of `kafka-acls` options."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -35,7 +35,7 @@ class Kind(StrEnum):
 
 
 class Resource(NamedTuple):
-    """One resource, or all whose names begin so. The cluster has no name."""
+    """One resource, or all resources whose names begin with `name`. The cluster has no name."""
 
     kind: Kind
     name: str = ""
@@ -53,7 +53,7 @@ class Resource(NamedTuple):
 
 
 class Part(StrEnum):
-    """The part of a flow that a row is about; `operations.needs` finds the existing names by it."""
+    """The part of a flow that a row concerns; `operations.needs` finds the existing names by it."""
 
     MIRRORED = "mirrored"
     REMOTE = "remote"
@@ -65,11 +65,9 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """`operations` on each of `resources` of the cluster `alias`, for a `feature`.
-
-    `without` says in a sentence what is missing where it is not granted; where it is `required` the flow, or the
-    partitions that it is about, are not mirrored, else all other things go on.
-    """
+    """`operations` on each of `resources` of the cluster `alias`, for a `feature`. `without` says in a sentence what
+    does not work without the grant. Without a `required` grant the flow, or the partitions that it concerns, are not
+    mirrored; without another one only the feature is missing."""
 
     alias: str
     resources: tuple[Resource, ...]
@@ -81,7 +79,7 @@ class Grant:
 
 
 def list_grants(flow: FlowConfig) -> Iterator[Grant]:
-    """The grants of one flow, by the features that its file asks for."""
+    """The grants of one flow, for the features that its file asks for."""
     yield from _of_source(flow)
     yield from _of_target(flow)
     yield from _of_groups(flow)
@@ -90,7 +88,7 @@ def list_grants(flow: FlowConfig) -> Iterator[Grant]:
 
 
 def list_heartbeat_grants(settings: HeartbeatSettings) -> Grant:
-    """The grants for a pair of clusters whose heartbeats a process writes."""
+    """The grants for a pair of clusters to which a process writes heartbeats."""
     return Grant(
         settings.target.alias,
         (_topic(HEARTBEATS_TOPIC),),
@@ -101,7 +99,7 @@ def list_heartbeat_grants(settings: HeartbeatSettings) -> Grant:
 
 
 def list_verb_grants(flow: FlowConfig) -> Iterator[Grant]:
-    """The grants that single verbs need in addition to those of a running mirror."""
+    """The grants that single verbs require in addition to those of a running mirror."""
     source, target = flow.name.source, flow.name.target
     groups = tuple(Resource(Kind.GROUP, name, pattern) for pattern, name in patterns_of(flow.offsets.groups.include))
     remote, mirrored = remote_resources(flow), mirrored_resources(flow)
@@ -231,7 +229,7 @@ def _topic(name: str) -> Resource:
 
 
 def named_topics(flow: FlowConfig, alias: str) -> frozenset[str]:
-    """Topics of a cluster, beside mirrored and remote ones, that the flow uses by their names."""
+    """Topics of a cluster, beside mirrored and remote ones, that the flow uses by name."""
     return frozenset(
         one.name
         for grant in list_grants(flow)
@@ -241,13 +239,13 @@ def named_topics(flow: FlowConfig, alias: str) -> frozenset[str]:
 
 
 def mirrored_names(flow: FlowConfig) -> frozenset[str]:
-    """Source topics that the file names, without those that it has a regular expression for."""
+    """Source topics that the file names, without those for which it has a regular expression."""
     patterns = patterns_of(flow.topics.include)
     return frozenset(name for pattern, name in patterns if pattern == LITERAL and name != _EVERYTHING)
 
 
 def mirrored_resources(flow: FlowConfig) -> tuple[Resource, ...]:
-    """The mirrored topics of the source; heartbeats come with every flow that mirrors them."""
+    """The mirrored topics of the source; flows that mirror heartbeats mirror the heartbeats topic too."""
     found = [Resource(Kind.TOPIC, name, pattern) for pattern, name in patterns_of(flow.topics.include)]
     if flow.topics.heartbeats:
         found.append(_topic(HEARTBEATS_TOPIC))
@@ -255,8 +253,8 @@ def mirrored_resources(flow: FlowConfig) -> tuple[Resource, ...]:
 
 
 def remote_resources(flow: FlowConfig) -> tuple[Resource, ...]:
-    """The remote topics on the target: by the prefix where the naming puts one before names, by name where names are
-    known."""
+    """The remote topics on the target: by prefix where the naming puts a prefix before names, by name where names
+    are known."""
     if prefix := added_prefix(flow.policy, flow.name.source):
         found = [
             Resource(Kind.TOPIC, prefix, PREFIXED)

@@ -1,7 +1,8 @@
 """Keeps the journal of a failover, failback or migration as a record in the flow's status topic, on the cluster that
 stays.
 
-Another person can go on from another machine. Used by `cli.failover`, `cli.failback` and `cli.migrate`.
+Because of that, an operator can continue from another machine. Used by `cli.failover`, `cli.failback` and
+`cli.migrate`.
 """
 
 import json
@@ -17,17 +18,17 @@ from sparkmirror.operations.steps import Journal, Taken
 from sparkmirror.stored_json import Name, decode, encode, unreadable
 
 _BYTES_MAX: Final = 64 << 20
-"""Unpacked; thousands of groups are a tenth of that."""
+"""The limit of the uncompressed size; a journal with thousands of groups takes a tenth of it."""
 _WHAT: Final = "The journal of the steps taken"
 
 
 def encode_journal(journal: Journal) -> bytes:
-    """Compressed JSON: a thousand groups of fifty partitions are one record of less than a megabyte."""
+    """The journal as compressed JSON: a thousand groups of fifty partitions make one record of less than a megabyte."""
     return zlib.compress(encode(journal.as_json()), 9)
 
 
 def decode_journal(stored: bytes) -> Journal:
-    """Raises ProtocolError for anything else."""
+    """The journal of these bytes. Raises ProtocolError for bytes that are no journal."""
     unpacking = zlib.decompressobj()
     try:
         raw = unpacking.decompress(stored, _BYTES_MAX)
@@ -54,14 +55,15 @@ class TopicJournal:
         self._key = json.dumps([procedure, flow.source, flow.target]).encode()
 
     def load(self) -> Journal:
-        """Raises ClusterError, also where the flow has never run."""
+        """The stored journal. Raises ClusterError, also where the flow has never run."""
         self._check_topic()
         with open_tail(self._cluster, "failover", [TopicPartition(self._topic, 0)]) as tail:
             values = [record.value for record in tail.read_to_end() if record.key == self._key]
         return decode_journal(values[-1]) if values and values[-1] else Journal()
 
     def save(self, journal: Journal) -> None:
-        """Raises ClusterError; of a journal too large for one record before anything was changed."""
+        """Stores the journal. Raises ClusterError, also for a journal too large for one record; then nothing has
+        been changed."""
         publish(self._cluster, self._topic, [(self._key, encode_journal(journal))])
 
     def forget(self) -> None:

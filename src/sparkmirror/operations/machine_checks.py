@@ -1,7 +1,6 @@
-"""Checks whether this machine has what a mirror needs: Java, disk, memory that processes share, files. Called by
-`cli.doctor`.
+"""Checks whether this machine has what a mirror requires: Java, disk, shared memory, files. Called by `cli.doctor`.
 
-Pure functions below judge the figures; the checks leave nothing behind.
+Pure functions judge the figures; the checks leave no file behind.
 """
 
 import os
@@ -26,15 +25,15 @@ from sparkmirror.views.findings import Finding, Level, show_bytes
 _HERE = "this machine"
 _DISK_WARN_BYTES, _DISK_FAIL_BYTES = 2_000_000_000, 200_000_000
 _ENGINE_BYTES = 1_000_000_000
-"""The JVM and Spark's Python processes, beside the rings."""
+"""The memory of the JVM and of Spark's Python processes, in addition to the rings."""
 _FILES_OF_A_PROCESS = 200
-"""Files that a task's process has open beside its connections to brokers."""
+"""Files that a task's process has open in addition to its connections to brokers."""
 _CGROUP = Path("/sys/fs/cgroup")
 _OPEN_IN_CHILD = "import os, sys; os.close(os.open(f'/proc/{sys.argv[1]}/fd/{sys.argv[2]}', os.O_RDWR))"
 
 
 def check_machine(flows: Sequence[FlowConfig]) -> list[Finding]:
-    """All that can be known without a cluster, for these flows in one process; without any, no JVM is started."""
+    """All findings that require no cluster, for these flows in one process. Without flows no JVM is started."""
     if not flows:
         return []
     brokers = max(len(side.bootstrap_servers.split(",")) for flow in flows for side in (flow.source, flow.target))
@@ -57,14 +56,13 @@ def check_java() -> Finding:
 
 
 def check_jmx(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether a mirror that is started with this environment would open a port to anybody."""
+    """Whether a mirror that starts with this environment would open an unprotected port."""
     if (port := find_open_port(jmx_options(environ))) is not None:
         yield Finding(Level.WARN, _HERE, "JMX", port.sentence, HINT)
 
 
 def check_disks() -> Iterator[Finding]:
-    """Checks the disk on which Spark keeps its files, and the one on which SparkMirror keeps its own from run to
-    run."""
+    """Checks the disk of Spark's files, and the disk of the files that SparkMirror keeps between runs."""
     places = (("scratch space", Path(tempfile.gettempdir()), "TMPDIR"), ("cache", cache_directory(), "XDG_CACHE_HOME"))
     for what, place, variable in places:
         there = next(parent for parent in (place, *place.parents) if parent.exists())
@@ -75,14 +73,14 @@ def check_disks() -> Iterator[Finding]:
 
 
 def judge_disk(what: str, place: Path, free_bytes: int, variable: str) -> Finding:
-    """A mirror keeps little on disk, but a full one ends it."""
+    """Judges free space: a mirror writes little to disk, but ends when the disk is full."""
     level = Level.FAIL if free_bytes < _DISK_FAIL_BYTES else Level.WARN if free_bytes < _DISK_WARN_BYTES else Level.OK
     hint = "" if level is Level.OK else f"make room, or name another place by {variable}"
     return Finding(level, _HERE, what, f"{show_bytes(free_bytes)} free in {place}", hint)
 
 
 def check_shared_memory() -> Finding:
-    """Whether one process can open the memory of another, as a writer opens its reader's."""
+    """Checks whether one process can map the memory of another, as a writer maps its reader's."""
     ring = Ring(RING_BYTES_MIN)
     try:
         if not ring.ring_bytes:
@@ -103,7 +101,7 @@ def _without_sharing(why: str) -> Finding:
 
 
 def judge_memory(rings_bytes: int, free_bytes: int) -> Finding:
-    """`rings_bytes` are the leases of all tasks at most; far sources may take as much again."""
+    """`rings_bytes` is the greatest size of all tasks' leases; flows from distant sources may take twice as much."""
     needed = rings_bytes + _ENGINE_BYTES
     said = f"{show_bytes(free_bytes)} available; rings take up to {show_bytes(rings_bytes)}, the engine about 1 GB"
     hint = "lower tasks.max or lease.ring.bytes, or give the machine or its container more memory"
@@ -115,7 +113,8 @@ def judge_memory(rings_bytes: int, free_bytes: int) -> Finding:
 
 
 def available_bytes() -> int:
-    """The memory that processes may still take: of the machine, or of the container (cgroup v2) where that is less."""
+    """The memory that processes may still take: that of the machine, or of the container (cgroup v2) where that is
+    less."""
     free = int(psutil.virtual_memory().available)
     limit, used = (_read_number(_CGROUP / name) for name in ("memory.max", "memory.current"))
     return free if limit is None or used is None else min(free, max(limit - used, 0))
@@ -129,7 +128,7 @@ def _read_number(file: Path) -> int | None:
 
 
 def judge_files(limit: int, connections: int) -> Finding:
-    """`connections` are those of one process to the brokers that the file names; a cluster may have more."""
+    """`connections` counts those of one process to the brokers that the file names; a cluster may have more brokers."""
     unlimited = limit == resource.RLIM_INFINITY
     said = f"{'any number of' if unlimited else limit} open files per process are allowed"
     hint = f"a task opens {connections} connections or more beside its files: raise `ulimit -n`, to 65536 for example"
