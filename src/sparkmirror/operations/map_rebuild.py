@@ -1,10 +1,10 @@
 """Rebuilds lost parts of a flow's offset map from both clusters' logs and from known pairs of offsets. Called by
 `cli.offsets`.
 
-It serves offsets that no running mirror remembers (`sync.offset_job`); what the map still has stays as it is. Between
-two known pairs the records correspond one to one if both sides have equally many, with equal content: then every offset
-is exact. Otherwise records were sent again or other producers wrote too, and offsets translate to the pair before them
-(invariant 7).
+It serves offsets that no running mirror has in memory (`sync.offset_job`); existing parts of the map stay unchanged.
+Between two known pairs the records correspond one to one if both clusters have equally many with equal content: then
+every offset is exact. Otherwise records were sent again or other producers wrote too, and offsets translate to the pair
+before them (invariant 7).
 """
 
 import logging
@@ -34,11 +34,12 @@ log = logging.getLogger(__name__)
 _READ_SECONDS_MAX = 600.0
 _TOLD_EVERY = 1000
 _OLDEST = ChunkName(0, 0, 0)
-"""Before all that writers store."""
+"""A chunk name that precedes all names that writers give."""
 
 
 class Anchor(NamedTuple):
-    """The record at or after `source` lies at or after `target`, and all before it before."""
+    """A known pair of offsets: the record at or after `source` lies at or after `target`, and all records before it
+    lie before."""
 
     source: int
     target: int
@@ -46,7 +47,7 @@ class Anchor(NamedTuple):
 
 @dataclass(slots=True)
 class LogPart:
-    """The records of one partition, in order: their offsets, and a fingerprint of key, value and time of each."""
+    """The records of one partition in order: their offsets, and for each a fingerprint of key, value and timestamp."""
 
     offsets: list[int] = field(default_factory=list)
     prints: list[int] = field(default_factory=list)
@@ -62,8 +63,8 @@ class LogPart:
 
 
 def choose_anchors(syncs: Iterable[Anchor], first: Anchor | None, last: Anchor) -> list[Anchor]:
-    """The anchors that rise on both sides, up to `last`. A sync that goes back shows that the log began again: anchors
-    before it do not count."""
+    """The anchors that rise on both clusters, up to `last`. An offset sync that goes back shows that the log began
+    again, so anchors before it do not count."""
     found: list[Anchor] = [] if first is None else [first]
     for sync in syncs:
         while found and (found[-1].source >= sync.source or found[-1].target >= sync.target):
@@ -75,7 +76,7 @@ def choose_anchors(syncs: Iterable[Anchor], first: Anchor | None, last: Anchor) 
 
 
 def rebuild_map(anchors: Sequence[Anchor], source: LogPart, target: LogPart) -> OffsetMap | None:
-    """The map from the first anchor to the last; None with fewer than two."""
+    """The map from the first anchor to the last; None with fewer than two anchors."""
     if len(anchors) < 2:
         return None
     found = OffsetMap(anchors[0].source)
@@ -91,7 +92,7 @@ def rebuild_map(anchors: Sequence[Anchor], source: LogPart, target: LogPart) -> 
 
 
 def _append_pairs(found: OffsetMap, ours: Sequence[int], theirs: Sequence[int]) -> None:
-    """Append whole stretches of constant distance."""
+    """Appends runs of pairs with a constant distance as single entries."""
     start = 0
     for at in range(1, len(ours) + 1):
         length = at - start
@@ -103,7 +104,8 @@ def _append_pairs(found: OffsetMap, ours: Sequence[int], theirs: Sequence[int]) 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """One partition: the source offsets that translate now and did not before, and how many of them exactly."""
+    """The result for one partition: the source offsets that can be translated now and could not before, and how many
+    of them exactly."""
 
     partition: TopicPartition
     first: int
@@ -117,11 +119,9 @@ class Rebuilt:
 def rebuild(
     flow: FlowConfig, wanted: Callable[[str], bool], *, write: bool, tell: Callable[[str, int, int], None]
 ) -> Iterator[Rebuilt]:
-    """Partition by partition, as each is read and, with `write`, stored. Records are read by one client on either side,
-    some 20,000 a second; `tell(what, done, total)` hears how far it has come.
-
-    Raises ConfigError for flows whose records are changed on the way, ClusterError if a cluster does not answer.
-    """
+    """Rebuilds the maps partition by partition and, with `write`, stores each. One client on either cluster reads
+    the records, some 20,000 a second; the function calls `tell(what, done, total)` to report its progress. Raises
+    ConfigError for flows with transforms, ClusterError if a cluster does not answer."""
     if flow.transforms.steps:
         hint = "their groups keep their checkpoints; new records are in the map as they are mirrored"
         raise ConfigError(f"{flow.name} has transforms: its two logs cannot be compared", hint)
@@ -186,8 +186,8 @@ def _begin_of(found: OffsetMap | None) -> Anchor | None:
 
 
 def _cut_at_ms(flow: FlowConfig) -> dict[TopicPartition, int]:
-    """When each partition's log on the target was last found to be another one, or shorter: what offset syncs said
-    before is not true of the log that is there."""
+    """For each partition the time at which its log on the target was last found to be another one, or shorter;
+    offset syncs from before that time do not apply to the present log."""
     found: dict[TopicPartition, int] = {}
     for gap in ledger_gaps(flow):
         if gap.is_on_target:

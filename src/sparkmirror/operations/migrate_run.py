@@ -1,7 +1,6 @@
 """The steps of a migration: copy, follow until the writers have moved, compare, move the groups.
 
-Applied by `operations.steps`, from `cli.migrate`, which passes in the functions that need Spark. Groups are moved as in
-a failover.
+`operations.steps` applies them; `cli.migrate` passes in the functions that require Spark. Groups move as in a failover.
 """
 
 import time
@@ -33,7 +32,7 @@ class Proved(Protocol):
 
 
 class Copy:
-    """Everything that the source has when the step begins."""
+    """A step that mirrors all records that the source has when it begins."""
 
     name = "copy"
 
@@ -44,13 +43,13 @@ class Copy:
         self._copy = copy
 
     def prepare(self) -> Note:
-        """Raises OffsetsUnknown while it is not known where a partition ends."""
+        """The ends to reach. Raises OffsetsUnknown while the end of a partition is not known."""
         partitions = mirrored_partitions(self._flow, self._source)
         starts, ends = self._source.await_earliest_offsets(partitions), self._source.await_latest_offsets(partitions)
         return {"ends": store_offsets({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
 
     def apply(self, note: Note) -> str:
-        """Raises what the mirror raises, and SparkMirrorError when it was stopped before the end."""
+        """Copies. Raises the mirror's errors, and SparkMirrorError when it was stopped before the end."""
         self._copy()
         ends = restore_offsets(note["ends"])
         if lacking := plan_lacking(ends, mirrored_offsets(self._flow, self._source)):
@@ -65,11 +64,9 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class CutOver:
-    """The condition to stop following: all is mirrored, and no record was written for `quiet_seconds`.
-
-    With `with_fence` the `fence` keeps writers out first. A step notes both, and the note counts when the step is
-    resumed or undone.
-    """
+    """The condition to stop following: all records are mirrored, and no record was written for `quiet_seconds`. With
+    `with_fence` the step `fence` keeps writers out first. The step notes both values, and they count when the step
+    is resumed or undone."""
 
     quiet_seconds: float
     fence: Fence
@@ -77,7 +74,7 @@ class CutOver:
 
 
 class Follow:
-    """Mirrors until no producer writes to the source any more, and all of it is mirrored."""
+    """A step that mirrors until no producer writes to the source any more and all its records are mirrored."""
 
     name = "follow"
 
@@ -89,7 +86,8 @@ class Follow:
         mirror_until: Callable[[Callable[[], bool]], bool],
         tell: Teller,
     ) -> None:
-        """`mirror_until` mirrors until what it is given says so; False when it was stopped before."""
+        """`mirror_until` mirrors until the function that it is given returns True; it returns False when it was
+        stopped before."""
         self._flow = flow
         self._source = source
         self._cut_over = cut_over
@@ -100,7 +98,7 @@ class Follow:
         return {"fence": dict(self._cut_over.fence.prepare()) if self._cut_over.with_fence else None}
 
     def apply(self, note: Note) -> str:
-        """Raises SparkMirrorError when it was stopped before."""
+        """Mirrors. Raises SparkMirrorError when it was stopped before the end."""
         watch = _Watch(self._flow, self._source, self._cut_over, note, self._tell)
         if not self._mirror_until(watch.is_over):
             raise SparkMirrorError(f"{self._flow.name}: stopped while following.", "Run it again: it goes on there.")
@@ -113,7 +111,7 @@ class Follow:
 
 
 class _Watch:
-    """Asked now and then while the mirror runs."""
+    """Decides when following is over; called repeatedly while the mirror runs."""
 
     def __init__(self, flow: FlowConfig, source: Admin, cut_over: CutOver, note: Note, tell: Teller) -> None:
         self._flow = flow
@@ -126,7 +124,7 @@ class _Watch:
         self._has_caught_up = False
 
     def is_over(self) -> bool:
-        """Raises OffsetsUnknown while it is not known where a partition ends: then it is not over."""
+        """Whether the condition is met. Raises OffsetsUnknown while the end of a partition is not known."""
         partitions = mirrored_partitions(self._flow, self._source)
         ends = self._source.latest_offsets(partitions).all()
         if ends != self._ends:
@@ -148,7 +146,7 @@ class _Watch:
 
 
 class Prove:
-    """Compares both clusters, record for record."""
+    """A step that compares both clusters record for record."""
 
     name = "verify"
 
@@ -160,7 +158,7 @@ class Prove:
         return {}
 
     def apply(self, note: Note) -> str:  # noqa: ARG002
-        """Raises SparkMirrorError where the target is not what the source is."""
+        """Compares. Raises SparkMirrorError where the target differs from the source."""
         found = self._verify()
         if found.verdict != "equal":
             where = f"; {found.first_difference}" if found.first_difference else ""

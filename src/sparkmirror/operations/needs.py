@@ -1,6 +1,6 @@
-"""Finds the permissions of `operations.grants` that a flow lacks on what exists on both clusters; pure.
+"""Finds the permissions of `operations.grants` that a flow lacks on existing resources of both clusters; pure.
 
-Observed by `operations.right_checks`, which also rehearses the creation of topics, of which brokers say nothing
+`operations.right_checks` observes, and also rehearses the creation of topics, about which brokers give no permissions
 beforehand.
 """
 
@@ -14,16 +14,14 @@ from sparkmirror.operations.grants import Grant, Kind, Part, list_grants
 from sparkmirror.views.findings import Finding, Level, name_some
 
 CLUSTER = ""
-"""Stands for the cluster as a whole among the names that rights are known of."""
+"""The name that stands for the cluster as a whole, where rights are listed by name."""
 _REHEARSED = "CREATE"
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
     """`rights` on each of `names`, topics or groups by their `kind`, of the cluster `alias`, for a `purpose`.
-
-    A flow without a `required` right does not mirror; without another one, `without` says what is left undone.
-    """
+    Without a `required` right the flow does not mirror; for another one, `without` says what does not work."""
 
     alias: str
     names: tuple[str, ...]
@@ -36,11 +34,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class FlowTopics:
-    """The topics of a flow: mirrored topics of the source with their remote topics, and topics of its own.
-
-    `own` are by cluster, whether or not they exist. `hidden` are mirrored topics that the file names and the principal
-    may not see.
-    """
+    """The topics of a flow: mirrored topics of the source with their remote topics, and topics of its own. `own` are
+    by cluster, existing or not. `hidden` are mirrored topics that the file names and the principal may not see."""
 
     mirrored: Mapping[str, Topic]
     remote: Mapping[str, Topic]
@@ -49,7 +44,8 @@ class FlowTopics:
 
 
 def list_needs(flow: FlowConfig, topics: FlowTopics) -> Iterator[Need]:
-    """The needs on topics and on the cluster. Needs without names are left out: there is nothing to ask about."""
+    """The needs on topics and on the cluster. A need without names is left out, because there is no resource to ask
+    about."""
     for grant in list_grants(flow):
         kind = grant.resources[0].kind
         if kind in (Kind.TOPIC, Kind.CLUSTER):
@@ -58,7 +54,7 @@ def list_needs(flow: FlowConfig, topics: FlowTopics) -> Iterator[Need]:
 
 
 def _there(flow: FlowConfig, grant: Grant, topics: FlowTopics) -> Iterator[str]:
-    """The topics that a row is about, of those whose rights are known."""
+    """The topics of a row whose rights are known."""
     match grant.part:
         case Part.MIRRORED:
             yield from topics.mirrored
@@ -88,7 +84,7 @@ def list_group_needs(flow: FlowConfig, followed: Collection[str]) -> Iterator[Ne
 
 
 def plain_needs(grant: Grant, names: Collection[str]) -> Iterator[Need]:
-    """The need of a row on `names`, if any; brokers are not asked about CREATE, which is rehearsed."""
+    """The need of a row on `names`, if any, without CREATE, which is rehearsed instead."""
     rights = tuple(one for one in grant.operations if one != _REHEARSED)
     if names and rights:
         kind = str(grant.resources[0].kind)
@@ -96,7 +92,8 @@ def plain_needs(grant: Grant, names: Collection[str]) -> Iterator[Need]:
 
 
 def judge_need(need: Need, known: Mapping[str, Collection[str]]) -> Finding:
-    """Judges a need by the rights known of each name; a name without any is one that the principal may not even see."""
+    """Judges a need by the known rights on each name; a name without known rights is one that the principal may not
+    see."""
     lacking = [name for name in need.names if not set(need.rights) <= set(known.get(name, ()))]
     if not lacking:
         where = "on the cluster" if need.names == (CLUSTER,) else f"on {len(need.names)}"
@@ -113,6 +110,6 @@ def judge_need(need: Need, known: Mapping[str, Collection[str]]) -> Finding:
 
 
 def to_principal(grant: str, alias: str, without: str = "") -> str:
-    """The hint for the person who grants rights, and what is missing meanwhile."""
+    """The hint for the person who grants rights, with what does not work meanwhile."""
     hint = f"{grant} to the principal that {alias}.* of the file logs in as"
     return f"{hint}: {without} meanwhile" if without else hint

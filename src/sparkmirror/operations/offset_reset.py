@@ -17,7 +17,8 @@ from sparkmirror.policy.filters import name_matcher
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition: where the group stands (None: nowhere) and where it is to stand."""
+    """One partition: the offset at which the group stands (None: no offset is committed) and the offset to which it
+    moves."""
 
     partition: TopicPartition
     before: int | None
@@ -39,7 +40,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """The moves of all chosen partitions, and warnings about what could not be done as asked."""
+    """The moves of all chosen partitions, and warnings about parts of the request that could not be planned."""
 
     moves: tuple[Move, ...]
     warnings: tuple[str, ...] = ()
@@ -56,10 +57,8 @@ def plan_reset(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> ResetPlan:
-    """Moves each partition to its offset in `wanted`, kept within the log's start and end.
-
-    A partition whose log is not known, such as that of a deleted topic, is left out and named.
-    """
+    """Moves each partition to its offset in `wanted`, kept within the log's start and end. A partition whose log is
+    not known, such as that of a deleted topic, is left out, with a warning."""
     moves: list[Move] = []
     warnings: list[str] = []
     for partition, offset in sorted(wanted.items()):
@@ -85,11 +84,8 @@ class Goal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The request: `goal` is a Goal or milliseconds since 1970.
-
-    With `topics`, an expression, all partitions of the topics whose whole name matches; without, those that the group
-    has read.
-    """
+    """The request: `goal` is a Goal or a time in ms since 1970. With the expression `topics` it covers all
+    partitions of the topics whose whole name matches, without it those for which the group has committed offsets."""
 
     group: str
     goal: Goal | int
@@ -97,11 +93,9 @@ class Reset:
 
 
 def observe_reset(admin: Admin, reset: Reset, checkpoints: GroupOffsets) -> ResetPlan:
-    """The plan by what the cluster says now. `checkpoints` are the group's, for that goal.
-
-    Raises SparkMirrorError when there is nothing to move, and ClusterError: OffsetsUnknown, for example, while a leader
-    does not say where its logs begin and end.
-    """
+    """The plan for the present state of the cluster. `checkpoints` are the group's, for that goal. Raises
+    SparkMirrorError when there is nothing to move, and ClusterError, for example OffsetsUnknown while a leader does
+    not give the start and end of its logs."""
     committed = read_group_offsets(admin, reset.group)
     wanted = _wanted(admin, reset, committed, checkpoints)
     if not wanted:
@@ -126,7 +120,8 @@ def refuse_active(admin: Admin, group: str) -> None:
 
 
 def apply_reset(admin: Admin, group: str, plan: ResetPlan) -> int:
-    """Commits what moves; how many partitions. Raises GroupIsActive, and ClusterError naming what was refused."""
+    """Commits the offsets that move and returns their number. Raises GroupIsActive, and ClusterError that names the
+    refused ones."""
     refuse_active(admin, group)
     commits = plan.commits
     refused = commit_group_offsets(admin, group, commits)

@@ -1,8 +1,8 @@
 """Sets positions of a flow that does not run, in the ledger, all or none. Called by `cli.positions`.
 
-Predecessors are fenced before positions are read, and the write is one transaction of the flow's first transactional
-id: a process that begins meanwhile either reads what was set, or has taken the id, and nothing is set. Each change goes
-with a record of the gap ledger, which says who did it and why (invariant 1).
+It fences predecessors before it reads positions, and writes in one transaction of the flow's first transactional id. A
+process that begins meanwhile either reads the new positions, or has taken the id, and then nothing is set. Each change
+comes with a record of the gap ledger, which says who made it and why (invariant 1).
 """
 
 import getpass
@@ -42,14 +42,14 @@ from sparkmirror.policy.partitioner import murmur2_partition
 log = logging.getLogger(__name__)
 
 SKIPPED, REWOUND, SET = "skipped", "rewound", "set"
-"""The causes of what a person has done; `set` neither lost nor repeats anything."""
+"""Causes of gaps that an operator made; `set` neither loses nor repeats records."""
 _TASK = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Author:
     """The person or process that changes positions, and the reason, for the gap ledger. `is_taken_over` says that
-    another program has mirrored up to there."""
+    another program has mirrored up to the new position."""
 
     reason: str = ""
     is_taken_over: bool = False
@@ -68,7 +68,8 @@ def _user() -> str:
 
 
 def open_ledger_topics(flow: FlowConfig, target: Admin) -> LedgerTopics:
-    """The flow's topics, made where they are missing: it may never have run. Raises ClusterError."""
+    """The flow's internal topics, which are created where they are missing, since the flow may never have run.
+    Raises ClusterError."""
     ensure_ledger_topics(target, flow.ledger_topics)
     return flow.ledger_topics
 
@@ -81,10 +82,8 @@ def set_positions(
     author: Author,
     refuse: Callable[[], None],
 ) -> PositionPlan:
-    """Fences, reads, plans by `make_plan` and writes; what was done. `refuse` raises while the flow runs.
-
-    Raises SparkMirrorError, FencedError where a process has begun meanwhile; then nothing is changed.
-    """
+    """Fences, reads, plans by `make_plan` and writes; returns the changes. `refuse` raises while the flow runs.
+    Raises SparkMirrorError, and FencedError where a process has begun meanwhile; then nothing is changed."""
     refuse()
     topics = open_ledger_topics(flow, target)
     with LedgerReader(flow.target, topics, flow.connector) as ledger, _writer(flow, target) as writer:
@@ -110,8 +109,8 @@ def _write(flow: FlowConfig, writer: AtomicWriter, records: Sequence[Placed]) ->
 
 
 def _writer(flow: FlowConfig, target: Admin) -> AtomicWriter:
-    """A publisher under the first task's transactional id; where the target can have no transactions, one that fences
-    nobody."""
+    """A publisher under the first task's transactional id; where the target can have no transactions, a publisher
+    that fences no process."""
     name: str | None = transactional_id(flow.connector, _TASK)
     why = rouse_coordinator(target, flow.connector)
     if not why:
@@ -128,7 +127,7 @@ def _writer(flow: FlowConfig, target: Admin) -> AtomicWriter:
 def _bar_others(
     flow: FlowConfig, target: Admin, ledger: LedgerReader, homes: Sequence[TopicPartition], writer: AtomicWriter
 ) -> None:
-    """All other tasks that there ever were: one that slept may wake with positions under way."""
+    """Fences all other tasks that the flow has ever had: one that was asleep may wake with positions under way."""
     if not writer.is_atomic:
         return
     ledger.read_to_end()
@@ -150,7 +149,7 @@ def _refuse_new_topics(source: Admin, plan: PositionPlan) -> None:
 
 
 class _Changes:
-    """The records of the ledger that set positions; all of one generation, the next one."""
+    """The records of the ledger that set positions, all of the next generation."""
 
     def __init__(self, flow: FlowConfig, topics: LedgerTopics, ledger: LedgerReader, author: Author) -> None:
         self._flow = flow
@@ -162,7 +161,8 @@ class _Changes:
         self._at_ms = time.time_ns() // 1_000_000
 
     def records(self, move: Move, plan: PositionPlan) -> Iterator[Placed]:
-        """The gap, Connect's record and ours; none for what stands there already and can be read."""
+        """The gap, Connect's record and SparkMirror's record; none where the position is readable and already the
+        new one."""
         if move.after == move.before and move.partition not in plan.stored.problems:
             return
         position = _position(move, plan)
@@ -190,11 +190,9 @@ class _Changes:
 
 
 def _position(move: Move, plan: PositionPlan) -> Position:
-    """The position in the log that was found, with the known leader epochs if that log is the one that was mirrored so
-    far.
-
-    The epochs of skipped records are not known: with older ones brokers would answer that the log has diverged.
-    """
+    """The position in the log that was found. It has the known leader epochs if that log is the one that was
+    mirrored so far. The epochs of skipped records are not known; with older ones brokers would answer that the log
+    has diverged."""
     topic_id = plan.topics[move.partition.topic].topic_id
     known = plan.stored.positions.get(move.partition)
     if known is None or known.topic_id != topic_id or move.after > known.offset:

@@ -1,7 +1,5 @@
-"""Observes where a flow stands on its source, and plans where it is to stand by `operations.offset_reset`.
-
-Called by `cli.positions` and `operations.position_job`.
-"""
+"""Reads a flow's positions on its source, and plans new ones by `operations.offset_reset`. Called by `cli.positions`
+and `operations.position_job`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +22,8 @@ from sparkmirror.policy.filters import name_matcher
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One partition: its position (None: none is stored), and the source's log (None: not known). `problem` says why a
-    stored position is unknown."""
+    """One partition: its position (None: none is stored), and the source's log (None: not known). `problem` says why
+    a stored position cannot be read."""
 
     partition: TopicPartition
     position: int | None
@@ -35,7 +33,7 @@ class Standing:
 
     @property
     def note(self) -> str:
-        """A sentence about anything unusual; empty if there is nothing."""
+        """A sentence about an unusual state; empty for a usual one."""
         if self.problem:
             return self.problem
         if self.begin is None or self.end is None:
@@ -61,13 +59,14 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which partitions: of topics whose whole name matches the expression, all without one; this number or all."""
+    """A choice of partitions: of topics whose whole name matches the expression, or of all without one; of this
+    partition number, or of all."""
 
     topics: str = ""
     number: int | None = None
 
     def select(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """The chosen ones, sorted. Raises ConfigError for a bad expression, and SlowPattern."""
+        """The chosen partitions, sorted. Raises ConfigError for a bad expression, and SlowPattern."""
         is_chosen = name_matcher(self.topics)
         return sorted(one for one in partitions if self.number in (None, one.partition) and is_chosen(one.topic))
 
@@ -89,7 +88,8 @@ Places = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a goal is computed from: the flow, its source, its stored positions, and the chosen partitions."""
+    """The facts from which a goal computes offsets: the flow, its source, its stored positions, and the chosen
+    partitions."""
 
     flow: FlowConfig
     source: Admin
@@ -103,7 +103,7 @@ Goal = Callable[[Ground], Places]
 
 @dataclass(frozen=True, slots=True)
 class PositionPlan:
-    """The moves, the topics as they were before their offsets were read, and warnings for the person."""
+    """The moves, the topics as they were before their offsets were read, and warnings for the operator."""
 
     moves: tuple[Move, ...]
     topics: Mapping[str, Topic]
@@ -123,7 +123,7 @@ def read_stored(flow: FlowConfig, target: Admin) -> Stored:
 
 
 def list_standings(flow: FlowConfig, source: Admin, target: Admin, choice: Choice) -> list[Standing]:
-    """All partitions that are mirrored or have a position, as chosen. Raises ClusterError."""
+    """All chosen partitions that are mirrored or have a position. Raises ClusterError."""
     stored = read_stored(flow, target)
     known = {*stored.positions, *stored.problems, *mirrored_partitions(flow, source)}
     chosen = choice.select(known)
@@ -139,10 +139,9 @@ def _offset(stored: Stored, where: TopicPartition) -> int | None:
 
 
 def plan_positions(flow: FlowConfig, source: Admin, stored: Stored, choice: Choice, goal: Goal) -> PositionPlan:
-    """Plans the moves of the chosen partitions. Raises SparkMirrorError where there are none, and ClusterError.
-
-    Topics are read before their offsets: a topic that is made again in between is then never taken for this one.
-    """
+    """Plans the moves of the chosen partitions. Raises SparkMirrorError where there are none, and ClusterError. It
+    reads topics before their offsets, so that a topic that is made again in between is never mistaken for the former
+    one."""
     mirrored = mirrored_partitions(flow, source)
     topics = source.list_topics({where.topic for where in mirrored})
     chosen = choice.select(mirrored)
@@ -169,7 +168,7 @@ def to_earliest(ground: Ground) -> Places:
 
 
 def to_latest(ground: Ground) -> Places:
-    """Their ends."""
+    """The ends of the source's logs."""
     return ground.source.list_offsets(dict.fromkeys(ground.chosen, LATEST)).all()
 
 
@@ -179,8 +178,8 @@ def to_time(at_ms: int) -> Goal:
 
 
 def shifted_by(offsets: int) -> Goal:
-    """Moves each partition by so many offsets, back where it is negative, from its position, or from where it would
-    begin."""
+    """Moves each partition by this number of offsets, backwards where it is negative, from its position, or from
+    where it would begin."""
 
     def goal(ground: Ground) -> Places:
         for where in ground.chosen:
@@ -197,7 +196,7 @@ def shifted_by(offsets: int) -> Goal:
 
 
 def to_places(places: Places) -> Goal:
-    """Exactly there."""
+    """Exactly these offsets."""
 
     def goal(ground: Ground) -> Places:
         if missing := sorted(set(places) - set(ground.chosen)):

@@ -1,8 +1,9 @@
-"""Finds the permissions of `operations.grants` that a flow lacks, on topics, groups and topics to be created; changes
+"""Finds the permissions of `operations.grants` that a flow lacks, on topics, groups and topics to create; changes
 nothing.
 
-The brokers of both clusters tell the rights (KIP-430), and the creation of topics is rehearsed.
-`operations.cluster_checks` asks for `doctor`, and `RightsJob` for a running mirror, run by `runtime.leader_jobs`.
+The brokers of both clusters give the rights (KIP-430), and the creation of topics is rehearsed.
+`operations.cluster_checks` calls it for `doctor`, and `RightsJob`, which `runtime.leader_jobs` runs, for a running
+mirror.
 """
 
 import logging
@@ -55,18 +56,17 @@ def check_rights(
     new_partitions_max: int | None = None,
     groups_max: int | None = None,
 ) -> Iterator[Finding]:
-    """A finding for each row, granted or not, that the flow needs now. Raises ClusterError.
-
-    With `new_partitions_max` creation is rehearsed for the first missing remote topics, up to so many partitions; with
-    `groups_max` only so many of the followed groups are asked about.
-    """
+    """A finding for each row, granted or not, that applies to the flow now. Raises ClusterError. With
+    `new_partitions_max` it rehearses the creation of only the first missing remote topics, up to that many
+    partitions; with `groups_max` it asks about only that many of the followed groups."""
     yield from _check_topics(flow, source, target, new_partitions_max)
     yield _check_transactional_id(flow, target)
     yield from check_groups(flow, source, target, groups_max)
 
 
 def check_heartbeat_rights(settings: HeartbeatSettings, admin: Admin) -> Iterator[Finding]:
-    """Checks whether heartbeats may be written, and their topic be created where it is missing. Raises ClusterError."""
+    """Checks whether the principal may write heartbeats, and create their topic where it is missing. Raises
+    ClusterError."""
     rights = topic_rights(admin, [HEARTBEATS_TOPIC])
     for need in plain_needs(list_heartbeat_grants(settings), rights):
         yield judge_need(need, rights)
@@ -93,7 +93,7 @@ def _check_topics(flow: FlowConfig, source: Admin, target: Admin, new_partitions
 
 
 def _judge_no_topics(flow: FlowConfig) -> Finding:
-    """A prefix or `*` names no topic that could be asked for: without DESCRIBE there seem to be none."""
+    """The finding where a prefix or `*` matches no visible topic: without DESCRIBE the topics seem not to exist."""
     row = next(one for one in list_grants(flow) if one.part is Part.MIRRORED)
     wanted = name_some([one.shown for one in row.resources])
     grant = f"see `sparkmirror topics`; none can be seen without {row.operations[0]}: grant it on {wanted}"
@@ -102,14 +102,14 @@ def _judge_no_topics(flow: FlowConfig) -> Finding:
 
 
 def _rights(admin: Admin, names: Collection[str]) -> dict[str, Collection[str]]:
-    """The rights as far as the brokers tell; a right of which they say nothing counts as granted."""
+    """The rights as far as the brokers give them; a right of which they say nothing counts as granted."""
     on_cluster = cluster_rights(admin)
     return {**topic_rights(admin, names), **({} if on_cluster is None else {CLUSTER: on_cluster})}
 
 
 def _check_transactional_id(flow: FlowConfig, target: Admin) -> Finding:
     """Checks the transactional ids. Without WRITE on them a flow cannot fence its predecessors; with exactly-once it
-    cannot write at all."""
+    cannot write."""
     row = next(one for one in list_grants(flow) if one.resources[0].kind is Kind.TRANSACTIONAL_ID)
     prefix = row.resources[0].name
     if may_see_transactional_id(target, f"{prefix}0"):
@@ -120,9 +120,8 @@ def _check_transactional_id(flow: FlowConfig, target: Admin) -> Finding:
 
 
 def check_groups(flow: FlowConfig, source: Admin, target: Admin, groups_max: int | None = None) -> Iterator[Finding]:
-    """Groups that are followed on both sides, the first `groups_max` of them, the group that holds progress on the
-    source, and the one that processes share flows by. Raises ClusterError.
-    """
+    """Checks the groups that are followed on both clusters (the first `groups_max` of them), the group that holds
+    progress on the source, and the group by which processes share flows. Raises ClusterError."""
     followed = _followed(flow, source)[:groups_max]
     if flow.offsets.emit_checkpoints and not followed:
         yield from _judge_none(flow, source)
@@ -141,8 +140,8 @@ def _followed(flow: FlowConfig, source: Admin) -> list[str]:
 
 
 def _judge_none(flow: FlowConfig, source: Admin) -> Iterator[Finding]:
-    """The finding where no group is visible: a principal that may Describe the cluster sees all groups, another may be
-    kept from seeing those that matter."""
+    """The finding where no group is visible. A principal that may Describe the cluster sees all groups; another may
+    lack the right to see the groups that matter."""
     if "DESCRIBE" not in (cluster_rights(source) or ()):
         said = "following consumer groups: none that `groups` includes can be seen"
         hint = to_principal("grant DESCRIBE on these groups", flow.name.source, "they have no checkpoints")
@@ -162,7 +161,7 @@ _WHAT = "creating topics"
 
 
 def rehearse_creations(flow: FlowConfig, source: Admin, target: Admin, seen: TopicSnapshot) -> Iterator[Finding]:
-    """Rehearses the creation of all that the flow creates on either side and that is missing there. Raises
+    """Rehearses the creation of all topics that the flow creates on either cluster and that are missing. Raises
     ClusterError."""
     grants = list(list_grants(flow))
     for admin in (source, target):
@@ -179,7 +178,7 @@ def rehearse_heartbeats(settings: HeartbeatSettings, admin: Admin) -> Iterator[F
 
 
 def _rehearse(admin: Admin, wanted: Sequence[NewTopic]) -> Mapping[str, SparkMirrorError | None]:
-    """Topics that may not be seen are rehearsed as well: the brokers say whether they are there."""
+    """Rehearses also topics that the principal may not see: the brokers answer whether they exist."""
     there = admin.list_topics(topic.name for topic in wanted)
     return admin.rehearse_topics([topic for topic in wanted if topic.name not in there])
 
@@ -243,14 +242,16 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 5.0
 _LACKING_SECONDS: Final = 15.0
-"""Between two checks while a right is missing: the person who grants it waits for the message that it is there."""
+"""The time between two checks while a right is missing: the person who grants it waits for the message that it is
+there."""
 _CONTENT_SECONDS: Final = 300.0
 _GROUPS_MAX: Final = 100
-"""Brokers answer for a group with all its members: a few groups show whether the right is granted."""
+"""Brokers answer for a group with all its members, so only some groups are asked about; they show whether the right
+is granted."""
 
 
 class RightsJob:
-    """Looks soon after the start and every five minutes, or more often while something is missing."""
+    """Checks soon after the start and every five minutes, or more often while a right is missing."""
 
     def __init__(self, flow: FlowConfig, heartbeats: Sequence[HeartbeatSettings] = ()) -> None:
         self._flow = flow
@@ -260,7 +261,8 @@ class RightsJob:
         self._due_at = 0.0
 
     def __call__(self) -> None:
-        """A cluster that does not answer is reported by the other jobs, and asked again soon. Raises ClusterError."""
+        """Checks. Other jobs report a cluster that does not answer; this one asks it again soon. Raises
+        ClusterError."""
         if time.monotonic() < self._due_at:
             return
         self._due_at = time.monotonic() + _LACKING_SECONDS

@@ -1,6 +1,7 @@
-"""Samples what a flow mirrors now: reads its remote topics from their ends on, a few records a second. For `cli.tail`.
+"""Reads samples of the records that a flow mirrors now: the remote topics from their ends on, a few records a second.
+For `cli.tail`.
 
-Only the newest records of each look are read, so a fast flow costs no more than a slow one. Changes nothing.
+It reads only the newest records of each round, so a fast flow costs no more than a slow one. Changes nothing.
 """
 
 import time
@@ -25,14 +26,14 @@ LOOK_SECONDS = 0.5
 _READ_SECONDS_MAX = 2.0
 _POLL_SECONDS_MAX = 0.1
 _MAP_SECONDS_MAX = 3.0
-"""How long a record waits for the offset map, which a mirror writes once a second."""
+"""How long a record waits for the offset map, which a mirror stores once a second."""
 
 
 class Sampler:
     """Samples one flow. A context manager, for one thread."""
 
     def __init__(self, flow: FlowConfig, chosen: Selection, records_per_look: int) -> None:
-        """Raises ClusterError, and SparkMirrorError where nothing that is `chosen` was ever mirrored."""
+        """Raises ClusterError, and SparkMirrorError where no partition that is `chosen` was ever mirrored."""
         self._flow = flow
         self._records_per_look = records_per_look
         self._open = ExitStack()
@@ -59,7 +60,7 @@ class Sampler:
         self._open.close()
 
     def _find(self, chosen: Selection) -> dict[TopicPartition, TopicPartition]:
-        """Partitions of the target that were written, with the source's."""
+        """The partitions of the target that have been written to, with the source's."""
         remotes = {
             TopicPartition(self._flow.remote_topic(where.topic), where.partition): where
             for where in ledger_offsets(self._flow)
@@ -78,14 +79,12 @@ class Sampler:
         return found
 
     def _ends(self) -> dict[TopicPartition, int]:
-        """The ends of partitions whose leaders answer; the others have nothing to show now."""
+        """The ends of partitions whose leaders answer; the others have no records to show now."""
         return dict(self._target.latest_offsets(self._origins, read_committed=True).known)
 
     def look(self) -> list[Sample]:
-        """Some of the records that have come since the last call, once their source offsets are known.
-
-        The records of a call that are not read are counted in `passed_by`. Raises ClusterError.
-        """
+        """Some of the records that have arrived since the last call, once their source offsets are known.
+        `passed_by` counts the records that the call did not read. Raises ClusterError."""
         ends = self._ends()
         moved = {where: end for where, end in ends.items() if end > self._at.get(where, end)}
         for record in self._read(moved):
@@ -95,7 +94,7 @@ class Sampler:
         return list(self._ready())
 
     def _read(self, ends: Mapping[TopicPartition, int]) -> list[TailRecord]:
-        """The newest records before `ends`, the same number of each partition as far as that goes."""
+        """The newest records before `ends`, spread evenly over the partitions."""
         share = max(self._records_per_look // max(len(ends), 1), 1)
         chosen = list(ends)[: self._records_per_look]
         firsts = {where: max(self._at[where], ends[where] - share) for where in chosen}
@@ -127,7 +126,8 @@ class Sampler:
 
 
 def source_offset(maps: MapView, sample: Sample) -> int | None:
-    """The record's offset on the source; None while the map ends before it, and where the map is not exact."""
+    """The record's offset on the source; None while the map does not reach the record, and where the map is not
+    exact."""
     found = maps.map_of(sample.source)
     if found is None or found.end_target <= sample.target_offset:
         return None

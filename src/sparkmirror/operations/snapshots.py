@@ -1,7 +1,7 @@
-"""Observes what the verbs `topics`, `groups` and `topology` list: topics of a flow, its consumer groups, a cluster's
+"""Reads what the verbs `topics`, `groups` and `topology` list: topics of a flow, its consumer groups, a cluster's
 heartbeats.
 
-Changes nothing. Called by the verbs, and by `web.watchers`; judged by `views`.
+Changes nothing. Called by the verbs, and by `web.watchers`; `views` judges and renders the results.
 """
 
 import time
@@ -34,7 +34,8 @@ from sparkmirror.views.topology import Topology, read_topology
 
 
 def look_at_topics(flow: FlowConfig, pattern: str = "") -> list[TopicLine]:
-    """Topics whose whole source name matches; all for "". Raises ClusterError if a cluster does not answer."""
+    """Topics whose whole source name matches the expression; all for "". Raises ClusterError if a cluster does not
+    answer."""
     compiled = compile_names([pattern or ".*"])
     assert compiled is not None
     with open_admin(flow.source, "topics") as source, open_admin(flow.target, "topics") as target:
@@ -53,7 +54,7 @@ def look_at_topics(flow: FlowConfig, pattern: str = "") -> list[TopicLine]:
 
 
 def _left_out(flow: FlowConfig, topics: Mapping[str, Topic]) -> dict[str, tuple[LeftOut, str]]:
-    """Topics that are not mirrored, and why; topics that the brokers mark internal are no candidates."""
+    """Topics that are not mirrored, and why; topics that the brokers mark as internal are left out altogether."""
     found: dict[str, tuple[LeftOut, str]] = {}
     for name, topic in topics.items():
         if topic.internal:
@@ -64,7 +65,8 @@ def _left_out(flow: FlowConfig, topics: Mapping[str, Topic]) -> dict[str, tuple[
 
 
 def _differing(flow: FlowConfig, source: Admin, target: Admin, topics: Collection[str]) -> dict[str, list[str]]:
-    """By source topic, the settings that a round of the settings job would change, whether or not that job runs."""
+    """For each source topic the settings that a round of the settings job would change, whether or not that job
+    runs."""
     rules = replace(topic_rules(flow), is_mirrored=lambda name: name in topics)
     try:
         pairs = observe_settings(source, target, rules)
@@ -78,8 +80,8 @@ def _differing(flow: FlowConfig, source: Admin, target: Admin, topics: Collectio
 
 
 def _origins(flow: FlowConfig, on_target: Mapping[str, Topic]) -> dict[str, str]:
-    """Topics of the target that came over this flow by their names, with their names on the source; none where names
-    are kept."""
+    """Topics of the target that came over this flow, by their names, with their names on the source; empty where
+    topics keep their names."""
     found = {}
     for remote in on_target:
         name = flow.policy.upstream_topic(remote)
@@ -91,7 +93,7 @@ def _origins(flow: FlowConfig, on_target: Mapping[str, Topic]) -> dict[str, str]
 
 
 def look_topology(config: MirrorConfig, alias: str, beats_max: int | None = None) -> Topology:
-    """The topology that one cluster's heartbeats tell, by the last `beats_max` of each topic where given. Raises
+    """The topology that one cluster's heartbeats show, from the last `beats_max` of each topic, or from all. Raises
     ClusterError."""
     with MirrorClient(config.clusters[alias].client, _policy(config, alias)) as client:
         beats = client.heartbeats() if beats_max is None else client.heartbeats(beats_max=beats_max)
@@ -99,7 +101,7 @@ def look_topology(config: MirrorConfig, alias: str, beats_max: int | None = None
 
 
 def _policy(config: MirrorConfig, alias: str) -> ReplicationPolicy:
-    """The naming of a flow into the cluster, if there is one: it named the topics there."""
+    """The replication policy of a flow into the cluster, if there is one; that policy named the topics there."""
     into = [flow.policy for flow in config.flows if flow.name.target == alias]
     return [*into, config.flows[0].policy][0]
 
@@ -108,10 +110,8 @@ _NOBODY = GroupListing("")
 
 
 def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
-    """Groups whose whole name matches; all for "". Raises ClusterError if the target does not answer.
-
-    Where the source does not answer, the checkpoints are all that is known.
-    """
+    """Groups whose whole name matches the expression; all for "". Raises ClusterError if the target does not answer.
+    Where the source does not answer, only the checkpoints are known."""
     compiled = compile_names([pattern or ".*"])
     assert compiled is not None
     with (
@@ -140,7 +140,7 @@ def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Both clusters at one moment; offsets by group."""
+    """The state of both clusters at one moment; offsets by group."""
 
     flow: FlowConfig
     state: OffsetState
@@ -150,13 +150,14 @@ class _Seen:
     target_committed: Mapping[str, GroupOffsets]
 
     def remote(self, where: TopicPartition) -> TopicPartition:
-        """The remote partition as `ledger.translate` names it: a topic that came from the target is its own there."""
+        """The remote partition as `ledger.translate` names it: a topic that came from the target has its own name
+        there."""
         return self.state.translator.remote(where)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """The ends of logs, and the partitions of which the end is not known, with the reason."""
+    """The ends of logs, and the partitions whose end is not known, with the reason."""
 
     source: Mapping[TopicPartition, int]
     target: TargetLogs
@@ -237,7 +238,7 @@ def _lost_place(
 
 
 def _why_not(flow: FlowConfig, group: GroupListing) -> str:
-    """Why the group takes no part; "" if it does."""
+    """The reason why the group is not synced; "" if it is."""
     if not group.is_consumer:
         return f"no consumer group: {group.kind or group.protocol_type}"
     groups = flow.offsets.groups

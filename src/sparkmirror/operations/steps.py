@@ -1,7 +1,7 @@
-"""Applies steps on two clusters, which may be interrupted anywhere: they are resumed, or undone in reverse.
+"""Applies steps on two clusters. They may be interrupted anywhere, and are then resumed, or undone in reverse.
 
-Each step notes what undoing needs before it changes anything. Pure apart from the steps and the journal it is given;
-used by `operations.failover_run` and `operations.failback`.
+Each step notes the facts for undoing it before it changes anything. Pure apart from the steps and the journal that are
+passed in; used by `operations.failover_run` and `operations.failback`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,18 +15,19 @@ Note = Mapping[str, Any]
 
 
 class Step(Protocol):
-    """`apply` and `undo` may be called again after they were interrupted, with the same note."""
+    """One step of a procedure. `apply` and `undo` may be called again after they were interrupted, with the same
+    note."""
 
     name: str
 
     def prepare(self) -> Note:
-        """Observes, changes nothing."""
+        """Observes and returns the note; changes nothing."""
 
     def apply(self, note: Note) -> str:
-        """Does it; a sentence about what was done."""
+        """Applies the step; returns a sentence about what was done."""
 
     def undo(self, note: Note) -> str:
-        """Takes back what `apply` did, or a part of it; a sentence."""
+        """Undoes what `apply` did, or a part of it; returns a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """All steps begun, in their order; `finished` when nothing is to be undone any more."""
+    """All steps that were begun, in order; `finished` once they can no longer be undone."""
 
     steps: Mapping[str, Taken] = field(default_factory=dict)
     finished: bool = False
@@ -59,23 +60,21 @@ class JournalStore(Protocol):
     """Keeps a journal beyond the life of this process."""
 
     def load(self) -> Journal:
-        """An empty one if there is none."""
+        """The stored journal; an empty one if none is stored."""
 
     def save(self, journal: Journal) -> None:
-        """Returns when it is stored for certain."""
+        """Stores the journal; returns when it is stored durably."""
 
 
 class Teller(Protocol):
-    """Takes each sentence as it is true."""
+    """Receives each sentence as soon as the step has done what it says."""
 
     def __call__(self, step: str, sentence: str) -> None: ...
 
 
 def take_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None:
-    """Goes on where the journal ends. Raises what a step raises; the next call goes on there.
-
-    Raises SparkMirrorError if it was finished before.
-    """
+    """Continues where the journal ends. Raises the errors of a step; the next call continues there. Raises
+    SparkMirrorError if the procedure was finished before."""
     journal = store.load()
     _refuse_finished(journal)
     for step in steps:
@@ -94,7 +93,7 @@ def take_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None
 
 
 def undo_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None:
-    """Takes back all that the journal has, the last one first. Raises SparkMirrorError if it was finished."""
+    """Undoes all steps of the journal, the last one first. Raises SparkMirrorError if the procedure was finished."""
     journal = store.load()
     _refuse_finished(journal)
     by_name = {step.name: step for step in steps}
@@ -110,7 +109,7 @@ def undo_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None
 
 
 def give_up_step(name: str, store: JournalStore, tell: Teller) -> None:
-    """Goes on without a step that was begun and not done, and that changed nothing."""
+    """Removes a step from the journal that was begun, is not done, and has changed nothing."""
     journal = store.load()
     if (taken := journal.steps.get(name)) is not None and not taken.sentence:
         store.save(journal.without_step(name))
@@ -118,8 +117,8 @@ def give_up_step(name: str, store: JournalStore, tell: Teller) -> None:
 
 
 def finish_steps(store: JournalStore) -> None:
-    """Ends the procedure: nothing can be undone afterwards. Raises SparkMirrorError if a step was begun and not done,
-    or none was."""
+    """Ends the procedure: nothing can be undone afterwards. Raises SparkMirrorError if a step is begun and not done,
+    or if there is none."""
     journal = store.load()
     _refuse_finished(journal)
     if not journal.steps or not all(taken.sentence for taken in journal.steps.values()):

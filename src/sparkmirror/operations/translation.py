@@ -1,4 +1,4 @@
-"""Translates offsets and groups of one flow's source to its target, as the map is now. Called by `cli.offsets`."""
+"""Translates offsets and groups of a flow's source to its target, by the present map. Called by `cli.offsets`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One offset of the source and its place on the target; None where the map says nothing."""
+    """One offset of the source and the corresponding one on the target; None where the map does not know it."""
 
     flow: FlowName
     partition: TopicPartition
@@ -36,7 +36,7 @@ class Answer:
 
 
 def translate_group(flow: FlowConfig, group: str) -> list[Answer]:
-    """The committed offsets of the group on the source, translated. Raises ClusterError, also when the source does not
+    """The group's committed offsets on the source, translated. Raises ClusterError, also when the source does not
     answer."""
     with open_admin(flow.source, "offsets") as source:
         committed = read_group_offsets(source, group)
@@ -44,10 +44,8 @@ def translate_group(flow: FlowConfig, group: str) -> list[Answer]:
 
 
 def group_checkpoints(flow: FlowConfig, group: str) -> GroupOffsets:
-    """The offsets at which the last checkpoints put the group in the target's present logs; the source is not asked.
-
-    A partition whose log the target does not tell is left out. Raises ClusterError.
-    """
+    """The group's offsets by the last checkpoints, in the target's present logs; the source is not asked. A
+    partition whose log the target does not give is left out. Raises ClusterError."""
     with open_admin(flow.target, "offsets") as target, OffsetState(flow, None, target) as state:
         state.follow()
         mine = [one for (name, _), one in state.checkpoints.items() if name == group]
@@ -57,7 +55,7 @@ def group_checkpoints(flow: FlowConfig, group: str) -> GroupOffsets:
 
 
 def translate_offsets(flow: FlowConfig, offsets: Sequence[tuple[TopicPartition, int]]) -> list[Answer]:
-    """Single offsets, translated into the logs that the target has now; the source need not answer."""
+    """Translates single offsets into the present logs of the target; the source need not answer."""
     with (
         open_sides(flow, "offsets") as cluster_pair,
         OffsetState(flow, cluster_pair.source, cluster_pair.target) as state,

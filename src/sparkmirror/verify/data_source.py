@@ -29,7 +29,8 @@ _DDL = ", ".join(
 
 
 class KafkaComparison(DataSource):
-    """A row for each span: where it is, counts of records and bytes, the first difference as JSON, or a problem."""
+    """The data source: one row for each span with its place, counts of records and bytes, and the first difference
+    as JSON, or a problem."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,7 +44,7 @@ class KafkaComparison(DataSource):
 
 
 class ComparisonReader(DataSourceReader):
-    """Compares; in Spark's workers."""
+    """Compares spans, in Spark's workers."""
 
     def __init__(self, options: RunsOptions, spans: str) -> None:
         self._options = options
@@ -73,8 +74,8 @@ class ComparisonReader(DataSourceReader):
 
 
 def compare_span(options: RunsOptions, span: "Span") -> "tuple[Findings | None, str | None]":
-    """Compares one span; the result has the differences, or the reason why the span could not be compared. A batch that
-    cannot be decoded is a difference."""
+    """Compares one span. The result has the differences, or the reason why the span could not be compared. A batch
+    that cannot be decoded counts as a difference."""
     from sparkmirror.errors import ClusterError, ProtocolError
     from sparkmirror.verify.difference import UNREADABLE, Difference
     from sparkmirror.verify.matching import empty_findings, match

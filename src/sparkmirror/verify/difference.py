@@ -1,6 +1,6 @@
-"""A difference as people see it: where, of what kind, and both records; bounded, whatever the records hold. Pure.
+"""A difference as shown to people: its place, its kind, and both records, with bounded length; pure.
 
-Found by `verify.matching` and `verify.regions`, shown by `verify.report`.
+`verify.matching` and `verify.regions` find differences, `verify.report` shows them.
 """
 
 import string
@@ -25,7 +25,7 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One record as a consumer sees it, whole."""
+    """One record as a consumer sees it, complete."""
 
     offset: int
     timestamp_ms: int
@@ -68,7 +68,7 @@ class Difference:
 
 
 def render_bytes(data: bytes | None) -> str | None:
-    """Text as it is, other bytes as `\\x..`; cut after 256 bytes, with their number. None is null."""
+    """Text unchanged, other bytes as hexadecimal escapes; cut after 256 bytes, with the full length. None is null."""
     if data is None:
         return None
     shown = "".join(chr(byte) if byte in _PRINTABLE else f"\\x{byte:02x}" for byte in data[:SHOWN_BYTES_MAX])
@@ -76,7 +76,7 @@ def render_bytes(data: bytes | None) -> str | None:
 
 
 def see(columns: Columns, row: int) -> Seen:
-    """The record of one row."""
+    """The record of one row of the columns."""
     key_at, key_size, value_at, value_size, headers_at, headers_size = columns.places[row].tolist()
     headers = columns.content[headers_at : headers_at + max(headers_size, 0)].tobytes()
     return Seen(
@@ -93,7 +93,8 @@ def _cut(columns: Columns, at: int, size: int) -> bytes | None:
 
 
 def describe(source: Sequence[Seen], target: Sequence[Seen], *, with_time: bool) -> Difference:
-    """The difference between the first records of both, which are at the same place; what follows tells its kind."""
+    """The difference between the first records of both, which should be equal; the records after them determine its
+    kind."""
     ours, theirs = source[0], target[0]
     kind = _kind(
         [one.content(with_time=with_time) for one in source], [one.content(with_time=with_time) for one in target]
@@ -105,7 +106,7 @@ def describe(source: Sequence[Seen], target: Sequence[Seen], *, with_time: bool)
 
 
 def _where(ours: Seen, theirs: Seen) -> str:
-    """The byte at which key or value begin to differ, where the shown part of them does not reach so far."""
+    """The byte at which key or value begin to differ, where that lies beyond the part that is shown."""
     for name, one, other in (("key", ours.key, theirs.key), ("value", ours.value, theirs.value)):
         if one is None or other is None or one == other:
             continue
@@ -121,7 +122,8 @@ def _where(ours: Seen, theirs: Seen) -> str:
 
 
 def _kind(ours: Sequence[object], theirs: Sequence[object]) -> str:
-    """The kind of difference, by the neighbours: whether one side lacks a record and goes on as the other does."""
+    """The kind of difference, judged by the neighbours: whether one cluster lacks a record and continues as the
+    other does."""
     if len(ours) < 2 or len(theirs) < 2:
         return ""
     if ours[0] == theirs[1] and ours[1] == theirs[0]:
@@ -134,7 +136,7 @@ def _kind(ours: Sequence[object], theirs: Sequence[object]) -> str:
 
 
 def _follows(longer: Sequence[object], shorter: Sequence[object]) -> bool:
-    """Whether `longer` goes on, after its first record, as `shorter` begins."""
+    """Whether the records of `longer`, without the first, begin with those of `shorter`."""
     common = min(len(longer) - 1, len(shorter))
     return longer[1 : 1 + common] == shorter[:common]
 
