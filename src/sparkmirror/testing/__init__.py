@@ -1,5 +1,5 @@
-"""Embedded Kafka brokers for demo, tests, benchmarks and users: start at `kafka.KafkaCluster`.
+"""Embedded Kafka brokers for the demo, tests, benchmarks and users: start at `kafka.KafkaCluster`.
 
-Brokers are real and run from pinned jars in child processes. `proxy` is a long or broken link, `kill_points` end a
-worker at named places, `demo` is `sparkmirror demo`.
+Brokers are real and run from pinned jars in child processes. `proxy` simulates a long or broken link, `kill_points` end
+a worker at named places, `demo` is `sparkmirror demo`.
 """

@@ -1,6 +1,7 @@
-"""A throw-away certificate authority with one broker and one client certificate. Called by `kafka` for TLS listeners.
+"""A throw-away certificate authority with one broker certificate and one client certificate. Called by `kafka` for TLS
+listeners.
 
-The client has a second certificate, whose time is over.
+The client has a second certificate, which has expired.
 """
 
 import datetime

@@ -76,7 +76,7 @@ def find_client() -> "type[Client]":
 
 
 class Demonstration:
-    """The story, act by act. What must end in any case is left to `cleanup`."""
+    """The demonstration, step by step. `cleanup` ends everything that must end in any case."""
 
     def __init__(
         self, source: "Client", target: "Client", events: Iterator[Event], screen: Screen, cleanup: ExitStack
@@ -131,7 +131,8 @@ class Demonstration:
         )
 
     def live(self, seconds: float) -> None:
-        """The year goes on: records one by one, and after a third of the time a new topic."""
+        """The year continues: the producers send records one by one, and after a third of the time a new topic
+        appears."""
         self._screen.say(f"The year goes on, {LIVE_RECORDS_PER_SECOND} records a second for {seconds:g} s.")
         arrivals = Arrivals(self._target.reader(), [*self._board.lines, self._new])
         arrivals.start(self._board.target_ends)
@@ -149,7 +150,8 @@ class Demonstration:
             arrivals.stop()
 
     def rehearse(self) -> None:
-        """What a failover would mean now, and whether B holds what A holds, by the commands that a person would use."""
+        """Shows what a failover would mean now, and whether B has the same records as A, by the commands that a
+        person would use."""
         self._screen.hide()
         for verb in (("failover", "drill"), ("verify",)):
             self._screen.say(f"sparkmirror {' '.join(verb)} {self._file}")
@@ -164,7 +166,7 @@ class Demonstration:
         self._screen.say(f"The mirror was sent SIGTERM and ended in {seconds:.1f} s with status 0, {count} processes.")
 
     def compare(self) -> None:
-        """Read everything from both sides. Raises SparkMirrorError at the first difference."""
+        """Reads all records of both clusters. Raises SparkMirrorError at the first difference."""
         self._screen.say(f"Comparing key, value, headers, timestamp and order of each record ({self._target.name}).")
         compared = sum(self._compare(line) for line in self._board.lines)
         self._board.look()
@@ -198,7 +200,7 @@ class Demonstration:
             time.sleep(PACE_SECONDS)
 
     def _create_new_topic(self, producers: "dict[str, Producer]") -> None:
-        """The topic appears with all that has happened so far."""
+        """Creates the new topic with all events up to now."""
         spec = self._new.spec
         self._source.create_topics([spec])
         self._board.lines.append(self._new)
@@ -268,7 +270,7 @@ def _count(text: str) -> int:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends the demonstration as Ctrl-C does: everything is taken down on the way out."""
+    """Lets SIGTERM end the demonstration as Ctrl-C does, so that it stops all its processes."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -52,7 +52,7 @@ class TopicLine:
 
 
 class Board:
-    """The topics' lines, brought up to date by asking both clusters for their end offsets."""
+    """The topics' lines, updated from the end offsets of both clusters."""
 
     def __init__(self, source: "Client", target: "Client", specs: Sequence[TopicSpec]) -> None:
         self._source = source
@@ -94,10 +94,12 @@ def _by_topic(ends: Mapping[TopicPartition, int]) -> dict[str, int]:
 
 
 class Arrivals:
-    """A consumer of the target, in a thread of its own: how long after its sending does each live record arrive?
+    """A consumer of the target, on a thread of its own, that measures how long after its sending each live record
+    arrives.
 
-    From a producer at A to a consumer at B, so brokers and clients of both sides are in it. Records sent before the
-    topic's first live record was seen are left out: they waited for the consumer, or for the topic to be found.
+    The time is from a producer at A to a consumer at B, so it includes the brokers and clients of both clusters.
+    Records that were sent before the topic's first live record was seen do not count: they waited for the consumer, or
+    for the mirror to find the topic.
     """
 
     def __init__(self, reader: "Reader", lines: Sequence[TopicLine]) -> None:
@@ -117,13 +119,13 @@ class Arrivals:
         self._thread.start()
 
     def add(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions too, from these offsets; those known already go on as they are."""
+        """Reads these partitions too, from these offsets; partitions that it already reads go on unchanged."""
         with self._lock:
             self._to_add |= {one: start for one, start in starts.items() if one not in self._known}
             self._known |= starts.keys()
 
     def stop(self) -> None:
-        """Raises what went wrong in the thread."""
+        """Stops. Raises the error of the thread, if there was one."""
         self._stopping.set()
         self._thread.join()
         if self._problem is not None:
@@ -161,7 +163,7 @@ _RIGHT = ("parts", "source", "target", "lag", "records/s", "fastest", "p50 ms", 
 
 
 class Screen:
-    """Sentences above, the table below. A context manager."""
+    """A screen with sentences above and the table below. A context manager."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False)
@@ -177,17 +179,17 @@ class Screen:
         self.hide()
 
     def say(self, sentence: str) -> None:
-        """A sentence that stays, with the seconds since the start."""
+        """Shows a sentence that stays, with the seconds since the start."""
         seconds = time.monotonic() - self._started_at
         self._console.print(f"[dim]{seconds:5.1f} s[/dim]  {escape(sentence)}", soft_wrap=True)
 
     def quote(self, text: str) -> None:
-        """Lines of a file."""
+        """Shows lines of a file."""
         for line in text.splitlines():
             self._console.print(f"           [cyan]{escape(line)}[/cyan]", soft_wrap=True)
 
     def show(self, board: Board) -> None:
-        """The state of things: drawn again on a terminal, a line every two seconds elsewhere."""
+        """Shows the table: on a terminal it is drawn again, elsewhere a line is printed every two seconds."""
         if self._console.is_terminal:
             if self._live is None:
                 self._live = Live(console=self._console, auto_refresh=False, transient=True)
@@ -198,13 +200,13 @@ class Screen:
             self.say(describe(board))
 
     def hide(self) -> None:
-        """Take the live table away."""
+        """Removes the live table."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def conclude(self, board: Board) -> None:
-        """The table as it stays."""
+        """Shows the final table, which stays."""
         self.hide()
         self._console.print()
         self._console.print(render_table(board.lines, final=True))
@@ -218,7 +220,7 @@ def describe(board: Board) -> str:
 
 
 def render_table(lines: Sequence[TopicLine], *, final: bool = False) -> Table:
-    """Source and target side by side; the `final` one has verdicts instead of the rates of the moment."""
+    """A table of source and target; the `final` one has verdicts instead of the present rates."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     last = "verdict" if final else "records/s"
     for title in ("topic", "codec", "parts", "source", "target", "lag", "fastest", "p50 ms", "p99 ms", last):

@@ -46,7 +46,7 @@ class Client:
             created.result(WAIT_SECONDS_MAX)
 
     def ends(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
-        """End offsets of the partitions of those topics that exist."""
+        """The end offsets of the partitions of those topics that exist."""
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while True:
             try:
@@ -64,7 +64,7 @@ class Client:
         return Reader(self._settings)
 
     def commit_halves(self, topic: str, group: str) -> None:
-        """As a consumer group that has read half of each partition of the topic, and has stopped."""
+        """Commits offsets as a consumer group that has read half of each partition of the topic and has stopped."""
         halves = [
             confluent_kafka.TopicPartition(at.topic, at.partition, end // 2) for at, end in self.ends([topic]).items()
         ]
@@ -89,7 +89,7 @@ class Client:
 
 
 class Producer:
-    """Waits when its queue is full."""
+    """A producer that waits when its queue is full."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._producer = confluent_kafka.Producer({**settings, "acks": "all", "enable.idempotence": True})
@@ -109,7 +109,7 @@ class Producer:
                 return
 
     def flush(self) -> None:
-        """Raises SparkMirrorError when a record was not taken."""
+        """Waits for all records. Raises SparkMirrorError when a broker refused one."""
         missing = self._producer.flush(WAIT_SECONDS_MAX) or len(self._refused)
         if missing:
             reason = self._refused[0] if self._refused else f"no answer within {WAIT_SECONDS_MAX:.0f} s"
@@ -121,7 +121,7 @@ class Producer:
 
 
 class Reader:
-    """Reads partitions from given offsets on; no group, no commits."""
+    """Reads partitions from given offsets on, without a group and without commits."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._consumer = confluent_kafka.Consumer(
@@ -178,10 +178,8 @@ def read_to_ends(client: "Client", ends: Mapping[TopicPartition, int]) -> "dict[
 
 
 def find_difference(source: "Sequence[Received]", target: "Sequence[Received]") -> str | None:
-    """The first difference of a partition and its copy in words; None when key, value, headers, time and order agree.
-
-    Offsets are not compared: a copy may have others.
-    """
+    """The first difference between a partition and its copy in words; None when key, value, headers and timestamp of
+    all records are equal, in order. Offsets are not compared: a copy may have others."""
     for ours, theirs in zip(source, target, strict=False):
         if ours[2:] != theirs[2:]:
             return _describe(ours, theirs)

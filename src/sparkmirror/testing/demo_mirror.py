@@ -1,4 +1,4 @@
-"""The demo's mirror: `sparkmirror run FILE` as a process of its own, as a person would start it. Called by `demo`."""
+"""The demo's mirror: `sparkmirror run FILE` in a process of its own, as a person would start it. Called by `demo`."""
 
 import os
 import socket
@@ -21,8 +21,8 @@ _RUN = "import sys; from sparkmirror.cli.main import main; sys.exit(main())"
 
 
 def render_config(source_servers: str, target_servers: str, page: str) -> str:
-    """The file: a MirrorMaker 2 file for one-broker clusters, but for looking for new topics every second, and for the
-    address of the page."""
+    """The file: a MirrorMaker 2 file for one-broker clusters, which looks for new topics every second and has the
+    page's address."""
     return (
         "clusters = A, B\n"
         f"A.bootstrap.servers = {source_servers}\n"
@@ -37,13 +37,13 @@ def render_config(source_servers: str, target_servers: str, page: str) -> str:
 
 
 def free_page() -> str:
-    """A port of loopback that nobody has, as `status.listen` wants it."""
+    """A free port of loopback, in the form of `status.listen`."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return f"127.0.0.1:{listening.getsockname()[1]}"
 
 
 def run_verb(file: Path, guard: Guard, *verb: str) -> str:
-    """What `sparkmirror VERB FILE` prints. Raises SparkMirrorError where its status is not 0."""
+    """The output of `sparkmirror VERB FILE`. Raises SparkMirrorError where its exit status is not 0."""
     child = subprocess.Popen(
         [sys.executable, "-c", _RUN, *verb, str(file)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -65,7 +65,7 @@ def run_verb(file: Path, guard: Guard, *verb: str) -> str:
 
 
 class MirrorProcess:
-    """Runs the file in the guard's directory, its output in a log there; `stop` proves that nothing is left of it."""
+    """Runs the file in the guard's directory, with its log there; `stop` checks that no process of it is left."""
 
     def __init__(self, file: Path, guard: Guard) -> None:
         self._log_file = file.with_suffix(".log")
@@ -79,7 +79,7 @@ class MirrorProcess:
         guard.watch(self._child.pid)
 
     def check(self) -> None:
-        """Raises SparkMirrorError with the log's end when the mirror has ended by itself."""
+        """Raises SparkMirrorError with the end of the log when the mirror has ended by itself."""
         status = self._child.poll()
         if status is not None:
             raise SparkMirrorError(f"The mirror ended by itself with status {status}. {self.last_words()}")
@@ -89,10 +89,9 @@ class MirrorProcess:
         return "Its log ends:\n" + "\n".join(lines)
 
     def stop(self) -> int:
-        """SIGTERM, and wait until it and all its descendants are gone; how many processes that were.
-
-        Raises SparkMirrorError when it fails, takes longer than 30 s or leaves a process; all of them are ended first.
-        """
+        """Sends SIGTERM and waits until the mirror and all its descendants have ended; returns how many processes
+        they were. Raises SparkMirrorError when the mirror fails, takes longer than 30 s or leaves a process; it ends
+        all of them first."""
         family = _descendants(self._child.pid)
         self._child.terminate()
         try:
@@ -113,7 +112,7 @@ class MirrorProcess:
         return 1 + len(family)
 
     def kill(self) -> None:
-        """SIGKILL for it and its descendants; does nothing once it has ended."""
+        """Sends SIGKILL to the mirror and its descendants; does nothing once it has ended."""
         if self._child.poll() is None:
             family = _descendants(self._child.pid)
             self._child.kill()
@@ -130,7 +129,7 @@ def _descendants(pid: int) -> list[psutil.Process]:
 
 
 def _wait_gone(processes: list[psutil.Process]) -> dict[psutil.Process, str]:
-    """The processes that outlive the wait, with their command lines."""
+    """The processes that are left at the end of the wait, with their command lines."""
     deadline = time.monotonic() + LAST_SECONDS_MAX
     while True:
         left = {process: line for process in processes if (line := _living(process))}
@@ -140,7 +139,7 @@ def _wait_gone(processes: list[psutil.Process]) -> dict[psutil.Process, str]:
 
 
 def _living(process: psutil.Process) -> str:
-    """The process's id and command line; nothing when it has ended, even if its exit status was not read yet."""
+    """The process id and command line; None when the process has ended, even if its exit status was not read yet."""
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return ""

@@ -1,7 +1,7 @@
 """Ends child processes and removes their directory even when this process is killed. Called by `kafka`, `process`.
 
-A shell waits on a pipe that only this process holds. Linux's parent-death signal would not do: it is sent when the
-starting *thread* ends.
+A shell waits on a pipe that only this process holds open. Linux's parent-death signal does not serve here: the kernel
+sends it when the starting *thread* ends.
 """
 
 import subprocess
@@ -25,7 +25,7 @@ until rm -rf "$1" || [ "$tries" -ge 20 ]; do tries=$((tries + 1)); sleep 0.5; do
 
 
 class Guard:
-    """Owns `directory` and the processes that live in it; both are gone once it is closed or this process is."""
+    """Owns `directory` and the processes in it, and removes both when it is closed or this process ends."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -36,11 +36,11 @@ class Guard:
         )  # fmt: skip
 
     def watch(self, pid: int) -> None:
-        """Kill `pid` when this process ends."""
+        """Kills `pid` when this process ends."""
         self._tell(f"watch {pid}")
 
     def forget(self, pid: int) -> None:
-        """`pid` has ended and may become another process."""
+        """Forgets `pid`: it has ended, and another process may get its number."""
         self._tell(f"forget {pid}")
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Kafka's own jars, by Maven coordinates, checked against committed sums. Called by `kafka`, parity tests and bench.
+"""Kafka's own jars, by Maven coordinates, checked against committed hashes. Called by `kafka`, parity tests and bench.
 
-The Ivy that PySpark ships resolves them, from wherever its settings say. `python -m sparkmirror.testing.jars` fetches
-all sets ahead of time.
+The Ivy that PySpark ships resolves them, from the repositories of its settings. `python -m sparkmirror.testing.jars`
+fetches all sets ahead of time.
 """
 
 import hashlib
@@ -24,7 +24,8 @@ ATTEMPTS = 3
 PAUSE_SECONDS = 2.0
 RESOLVE_SECONDS_MAX = 600
 IVY_SETTINGS = "SPARKMIRROR_IVY_SETTINGS"
-"""Environment variable: an Ivy settings file, for networks that reach Maven artifacts by a mirror only."""
+"""Environment variable: an Ivy settings file, for networks that reach Maven artifacts only through a mirror of the
+repository."""
 LOGGING_JARS = ("slf4j-api-*.jar", "log4j-slf4j2-impl-*.jar", "log4j-api-*.jar", "log4j-core-*.jar")
 
 
@@ -63,7 +64,8 @@ MIRROR_MAKER_TESTS = JarSet("mirror-maker-tests", "connect-mirror")
 
 
 def kafka_of(version: str) -> JarSet:
-    """Brokers of another release, as `3.9.1`. Raises EnvironmentProblem for one whose sums are not committed."""
+    """The jars of another release, such as `3.9.1`. Raises EnvironmentProblem for a release without committed
+    hashes."""
     jar_set = JarSet("kafka", "kafka_2.13", version=version)
     known = sorted(file.stem.removeprefix("kafka-") for file in Path(__file__).parent.glob("kafka-*.sha256"))
     if version not in known:
@@ -73,10 +75,8 @@ def kafka_of(version: str) -> JarSet:
 
 @lru_cache
 def fetch(jar_set: JarSet) -> Path:
-    """The directory of the set's jars in the user's cache; downloaded if need be, each jar's sum checked.
-
-    Raises EnvironmentProblem without Java or network, and when a jar is not the one that was pinned.
-    """
+    """The directory of the set's jars in the user's cache. Jars that are missing are downloaded, and each jar's hash
+    is checked. Raises EnvironmentProblem without Java or network, and when a jar is not the pinned one."""
     directory = cache_directory() / "jars" / f"{jar_set.name}-{jar_set.version}"
     publish_once(directory, partial(_download, jar_set))
     _check(jar_set, directory, f"delete {directory} to have it downloaded again")
@@ -133,7 +133,7 @@ def _download(jar_set: JarSet, directory: Path) -> None:
 
 
 def _resolve(jar_set: JarSet, directory: Path, ivy_cache: Path) -> str:
-    """One attempt of Ivy; what it complained of, or nothing when it succeeded."""
+    """Runs Ivy once; returns its complaint, empty when it succeeded."""
     try:
         done = subprocess.run(
             list(_ivy_command(jar_set, directory, ivy_cache)),
@@ -178,7 +178,7 @@ def _sha256(path: Path) -> str:
 
 
 def main() -> None:
-    """Fetch every set and print where it is."""
+    """Fetches every set and prints its directory."""
     for jar_set in (KAFKA, MIRROR_MAKER):
         print(f"{jar_set}: {fetch(jar_set)}", flush=True)
 

@@ -1,4 +1,4 @@
-"""Loopback ports that stay free until a broker takes them, and again while it restarts. Called by `kafka`."""
+"""Reserves loopback ports until a broker takes them, and again while it restarts. Called by `kafka`."""
 
 import random
 import socket
@@ -13,9 +13,10 @@ PORTS = range(20000, 32000)
 
 
 class PortReservation:
-    """Distinct TCP ports of 127.0.0.1, kept from other reservations on this machine until closed.
+    """Distinct TCP ports of 127.0.0.1 that no other reservation on this machine gets until this one is closed.
 
-    A UDP socket bound to the same number is the mark: the broker does not need it, and it goes when its process does.
+    A UDP socket bound to the same number marks a port: the broker does not use UDP, and the socket closes when its
+    process ends.
     """
 
     def __init__(self, count: int) -> None:

@@ -1,6 +1,7 @@
-"""Asks a broker which brokers it sees, without a Kafka client: what is under test cannot vouch for itself.
+"""Asks a broker which brokers it sees, without the Kafka client that tests are about. Called by `kafka` to know when a
+cluster is ready.
 
-Called by `kafka` to know when a cluster is ready. Metadata v1 request and response as in the Kafka protocol guide.
+It uses Metadata v1 request and response as in the Kafka protocol guide.
 """
 
 import socket
@@ -12,10 +13,8 @@ _REQUEST = struct.pack(">hhihi", _METADATA, _VERSION, _CORRELATION, -1, _NO_TOPI
 
 
 def alive_brokers(port: int, wait_seconds: float = 2.0) -> frozenset[int]:
-    """Ids of the brokers that the one at 127.0.0.1:`port` (a PLAINTEXT listener) knows to be alive.
-
-    Empty when it does not answer in time: a broker that starts, is paused or is gone.
-    """
+    """The ids of the brokers that the broker at 127.0.0.1:`port` (a PLAINTEXT listener) knows to be alive. Empty
+    when it does not answer in time, because it starts, is paused or has ended."""
     try:
         with socket.create_connection(("127.0.0.1", port), wait_seconds) as connection:
             connection.settimeout(wait_seconds)

@@ -37,7 +37,7 @@ class JavaProgram:
 
 
 class JavaProcess:
-    """Starts a JavaProgram, again and again if wanted, in a session of its own; output is appended to `log_file`."""
+    """Starts a JavaProgram, repeatedly if wanted, in a session of its own; its output is appended to `log_file`."""
 
     def __init__(self, program: JavaProgram, log_file: Path, guard: Guard) -> None:
         self.program = program
@@ -60,7 +60,7 @@ class JavaProcess:
         return self._started().poll()
 
     def launch(self) -> None:
-        """Start without waiting for it to serve. Raises SparkMirrorError when it is running already."""
+        """Starts the program without waiting until it serves. Raises SparkMirrorError when it is running already."""
         if self.running:
             raise SparkMirrorError(f"{self.program.title} is running already (process {self.pid}).")
         with self.log_file.open("ab") as log:
@@ -71,13 +71,14 @@ class JavaProcess:
         self._guard.watch(self._child.pid)
 
     def kill(self) -> None:
-        """SIGKILL; returns when the process is gone. Does nothing to one that has ended."""
+        """Sends SIGKILL; returns when the process has ended. Does nothing to one that has ended already."""
         if self.running:
             self._started().kill()
         self._reap(wait_seconds=30)
 
     def stop(self, wait_seconds: float = 60) -> None:
-        """SIGTERM: a clean end. One that takes longer than `wait_seconds` is killed and SparkMirrorError raised."""
+        """Sends SIGTERM, for a clean end. Kills a process that takes longer than `wait_seconds`, and raises
+        SparkMirrorError."""
         if not self.running:
             return
         self.resume()
@@ -92,24 +93,25 @@ class JavaProcess:
             ) from None
 
     def pause(self) -> None:
-        """SIGSTOP: the process keeps its connections and answers nothing; returns when it stands."""
+        """Sends SIGSTOP: the process keeps its connections and answers nothing. Returns when it is suspended."""
         child = self._started()
         child.send_signal(signal.SIGSTOP)
         if self.running:
             os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """SIGCONT: the end of a pause."""
+        """Sends SIGCONT, which ends a pause."""
         self._started().send_signal(signal.SIGCONT)
 
     def log_tail(self, lines: int = 30) -> str:
-        """The last lines of its output, of all starts."""
+        """The last lines of the output of all starts."""
         with suppress(FileNotFoundError):
             return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
         return ""
 
     def wait_until(self, condition: Callable[[], bool], what: str, wait_seconds: float) -> None:
-        """Wait for `condition`. Raises SparkMirrorError with the log's end when the process ends or time is up."""
+        """Waits for `condition`. Raises SparkMirrorError with the end of the log when the process ends or the time
+        is over."""
         deadline = time.monotonic() + wait_seconds
         while not condition():
             if not self.running:

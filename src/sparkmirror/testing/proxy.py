@@ -19,11 +19,11 @@ from sparkmirror.errors import SparkMirrorError
 
 @dataclass(frozen=True, slots=True)
 class LongLink:
-    """What a link is like. Each direction takes half the round trip.
+    """The properties of a link. Each direction takes half the round trip.
 
-    `window_bytes` is what a connection carries in a round trip and direction, as a socket buffer caps it (Linux lets a
-    send buffer grow to 4 MiB), 0 for no cap; `bytes_per_second` is the bandwidth of each direction of each proxied
-    port, shared by its connections, 0 for as much as the machine gives.
+    `window_bytes` is the number of bytes that a connection carries per round trip and direction, as a socket buffer
+    limits it (Linux lets a send buffer grow to 4 MiB), 0 for no limit. `bytes_per_second` is the bandwidth of each
+    direction of each proxied port, shared by its connections, 0 for no limit.
     """
 
     round_trip_seconds: float
@@ -32,10 +32,8 @@ class LongLink:
 
 
 class LinkProxy:
-    """Carries connections to 127.0.0.1:`ports[i]` on to `server_ports[i]`, as `link` says.
-
-    Faults are for the routes whose numbers (places in `server_ports`) are given, or for all.
-    """
+    """Forwards connections to 127.0.0.1:`ports[i]` to `server_ports[i]`, with the delays of `link`. Faults apply to
+    the routes whose numbers (places in `server_ports`) are given, or to all."""
 
     def __init__(self, link: LongLink, server_ports: Sequence[int], listen_ports: Sequence[int] = ()) -> None:
         """Takes free ports without `listen_ports`. Raises SparkMirrorError when one cannot be had."""
@@ -57,15 +55,15 @@ class LinkProxy:
         return self._child.pid
 
     def cut(self, *routes: int) -> None:
-        """Reset all connections and refuse new ones."""
+        """Resets all connections and refuses new ones."""
         self._order("cut", routes)
 
     def freeze(self, *routes: int) -> None:
-        """A black hole: connections stay, new ones are taken, and not a byte passes."""
+        """A black hole: connections stay open, new ones are accepted, and no byte passes."""
         self._order("freeze", routes)
 
     def halve(self, *routes: int) -> None:
-        """Half-open connections: the server has lost them, the client does not notice. New ones are refused."""
+        """Half-open connections: the server loses them, the client does not notice. New ones are refused."""
         self._order("halve", routes)
 
     def delay(self, round_trip_seconds: float, *routes: int) -> None:
@@ -73,11 +71,11 @@ class LinkProxy:
         self._order("delay", routes, seconds=round_trip_seconds / 2)
 
     def heal(self, *routes: int) -> None:
-        """End the fault: frozen connections go on, half-open ones are reset, new ones are taken."""
+        """Ends the fault: frozen connections continue, half-open ones are reset, new ones are accepted."""
         self._order("heal", routes)
 
     def close(self) -> None:
-        """End the process, and with it all connections. May be called twice."""
+        """Ends the process, and with it all connections. May be called twice."""
         if self._child.stdin is not None and self._child.stdout is not None:
             self._child.stdin.close()
             self._child.wait()

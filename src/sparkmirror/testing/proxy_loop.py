@@ -26,7 +26,7 @@ _IDLE_SECONDS = 60.0
 
 
 class Wire:
-    """The delay, and the bandwidth if there is a limit, that all connections of a proxy share in one direction."""
+    """The delay, and the bandwidth if it is limited, that all connections of a proxy share in one direction."""
 
     def __init__(self, delay_seconds: float, bytes_per_second: float) -> None:
         self.delay_seconds = delay_seconds
@@ -34,7 +34,7 @@ class Wire:
         self._free_at = 0.0
 
     def arrival(self, size: int, now: float) -> float:
-        """When bytes that enter now come out at the other end."""
+        """When bytes that enter now leave at the other end."""
         if self._bytes_per_second:
             self._free_at = max(self._free_at, now) + size / self._bytes_per_second
             return self._free_at + self.delay_seconds
@@ -61,7 +61,7 @@ class Lane:
 
     @property
     def is_over(self) -> bool:
-        """Whether its sender has finished and everything has arrived."""
+        """Whether its sender has finished and all bytes have been delivered."""
         return self.ended and not self._travelling
 
     def next_event_at(self) -> float:
@@ -71,7 +71,7 @@ class Lane:
         return soonest
 
     def read(self, now: float) -> None:
-        """Take in what the window allows. Raises OSError when the sender is gone."""
+        """Reads the bytes that the window allows. Raises OSError when the sender has closed."""
         while self.has_room:
             block = self._spare.pop() if self._spare else bytearray(_BLOCK_BYTES)
             room = min(self._window_bytes - self._occupied_bytes, _BLOCK_BYTES)
@@ -93,7 +93,7 @@ class Lane:
             self._travelling.append((arrival, memoryview(block)[:size], block))
 
     def deliver(self, now: float) -> None:
-        """Write what has arrived, and free the window of what is acknowledged. Raises OSError."""
+        """Writes the bytes that are due, and frees the window of acknowledged ones. Raises OSError."""
         while self._unacknowledged and self._unacknowledged[0][0] <= now:
             self._occupied_bytes -= self._unacknowledged.popleft()[1]
         self.is_blocked = False
@@ -121,7 +121,7 @@ class Lane:
 
 
 class Connection:
-    """A client's connection and ours to the server behind it, joined by two lanes."""
+    """A client's connection and the proxy's connection to the server, joined by two lanes."""
 
     def __init__(self, route: "Route", client: socket.socket, server: socket.socket) -> None:
         self.route = route
@@ -154,7 +154,7 @@ class Connection:
 
 
 class Route:
-    """One listening port and the server behind it."""
+    """One listening port and the server for it."""
 
     def __init__(self, listen_port: int, server_port: int, link: dict[str, Any]) -> None:
         self.listen_port, self.server_port = listen_port, server_port
@@ -177,7 +177,7 @@ class Route:
             self.listener = None
 
     def connect(self) -> tuple[socket.socket, socket.socket] | None:
-        """Accept a client and dial the server; a server that is down resets the client."""
+        """Accepts a client and connects to the server; if the server is down, the client is reset."""
         assert self.listener is not None
         try:
             client, _ = self.listener.accept()
@@ -288,7 +288,7 @@ class ProxyLoop:
             self._selector.register(listener, selectors.EVENT_READ, route)
 
     def _leave(self, route: Route) -> None:
-        """Stops answering: the kernel still takes connections."""
+        """Stops answering; the kernel still accepts connections."""
         if route in self._accepting:
             self._accepting.discard(route)
             self._selector.unregister(route.listen())
@@ -324,7 +324,7 @@ class ProxyLoop:
                 self._end(connection, reset=True) if verb == "cut" else self._halve(connection)
 
     def _halve(self, connection: Connection) -> None:
-        """The server loses the connection, the client hears nothing of it."""
+        """Closes the server's side without telling the client."""
         client, server = connection.sockets
         self._connections.pop(connection)
         for sock in (client, server):

@@ -50,7 +50,8 @@ def bootstrap_records(
 
 
 def format_node(node: Node, cluster_id: str, bootstrap: bytes) -> None:
-    """Write what `StorageTool format` would write to the node's data directory (class MetaProperties, version 1)."""
+    """Writes the files that `StorageTool format` would write to the node's data directory (class MetaProperties,
+    version 1)."""
     node.directory.mkdir(parents=True)
     meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node.node_id), "directory.id": new_id()}
     (node.directory / "meta.properties").write_text(render_properties(meta))

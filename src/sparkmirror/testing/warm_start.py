@@ -1,8 +1,8 @@
 """Makes two things once that halve a broker's start: a class-data archive (AppCDS) and Kafka's default bootstrap
-records.
+records. Called by `kafka`.
 
-Called by `kafka`. Measured on two cores: a broker serves 0.8 s after its start instead of 1.6 s, and formatting costs
-no JVM. `python -m sparkmirror.testing.warm_start` makes them ahead of time.
+Measured on two cores: a broker serves 0.8 s after its start instead of 1.6 s, and formatting takes no JVM. `python -m
+sparkmirror.testing.warm_start` makes them ahead of time.
 """
 
 import hashlib
@@ -36,8 +36,8 @@ class WarmStart:
 
 @lru_cache
 def warm_start() -> WarmStart:
-    """The archive and the records from the user's cache, made on the first use with this Java (some 5 s). Raises as
-    `jars.fetch` does."""
+    """The archive and the records from the user's cache; the first use with this Java makes them (some 5 s). Raises
+    as `jars.fetch` does."""
     directory = publish_once(cache_directory() / "start" / _key(), _prepare)
     archive = directory / ARCHIVE
     # A Java that cannot use the archive ignores it (-Xshare:auto) and starts as if there were none.
@@ -46,7 +46,7 @@ def warm_start() -> WarmStart:
 
 
 def _key() -> str:
-    """The archive is bound to one Java and to the jars' paths and times."""
+    """The key of the archive in the cache: an archive belongs to one Java and to the jars' paths and times."""
     files = [find_java().resolve(), *map(Path, class_path(KAFKA).split(os.pathsep))]
     marks = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
     return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]

@@ -1,8 +1,8 @@
-"""Compares one span: the fetched batches of both sides, side by side, in the order of source offsets. Pure.
+"""Compares one span: the fetched batches of both clusters, in the order of source offsets; pure.
 
-Batches that the target has byte for byte are not decoded; all others are, and compared record by record. Records
-outside the stretches of the offset map are counted here and compared by `verify.regions`. Called by
-`verify.data_source`.
+Batches that are byte for byte equal on the target are not decoded; all others are decoded and compared record by
+record. This module counts the records outside the stretches of the offset map, and `verify.regions` compares them.
+Called by `verify.data_source`.
 """
 
 from collections.abc import Iterator
@@ -35,11 +35,9 @@ _NEIGHBOURS: Final = 3
 
 
 class Part(NamedTuple):
-    """The result of one fetch: whole batches of data in `buffer`, and the offset to go on at.
-
-    `table` has the columns of `batch.headers`; control batches and those of aborted transactions are left out. For a
-    set of old messages, `BASE_OFFSET` is the first offset that may be in it.
-    """
+    """The result of one fetch: whole data batches in `buffer`, and the offset of the next fetch. `table` has the
+    columns of `batch.headers`, without control batches and batches of aborted transactions. For a set of old
+    messages, `BASE_OFFSET` is the first offset that may be in it."""
 
     buffer: memoryview
     table: NDArray[np.int64]
@@ -51,11 +49,10 @@ NO_PART = Part(memoryview(b""), np.empty((0, COLUMNS), np.int64), -1)
 
 @dataclass(slots=True)
 class Findings:
-    """Counts of records, but for `bytes` (of source batches) and `identical_bytes` (of those found byte for byte).
-
-    `holes` is what compaction took, `repeated` what the target has twice, `lost` what the gap ledger tells of. `first`
-    is the first difference. `loose_source` and `loose_target` count records of each of the span's regions.
-    """
+    """Counts of records; `bytes` counts bytes of source batches, `identical_bytes` those of batches that are byte
+    for byte equal. `holes` counts records that compaction removed, `repeated` those that the target has twice,
+    `lost` those of the gap ledger. `first` is the first difference. `loose_source` and `loose_target` count the
+    records of each of the span's regions."""
 
     loose_source: NDArray[np.int64]
     loose_target: NDArray[np.int64]
@@ -72,13 +69,13 @@ class Findings:
     first: Difference | None = None
 
     def note(self, difference: Difference) -> None:
-        """Keeps the one at the lowest upstream offset."""
+        """Keeps the difference with the lowest upstream offset."""
         if self.first is None or difference.upstream < self.first.upstream:
             self.first = difference
 
 
 class _Side:
-    """Parts of one side as they come. `reached` is in source offsets: all below it has been read."""
+    """The parts of one cluster as they arrive. All source offsets below `reached` have been read."""
 
     def __init__(self, parts: Iterator[Part], span: Span, *, is_target: bool) -> None:
         self._parts = parts
@@ -89,7 +86,7 @@ class _Side:
         self.is_over = False
 
     def advance(self) -> None:
-        """Takes the next part; behind the last one, all is read."""
+        """Takes the next part; after the last part, everything counts as read."""
         part = next(self._parts, None)
         if part is None:
             self.part, self.reached, self.is_over = NO_PART, self._span.end, True
@@ -99,18 +96,18 @@ class _Side:
 
 
 def empty_findings(span: Span) -> Findings:
-    """Before anything is compared."""
+    """The findings before the first comparison."""
     regions = len(span.regions)
     return Findings(np.zeros(regions, np.int64), np.zeros(regions, np.int64))
 
 
 def match(span: Span, source_parts: Iterator[Part], target_parts: Iterator[Part]) -> Findings:
-    """Compares all of the span. Raises ProtocolError where a batch cannot be decoded."""
+    """Compares the whole span. Raises ProtocolError where a batch cannot be decoded."""
     return _Match(span, source_parts, target_parts).run()
 
 
 class _Match:
-    """The state of one span's comparison; `_at` is the source offset up to which all is compared."""
+    """The state of one span's comparison; everything below the source offset `_at` is compared."""
 
     def __init__(self, span: Span, source_parts: Iterator[Part], target_parts: Iterator[Part]) -> None:
         self._span = span
@@ -140,7 +137,7 @@ class _Match:
             self._count_loose(side.part, self._found.loose_target, on_target=True)
 
     def _count_loose(self, part: Part, counts: NDArray[np.int64], *, on_target: bool) -> None:
-        """Counts the records outside all stretches. Only batches that reach there are decoded."""
+        """Counts the records outside all stretches. Only batches that reach beyond a stretch are decoded."""
         span = self._span
         first, end = (span.target_first, span.target_end) if on_target else (span.first, span.end)
         table = part.table
@@ -153,7 +150,7 @@ class _Match:
             counts += span.count_by_region(offsets[~is_mapped], on_target=on_target)
 
     def _compare(self, end: int) -> None:
-        """Source offsets from where we stand up to `end`: byte for byte what can be, the rest by records."""
+        """Compares source offsets from `_at` up to `end`: equal batches as bytes, all others record by record."""
         ours = _overlapping(self._source.part.table, self._at, end)
         same = ours[self._identical(ours, end)]
         self._found.identical_bytes += int(same[:, TOTAL_BYTES].sum())
@@ -174,7 +171,8 @@ class _Match:
         return identical_batches(self._source.part.buffer, ours, self._target.part.buffer, rebased, 0)
 
     def _compare_records(self, first: int, end: int) -> None:
-        """The records of source offsets `first` … `end - 1` that are in a stretch, decoded, a piece at a time."""
+        """Compares the records of source offsets `first` … `end - 1` that are in a stretch; they are decoded in
+        pieces."""
         while first < end:
             lowest, highest = self._span.target_range(first, end)
             ours, read = _decode(self._source.part, first, end)
@@ -201,7 +199,7 @@ class _Match:
         self._judge_lone(likeness, ours, theirs, rebased)
 
     def _judge_lone(self, likeness: Comparison, ours: Columns, theirs: Columns, rebased: NDArray[np.int64]) -> None:
-        """Records that only one side has: compaction may have taken the other's."""
+        """Judges records that only one cluster has: compaction may have removed the other's."""
         span, found = self._span, self._found
         if span.target_compacted:
             found.holes += likeness.only_source
@@ -219,7 +217,7 @@ class _Match:
 
 
 def records_of(part: Part, first: int, end: int) -> Iterator[Seen]:
-    """The records of a part at offsets `first` … `end - 1`, one by one: for a few. Raises ProtocolError."""
+    """The records of a part at offsets `first` … `end - 1`, one by one; for few records. Raises ProtocolError."""
     while first < end:
         columns, first_left = _decode(part, first, end)
         for row, offset in enumerate(columns.offsets.tolist()):
@@ -236,7 +234,7 @@ def _overlapping(table: NDArray[np.int64], first: int, end: int) -> NDArray[np.i
 
 
 def _joined(rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """The ranges of offsets that batches cover, neighbours as one."""
+    """The ranges of offsets that batches cover, with adjacent ranges merged."""
     if not len(rows):
         return
     edges = np.flatnonzero(rows[1:, BASE_OFFSET] != rows[:-1, NEXT_OFFSET]) + 1
@@ -246,7 +244,8 @@ def _joined(rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def _decode(part: Part, first: int, end: int) -> tuple[Columns, int]:
-    """Records of batches that reach into the offsets, as many as are decoded at a time, and how far that reaches."""
+    """Records of batches that overlap the offsets, at most as many as are decoded at once, and the offset that this
+    reaches."""
     rows = _overlapping(part.table, first, end) if first < end else part.table[:0]
     if not len(rows):
         return NOTHING, end
@@ -279,5 +278,5 @@ def _chosen(columns: Columns, wanted: NDArray[np.bool_]) -> Columns:
 
 
 def _some(columns: Columns, row: int) -> list[Seen]:
-    """A record and a few behind it."""
+    """A record and a few after it."""
     return [see(columns, at) for at in range(row, min(row + _NEIGHBOURS, len(columns)))]

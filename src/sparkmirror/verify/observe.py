@@ -22,11 +22,8 @@ _TIMES = "message.timestamp.type"
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """`behind` counts the source offsets that are not mirrored yet; `skipped` says which partitions are not compared,
-    and why.
-
-    Partitions that were wanted and are mirrored are `chosen`.
-    """
+    """The observed partitions. `behind` counts the source offsets that are not mirrored yet; `skipped` gives
+    partitions that are not compared, with the reason. `chosen` are the wanted partitions that are mirrored."""
 
     standings: tuple[Standing, ...]
     gaps: tuple[Gap, ...]
@@ -75,10 +72,8 @@ def _skipped(flow: FlowConfig, source: Admin, target: Admin, partitions: Iterabl
 def _standings(
     flow: FlowConfig, source: Admin, target: Admin, partitions: Iterable[TopicPartition]
 ) -> tuple[list[Standing], dict[TopicPartition, str]]:
-    """And the partitions that cannot be compared, since a log's start or end is not known, with the reason.
-
-    The order of the questions matters: see `Standing`.
-    """
+    """The standings, and the partitions that cannot be compared because a log's start or end is not known, with the
+    reason. The order of the requests matters: see `Standing`."""
     remote = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
     positions = ledger_offsets(flow)
     with OffsetState(flow, source, target) as state:

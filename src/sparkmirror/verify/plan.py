@@ -15,12 +15,14 @@ from sparkmirror.model import TopicPartition, plain
 from sparkmirror.verify.span import Span, Stretch
 
 SPAN_OFFSETS: Final = 500_000
-"""The size of one Spark task: half a second of reading at a gigabyte a second, where records have a kilobyte."""
+"""The size of one Spark task: half a second of reading at a gigabyte a second, with records of a kilobyte."""
 _STRETCHES_MAX: Final = 1000
 _REGION_MAX: Final = 500_000
-"""The limit of target offsets between two stretches: their records are compared in memory, some 300 MB for so many."""
+"""The greatest number of target offsets between two stretches whose records are compared; they are held in memory,
+some 300 MB for so many."""
 _TAIL_MAX: Final = 50_000
-"""Target records behind the offset map that are looked at: a mirror that runs notes where they lie once a second."""
+"""The greatest number of target records after the end of the offset map that are compared; a running mirror stores
+the map once a second."""
 
 NO_MAP: Final = "the offset map does not say where they lie on the target"
 BEFORE: Final = "mirroring began behind them"
@@ -29,16 +31,14 @@ TARGET_DELETED: Final = "the target has deleted them"
 SOURCE_ENDS: Final = "the source's log ends before them"
 COARSE: Final = "the offset map is coarse there"
 UNPROVEN: Final = (NO_MAP, COARSE)
-"""Reasons that leave open whether what both sides hold is the same."""
+"""Reasons with which it stays open whether the records of both clusters are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The facts about one mirrored partition when a comparison begins. `position` is the ledger's.
-
-    Ledger and map were read first, then the target's end, then the source's end: so the target reaches as far as the
-    map, and the source as far as the target.
-    """
+    """The facts about one mirrored partition when a comparison begins. `position` is the ledger's. Ledger and map
+    were read first, then the target's end, then the source's end, so that the target reaches at least as far as the
+    map, and the source as far as the target."""
 
     source: TopicPartition
     target: TopicPartition
@@ -95,7 +95,7 @@ def plan_spans(standing: Standing, span_offsets: int = SPAN_OFFSETS) -> tuple[li
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Stretches with what lies between them, from a source and target offset up to another."""
+    """Stretches and the regions between them, from a source and target offset up to another."""
 
     stretches: tuple[Stretch, ...]
     first: tuple[int, int]
@@ -104,14 +104,14 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Coarse:
-    """Source offsets of a region that is too large to be compared."""
+    """The source offsets of a region that is too large to be compared."""
 
     first: int
     end: int
 
 
 def _groups(stretches: Sequence[Stretch], first: tuple[int, int], end: tuple[int, int]) -> Iterator[_Group | _Coarse]:
-    """All of it, in order, parted at regions that are too large."""
+    """All stretches in order, in groups that are separated by regions that are too large."""
     inside: list[Stretch] = []
     at = begin = first
     for stretch in (*stretches, None):
@@ -127,7 +127,7 @@ def _groups(stretches: Sequence[Stretch], first: tuple[int, int], end: tuple[int
 
 
 def choose_sample(spans: Iterable[Span], percent: float, random: Random, *, of_each: bool = True) -> list[Span]:
-    """About so many of the spans, at least one; with `of_each` at least one of each partition."""
+    """About this many of the spans, at least one; with `of_each` at least one of each partition."""
     groups = [list(group) for _, group in groupby(spans, key=lambda span: span.source if of_each else None)]
     return [span for members in groups for span in _pick(members, percent, random)]
 
@@ -138,20 +138,20 @@ def _pick(members: Sequence[Span], percent: float, random: Random) -> list[Span]
 
 
 def _before_map(standing: Standing, first: int, target: int) -> Iterator[Uncompared]:
-    """A map that begins where the target's log does has nothing before it to speak of."""
+    """The source offsets before the map. If the map begins with the target log, the target lacks their records."""
     reason = BEFORE if target <= standing.target_start else NO_MAP
     yield from _uncompared(standing, standing.source_start, first, reason)
 
 
 def _begin_on_target(standing: Standing, begin: Segment) -> int:
-    """The beginning of the map on the target; or of the target's log, if the map covers all that the source has: the
-    rest came again."""
+    """The target offset at which the map begins; or the beginning of the target's log, if the map covers the whole
+    source log: records before it are repeats."""
     return standing.target_start if standing.source_start == begin.first else begin.target
 
 
 def _head_lost(standing: Standing, first: int, end: int) -> Iterator[Uncompared]:
-    """Offsets before the first stretch, of which a side has deleted some: nothing tells what corresponds to the
-    rest."""
+    """The offsets before the first stretch of which one log has deleted some, so that it is not known which records
+    correspond."""
     deleted = min(max(standing.source_start, first), end)
     yield from _uncompared(standing, first, deleted, SOURCE_DELETED)
     yield from _uncompared(standing, deleted, end, COARSE)
@@ -163,8 +163,8 @@ def _uncompared(standing: Standing, first: int, end: int, reason: str) -> Iterat
 
 
 def _clip(stretch: Stretch, standing: Standing) -> Stretch | None:
-    """The part of a stretch that both sides still hold; at its end, records that the target lacks are missing, not
-    deleted."""
+    """The part of a stretch that both logs still have. Records that the target lacks at the end of a stretch are
+    missing, not deleted."""
     gone = max(standing.source_start - stretch.first, standing.target_start - stretch.target, 0)
     records = min(stretch.records, standing.source_end - stretch.first) - gone
     return Stretch(stretch.first + gone, records, stretch.target + gone) if records > 0 else None
@@ -182,10 +182,8 @@ def _clipped(standing: Standing, whole: Sequence[Stretch], kept: Sequence[Stretc
 
 
 def _ends(standing: Standing, found: OffsetMap) -> tuple[int, int]:
-    """Source and target offset up to which there is something to compare.
-
-    A map is stored after the records that it tells of: what the target has beyond it is compared too, if it is little.
-    """
+    """The source and target offset at which the comparison ends. A map is stored after the records that it
+    describes, so the comparison includes records of the target after the map's end, if they are few."""
     end, target_end = max(standing.position, found.end_source), max(standing.target_end, found.end_target)
     if target_end - found.end_target > _TAIL_MAX:
         end, target_end = found.end_source, found.end_target + _TAIL_MAX

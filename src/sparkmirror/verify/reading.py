@@ -1,6 +1,7 @@
-"""Reads a range of one partition's log as stored, in large answers, with the next request always under way.
+"""Reads a range of one partition's log as stored, in large fetches, with the next request always under way.
 
-Called by `verify.data_source` in Spark's workers. Blocking; leaders that move and links that break are found again.
+Called by `verify.data_source` in Spark's workers. It blocks. When a leader moves or a connection breaks, it connects
+again.
 """
 
 import select
@@ -41,15 +42,13 @@ _TOPIC_AUTHORIZATION_FAILED: Final = 29
 
 
 class RangeGone(ClusterError):
-    """The log does not hold what was to be read: retention was faster, or the topic was made again."""
+    """The log no longer has the wanted offsets: retention deleted them, or the topic was made again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
     """The range to read: offsets `first` … `end - 1`; with `read_committed` without records of aborted transactions.
-
-    The last offsets of a `compacted` log may hold no records.
-    """
+    The last offsets of a `compacted` log may have no records."""
 
     where: TopicPartition
     first: int
@@ -59,10 +58,8 @@ class LogRange:
 
 
 def read_parts(settings: ClientSettings, wanted: LogRange, clock: Clock = SYSTEM_CLOCK) -> Iterator[Part]:
-    """The batches of the range, in order. `end` must not lie beyond the log's end.
-
-    Raises RangeGone, ClusterUnreachable when nothing comes for 30 s, AuthorizationFailed, ProtocolError.
-    """
+    """The batches of the range, in order. `end` must not lie beyond the log's end. Raises RangeGone,
+    ClusterUnreachable when the broker sends no records for 30 s, AuthorizationFailed, ProtocolError."""
     position = wanted.first
     with _Reader(settings, wanted, clock) as reader:
         while position < wanted.end:
@@ -72,7 +69,7 @@ def read_parts(settings: ClientSettings, wanted: LogRange, clock: Clock = SYSTEM
 
 
 class _Reader:
-    """One connection to the partition's leader; a question is always under way."""
+    """One connection to the partition's leader, with one request always under way."""
 
     def __init__(self, settings: ClientSettings, wanted: LogRange, clock: Clock) -> None:
         self._clock = clock
@@ -97,10 +94,8 @@ class _Reader:
             self._connection = None
 
     def next_part(self, position: int) -> Part:
-        """The batches at `position`. The request for the following ones is sent before this returns.
-
-        Only a compacted log may have none there, and this believes it when the log has given nothing for 30 s.
-        """
+        """The batches at `position`. It sends the request for the following ones before it returns. Only a compacted
+        log may have no records there; the reader accepts that when the broker has sent none for 30 s."""
         self._is_bare, self._problem = False, ""
         give_up_at = self._clock.monotonic() + _SILENCE_SECONDS_MAX
         while True:
@@ -161,7 +156,7 @@ class _Reader:
         )
 
     def _receive(self, connection: FetchConnection) -> Frame | None:
-        """The answer; None when none comes in time."""
+        """The response; None when none arrives in time."""
         give_up_at = self._clock.monotonic() + _SILENCE_SECONDS_MAX
         while self._clock.monotonic() < give_up_at:
             frame = connection.receive()
@@ -183,12 +178,12 @@ class _Reader:
 
 
 def reaches_end(fetched: FetchedPartition, wanted: LogRange) -> bool:
-    """Whether the broker says that consumers may read the whole range."""
+    """Whether the broker's response shows that consumers may read the whole range."""
     return (fetched.last_stable_offset if wanted.read_committed else fetched.high_watermark) >= wanted.end
 
 
 def take_part(buffer: memoryview, fetched: FetchedPartition, position: int, wanted: LogRange) -> Part | None:
-    """The batches of data from `position` on; None where the answer has none."""
+    """The data batches from `position` on; None where the response has none."""
     headers = read_headers(buffer, fetched.start, fetched.stop)
     table = headers.table[headers.table[:, NEXT_OFFSET] > position]
     if not len(table):
@@ -202,7 +197,8 @@ def take_part(buffer: memoryview, fetched: FetchedPartition, position: int, want
 
 
 def _begin_old_messages(table: NDArray[np.int64], position: int) -> None:
-    """A compressed message of magic 0 or 1 has the offset of its last record: its first may be as low as follows."""
+    """Widens the range of old messages: a compressed message of magic 0 or 1 has the offset of its last record, and
+    its first record's offset may be as low as the one after the message before."""
     old = table[:, MAGIC_NUMBER] != MAGIC
     if old.any():
         before = np.concatenate(([position], table[:-1, NEXT_OFFSET]))
@@ -210,7 +206,8 @@ def _begin_old_messages(table: NDArray[np.int64], position: int) -> None:
 
 
 def _committed(table: NDArray[np.int64], aborted: Sequence[AbortedTransaction]) -> NDArray[np.bool_]:
-    """Which batches no aborted transaction wrote (KIP-98): one ends at its producer's next marker."""
+    """Marks the batches that no aborted transaction wrote (KIP-98). An aborted transaction ends at its producer's
+    next marker."""
     waiting = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
     open_producers: set[int] = set()
     committed = np.ones(len(table), np.bool_)

@@ -1,8 +1,8 @@
-"""Compares the regions of a span that hold records, which lie between the stretches of an offset map.
+"""Compares the regions of a span that have records; regions lie between the stretches of an offset map.
 
-Regions are read once more, with their surroundings. Records that were sent again lie between stretches. At least once,
-in order, means: the target reads as the source, forward without a hole, and where it jumps, it jumps back. Called by
-`verify.data_source` after `verify.matching` has counted the records there; contents may be digests.
+It reads the regions once more, with the records around them. Records that were sent again lie between stretches. At
+least once, in order, means: the target repeats the source's order without a hole, and where it jumps, it jumps back.
+`verify.data_source` calls it after `verify.matching` has counted these records; contents may be digests.
 """
 
 from bisect import bisect_left
@@ -18,11 +18,8 @@ from sparkmirror.verify.span import Region, Span
 
 @dataclass(slots=True)
 class Followed:
-    """Counts of records, and the first place of each kind of difference: a row of the source's or of the target's
-    records.
-
-    Records `ahead` are the source's, from behind the rows that had to be there.
-    """
+    """Counts of records, and for each kind of difference its first place: a row of the source's or of the target's
+    records. `ahead` counts the source's records after the rows that must be present."""
 
     equal: int = 0
     ahead: int = 0
@@ -34,11 +31,9 @@ class Followed:
 
 
 def follow(source: Sequence[Hashable], target: Sequence[Hashable], start: int, must_reach: int) -> Followed:
-    """Reads `target` as the source's records from row `start` on; those below row `must_reach` must all be there.
-
-    More records on the target may be the source's next ones: they come again, or a mirror that runs is ahead of its
-    map.
-    """
+    """Checks that `target` follows the source's records from row `start` on; all rows below `must_reach` must be
+    present. Further records on the target may be the source's next ones, which were repeated, or which a running
+    mirror wrote after it stored the map."""
     places: dict[Hashable, list[int]] = defaultdict(list)
     for place, content in enumerate(source):
         places[content].append(place)
@@ -68,7 +63,8 @@ def follow(source: Sequence[Hashable], target: Sequence[Hashable], start: int, m
 
 
 def _find_row(rows: Sequence[int], at: int) -> int | None:
-    """The row of a record that has come: the expected row if it is there, else the last before it, else the next."""
+    """The row of a record of the target: the expected row if it has that record, else the last such row before, else
+    the next."""
     if not rows:
         return None
     place = bisect_left(rows, at)
@@ -79,12 +75,12 @@ def _find_row(rows: Sequence[int], at: int) -> int | None:
 
 _DIGEST_BYTES = 16
 Read = Callable[[bool, int, int], Iterator[Part]]
-"""Parts of the target (True) or the source, from one offset up to another."""
+"""Parts of the target (True) or of the source, from one offset up to another."""
 
 
 @dataclass(slots=True)
 class _Log:
-    """A stretch of one side: offsets, and digests of the contents."""
+    """A range of one log: offsets, and digests of the contents."""
 
     offsets: list[int] = field(default_factory=list)
     digests: list[bytes] = field(default_factory=list)
@@ -98,7 +94,7 @@ class _Log:
 
 
 def match_regions(span: Span, found: Findings, read: Read) -> None:
-    """Adds to `found` what the regions hold. Raises what `read` raises, and ProtocolError."""
+    """Compares the regions and adds the results to `found`. Raises the errors of `read`, and ProtocolError."""
     for region, loose, loose_target in zip(
         span.regions, found.loose_source.tolist(), found.loose_target.tolist(), strict=True
     ):
@@ -124,7 +120,7 @@ def _match_region(span: Span, region: Region, found: Findings, read: Read) -> No
 
 
 def _note_missing(span: Span, region: Region, found: Findings, read: Read, records: int, from_offset: int) -> None:
-    """Notes that so many records of the region are not on the target; the first of them is at or behind
+    """Notes that this many records of the region are missing on the target; the first of them is at or after
     `from_offset`."""
     if _is_ledgered(span, region):
         found.lost += records
@@ -161,7 +157,7 @@ def _offset(log: _Log, row: int, otherwise: int) -> int:
 
 
 def _read_around(span: Span, region: Region, read: Read, records: int) -> _Log:
-    """The source's records of the region, some before it, and so many behind it, if there are."""
+    """The source's records of the region, with some before it and up to so many after it."""
     log, behind = _Log(), 0
     for record in _records(read, False, max(region.first - records, span.source_log_start), span.source_log_end):
         behind += record.offset >= region.end
@@ -180,5 +176,5 @@ def _digest(record: Seen, *, with_time: bool) -> bytes:
 
 
 def _see(read: Read, is_target: bool, offset: int, end: int) -> Seen:
-    """The first record from an offset on."""
+    """The first record at or after an offset."""
     return next(_records(read, is_target, offset, end))

@@ -1,6 +1,7 @@
-"""Reports a comparison, for people and for programs, and as one HTML page that loads nothing. Pure.
+"""Reports a comparison as text, as JSON, and as one HTML page that loads nothing else; pure.
 
-Made by `verify.job`, written by `cli.verify`. Every text on the page is escaped: records hold any bytes.
+`verify.job` makes the report, `cli.verify` writes it. Every text on the page is escaped, because records may have any
+bytes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +22,8 @@ UNKNOWN: Final = "unproven"
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One partition. Counts are of records; `bytes` are those of source batches, `identical_bytes` of batches that the
-    target has byte for byte. `problems` say what could not be read."""
+    """One partition. Counts are of records; `bytes` counts bytes of source batches, `identical_bytes` those of
+    batches that are byte for byte equal. `problems` describe parts that could not be read."""
 
     source: TopicPartition
     target: TopicPartition
@@ -33,7 +34,7 @@ class Compared:
 
     @property
     def differences(self) -> int:
-        """Records that are not the same, missing, or more than the source has."""
+        """The number of records that differ, are missing, or are on the target only."""
         return sum(self.counts.get(name, 0) for name in ("different", "missing", "surplus"))
 
     @property
@@ -58,10 +59,8 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class FlowReport:
-    """One flow, of which `chosen` partitions were to be compared.
-
-    `behind` source offsets were not mirrored yet; `sample_percent` of the spans were compared.
-    """
+    """One flow, of which `chosen` partitions were to be compared. `behind` counts source offsets that were not
+    mirrored yet; `sample_percent` of the spans were compared."""
 
     flow: FlowName
     partitions: tuple[Compared, ...]
@@ -75,7 +74,7 @@ class FlowReport:
 
     @property
     def verdict(self) -> str:
-        """Different if anything is; else unproven if anything is."""
+        """Different if any partition is; otherwise unproven if any partition is."""
         verdicts = {one.verdict for one in self.partitions}
         if DIFFERENT in verdicts:
             return DIFFERENT
@@ -152,7 +151,7 @@ def _headline(report: FlowReport) -> str:
 
 
 def render_remarks(report: FlowReport) -> list[str]:
-    """Sentences on what was not compared, and on allowed differences."""
+    """Sentences about offsets that were not compared, and about allowed differences."""
     words = {
         "repeated": "records are on the target twice, as at-least-once may have them after a crash",
         "holes": "records were taken by log compaction on one side only",
@@ -200,7 +199,7 @@ def _quoted(text: str | None) -> str:
 
 DIFFERENT_STATUS: Final = 1
 UNPROVEN_STATUS: Final = 4
-"""The status of a comparison that could not be made, also where a cluster did not answer: status 1 means a
+"""The exit status of a comparison that could not be completed, also where a cluster did not answer; status 1 means a
 difference."""
 _STATUSES = {EQUAL: 0, UNKNOWN: UNPROVEN_STATUS, DIFFERENT: DIFFERENT_STATUS}
 
@@ -233,7 +232,7 @@ _COUNTS = ("equal", "different", "missing", "surplus", "repeated", "holes")
 
 
 def render_html(reports: Sequence[FlowReport]) -> str:
-    """A whole document."""
+    """The report as a complete HTML document."""
     body = "\n".join(_flow(report) for report in reports)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

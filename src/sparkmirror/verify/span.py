@@ -1,7 +1,8 @@
-"""The unit that one Spark task compares: a range of one source partition, and the place of its records on the target.
-Pure.
+"""The unit that one Spark task compares: a range of one source partition, and the place of its records on the target;
+pure.
 
-Made by `verify.plan`, carried to the tasks by `verify.data_source`, used by `verify.matching` and `verify.regions`.
+`verify.plan` makes spans, `verify.data_source` carries them to the tasks, `verify.matching` and `verify.regions` use
+them.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,11 +17,12 @@ from numpy.typing import NDArray
 from sparkmirror.model import TopicPartition
 
 NOWHERE = -1
-"""The source offset of a target record that the offset map says nothing of."""
+"""The source offset of a target record that the offset map does not know."""
 
 
 class Stretch(NamedTuple):
-    """The source offsets `first` … `first + records - 1` lie on the target from `target` on, one by one."""
+    """The records at source offsets `first` … `first + records - 1` lie on the target at consecutive offsets from
+    `target` on."""
 
     first: int
     records: int
@@ -36,11 +38,9 @@ class Stretch(NamedTuple):
 
 
 class Region(NamedTuple):
-    """The offsets between stretches: source offsets `first` … `end - 1`, and target offsets, of either perhaps none.
-
-    They are of transaction markers, of records that compaction removed, of records that came twice after a crash, and
-    of records whose place is not known.
-    """
+    """The offsets between stretches: source offsets `first` … `end - 1`, and target offsets; either range may be
+    empty. They belong to transaction markers, to records that compaction removed, to records that were sent again
+    after a crash, and to records whose place is not known."""
 
     first: int
     end: int
@@ -52,10 +52,10 @@ class Region(NamedTuple):
 class Span:
     """Source offsets `first` … `end - 1` of one partition and target offsets `target_first` … `target_end - 1`.
 
-    `stretches` lie inside, in order. The logs began and ended where `source_log_start` and the like say when this was
-    planned. Records that are missing on a side whose topic is compacted are holes, not differences. `lost` are ranges
-    of source offsets that the gap ledger tells of, `target_lost` of target offsets. Behind `source_log_end` nothing is
-    read.
+    `stretches` lie inside, in order. `source_log_start`, `source_log_end` and `target_log_end` are the bounds of the
+    logs at planning time; the task reads nothing beyond `source_log_end`. A record that is missing in a compacted topic
+    is a hole, not a difference. `lost` are ranges of source offsets from the gap ledger, `target_lost` ranges of target
+    offsets.
     """
 
     source: TopicPartition
@@ -81,7 +81,7 @@ class Span:
 
     @cached_property
     def regions(self) -> tuple[Region, ...]:
-        """Before, between and behind the stretches, where there is anything."""
+        """The non-empty regions before, between and after the stretches."""
         return tuple(region for region in self._regions() if region.first < region.end or region[2] < region[3])
 
     def _regions(self) -> Iterator[Region]:
@@ -105,7 +105,7 @@ class Span:
         return np.where((at >= 0) & (behind < records[at]), firsts[at] + behind, NOWHERE)
 
     def is_mapped(self, source_offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which source offsets are in a stretch."""
+        """For each source offset whether it is in a stretch."""
         if not self.stretches:
             return np.zeros(len(source_offsets), np.bool_)
         firsts, records, _ = self._columns
@@ -135,12 +135,13 @@ class Span:
         return np.array(edges, np.int64).reshape(len(edges), 2).T.copy()
 
     def count_by_region(self, offsets: NDArray[np.int64], *, on_target: bool) -> NDArray[np.int64]:
-        """How many of these offsets, which are in no stretch, each region has."""
+        """The number of these offsets, which are in no stretch, in each region."""
         ends = np.array([region.target_end if on_target else region.end for region in self.regions], np.int64)
         return np.bincount(np.searchsorted(ends, offsets, "right"), minlength=len(ends))
 
     def target_range(self, first: int, end: int) -> tuple[int, int]:
-        """The target offsets from the first to behind the last record of these source offsets that is in a stretch."""
+        """The target offsets from the first record of these source offsets that is in a stretch to the offset after
+        the last one."""
         low = bisect_right(self.stretches, first, key=lambda stretch: stretch.end)
         high = bisect_left(self.stretches, end, key=lambda stretch: stretch.first)
         if low >= high:
@@ -149,7 +150,7 @@ class Span:
         return begin.target + max(first - begin.first, 0), last.target + min(end - last.first, last.records)
 
     def reached(self, target_offset: int) -> int:
-        """Up to which source offset all is read once the target is read up to `target_offset`."""
+        """The source offset below which everything is read once the target is read up to `target_offset`."""
         if target_offset >= min(self.target_end, self.target_log_end):
             return self.end
         at = bisect_right(self.stretches, target_offset, key=lambda stretch: stretch.target) - 1

@@ -1,1 +1,1 @@
-"""The status page of a running mirror: its server, what it knows, and the page itself."""
+"""The status page of a running mirror: its server, the state that it shows, and the page itself."""

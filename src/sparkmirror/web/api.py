@@ -1,6 +1,6 @@
-"""Answers the page: the state and its changes, curves, the configuration, look-ups; and takes its orders.
+"""Answers the page's requests: state and changes, curves, configuration, look-ups and commands.
 
-Made by `runtime.page`, mounted by `web.app`.
+`runtime.page` makes it, `web.app` mounts it.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ _ORDER_SECONDS_MAX: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PageRequests:
-    """The functions that answer the page. Flows are called by their names, `A->B`.
+    """The functions that answer the page. Flows are named `A->B`.
 
-    `curves` gives the lag of partitions by their rows' numbers, `configuration` gives JSON, and so does each of
-    `lookups` (by the last part of its path) for a flow; `order` carries an order out; the latter two may raise
+    `curves` gives the lag of partitions by their rows' numbers, `configuration` the configuration as JSON, and each of
+    `lookups` (by the last part of its path) JSON about a flow. `order` carries out a command. The latter two may raise
     ClusterError.
     """
 
@@ -57,7 +57,7 @@ class _Shown(JSONResponse):
 
 
 def make_routes(desk: PageRequests, is_closing: Callable[[], bool]) -> list[BaseRoute]:
-    """`is_closing` tells streams that the server wants to end."""
+    """The routes. `is_closing` returns True when the server wants to end, and then ends the streams."""
 
     async def state(request: Request) -> Response:
         body = await run_in_threadpool(_told, desk.page_state, *_place(request))
@@ -99,12 +99,12 @@ def make_routes(desk: PageRequests, is_closing: Callable[[], bool]) -> list[Base
 
 
 def _place(request: Request) -> tuple[str, int]:
-    """The state that a viewer has: of which process, and up to which version."""
+    """The state that a viewer already has: the process it came from, and its version."""
     return request.query_params.get("life", ""), _number("since", request.query_params.get("since", "0"))
 
 
 def _number(name: str, text: str) -> int:
-    """The number in a query. Raises HTTPException for a number that this server cannot have given."""
+    """The number in a query. Raises HTTPException for a number that this server cannot have sent."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
         raise HTTPException(HTTPStatus.BAD_REQUEST, f"`{name}` is a whole number of at most {_DIGITS_MAX} digits")
     return int(text)
@@ -148,9 +148,9 @@ def _encode(told: Mapping[str, Any]) -> str:
 
 
 def split_whole(told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A whole state in pieces: the small parts first, with which a page can draw, then rows, some at a time.
+    """Splits a whole state into pieces: first the small parts, with which a page can draw, then the rows.
 
-    Only the last piece carries the version: a viewer that is cut off before it begins again.
+    Only the last piece carries the version, so that a viewer that is cut off before it starts again.
     """
     if not told["whole"] or sum(map(len, told["rows"].values())) <= _ROWS_MAX:
         yield told
@@ -164,7 +164,7 @@ def split_whole(told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 async def _stream(page_state: PageState, life: str, since: int, is_closing: Callable[[], bool]) -> AsyncIterator[str]:
-    """An event a second: what has changed, or nothing but the time, by which a viewer knows that the link stands."""
+    """One event a second: the changes, or only the time, which shows a viewer that the connection works."""
     while not is_closing():
         version = page_state.version
         for piece in split_whole(await run_in_threadpool(page_state.since, since, life)):

@@ -1,4 +1,4 @@
-"""The routes of the status page. Made by `web.server`."""
+"""The routes of the status page. `web.server` makes them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
@@ -28,7 +28,8 @@ STATIC: Final = Path(__file__).with_name("static")
 def make_app(
     settings: StatusSettings, health: Health, documents: Mapping[str, Document], further: Iterable[BaseRoute] = ()
 ) -> Starlette:
-    """`documents` are further paths to read, such as `/metrics`; `further` are those of `web.api`."""
+    """The application. `documents` are further paths to read, such as `/metrics`; `further` are the routes of
+    `web.api`."""
     routes: list[BaseRoute] = [
         Route("/", _page),
         *_probes(health),
@@ -52,7 +53,7 @@ async def _page(_: Request) -> Response:
 
 
 def _probes(health: Health) -> list[Route]:
-    """Answered on the server's loop: no thread that others keep busy is needed for them."""
+    """The probes are answered on the server's event loop, so that busy worker threads do not delay them."""
 
     async def healthz(_: Request) -> Response:
         return _say(health.problem())
@@ -81,6 +82,6 @@ async def _refused(_: Request, problem: Exception) -> Response:
 
 
 async def _failed(_: Request, problem: Exception) -> Response:
-    """The error of a cluster as a sentence."""
+    """Answers with the sentence of a cluster's error."""
     assert isinstance(problem, SparkMirrorError)
     return refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(problem.args[0]), problem.hint)

@@ -1,8 +1,9 @@
-"""Counts the clients that are connected to a port, and decides which of them must go; pure. Informed by `web.listener`.
+"""Counts the clients that are connected to a port, and decides which of them the listener closes; pure. Called by
+`web.listener`.
 
-A connection *waits* until the header of a request is there, and again when it was answered. A client that waits may be
-put out: after five seconds, or for a newcomer when there are too many. The longest wait goes first, of the peer that
-has the most of them. A probe is never that one, because its header comes with it.
+A connection *waits* until the header of a request has arrived, and again after each answer. A waiting connection may be
+closed after five seconds, or for a new one when there are too many: the one with the longest wait, of the peer with the
+most waiting connections. A probe is never closed, because its header arrives with the connection.
 """
 
 from dataclasses import dataclass, field
@@ -12,14 +13,14 @@ from typing import Final
 HEADER_SECONDS_MAX: Final = 5.0
 WAITING_MAX: Final = 256
 _NEWCOMERS_MIN: Final = 16
-"""So many connections of a peer may wait, however many requests are being answered: a newcomer is read before it must
-go for others."""
+"""So many connections of a peer may wait, whatever the number of its requests under way, so that a new connection is
+read before it can be closed for others."""
 _NETWORK_BITS: Final = 64
 
 
 @dataclass(slots=True, eq=False)
 class Arrival:
-    """One connection of `peer`; `since` is when its wait began, in seconds of the loop's clock."""
+    """One connection of `peer`; `since` is the time at which its wait began, in seconds of the event loop's clock."""
 
     peer: str
     since: float
@@ -27,15 +28,15 @@ class Arrival:
 
 @dataclass(slots=True)
 class _Peer:
-    """The waiting ones in the order in which their waits began."""
+    """The waiting connections of a peer, in the order in which their waits began."""
 
     waiting: dict[Arrival, None] = field(default_factory=dict)
     asking: int = 0
 
 
 class Arrivals:
-    """The connections of one port. A peer has `per_peer_max`, those that wait and those that are being answered, or
-    a few more that wait."""
+    """The connections of one port. A peer may have `per_peer_max` connections, waiting and with requests under way,
+    or a few more that wait."""
 
     def __init__(self, per_peer_max: int, waiting_max: int = WAITING_MAX) -> None:
         self._per_peer_max = per_peer_max
@@ -47,7 +48,7 @@ class Arrivals:
         return sum(len(peer.waiting) + peer.asking for peer in self._peers.values())
 
     def enter(self, arrival: Arrival) -> Arrival | None:
-        """The client waits from now on. Returns the client that must go for it, None if none must."""
+        """A connection begins to wait. Returns the connection that must be closed for it, None if none must."""
         peer = self._peers.setdefault(arrival.peer, _Peer())
         is_full = len(peer.waiting) >= max(self._per_peer_max - peer.asking, _NEWCOMERS_MIN)
         going = next(iter(peer.waiting)) if is_full else None
@@ -57,19 +58,19 @@ class Arrivals:
         return going
 
     def first_to_go(self) -> Arrival | None:
-        """The client with the longest wait, of the peer that has the most; None when no client waits."""
+        """The connection with the longest wait, of the peer that has the most; None when none waits."""
         most = max(self._peers.values(), key=lambda peer: len(peer.waiting), default=None)
         return next(iter(most.waiting), None) if most else None
 
     def ask(self, arrival: Arrival) -> None:
-        """The header of a request is there."""
+        """The header of a request has arrived."""
         peer = self._peers.get(arrival.peer)
         if peer is not None and arrival in peer.waiting:
             del peer.waiting[arrival], self._waiting[arrival]
             peer.asking += 1
 
     def answered(self, arrival: Arrival, now: float) -> None:
-        """It waits again."""
+        """The request was answered; the connection waits again."""
         peer = self._peers.get(arrival.peer)
         if peer is not None and arrival not in peer.waiting and peer.asking:
             peer.asking -= 1
@@ -77,7 +78,7 @@ class Arrivals:
             self._wait(arrival, peer)
 
     def leave(self, arrival: Arrival) -> None:
-        """The connection is closed, or about to be. Called once."""
+        """The connection is closed, or about to be. Call it once."""
         peer = self._peers[arrival.peer]
         if arrival in peer.waiting:
             del peer.waiting[arrival], self._waiting[arrival]
@@ -87,7 +88,7 @@ class Arrivals:
             del self._peers[arrival.peer]
 
     def late(self, now: float) -> list[Arrival]:
-        """The clients that have waited too long."""
+        """The connections that have waited too long."""
         return [one for one in self._waiting if now - one.since >= HEADER_SECONDS_MAX]
 
     def _wait(self, arrival: Arrival, peer: _Peer) -> None:
@@ -95,8 +96,8 @@ class Arrivals:
 
 
 def peer_of(host: str) -> str:
-    """The peer that a limit counts as one: an address of IPv4, a network of 64 bits of IPv6, because a host has all of
-    its addresses. Any other text stands for itself."""
+    """The peer that a limit counts as one: an IPv4 address, or a 64-bit IPv6 network, because one host can use all
+    of its addresses. Any other text stands for itself."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

@@ -14,7 +14,7 @@ _KEPT_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One sentence, reported `times` times from `first_ms` to `last_ms` (since 1970)."""
+    """One message that was logged `times` times from `first_ms` to `last_ms` (ms since 1970)."""
 
     level: str
     text: str
@@ -27,7 +27,7 @@ class Failure:
 
 
 class FailureLog(logging.Handler):
-    """A handler of the program's logger. Its sentences hold no secrets, as all that is logged (invariant 10)."""
+    """A handler of the program's logger. Its messages contain no secrets, like all log messages (invariant 10)."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -46,6 +46,6 @@ class FailureLog(logging.Handler):
                 self._failures.popitem(last=False)
 
     def latest(self) -> list[dict[str, Any]]:
-        """The latest first, as JSON."""
+        """The messages as JSON, the latest first."""
         with self._guard:
             return [failure.as_json() for failure in reversed(self._failures.values())]

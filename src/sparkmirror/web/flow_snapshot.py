@@ -1,4 +1,4 @@
-"""Makes the parts and rows of JSON that the page shows of what is known of a flow; pure. Used by `web.watchers`.
+"""Makes the JSON parts and rows of the page from a flow's facts; pure. Used by `web.watchers`.
 
 `static/live.js` relies on the order of a row's cells.
 """
@@ -39,14 +39,14 @@ _BEST_FIRST = (
 
 @dataclass(slots=True)
 class Pace:
-    """A flow's rates over the last seconds, from its sums as they come now and then."""
+    """A flow's rates over the last seconds, computed from sums that are taken now and then."""
 
     records_per_second: float = 0.0
     bytes_per_second: float = 0.0
     _marks: list[tuple[float, int, int]] = field(default_factory=list)
 
     def measure(self, now_seconds: float, records: int, size: int) -> None:
-        """The sums at a time; sums that are lower than before are those of a new run."""
+        """Takes the sums at a time; sums lower than before are those of a new run."""
         if self._marks and records < self._marks[-1][1]:
             self._marks.clear()
         self._marks.append((now_seconds, records, size))
@@ -60,7 +60,8 @@ class Pace:
 
 @dataclass(slots=True)
 class Brakes:
-    """The ms of the last minute in which a flow was held back, by cause, from sums that come now and then."""
+    """The time in ms of the last minute for which a flow was slowed down, by cause, computed from sums that are
+    taken now and then."""
 
     lately: dict[str, int] = field(default_factory=dict)
     _marks: list[tuple[float, tuple[int, ...]]] = field(default_factory=list)
@@ -79,7 +80,7 @@ class Brakes:
 def flow_part(
     facts: Facts, verdict: Verdict, board: StatusBoard, pace: Pace, brakes: Brakes | None = None
 ) -> dict[str, Any]:
-    """The part of a flow without its partitions, tasks and curves. A value that is not known is None."""
+    """The part about a flow, without its partitions, tasks and curves. A value that is not known is None."""
     status = board.status()
     alive = living(facts)
     told = max(alive, key=lambda one: _rank(one.state), default=board.flow)
@@ -111,7 +112,7 @@ def flow_part(
 
 
 def works_part(facts: Facts) -> dict[str, Any]:
-    """The part with processes, tasks, jobs and the canary, by their last records."""
+    """The part about processes, tasks, jobs and the canary, from their last records."""
     processes = sorted(facts.processes, key=lambda one: one.started_at_ms)
     return {
         "processes": [_process(one, facts.now_ms) for one in processes],
@@ -128,7 +129,8 @@ def history_part(history: HistoryRecord) -> dict[str, Any]:
 
 
 def _rank(state: FlowState) -> int:
-    """Orders states: of processes that share the flow the page names the one in the worst state."""
+    """Ranks states from best to worst: of the processes that share a flow, the page shows the one in the worst
+    state."""
     return _BEST_FIRST.index(state)
 
 
@@ -176,13 +178,14 @@ def _canary(told: CanaryState) -> dict[str, Any]:
 
 
 def partition_rows(records: Iterable[PartitionRecord], held: Iterable[HeldPartition] = ()) -> dict[TopicPartition, Row]:
-    """`held` says which of them do not run, and why."""
+    """Rows of partitions; `held` gives those that do not run, with the reason."""
     known = {one.partition: one for one in held}
     return {record.source: _partition_row(record, known.get(record.source)) for record in records}
 
 
 class PartitionTable:
-    """The table of a flow's partitions in the picture: of ten thousand only those that have changed are made again."""
+    """The table of a flow's partitions in the page's state. Only rows of partitions that have changed are made
+    again."""
 
     def __init__(self, page_state: PageState, name: str) -> None:
         self._page_state = page_state
@@ -192,7 +195,8 @@ class PartitionTable:
         self._held: dict[TopicPartition, HeldPartition] = {}
 
     def show(self, board: StatusBoard, held: Iterable[HeldPartition]) -> None:
-        """All of another board, and where partitions have gone; else what was reported since the last call."""
+        """Shows the whole board where it is another one or has fewer partitions; otherwise the partitions that were
+        reported since the last call."""
         known = {one.partition: one for one in held}
         differ = {where for where, _ in known.items() ^ self._held.items()}
         changed = (board.take_news().keys() | differ) & board.partitions.keys()
@@ -216,8 +220,7 @@ def _partition_row(record: PartitionRecord, held: HeldPartition | None) -> Row:
 
 
 def lags_of(records: Iterable[PartitionRecord]) -> dict[TopicPartition, int | None]:
-    """The records of each partition that are not mirrored yet; None where the end of the source's partition is not
-    known."""
+    """The lag of each partition in records; None where it is not known."""
     return {record.source: record.lag_records for record in records}
 
 
@@ -228,7 +231,7 @@ def gap_row(gap: Gap) -> Row:
 
 
 def feeds_part(topology: Topology) -> list[dict[str, Any]]:
-    """Pairs of clusters by the heartbeats that one of them has."""
+    """Pairs of clusters, from the heartbeats of one cluster."""
     return [
         {
             "source": feed.flow.source,

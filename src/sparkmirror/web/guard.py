@@ -1,9 +1,10 @@
-"""Decides who may ask what of the status page, and how much at once, before any route; and adds headers to each answer.
+"""Authorizes requests to the status page and limits their number, before any route, and adds headers to each answer.
 
-On loopback every user of this machine may read; changes take the token. On any other address all but the page's own
-files and the probes takes the token, or the one that only shows. A token travels in the `Authorization` header, which a
-browser never adds by itself: a foreign page cannot use it. On loopback the `Host` header must be a name of loopback, so
-that a foreign page cannot reach this one by pointing its own name here. Used by `web.app`.
+On loopback every user of this machine may read; changes require the token. On any other address all requests but those
+for the page's own files and the probes require the token, or the read-only token. A token travels in the
+`Authorization` header, which a browser never adds by itself, so that another site's page cannot use it. On loopback the
+`Host` header must be a name of loopback, so that another site cannot reach this page by pointing its own name here.
+Used by `web.app`.
 """
 
 import hmac
@@ -43,7 +44,7 @@ _CLOSE: Final = {"Connection": "close", "Retry-After": "5"}
 
 
 class Guard:
-    """The outermost part of the application; `settings` say where it listens and which token counts."""
+    """The outermost layer of the application; `settings` give its address and tokens."""
 
     def __init__(self, app: ASGIApp, settings: StatusSettings) -> None:
         self._app = app
@@ -119,19 +120,19 @@ def _given(headers: Headers) -> str:
 
 
 def _has_one_of(tokens: Sequence[str], headers: Headers) -> bool:
-    """Each is compared, and in constant time, so that the time says nothing of them."""
+    """Compares each token in constant time, so that the time of the answer tells nothing about it."""
     given = _given(headers).encode()
     found = [hmac.compare_digest(given, token.encode()) for token in tokens if token]
     return any(found)
 
 
 def refuse(status: HTTPStatus, sentence: str, hint: str = "") -> JSONResponse:
-    """An answer that says why not, for people."""
+    """A refusal with its reason, for people."""
     return JSONResponse({"error": sentence, "hint": hint}, status)
 
 
 def _is_local(host: str) -> bool:
-    """Whether a Host header means loopback."""
+    """Whether a Host header is a name of loopback."""
     try:
         name = urlsplit(f"//{host}").hostname
     except ValueError:
@@ -140,8 +141,8 @@ def _is_local(host: str) -> bool:
 
 
 def _same_origin(headers: Headers) -> bool:
-    """Whether the request comes from this page. A request without an Origin is another program's, which could send any.
-    Raises ValueError for an Origin that is no address."""
+    """Whether the request comes from this page. A request without an Origin comes from another program, which could
+    send any Origin. Raises ValueError for an Origin that is no address."""
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
@@ -149,7 +150,7 @@ def _same_origin(headers: Headers) -> bool:
 
 
 class RequestLimits:
-    """Runs on the server's loop only, so it does without a lock."""
+    """Limits the requests under way. It runs only on the server's event loop, so it uses no lock."""
 
     def __init__(self, app: ASGIApp, settings: StatusSettings) -> None:
         self._app = app

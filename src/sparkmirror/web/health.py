@@ -1,4 +1,4 @@
-"""Answers `/healthz` and `/readyz`: whether the mirror that serves the page is well. Informed by `runtime.run`."""
+"""Answers `/healthz` and `/readyz`: whether the mirror that serves the page is well. `runtime.run` reports to it."""
 
 import time
 from collections.abc import Callable
@@ -7,9 +7,9 @@ _SILENCE_SECONDS_MAX = 60.0
 
 
 class Health:
-    """`beat` is called from the run's loop; a loop that stands still for a minute is a problem.
+    """The run's loop calls `beat`; a loop that stands still for a minute is a problem.
 
-    Written by one thread and read by others: each attribute is one reference.
+    One thread writes and others read: each attribute is a single reference.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -18,18 +18,18 @@ class Health:
         self._not_ready: tuple[str, ...] = ()
 
     def beat(self, not_ready: tuple[str, ...] = ()) -> None:
-        """The loop goes round; `not_ready` says of flows that do not do their work how they stand."""
+        """The loop has run once more. `not_ready` describes the flows that are not ready."""
         self._not_ready = not_ready
         self._beat_at = self._now()
 
     def problem(self) -> str:
-        """Why this process should be ended and started again; empty when it should not."""
+        """The reason why a supervisor should restart this process; empty when there is none."""
         if self._beat_at is None or (silent := self._now() - self._beat_at) <= _SILENCE_SECONDS_MAX:
             return ""
         return f"the run's loop has stood still for {silent:.0f} s"
 
     def waiting(self) -> str:
-        """The reason why not all flows do their work; empty when they do. A warning alone is no reason."""
+        """The reason why not all flows are ready; empty when all are. An AMBER verdict is no reason."""
         if self._beat_at is None:
             return "the mirror is starting"
         return "\n".join(self._not_ready)

@@ -1,7 +1,8 @@
-"""The lag of partitions in the last minutes, for the page's small curves; pure. Filled by `web.watchers`, read by
-`web.api`.
+"""The lag of partitions in the last minutes, for the page's small curves; pure. `web.watchers` fills it, `web.api`
+reads it.
 
-A lag that stays 0 is not kept, so ten thousand idle partitions cost nothing. A lag that is not known is None, never 0.
+A lag that stays 0 takes no memory, so ten thousand idle partitions cost nothing. A lag that is not known is None, never
+0.
 """
 
 import threading
@@ -24,7 +25,7 @@ class History:
         self._curves: dict[Hashable, array[int]] = {}
 
     def sample(self, values: Mapping[Hashable, int | None]) -> None:
-        """One sample of all keys; those left out stand at nothing, those that are None are not known."""
+        """Takes one sample of all keys. A key that is left out has the value 0, a key with None is not known."""
         with self._lock:
             self._samples = min(self._samples + 1, SAMPLES_MAX)
             for key, value in values.items():
@@ -38,6 +39,6 @@ class History:
                     del self._curves[key]
 
     def curve(self, key: Hashable) -> list[int | None]:
-        """The oldest first; empty where all of it is nothing."""
+        """The values of a key, the oldest first; empty where all are 0."""
         with self._lock:
             return [None if value == _UNKNOWN else value for value in self._curves.get(key, ())]

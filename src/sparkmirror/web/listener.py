@@ -1,7 +1,7 @@
-"""Lets connections in to a port of ours and puts out those that only hold it. Runs on the loop of `web.server`.
+"""Accepts connections to a port and closes those that only occupy it. Runs on the event loop of `web.server`.
 
-A few are taken at each turn of the loop, and what they have sent is read before the next: so a probe is read before
-newcomers could push it out, however many come. `web.arrivals` decides who goes.
+It accepts a few connections in each turn of the loop and reads what they have sent before it accepts more, so that a
+probe is read before later connections could displace it. `web.arrivals` decides which connections are closed.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _NO_MORE_FILES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM
 
 
 class Caller(H11Protocol):
-    """uvicorn's connection, which says when a header has come and when it was answered."""
+    """uvicorn's connection, which also reports when a header has arrived and when it was answered."""
 
     def __init__(self, listener: "Listener", arrival: Arrival, server: uvicorn.Server) -> None:
         super().__init__(server.config, server.server_state, {}, asyncio.get_running_loop())
@@ -53,7 +53,8 @@ class Caller(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """A client that takes nothing of an answer for half a minute has gone, or wants to hold this process up."""
+        """Closes a client that has read nothing of an answer for half a minute: it has gone, or wants to occupy this
+        process."""
         super().pause_writing()
         self._stalled = self.loop.call_later(_STALLED_SECONDS_MAX, self.transport.abort)
 
@@ -65,7 +66,7 @@ class Caller(H11Protocol):
 
 
 class Listener:
-    """Listens on one socket, which stays its owner's. With `context` connections speak TLS."""
+    """Listens on one socket, which the caller closes. With `context` connections use TLS."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class Listener:
         self._looking = loop.call_later(_LOOK_SECONDS, self._look)
 
     def close(self) -> None:
-        """Lets no more clients in; those that are connected stay."""
+        """Accepts no more connections; existing ones stay."""
         asyncio.get_running_loop().remove_reader(self._listening)
         if self._looking is not None:
             self._looking.cancel()
@@ -121,7 +122,7 @@ class Listener:
             self._put_out(going)
 
     async def _open(self, connection: socket.socket, arrival: Arrival) -> None:
-        """Make a transport of it; with TLS this waits for the other side."""
+        """Makes a transport of a connection; with TLS this waits for the handshake."""
         secured: dict[str, Any] = {} if self._context is None else {
             "ssl": self._context(),
             "ssl_handshake_timeout": HEADER_SECONDS_MAX,
@@ -144,8 +145,8 @@ class Listener:
             log.warning("A connection to the status page failed: %s: %s", type(problem).__name__, problem)
 
     def _make_room(self) -> None:
-        """Makes room when no file descriptor is left for a newcomer: the client with the longest wait goes, and the
-        loop closes it before the next comes."""
+        """Makes room when no file descriptor is left: it closes the connection with the longest wait before it
+        accepts the next."""
         going = self.arrivals.first_to_go()
         if going is not None:
             self._put_out(going)

@@ -1,7 +1,5 @@
-"""Looks up on both clusters what a view of the page asks for: failover readiness, groups, brokers.
-
-Made by `runtime.page`, asked by `web.api`.
-"""
+"""Asks both clusters for the data of the page's views: failover readiness, groups, brokers. `runtime.page` makes it,
+`web.api` calls it."""
 
 import threading
 import time
@@ -23,7 +21,7 @@ _FRESH_SECONDS: Final = 5.0
 
 
 class LookUp:
-    """Looks up once at a time; callers that ask meanwhile, or soon after, get the same answer."""
+    """Runs one look-up at a time; callers during it, or soon after, get the same answer."""
 
     def __init__(self, flow: FlowConfig, make: Callable[[FlowConfig], dict[str, Any]]) -> None:
         self._flow = flow
@@ -42,7 +40,7 @@ class LookUp:
 
 
 def look_at_readiness(flow: FlowConfig) -> dict[str, Any]:
-    """The answer of `sparkmirror failover status`, without the places of each group, which can be many."""
+    """The result of `sparkmirror failover status`, without the places of each group, of which there can be many."""
     with open_sides(flow, "page") as cluster_pair:
         found = look(flow, cluster_pair).as_json()
     groups = {name: {key: told for key, told in group.items() if key != "partitions"}
@@ -51,7 +49,7 @@ def look_at_readiness(flow: FlowConfig) -> dict[str, Any]:
 
 
 def look_at_all_groups(flow: FlowConfig) -> dict[str, Any]:
-    """The answer of `sparkmirror groups --partitions`."""
+    """The result of `sparkmirror groups --partitions`."""
     return {"groups": [line.as_json() for line in look_at_groups(flow)]}
 
 
@@ -72,7 +70,7 @@ def _cluster(cluster: Cluster, role: str) -> dict[str, Any]:
 
 
 def _broker(answer: BrokerAnswer, leads: int) -> dict[str, Any]:
-    """`leads` counts the partitions that the cluster says it leads, of topics that the flow's credentials may see."""
+    """`leads` counts the partitions that the broker leads, of topics that the flow's principal may see."""
     known = answer.problem is None
     return {
         "id": answer.node_id,
@@ -89,4 +87,4 @@ LOOKS: Final[Mapping[str, Callable[[FlowConfig], dict[str, Any]]]] = {
     "groups": look_at_all_groups,
     "brokers": look_at_brokers,
 }
-"""By the last part of their paths."""
+"""The look-ups by the last part of their paths."""

@@ -1,7 +1,5 @@
-"""Gives a person's orders from the page, pause, resume and retry, to the flow's command topic, as the verbs do.
-
-Called by `web.api`.
-"""
+"""Writes a person's commands from the page (pause, resume, retry) to the flow's command topic, as the verbs do.
+Called by `web.api`."""
 
 import re
 import time
@@ -23,7 +21,8 @@ _KINDS: Final[Mapping[str, Callable[[str, Selection, int], Command]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`flow` is a flow's name; without a `topic` all of it is meant, without a `partition` all of the topic."""
+    """`flow` is a flow's name. Without a `topic` the command applies to the whole flow, without a `partition` to the
+    whole topic."""
 
     action: str
     flow: str
@@ -32,12 +31,12 @@ class Order:
 
     @property
     def selection(self) -> Selection:
-        """The topic's name stands for itself, whatever signs of expressions it has."""
+        """The selected partitions; the topic's name is literal, not a regular expression."""
         return Selection(ALL_TOPICS if self.topic is None else re.escape(self.topic), self.partition)
 
 
 def parse_order(told: Any) -> Order:
-    """Raises ValueError with a sentence for a request that is no order."""
+    """The command in a request. Raises ValueError with a sentence for a request that is none."""
     if not isinstance(told, dict) or told.get("action") not in tuple(_KINDS):
         raise ValueError(f"An order is an object whose `action` is {', '.join(_KINDS)}.")
     topic, partition = told.get("topic"), told.get("partition")
@@ -50,7 +49,7 @@ def parse_order(told: Any) -> Order:
 
 
 def give_order(flow: FlowConfig, run: str, order: Order) -> None:
-    """Gives the order to the run that serves the page. Raises ClusterError."""
+    """Sends the command to the run that serves the page. Raises ClusterError."""
     topics = flow.ledger_topics
     command = _KINDS[order.action](run, order.selection, time.time_ns() // 1_000_000)
     publish(flow.target, topics.commands, [command_record(command)])

@@ -1,8 +1,8 @@
-"""Keeps the state that the page shows, so that each viewer can get the changes since its last look; pure.
+"""Keeps the state that the page shows, so that each viewer can get the changes since its last request; pure.
 
-Parts are small and sent whole; tables have thousands of rows, of which only changed ones are sent. Each change gets the
-next version: a snapshot is what has changed since version 0. Written by the threads of `web.watchers`, read by
-`web.api`.
+Parts are small and are sent whole; tables have thousands of rows, of which only changed ones are sent. Each change gets
+the next version number; a whole state is the changes since version 0. The threads of `web.watchers` write it, `web.api`
+reads it.
 """
 
 import threading
@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 Row = tuple[Any, ...]
-"""JSON values; the columns are the table's own affair."""
+"""JSON values; each table defines its columns."""
 
 _GONE_MAX: Final = 1000
 
 
 class Table:
-    """Rows by key, each with a number that stays its own, and the version at which it changed last."""
+    """Rows by key, each with a permanent number and the version at which it last changed."""
 
     def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
@@ -27,7 +27,7 @@ class Table:
         self._changed_at = 0
 
     def replace(self, rows: Mapping[Any, Row], version: int) -> bool:
-        """These are all rows now; whether any is new, changed or gone."""
+        """Replaces all rows; returns whether any row is new, changed or gone."""
         gone = self._rows.keys() - rows.keys()
         for key in gone:
             del self._rows[key]
@@ -39,7 +39,7 @@ class Table:
         return changed or bool(gone)
 
     def update(self, rows: Mapping[Any, Row], version: int) -> bool:
-        """These rows are so now, the others as they were; whether any is new or changed."""
+        """Sets these rows and keeps the others; returns whether any is new or changed."""
         changed = False
         for key, row in rows.items():
             known = self._rows.get(key)
@@ -53,18 +53,18 @@ class Table:
         return changed
 
     def is_known_at(self, version: int) -> bool:
-        """Whether all rows that were removed since `version` can still be sent."""
+        """Whether the table still knows all rows that were removed since `version`."""
         return version == 0 or version >= self._forgotten
 
     def since(self, version: int) -> tuple[list[list[Any]], list[int]]:
-        """Rows that changed after `version`, each behind its number, and the numbers of those that went."""
+        """The rows that changed after `version`, each with its number, and the numbers of removed rows."""
         if version >= self._changed_at:
             return [], []
         rows = [[self._numbers[key], *row] for key, (at, row) in self._rows.items() if at > version]
         return rows, [self._numbers[key] for key, at in self._gone.items() if at > version]
 
     def keys_of(self, numbers: Iterable[int]) -> dict[int, object]:
-        """The keys of rows that are there, by their numbers."""
+        """The keys of existing rows, by their numbers."""
         wanted = set(numbers)
         return {number: key for key in self._rows if (number := self._numbers[key]) in wanted}
 
@@ -84,7 +84,7 @@ class PageState:
         return self._version
 
     def put(self, name: str, value: Any) -> None:
-        """A part is so now; `value` is JSON, and not changed afterwards."""
+        """Sets a part; `value` is JSON that the caller does not change afterwards."""
         with self._lock:
             known = self._parts.get(name)
             if known is None or known[1] != value:
@@ -92,7 +92,7 @@ class PageState:
                 self._parts[name] = (self._version, value)
 
     def replace_rows(self, name: str, rows: Mapping[Any, Row]) -> None:
-        """As `Table.replace`; the table is made when it is first named."""
+        """As `Table.replace`; creates the table on its first use."""
         with self._lock:
             if self._tables.setdefault(name, Table()).replace(rows, self._version + 1):
                 self._version += 1
@@ -104,13 +104,14 @@ class PageState:
                 self._version += 1
 
     def keys_of(self, name: str, numbers: Iterable[int]) -> dict[int, object]:
-        """As `Table.keys_of`; nothing for a table that is not there."""
+        """As `Table.keys_of`; empty for a table that does not exist."""
         with self._lock:
             table = self._tables.get(name)
             return {} if table is None else table.keys_of(numbers)
 
     def since(self, version: int, life: str = "") -> dict[str, Any]:
-        """The changes since `version` of the process `life`, as JSON. `whole` where that is everything."""
+        """The changes since `version` of the process `life`, as JSON. `whole` is true where they are the whole
+        state."""
         with self._lock:
             known = life == self.life and version <= self._version
             if not known or not all(table.is_known_at(version) for table in self._tables.values()):

@@ -1,6 +1,6 @@
-"""The page as plain text, `/status.txt`, for a terminal and for browsers without JavaScript. Served by `runtime.page`.
+"""The page as plain text, `/status.txt`, for a terminal and for browsers without JavaScript. `runtime.page` serves it.
 
-It is made of the page's state, so it says the same.
+It is made from the page's state, so both show the same.
 """
 
 import time

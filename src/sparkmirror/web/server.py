@@ -1,4 +1,5 @@
-"""Serves the status page, and probes on a port of their own, from threads of the driver. Opened by `runtime.page`."""
+"""Serves the status page, and the probes on a port of their own, from threads of the driver. `runtime.page` opens
+it."""
 
 import asyncio
 import errno
@@ -37,11 +38,11 @@ _HEADER_BYTES_MAX = 16 << 10
 
 
 class Certificate:
-    """The certificate that browsers are shown, read again when its file has changed. Called for the context of each new
-    connection, on one thread."""
+    """The certificate of the server; it is read again when its file has changed. Called for the TLS context of each
+    new connection, on one thread."""
 
     def __init__(self, settings: TlsSettings) -> None:
-        """Raises ConfigError naming the property whose store cannot be used."""
+        """Raises ConfigError that names the property whose store cannot be used."""
         self._settings = settings
         self._look_at = time.monotonic() + _LOOK_SECONDS
         self._version = self._changed_ns()
@@ -57,7 +58,8 @@ class Certificate:
         return self._context
 
     def _look(self) -> None:
-        """A file that cannot be used, maybe half written, is read again when it changes once more."""
+        """Reads the file again if it has changed. A file that cannot be used, for example half written, is read
+        again at its next change."""
         if (version := self._changed_ns()) == self._version:
             return
         self._version = version
@@ -67,7 +69,7 @@ class Certificate:
             log.warning("The status page keeps its old certificate: status.%s", problem.args[0])
 
     def _changed_ns(self) -> int:
-        """0 for PEM text of the mirror's file, and for a file that is away."""
+        """The time of the last change; 0 for PEM text of the mirror's file, and for a file that does not exist."""
         try:
             return Path(self._settings.key.file).stat().st_mtime_ns if self._settings.key.file else 0
         except OSError:
@@ -75,19 +77,19 @@ class Certificate:
 
 
 class AddressTaken(EnvironmentProblem):
-    """Another program listens there, maybe another process with the same file."""
+    """Another program listens on the address, for example another process with the same file."""
 
 
 class HttpServer:
-    """A context manager. Listens from the start, serves from `start` on, and is gone after `close`."""
+    """A context manager. It listens from its creation, serves from `start` on, and ends with `close`."""
 
     what = ""
-    """The subject of sentences about it."""
+    """The subject of error sentences about the server."""
     key = ""
-    """The setting that says where it listens."""
+    """The setting with the server's address."""
 
     def __init__(self, listen: Address, app: Starlette, settings: StatusSettings, ended: threading.Event) -> None:
-        """Sets `ended` when it closes. Raises AddressTaken, another EnvironmentProblem, or ConfigError."""
+        """It sets `ended` when it closes. Raises AddressTaken, another EnvironmentProblem, or ConfigError."""
         self._certificate = Certificate(settings.tls) if settings.tls else None
         self._per_ip_max = settings.max_connections_per_ip
         self._ended = ended
@@ -114,7 +116,7 @@ class HttpServer:
         self.close()
 
     def close(self) -> None:
-        """Answers under way are cut off after a second."""
+        """Closes the server; answers under way are cut off after a second."""
         self._ended.set()
         self._server.should_exit = True
         if self._thread.is_alive():
@@ -125,7 +127,7 @@ class HttpServer:
         asyncio.run(self._run())
 
     async def _run(self) -> None:
-        """uvicorn listens nowhere itself: the door hands it connections."""
+        """Runs uvicorn, which does not listen itself: the listener passes it connections."""
         limit_threads()
         self._server.config.load()
         listener = Listener(self._socket, self._server, Arrivals(self._per_ip_max), self._certificate)
@@ -159,7 +161,7 @@ class HttpServer:
 
 
 class PageServer(HttpServer):
-    """The page, all that it asks for, and the probes."""
+    """The server of the page, its requests, and the probes."""
 
     what = "The status page"
     key = STATUS_LISTEN.name
@@ -171,14 +173,15 @@ class PageServer(HttpServer):
         documents: Mapping[str, Document] | None = None,
         desk: PageRequests | None = None,
     ) -> None:
-        """Without a `desk` it serves `documents` alone. Raises as HttpServer does."""
+        """Without a `desk` it serves `documents` only. Raises as HttpServer does."""
         ended = threading.Event()
         routes = make_routes(desk, ended.is_set) if desk else ()
         super().__init__(settings.listen, make_app(settings, health, documents or {}, routes), settings, ended)
 
 
 class ProbesServer(HttpServer):
-    """`/healthz` and `/readyz` alone, in plain HTTP: supervisors have no certificates of ours."""
+    """The server of `/healthz` and `/readyz` alone, in plain HTTP, because supervisors do not have the mirror's
+    certificates."""
 
     what = "The probes' port"
     key = PROBES_LISTEN.name
@@ -190,8 +193,8 @@ class ProbesServer(HttpServer):
 
 
 class PageKeeper:
-    """Serves by the server that `make` opens. While another program has the address, each call tries again: of several
-    processes with one file on a machine one serves, and another goes on when that ends."""
+    """Serves by the server that `make` opens. While another program has the address, each call tries again: of
+    several processes with one file on a machine one serves, and another takes over when that process ends."""
 
     def __init__(self, make: Callable[[], HttpServer]) -> None:
         """Raises EnvironmentProblem where no program could listen, ConfigError for a certificate that cannot be

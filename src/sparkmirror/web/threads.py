@@ -1,7 +1,6 @@
-"""Limits the threads on which the page's answers are made, so that neither the page nor the mirror beside it waits for
-them.
+"""Limits the threads on which the page's answers are made, so that neither the page nor the mirror waits for them.
 
-A question to a cluster may take as long as the cluster does, so such questions have threads of their own. Used by
+A request to a cluster may take as long as the cluster does, so such requests have threads of their own. Used by
 `web.app` and `web.api`.
 """
 
@@ -25,5 +24,5 @@ def limit_threads() -> None:
 
 
 async def run_slowly(make: Callable[[], T]) -> T:
-    """`make` on a thread, where it may wait for a cluster. Raises what it raises."""
+    """Runs `make` on a thread on which it may wait for a cluster. Raises its errors."""
     return await run_sync(make, limiter=_SLOW)

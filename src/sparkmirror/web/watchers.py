@@ -1,5 +1,7 @@
-"""Puts into the page's state what it reads of each flow and of each target's heartbeats. `runtime.page` runs the
-watchers again and again as jobs; they read the targets' topics, as any other process could."""
+"""Reads each flow and each target's heartbeats, and puts them into the page's state.
+
+`runtime.page` runs the watchers repeatedly as jobs; they read the targets' topics, as any other process could.
+"""
 
 import threading
 import time
@@ -23,7 +25,8 @@ _BEATS_MAX = 600
 
 
 class Headline:
-    """The verdict on all flows together, a part of the picture; each watcher gives its own, on its thread."""
+    """The verdict on all flows together, a part of the page's state. Each watcher gives the verdict on its flow, on
+    its own thread."""
 
     def __init__(self, page_state: PageState) -> None:
         self._page_state = page_state
@@ -38,8 +41,8 @@ class Headline:
 
 
 class FlowWatcher:
-    """Watches one flow: its latest run, whichever process runs it. `run` gives this process's run: until that reports,
-    the flow is starting."""
+    """Watches the latest run of one flow, whichever process runs it. `run` returns this process's run; until that
+    run reports, the flow counts as starting."""
 
     def __init__(
         self,
@@ -50,7 +53,8 @@ class FlowWatcher:
         file: str = "FILE",
         unwritten: Callable[[], str] = str,
     ) -> None:
-        """`file` is the mirror's, for commands; `unwritten` says why the target does not take what the flow tells."""
+        """`file` is the mirror's file, for commands; `unwritten` returns why the flow's status cannot be written to
+        the target."""
         self._file = file
         self._unwritten = unwritten
         self.curves = History()
@@ -68,7 +72,7 @@ class FlowWatcher:
         self._sampled_at = 0.0
 
     def __call__(self) -> None:
-        """Reads what has come and shows it; while the target does not answer, the page says so."""
+        """Reads new records and shows them; while the target does not answer, the page says so."""
         is_new = self.follower.poll()
         if self.follower.gaps is not self._gaps:
             self._gaps = self.follower.gaps
@@ -114,7 +118,7 @@ class FlowWatcher:
 
 
 class FeedsWatcher:
-    """Watches the last heartbeats on one target: which cluster is mirrored to which."""
+    """Watches the last heartbeats on one target, which show the pairs of clusters."""
 
     def __init__(self, config: MirrorConfig, alias: str, page_state: PageState) -> None:
         self._config = config
