@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -25,6 +26,8 @@ from sparkmirror.spark.kafka_runs import KafkaRuns
 from sparkmirror.spark.packages import import_places
 from sparkmirror.spark.privacy import private_files, socket_directory
 from sparkmirror.spark.warm_start import archive_options, spark_home
+
+log = logging.getLogger(__name__)
 
 FIXED_SETTINGS: Mapping[str, str] = {
     "spark.app.name": "sparkmirror",
@@ -157,11 +160,27 @@ def _choose_python(cluster: SparkCluster | None) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([*import_places(), *filter(None, [before])])
 
 
-def open_session(context: SparkContext) -> SparkSession:
-    """The session with `kafka-runs` registered; on the thread that will start queries."""
+def open_session(context: SparkContext, *, is_lean: bool = False) -> SparkSession:
+    """The session with `kafka-runs` registered; on the thread that will start queries. `is_lean`: no expression of a
+    user's names another data source."""
     session = SparkSession(context)
+    if is_lean:
+        _skip_discovery(session)
     session.dataSource.register(KafkaRuns)
     return session
+
+
+def _skip_discovery(session: SparkSession) -> None:
+    """Spark looks for Python data sources among all installed packages before the first one is registered, in two
+    processes that take half a second and 50 MB. Where the field is another one than in PySpark 4.3, it does look."""
+    jvm: Any = session.sparkContext._jvm
+    try:
+        owner = jvm.java.lang.Class.forName("org.apache.spark.sql.execution.datasources.DataSourceManager$")
+        field = owner.getDeclaredField("dataSourceBuilders")
+        field.setAccessible(True)
+        field.set(None, jvm.scala.Some(getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()))
+    except Py4JError as problem:
+        log.debug("Spark looks for data sources: %s", problem)
 
 
 def open_record_session(session: SparkSession) -> SparkSession:

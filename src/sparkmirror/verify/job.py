@@ -165,7 +165,7 @@ def comparing_session(scratch: Path, master: str | None = None, *, debug: bool =
     """A Spark session that compares as many spans at a time as there are processors, or as the cluster has slots.
     Raises SparkMirrorError."""
     cluster = plan_cluster(master, {}, FIXED_SETTINGS, None) if master else None
-    spark = open_session(launch_context(max(os.cpu_count() or 1, 2), scratch, cluster, debug=debug))
+    spark = open_session(launch_context(max(os.cpu_count() or 1, 2), scratch, cluster, debug=debug), is_lean=True)
     try:
         yield spark
     finally:
