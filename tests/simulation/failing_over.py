@@ -1,9 +1,11 @@
-"""A person who fails the flow over, by the product's steps with their journal, and may be interrupted anywhere.
+"""A person who fails the flow over or migrates it, by the product's steps with their journal, interrupted anywhere.
 
-What `cli/failover.py` does without its arguments is played here: `run` until its end or a kill, again, `--undo`.
+What `cli/failover.py` and `cli/migrate.py` do is played here: `run` until its end or a kill, again, `--undo`. While a
+migration copies and follows, the mirrors of the history mirror.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -11,16 +13,20 @@ from tests.simulation.scheduler import Process, SimKilled
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
-from sparkmirror.operations.cluster_pair import open_sides
-from sparkmirror.operations.failover_run import Drain, MoveGroups, restore_offsets
+from sparkmirror.operations.cluster_pair import ClusterPair, open_sides
+from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups, restore_offsets
 from sparkmirror.operations.failover_snapshot import look
 from sparkmirror.operations.journal import TopicJournal
-from sparkmirror.operations.steps import Step, finish_steps, take_steps, undo_steps
+from sparkmirror.operations.migrate_run import Copy, CutOver, Follow
+from sparkmirror.operations.steps import Journal, Step, Teller, finish_steps, take_steps, undo_steps
 
 if TYPE_CHECKING:
     from tests.simulation.history import Scene
 
 _DRAIN_SECONDS = 20.0
+_FOLLOW_SECONDS = 30.0
+_QUIET_SECONDS = 1.0
+_MIGRATES_SHARE = 0.35
 
 
 class Person:
@@ -37,34 +43,34 @@ class Person:
             return ""
         world = self._scene.world
         self._runs += 1
-        process = self._process = Process(world, f"failover {self._runs}")
-        is_undone = random.random() < 0.3
-        process.spawn(lambda: self._act(process, is_undone=is_undone), "failover")
-        if random.random() < 0.4:
-            world.after(0.6 * random.random() ** 2, process.kill)
+        is_undone, is_killed = random.random() < 0.3, random.random() < 0.4
+        killed_after = 0.6 * random.random() ** 2
+        kind = "migrate" if random.random() < _MIGRATES_SHARE else "failover"
+        process = self._process = Process(world, f"{kind} {self._runs}")
+        process.spawn(lambda: self._act(process, kind, is_undone=is_undone), kind)
+        if is_killed:
+            world.after(killed_after, process.kill)
         return f"{process.name} {'is taken back' if is_undone else 'begins'}"
 
     def end(self) -> None:
         if self._process is not None:
             self._process.kill()
 
-    def _act(self, process: Process, *, is_undone: bool) -> None:
+    def _act(self, process: Process, kind: str, *, is_undone: bool) -> None:
         world, flow, began = self._scene.world, self._scene.flow, self._scene.world.now
 
         def tell(step: str, sentence: str) -> None:
             world.tell(f"{process.name}: {step}: {sentence}")
 
-        journal = TopicJournal(flow.target, flow.ledger_topics.status, "failover", flow.name)
+        journal = TopicJournal(flow.target, flow.ledger_topics.status, kind, flow.name)
         try:
-            with open_sides(flow, "failover") as pair:
-                assert pair.source is not None
-                groups = MoveGroups(pair.target, lambda: look(flow, pair, differences=False).moves(planned=True))
-                steps: list[Step] = [Drain(flow, pair.source, _DRAIN_SECONDS), groups]
+            with open_sides(flow, kind) as pair:
+                steps = self._steps(kind, pair, tell)
                 if is_undone:
                     undo_steps(steps, journal, tell)
                 else:
                     take_steps(steps, journal, tell)
-                    self._judge(restore_offsets(journal.load().steps["drain"].note["ends"]), began)
+                    self._judge_journal(journal.load(), steps, began)
                     finish_steps(journal)
                 journal.forget()
         except SimKilled:
@@ -76,8 +82,44 @@ class Person:
         finally:
             process.is_alive = False
 
+    def _judge_journal(self, journal: Journal, steps: Sequence[Step], began: float) -> None:
+        """All that was taken is in it; the first step has noted where the source ended."""
+        if lost := [step.name for step in steps if step.name not in journal.steps]:
+            self._scene.checker.fail(f"the journal lacks what was taken: {', '.join(lost)}")
+        else:
+            self._judge(restore_offsets(journal.steps[steps[0].name].note["ends"]), began)
+
+    def _steps(self, kind: str, pair: ClusterPair, tell: Teller) -> list[Step]:
+        flow = self._scene.flow
+        assert pair.source is not None
+        groups = MoveGroups(pair.target, lambda: look(flow, pair, differences=False).moves(planned=True))
+        if kind == "failover":
+            return [Drain(flow, pair.source, _DRAIN_SECONDS), groups]
+        cut_over = CutOver(_QUIET_SECONDS, Fence(flow, pair.source))
+        follow = Follow(flow, pair.source, cut_over, self._mirror_until, tell)
+        return [Copy(flow, pair.source, self._copy), follow, groups]
+
+    def _copy(self) -> None:
+        world = self._scene.world
+        until = world.now + _DRAIN_SECONDS
+        while world.now < until and not self._scene.checker.is_caught_up():
+            world.sleep(0.5)
+
+    def _mirror_until(self, is_over: Callable[[], bool]) -> bool:
+        """Asks as the mirror does, which takes an end that is not known for not over."""
+        world = self._scene.world
+        until = world.now + _FOLLOW_SECONDS
+        while world.now < until:
+            before, began = {one.where: one.log.high_watermark for one in self._scene.sources()}, world.now
+            with suppress(SparkMirrorError):
+                if is_over():
+                    self._judge(before, began)
+                    return True
+            world.sleep(0.5)
+        return False
+
     def _judge(self, ends: Mapping[TopicPartition, int], began: float) -> None:
-        """What is said to be drained is, where the log is still the one that the first step has looked at."""
+        """What is said to be mirrored is, where the log is still the one that the first step has looked at."""
         scene, view = self._scene, self._scene.checker.view()
         for where, end in ends.items():
             topic, truth = scene.source.topics.get(where.topic), scene.truth.of(where)
@@ -85,4 +127,4 @@ class Person:
                 continue
             position = view.position(where)
             if position is None or position.topic_id != topic.topic_id or position.offset < end:
-                scene.checker.fail(f"{where} is said to be drained up to {end}, and stands at {position}")
+                scene.checker.fail(f"{where} is said to be mirrored up to {end}, and stands at {position}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sparkmirror.errors import ClusterError
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.publish import publish
 from sparkmirror.model import Cluster, FlowName, TopicPartition
@@ -19,6 +20,8 @@ from sparkmirror.stored_json import Name, decode, encode, unreadable
 
 _BYTES_MAX: Final = 64 << 20
 """The limit of the uncompressed size; a journal with thousands of groups takes a tenth of it."""
+_WAIT_SECONDS_MAX: Final = 90.0
+"""A mirror that was killed leaves a transaction open, which brokers abort after a minute."""
 _WHAT: Final = "The journal of the steps taken"
 
 
@@ -55,10 +58,17 @@ class TopicJournal:
         self._key = json.dumps([procedure, flow.source, flow.target]).encode()
 
     def load(self) -> Journal:
-        """The stored journal. Raises ClusterError, also where the flow has never run."""
-        self._check_topic()
-        with open_tail(self._cluster, "failover", [TopicPartition(self._topic, 0)]) as tail:
-            values = [record.value for record in tail.read_to_end() if record.key == self._key]
+        """The stored journal. Raises ClusterError, also where the flow has never run.
+
+        A mirror with exactly-once writes to the topic too: what was saved behind its open transaction is waited for.
+        """
+        where = TopicPartition(self._topic, 0)
+        with open_admin(self._cluster, "failover") as admin:
+            self._check_topic(admin)
+            end = admin.await_end(where)
+        with open_tail(self._cluster, "failover", [where]) as tail:
+            records = tail.read_to({where: end}, _WAIT_SECONDS_MAX)
+        values = [record.value for record in records if record.key == self._key]
         return decode_journal(values[-1]) if values and values[-1] else Journal()
 
     def save(self, journal: Journal) -> None:
@@ -68,12 +78,10 @@ class TopicJournal:
 
     def forget(self) -> None:
         """Deletes the journal. Raises ClusterError as `load` does, but not for a journal that cannot be read."""
-        self._check_topic()
+        with open_admin(self._cluster, "failover") as admin:
+            self._check_topic(admin)
         publish(self._cluster, self._topic, [(self._key, None)])
 
-    def _check_topic(self) -> None:
-        with open_admin(self._cluster, "failover") as admin:
-            if not admin.list_topics([self._topic]):
-                raise ClusterError(
-                    f"Cluster {self._cluster.alias} has no topic {self._topic}.", "Has this flow ever run?"
-                )
+    def _check_topic(self, admin: Admin) -> None:
+        if not admin.list_topics([self._topic]):
+            raise ClusterError(f"Cluster {self._cluster.alias} has no topic {self._topic}.", "Has this flow ever run?")
