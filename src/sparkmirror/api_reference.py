@@ -103,7 +103,7 @@ def _documentation(node: ast.Module | ast.ClassDef | _Function, name: str) -> st
     return found
 
 
-def _definition(name: str, statement: ast.stmt, told: str) -> Iterator[str]:
+def _definition(name: str, statement: ast.stmt, doc: str) -> Iterator[str]:
     match statement:
         case ast.ClassDef():
             yield from _class(statement)
@@ -116,7 +116,7 @@ def _definition(name: str, statement: ast.stmt, told: str) -> Iterator[str]:
                 _documentation(statement, name),
             )
         case _:
-            yield from (f"### {name}", "", f"`{ast.unparse(statement)}`", *(("", told) if told else ()))
+            yield from (f"### {name}", "", f"`{ast.unparse(statement)}`", *(("", doc) if doc else ()))
 
 
 def _class(node: ast.ClassDef) -> Iterator[str]:
@@ -130,20 +130,20 @@ def _class(node: ast.ClassDef) -> Iterator[str]:
     if made is not None:
         yield _signature(made, name=node.name)
     yield from ("```", "", _documentation(node, node.name))
-    if made is not None and (told := ast.get_docstring(made)):
-        yield from ("", told)
+    if made is not None and (doc := ast.get_docstring(made)):
+        yield from ("", doc)
     yield from _members(node)
 
 
 def _members(node: ast.ClassDef) -> Iterator[str]:
     """Fields and methods as a list; what is said of each stands below it."""
-    for name, (statement, told) in _definitions(node):
+    for name, (statement, doc) in _definitions(node):
         if name.startswith("_"):
             continue
         yield from ("", f"- `{_member(statement)}`")
-        if told:
+        if doc:
             yield ""
-        yield from (f"  {line}".rstrip() for line in told.splitlines())
+        yield from (f"  {line}".rstrip() for line in doc.splitlines())
 
 
 def _member(statement: ast.stmt) -> str:

@@ -103,11 +103,11 @@ class Topic:
 
 def plain(value: Any) -> dict[str, Any]:
     """The fields of a dataclass, as JSON is made of them; a partition becomes `topic` and `partition`."""
-    told: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for one in fields(value):
         found = getattr(value, one.name)
         if isinstance(found, TopicPartition):
-            told |= {"topic": found.topic, "partition": found.partition}
+            values |= {"topic": found.topic, "partition": found.partition}
         else:
-            told[one.name] = found
-    return told
+            values[one.name] = found
+    return values

@@ -99,14 +99,14 @@ def _launch(where: ClassPath) -> Any:
     said: deque[str] = deque(maxlen=20)
     jars = os.pathsep.join(where.entries)
     try:
-        port, told = launch_gateway(
+        port, token = launch_gateway(
             jarpath=str(_py4j_jar()), classpath=jars, javaopts=list(_OPTIONS), java_path=str(find_java()),
             die_on_exit=True, enable_auth=True, create_new_process_group=True, redirect_stderr=said,
         )  # fmt: skip
     except (OSError, ValueError) as problem:  # ValueError: it ended without giving a port
         why = f": {said[-1].strip()}" if said else f" ({type(problem).__name__})"
         raise EnvironmentProblem(f"The JVM for Java classes of one's own did not start{why}.") from None
-    secret = told.decode() if isinstance(told, bytes) else told  # bytes, whatever py4j's manual says
+    secret = token.decode() if isinstance(token, bytes) else token  # bytes, whatever py4j's manual says
     os.environ[_VARIABLE] = f"{port}:{secret}:{_digest(where)}"
     return _connect(port, secret)
 

@@ -84,10 +84,10 @@ def decode(data: bytes | None, kind: type[_T], what: str, *, bytes_max: int = BY
         raise unreadable(data, what, _reason(problem)) from None
 
 
-def convert(told: object, kind: type[_T], what: str) -> _T:
+def convert(value: object, kind: type[_T], what: str) -> _T:
     """As `decode`, of what is decoded already."""
     try:
-        return msgspec.convert(told, kind, dec_hook=_own, str_keys=True)
+        return msgspec.convert(value, kind, dec_hook=_own, str_keys=True)
     except (ValueError, RecursionError) as problem:
         raise ProtocolError(f"{what} cannot be read ({_reason(problem)}).") from None
 
@@ -100,10 +100,10 @@ def decode_or_none(data: bytes | None, kind: type[_T]) -> _T | None:
         return None
 
 
-def convert_or_none(told: object, kind: type[_T]) -> _T | None:
+def convert_or_none(value: object, kind: type[_T]) -> _T | None:
     """As `convert`; None for what is none."""
     try:
-        return convert(told, kind, "")
+        return convert(value, kind, "")
     except ProtocolError:
         return None
 
@@ -118,10 +118,10 @@ def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
     return msgspec.json.Decoder(kind, dec_hook=_own)
 
 
-def _own(kind: type[Any], told: Any) -> Any:
+def _own(kind: type[Any], value: Any) -> Any:
     """A class that reads itself."""
     try:
-        return kind.from_json(told)
+        return kind.from_json(value)
     except ProtocolError as problem:
         raise ValueError(str(problem)) from None
 

@@ -41,7 +41,7 @@ def decompress(codec: Codec, data: bytes | memoryview, max_bytes: int) -> bytes:
     """
     packed = memoryview(data)
     claim = read_claim(codec, packed)
-    if claim is not None and claim.is_told and claim.content_bytes > max_bytes:
+    if claim is not None and claim.is_stated and claim.content_bytes > max_bytes:
         raise _too_large(codec, max_bytes)
     if codec is Codec.NONE:
         return bytes(packed)
@@ -57,8 +57,8 @@ def decompress(codec: Codec, data: bytes | memoryview, max_bytes: int) -> bytes:
     except _NoRoom:
         if room_bytes == max_bytes:
             raise _too_large(codec, max_bytes) from None
-        told = f"it holds more than the {room_bytes} bytes that it tells of"
-        raise ProtocolError(f"the {codec.name.lower()} data of a record batch is damaged: {told}") from None
+        reason = f"it holds more than the {room_bytes} bytes that it states"
+        raise ProtocolError(f"the {codec.name.lower()} data of a record batch is damaged: {reason}") from None
 
 
 def _compress_lz4(data: bytes | memoryview) -> bytes:

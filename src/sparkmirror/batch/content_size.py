@@ -29,10 +29,10 @@ _U32: Final = struct.Struct("<I")
 
 
 class ContentSize(NamedTuple):
-    """`content_bytes` of a batch's records. Not `is_told`, they are the most that the frame's blocks can hold."""
+    """`content_bytes` of a batch's records. Not `is_stated`, they are the most that the frame's blocks can hold."""
 
     content_bytes: int
-    is_told: bool
+    is_stated: bool
 
 
 def read_claim(codec: Codec, data: memoryview) -> ContentSize | None:
@@ -43,7 +43,7 @@ def read_claim(codec: Codec, data: memoryview) -> ContentSize | None:
     try:
         match codec:
             case Codec.NONE:
-                return ContentSize(len(data), is_told=True)
+                return ContentSize(len(data), is_stated=True)
             case Codec.GZIP:  # its size stands at its end, modulo 2^32, and of its last member only
                 return None
             case Codec.SNAPPY:
@@ -80,8 +80,8 @@ def xerial_blocks(data: memoryview) -> Iterator[memoryview]:
 
 def _snappy(data: memoryview) -> ContentSize:
     if not has_xerial_frame(data):
-        return ContentSize(_varint(data), is_told=True)
-    return ContentSize(sum(_varint(block) for block in xerial_blocks(data)), is_told=True)
+        return ContentSize(_varint(data), is_stated=True)
+    return ContentSize(sum(_varint(block) for block in xerial_blocks(data)), is_stated=True)
 
 
 def _varint(block: memoryview) -> int:
@@ -98,7 +98,7 @@ def _varint(block: memoryview) -> int:
 def _add_up(frames: Iterator[ContentSize]) -> ContentSize | None:
     found = list(frames)
     return (
-        ContentSize(sum(frame.content_bytes for frame in found), all(frame.is_told for frame in found))
+        ContentSize(sum(frame.content_bytes for frame in found), all(frame.is_stated for frame in found))
         if found
         else None
     )
@@ -124,10 +124,10 @@ def _zstd_frames(data: memoryview) -> Iterator[ContentSize]:
         window = _ZSTD_BLOCK_BYTES_MAX if is_single else _zstd_window(data[at])
         at += (not is_single) + (0, 1, 2, 4)[descriptor & 3]
         size_bytes = (int(is_single), 2, 4, 8)[descriptor >> 6]
-        told = int.from_bytes(data[at : at + size_bytes], "little") + (256 if size_bytes == 2 else 0)
+        stated_bytes = int.from_bytes(data[at : at + size_bytes], "little") + (256 if size_bytes == 2 else 0)
         blocks_bytes, at = _zstd_blocks(data, at + size_bytes, min(window, _ZSTD_BLOCK_BYTES_MAX))
         at += 4 * has_checksum
-        yield ContentSize(told, is_told=True) if size_bytes else ContentSize(blocks_bytes, is_told=False)
+        yield ContentSize(stated_bytes, is_stated=True) if size_bytes else ContentSize(blocks_bytes, is_stated=False)
 
 
 def _zstd_window(byte: int) -> int:
@@ -158,11 +158,11 @@ def _lz4_frames(data: memoryview) -> Iterator[ContentSize]:
             raise IndexError("no frame")
         flags, block_bytes_max = data[at + 4], 1 << (8 + 2 * (data[at + 5] >> 4 & 7))
         has_size, has_checksum = bool(flags & 0x08), bool(flags & 0x04)
-        told = int.from_bytes(data[at + 6 : at + 14], "little") if has_size else 0
+        stated_bytes = int.from_bytes(data[at + 6 : at + 14], "little") if has_size else 0
         at += 7 + 8 * has_size + 4 * (flags & 1)
         blocks_bytes, at = _lz4_blocks(data, at, block_bytes_max, 4 if flags & 0x10 else 0)
         at += 4 * has_checksum
-        yield ContentSize(told, is_told=True) if has_size else ContentSize(blocks_bytes, is_told=False)
+        yield ContentSize(stated_bytes, is_stated=True) if has_size else ContentSize(blocks_bytes, is_stated=False)
 
 
 def _lz4_blocks(data: memoryview, at: int, block_bytes_max: int, checksum_bytes: int) -> tuple[int, int]:

@@ -72,12 +72,12 @@ def execute_check(args: argparse.Namespace) -> int:
     ]
     flows = [str(flow.name) for flow in config.flows]
     found = {"file": config.file, "flows": flows, "findings": findings}
-    told = [
+    lines = [
         *(f"error: {error}" for error in errors),
         *(f"warning: {text}" for text in config.warnings),
         *(f"note: {text}" for text in notes),
     ]
-    show(args, found, lambda: [*told, _verdict(config, len(errors))])
+    show(args, found, lambda: [*lines, _verdict(config, len(errors))])
     is_refused = errors or (args.strict and config.warnings)
     return ConfigError.exit_status if is_refused else 0
 

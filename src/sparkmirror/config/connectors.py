@@ -185,10 +185,10 @@ class _Translation:
             yield from (_entry(f"{target}.{key}", value, source) for key, value in defaults.items())
 
     def _note_assumed(self, sources: Sequence[Part], defaults: Mapping[str, str]) -> None:
-        told = {*(self._worker.settings if self._worker else ()), *(key for part in sources for key in part.settings)}
-        if "offsets.storage.topic" in told:
-            told.add("offset.storage.topic")
-        missing = {key: value for key, value in defaults.items() if key not in told}
+        given = {*(self._worker.settings if self._worker else ()), *(key for part in sources for key in part.settings)}
+        if "offsets.storage.topic" in given:
+            given.add("offset.storage.topic")
+        missing = {key: value for key, value in defaults.items() if key not in given}
         if missing:
             assumed = " and ".join(f"`{key} = {value}`" for key, value in missing.items())
             whose = "a KafkaConnect resource" if sources[0].is_strimzi else "the worker's properties file"

@@ -60,8 +60,8 @@ def why_no_coordinator(admin: Admin) -> str:
 def _replication_factor(admin: Admin, node_id: int) -> int | None:
     """The broker's setting; None where the broker does not tell it."""
     answer = admin.connection.ask(partial(_describe_cluster, node_id), f"reading {REPLICATION_SETTING}", node_id)
-    told = [one.value for result in answer.results if result.error_code == NO_ERROR for one in result.configs]
-    return int(told[0]) if told and (told[0] or "").isdecimal() else None
+    values = [one.value for result in answer.results if result.error_code == NO_ERROR for one in result.configs]
+    return int(values[0]) if values and (values[0] or "").isdecimal() else None
 
 
 def _describe_cluster(node_id: int) -> Any:
@@ -115,8 +115,8 @@ def used_tasks(admin: Admin, connector: Connector) -> set[int]:
     when a broker does not answer, RequestRefused when a broker has not loaded them within `request.timeout.ms`.
     """
     prefix = transactional_id(connector, 0)[:-1]
-    told = ask_every_broker(admin, partial(_transactional_ids, admin), _LISTING)
-    names = [name for some in told for name in some]
+    listed = ask_every_broker(admin, partial(_transactional_ids, admin), _LISTING)
+    names = [name for some in listed for name in some]
     numbers = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
     return {int(number) for number in numbers if number.isdecimal()}
 

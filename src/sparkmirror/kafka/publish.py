@@ -193,8 +193,8 @@ class AtomicWriter:
                 self._commit()
         except Exception as error:
             # The client hides why it cannot go on in an argument.
-            told = next((one for one in error.args if isinstance(one, BrokerResponseError)), error)
-            raise translate(told, self._settings, "writing to the ledger") from error
+            cause = next((one for one in error.args if isinstance(one, BrokerResponseError)), error)
+            raise translate(cause, self._settings, "writing to the ledger") from error
 
     def _send(self, records: Sequence[Placed]) -> None:
         ends_at = time.monotonic() + self._seconds_max

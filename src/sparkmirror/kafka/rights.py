@@ -68,9 +68,9 @@ def group_rights(admin: Admin, groups: Collection[str]) -> dict[str, Rights]:
     waiting = sorted(groups)
     ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
     while waiting:
-        told = list(_describe(admin, waiting))
-        found |= {one.group_id: _rights(one.authorized_operations) or frozenset() for one in told}
-        codes = {one.group_id: one.error_code for one in told if one.error_code in COORDINATOR_PASSING}
+        described = list(_describe(admin, waiting))
+        found |= {one.group_id: _rights(one.authorized_operations) or frozenset() for one in described}
+        codes = {one.group_id: one.error_code for one in described if one.error_code in COORDINATOR_PASSING}
         waiting = sorted(codes)
         if waiting and not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise refusal(codes[waiting[0]], admin.alias, f"reading permissions on group {waiting[0]}")

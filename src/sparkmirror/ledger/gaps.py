@@ -88,10 +88,10 @@ def decode(source_alias: str, key: bytes | None, value: bytes | None) -> Gap | N
         return None
     _, topic, partition, expected, resumed, topic_id = found
     where = TopicPartition(topic, partition)
-    told = decode_or_none(value, _Stored)
-    if told is None:
+    stored = decode_or_none(value, _Stored)
+    if stored is None:
         return Gap(where, UNREADABLE, expected, resumed, "unknown", 0, topic_id)
-    return Gap(where, told.cause, told.expected, told.resumed, told.action, told.at, told.id, told.run)
+    return Gap(where, stored.cause, stored.expected, stored.resumed, stored.action, stored.at, stored.id, stored.run)
 
 
 def list_gaps(source_alias: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> list[Gap]:

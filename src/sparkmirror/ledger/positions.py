@@ -112,10 +112,10 @@ def encode_log(position: Position) -> bytes:
 def decode_log(offset: int, headers: Iterable[tuple[str, bytes | None]]) -> Position:
     """The position of a record of Connect's, with its log where the record tells it. Raises ProtocolError where that
     cannot be read: without it another log of the name would be taken for this one."""
-    told = dict(headers)
-    if LOG_HEADER not in told:
+    by_name = dict(headers)
+    if LOG_HEADER not in by_name:
         return Position(offset)
-    topic_id, epochs = decode(told[LOG_HEADER], tuple[UUID, StoredEpochs], "The log of a stored position")
+    topic_id, epochs = decode(by_name[LOG_HEADER], tuple[UUID, StoredEpochs], "The log of a stored position")
     return Position(offset, epochs, topic_id)
 
 

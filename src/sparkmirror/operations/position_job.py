@@ -175,8 +175,8 @@ class _Changes:
     def _of_connect(self, where: TopicPartition, position: Position) -> Placed:
         key = connect.encode_key(self._flow.connector, where)
         home = TopicPartition(self._topics.offsets, murmur2_partition(key, self._partitions))
-        mark, told = Mark(self._generation, time.time_ns() // 1_000).header()
-        headers = ((positions.LOG_HEADER, positions.encode_log(position)), (mark.decode(), told))
+        mark, mark_value = Mark(self._generation, time.time_ns() // 1_000).header()
+        headers = ((positions.LOG_HEADER, positions.encode_log(position)), (mark.decode(), mark_value))
         return Placed(home, key, connect.encode_value(position.offset), headers)
 
     def _gap(self, move: Move, plan: PositionPlan, topic_id: UUID) -> Placed:

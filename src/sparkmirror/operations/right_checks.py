@@ -87,8 +87,8 @@ def _check_topics(flow: FlowConfig, source: Admin, target: Admin, new_partitions
     hidden = [name for name in sorted(mirrored_names(flow)) if rights[flow.name.source].get(name) == frozenset()]
     for need in list_needs(flow, FlowTopics(seen.source, remote, own, hidden)):
         known = rights[need.alias]
-        if told := tuple(name for name in need.names if name in known):
-            yield judge_need(replace(need, names=told), known)
+        if known_names := tuple(name for name in need.names if name in known):
+            yield judge_need(replace(need, names=known_names), known)
     yield from rehearse_creations(flow, source, target, seen)
 
 
@@ -272,10 +272,10 @@ class RightsJob:
             return
         lacking = {(one.where, one.said, one.hint) for one in found if one.what == "permissions"}
         unseen = {(one.where, one.said, one.hint) for one in found if one.what == "topics"}
-        for told in sorted(lacking - self._lacking):
-            log.warning("%s: %s: %s; %s.", self._flow.name, *told)
-        for told in sorted(unseen - self._unseen):
-            log.info("%s: %s: %s; %s.", self._flow.name, *told)  # there may be none, as on a new cluster
+        for one in sorted(lacking - self._lacking):
+            log.warning("%s: %s: %s; %s.", self._flow.name, *one)
+        for one in sorted(unseen - self._unseen):
+            log.info("%s: %s: %s; %s.", self._flow.name, *one)  # there may be none, as on a new cluster
         if self._lacking and not lacking:
             log.info("%s: all permissions are granted now.", self._flow.name)
         self._lacking, self._unseen = lacking, unseen

@@ -172,18 +172,18 @@ class Loads:
             self._tail.seek(self._where, end)
         latest = dict(self._latest)
         for record in self._tail.read_to_end(_READ_SECONDS_MAX):
-            told = self._parse(record)
-            if told is not None:
-                latest[told.source] = told
-        latest = {where: told for where, told in latest.items() if owners.get(where) == told.task}
+            report = self._parse(record)
+            if report is not None:
+                latest[report.source] = report
+        latest = {where: report for where, report in latest.items() if owners.get(where) == report.task}
         self._before, self._latest = self._latest, latest
-        return {where: load_between(self._before.get(where), told) for where, told in latest.items()}
+        return {where: load_between(self._before.get(where), report) for where, report in latest.items()}
 
     def _parse(self, record: TailRecord) -> PartitionRecord | None:
         if not (record.key or b"").startswith(self._prefix):
             return None
-        told = parse_record(record.key, record.value, self._flow.name.source, record.timestamp_ms)
-        return told if isinstance(told, PartitionRecord) and told.run == self._run else None
+        report = parse_record(record.key, record.value, self._flow.name.source, record.timestamp_ms)
+        return report if isinstance(report, PartitionRecord) and report.run == self._run else None
 
     def close(self) -> None:
         """Close the connection; the next `read` begins with later records."""

@@ -136,8 +136,8 @@ class Executors:
         parts = [f"{name} {few} of {many}" for name, few, many in zip(names, plan.tasks, self._wanted, strict=True)]
         turns = f", in turns of {plan.turn_seconds} s" if plan.turn_seconds else ""
         have = f"{slots} slot" if slots == 1 else f"{slots} slots"
-        told = f"Spark at {self._master} has {have} for {sum(self._wanted)} tasks: {', '.join(parts)} run{turns}."
+        sentence = f"Spark at {self._master} has {have} for {sum(self._wanted)} tasks: {', '.join(parts)} run{turns}."
         if slots < sum(self._wanted):
-            log.warning("%s More cores or executors are used as soon as they come.", told)
+            log.warning("%s More cores or executors are used as soon as they come.", sentence)
         else:
-            log.info("%s", told)
+            log.info("%s", sentence)

@@ -304,21 +304,21 @@ class StateChanges:
         troubled = board.trouble.failing.keys() | board.trouble.waiting.keys()
         news = board.take_news().items()
         self._tell_partitions(
-            {at: told for at, told in news if at not in troubled or told.state is not PartitionState.RUNNING}
+            {at: record for at, record in news if at not in troubled or record.state is not PartitionState.RUNNING}
         )
 
     def _tell_partitions(self, partitions: Mapping[TopicPartition, PartitionRecord]) -> None:
         """Log changed states; a partition's first state only if it does not run."""
-        told: dict[PartitionState, int] = {}
+        counts: dict[PartitionState, int] = {}
         for where, record in partitions.items():
             now = (record.state, record.reason)
             if self._said.get(where, (PartitionState.RUNNING, "")) == now:
                 continue
             self._said[where] = now
-            told[record.state] = told.get(record.state, 0) + 1
-            if told[record.state] <= _NAMED_MAX:
+            counts[record.state] = counts.get(record.state, 0) + 1
+            if counts[record.state] <= _NAMED_MAX:
                 self._say(where, record)
-        for state, count in told.items():
+        for state, count in counts.items():
             if count > _NAMED_MAX:
                 log.log(
                     _LEVELS.get(state, logging.INFO), "%s: %d more partitions: %s.", self._flow, count - _NAMED_MAX,

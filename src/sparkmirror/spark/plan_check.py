@@ -1,7 +1,7 @@
 """Checks Spark's plan of a user's step: reports bad expressions, and refuses plans that move or group records.
 
-Called by `spark.record_plan` and `spark.record_plan`. Records of a partition must stay in order and in their task,
-and dropped ones be accounted for, so a plan may hold projections and filters alone.
+Called by `spark.record_plan`. Records of a partition must stay in order and in their task, and progress must count
+dropped records, so a plan may have projections and filters only.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
-"""Whether Spark takes the transforms of a file's flows, without a cluster: `config check` asks before a mirror starts.
+"""Checks whether Spark accepts the transforms of a file's flows, without a cluster.
 
-Called by `cli.config`. Opens a Spark session of its own, which takes some seconds.
+Called by `cli.config` for `config check`. It opens a Spark session of its own, which takes some seconds.
 """
 
 import tempfile
@@ -16,7 +16,7 @@ from sparkmirror.spark.session import launch_context, open_record_session, open_
 
 
 def check_transforms(flows: Sequence[FlowConfig], *, debug: bool = False) -> list[ConfigError]:
-    """What Spark refuses, in its words, with key and line. Raises EnvironmentProblem without a Java."""
+    """The transforms that Spark refuses, with its message, key and line. Raises EnvironmentProblem without Java."""
     with tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
         spark = open_session(launch_context(1, Path(scratch), None, debug=debug))
         try:

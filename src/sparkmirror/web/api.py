@@ -60,7 +60,7 @@ def make_routes(desk: PageRequests, is_closing: Callable[[], bool]) -> list[Base
     """The routes. `is_closing` returns True when the server wants to end, and then ends the streams."""
 
     async def state(request: Request) -> Response:
-        body = await run_in_threadpool(_told, desk.page_state, *_place(request))
+        body = await run_in_threadpool(_changes_json, desk.page_state, *_place(request))
         return Response(body, media_type="application/json")
 
     async def events(request: Request) -> Response:
@@ -139,25 +139,25 @@ async def _read_body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _told(page_state: PageState, life: str, since: int) -> str:
+def _changes_json(page_state: PageState, life: str, since: int) -> str:
     return _encode(page_state.since(since, life))
 
 
-def _encode(told: Mapping[str, Any]) -> str:
-    return dump_shown({**told, "now_ms": time.time_ns() // 1_000_000})
+def _encode(state: Mapping[str, Any]) -> str:
+    return dump_shown({**state, "now_ms": time.time_ns() // 1_000_000})
 
 
-def split_whole(told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def split_whole(state: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Splits a whole state into pieces: first the small parts, with which a page can draw, then the rows.
 
     Only the last piece carries the version, so that a viewer that is cut off before it starts again.
     """
-    if not told["whole"] or sum(map(len, told["rows"].values())) <= _ROWS_MAX:
-        yield told
+    if not state["whole"] or sum(map(len, state["rows"].values())) <= _ROWS_MAX:
+        yield state
         return
-    yield {**told, "rows": {}, "version": 0}
-    rest = {**told, "whole": False, "parts": {}, "rows": {}}
-    for name, rows in told["rows"].items():
+    yield {**state, "rows": {}, "version": 0}
+    rest = {**state, "whole": False, "parts": {}, "rows": {}}
+    for name, rows in state["rows"].items():
         for at in range(0, len(rows), _ROWS_MAX):
             yield {**rest, "version": 0, "rows": {name: rows[at : at + _ROWS_MAX]}}
     yield rest

@@ -36,12 +36,12 @@ class FailureLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         at_ms = int(record.created * 1000)
-        told = Failure(record.levelname, hide_user_info(show_lines(record.getMessage())), at_ms, at_ms)
+        failure = Failure(record.levelname, hide_user_info(show_lines(record.getMessage())), at_ms, at_ms)
         with self._guard:
-            key = (told.level, told.text)
+            key = (failure.level, failure.text)
             if (known := self._failures.pop(key, None)) is not None:
-                told = replace(known, last_ms=at_ms, times=known.times + 1)
-            self._failures[key] = told
+                failure = replace(known, last_ms=at_ms, times=known.times + 1)
+            self._failures[key] = failure
             if len(self._failures) > _KEPT_MAX:
                 self._failures.popitem(last=False)
 

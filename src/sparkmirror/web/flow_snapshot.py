@@ -83,7 +83,7 @@ def flow_part(
     """The part about a flow, without its partitions, tasks and curves. A value that is not known is None."""
     status = board.status()
     alive = living(facts)
-    told = max(alive, key=lambda one: _rank(one.state), default=board.flow)
+    worst = max(alive, key=lambda one: _rank(one.state), default=board.flow)
     is_known = verdict.level is not Level.UNKNOWN and not facts.target_problem and not facts.is_starting
     counts = Counter(one.state for one in facts.held)
     return {
@@ -91,9 +91,9 @@ def flow_part(
         "source": facts.flow.source,
         "target": facts.flow.target,
         "verdict": _verdict(verdict),
-        "state": FlowState.STARTING.value if facts.is_starting or told is None else told.state_at(facts.now_ms).value,
+        "state": FlowState.STARTING.value if facts.is_starting or worst is None else worst.state_at(facts.now_ms).value,
         "run": board.run,
-        "host": told.host if told else "",
+        "host": worst.host if worst else "",
         "processes": len(alive),
         "started_at_ms": min((one.started_at_ms for one in alive), default=0),
         **_sums(status),
@@ -153,28 +153,28 @@ def _quantiles(found: Histogram) -> dict[str, float | None]:
 
 
 def _process(one: FlowRecord, now_ms: int) -> dict[str, Any]:
-    told = ("host", "pid", "version", "started_at_ms", "restarts", "at_ms")
+    names = ("host", "pid", "version", "started_at_ms", "restarts", "at_ms")
     return {
-        **{name: getattr(one, name) for name in told},
+        **{name: getattr(one, name) for name in names},
         "state": one.state_at(now_ms).value,
         "reason": first_line(one.reason),
     }
 
 
 def _task(task: TaskRecord) -> dict[str, Any]:
-    told = ("task", "epoch", "partitions", "records_per_second", "problem", "at_ms")
+    names = ("task", "epoch", "partitions", "records_per_second", "problem", "at_ms")
     lag = None if task.unknown_ends or task.paused else task.lag_records
-    return {name: getattr(task, name) for name in told} | {"lag_records": lag}
+    return {name: getattr(task, name) for name in names} | {"lag_records": lag}
 
 
 def _job(job: JobRecord) -> dict[str, Any]:
-    told = ("name", "rounds", "failures", "cost_seconds", "last_at_ms", "next_at_ms", "failing_since_ms")
-    return {name: getattr(job, name) for name in told} | {"state": job.state.value, "reason": first_line(job.reason)}
+    names = ("name", "rounds", "failures", "cost_seconds", "last_at_ms", "next_at_ms", "failing_since_ms")
+    return {name: getattr(job, name) for name in names} | {"state": job.state.value, "reason": first_line(job.reason)}
 
 
-def _canary(told: CanaryState) -> dict[str, Any]:
+def _canary(state: CanaryState) -> dict[str, Any]:
     names = ("sent", "arrived", "lost", "oldest_sent_ms", "at_ms")
-    return {name: getattr(told, name) for name in names} | {"latency": _quantiles(told.latency)}
+    return {name: getattr(state, name) for name in names} | {"latency": _quantiles(state.latency)}
 
 
 def partition_rows(records: Iterable[PartitionRecord], held: Iterable[HeldPartition] = ()) -> dict[TopicPartition, Row]:

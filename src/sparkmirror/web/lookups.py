@@ -43,7 +43,7 @@ def look_at_readiness(flow: FlowConfig) -> dict[str, Any]:
     """The result of `sparkmirror failover status`, without the places of each group, of which there can be many."""
     with open_sides(flow, "page") as cluster_pair:
         found = look(flow, cluster_pair).as_json()
-    groups = {name: {key: told for key, told in group.items() if key != "partitions"}
+    groups = {name: {key: value for key, value in group.items() if key != "partitions"}
               for name, group in found["groups"].items()}  # fmt: skip
     return {**found, "groups": groups}
 
@@ -59,14 +59,14 @@ def look_at_brokers(flow: FlowConfig) -> dict[str, Any]:
 
 
 def _cluster(cluster: Cluster, role: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"alias": cluster.alias, "role": role, "problem": "", "brokers": []}
+    answer: dict[str, Any] = {"alias": cluster.alias, "role": role, "problem": "", "brokers": []}
     try:
         with open_admin(cluster, "page") as admin:
             leads = Counter(leader.node_id for leader in admin.leaders().values())
             answers = ask_brokers(client_settings(cluster, "page"), admin.brokers())
     except SparkMirrorError as problem:
-        return told | {"problem": str(problem.args[0])}
-    return told | {"brokers": [_broker(one, leads[one.node_id]) for one in answers]}
+        return answer | {"problem": str(problem.args[0])}
+    return answer | {"brokers": [_broker(one, leads[one.node_id]) for one in answers]}
 
 
 def _broker(answer: BrokerAnswer, leads: int) -> dict[str, Any]:

@@ -35,17 +35,17 @@ class Order:
         return Selection(ALL_TOPICS if self.topic is None else re.escape(self.topic), self.partition)
 
 
-def parse_order(told: Any) -> Order:
+def parse_order(body: Any) -> Order:
     """The command in a request. Raises ValueError with a sentence for a request that is none."""
-    if not isinstance(told, dict) or told.get("action") not in tuple(_KINDS):
+    if not isinstance(body, dict) or body.get("action") not in tuple(_KINDS):
         raise ValueError(f"An order is an object whose `action` is {', '.join(_KINDS)}.")
-    topic, partition = told.get("topic"), told.get("partition")
-    if not isinstance(told.get("flow"), str) or not isinstance(topic, str | None) or topic == "":
+    topic, partition = body.get("topic"), body.get("partition")
+    if not isinstance(body.get("flow"), str) or not isinstance(topic, str | None) or topic == "":
         raise ValueError("An order names its `flow`, and at most a `topic`, in words.")
     is_number = isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition <= _PARTITION_MAX
     if partition is not None and not (is_number and topic is not None):
         raise ValueError("The `partition` of an order is a number, of the `topic` that it names.")
-    return Order(told["action"], told["flow"], topic, partition)
+    return Order(body["action"], body["flow"], topic, partition)
 
 
 def give_order(flow: FlowConfig, run: str, order: Order) -> None:

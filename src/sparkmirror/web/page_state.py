@@ -116,12 +116,12 @@ class PageState:
             known = life == self.life and version <= self._version
             if not known or not all(table.is_known_at(version) for table in self._tables.values()):
                 version = 0
-            told = {name: table.since(version) for name, table in self._tables.items()}
+            changes = {name: table.since(version) for name, table in self._tables.items()}
             return {
                 "life": self.life,
                 "version": self._version,
                 "whole": version == 0,
                 "parts": {name: value for name, (at, value) in self._parts.items() if at > version},
-                "rows": {name: rows for name, (rows, _) in told.items() if rows},
-                "gone": {name: gone for name, (_, gone) in told.items() if gone and version},
+                "rows": {name: rows for name, (rows, _) in changes.items() if rows},
+                "gone": {name: gone for name, (_, gone) in changes.items() if gone and version},
             }

@@ -21,25 +21,27 @@ _SHOWN_MAX: Final = 100
 
 def plain_page(page_state: PageState) -> tuple[bytes, str]:
     """Renders the text, as a document of `web.app`."""
-    told = page_state.since(0)
-    text = "\n".join(render_state(told, time.time_ns() // 1_000_000))
+    state = page_state.since(0)
+    text = "\n".join(render_state(state, time.time_ns() // 1_000_000))
     return f"{text}\n".encode(), "text/plain; charset=utf-8"
 
 
-def render_state(told: Mapping[str, Any], now_ms: int) -> list[str]:
+def render_state(state: Mapping[str, Any], now_ms: int) -> list[str]:
     """A line for each flow, then its partitions that do not run; the last failures at the end."""
-    flows = [part for name, part in told["parts"].items() if name.startswith("flow/")]
-    lines = [line for flow in flows for line in _flow(flow, told["rows"].get(f"partitions/{flow['name']}", ()), now_ms)]
-    failures = told["parts"].get("failures", ())
+    flows = [part for name, part in state["parts"].items() if name.startswith("flow/")]
+    lines = [
+        line for flow in flows for line in _flow(flow, state["rows"].get(f"partitions/{flow['name']}", ()), now_ms)
+    ]
+    failures = state["parts"].get("failures", ())
     lines += ["", "The last warnings and errors:"] if failures else []
     lines += [f"  {one['level']} {show_text(one['text'])}" for one in failures[:_SHOWN_MAX]]
     return lines or ["The mirror is starting."]
 
 
 def _flow(flow: Mapping[str, Any], rows: Sequence[Sequence[Any]], now_ms: int) -> list[str]:
-    told = flow["verdict"]
-    problems = tuple(Problem(**_arguments(one)) for one in told["problems"])
-    verdict = Verdict(flow["name"], Level(told["level"]), told["sentence"], problems)
+    judged = flow["verdict"]
+    problems = tuple(Problem(**_arguments(one)) for one in judged["problems"])
+    verdict = Verdict(flow["name"], Level(judged["level"]), judged["sentence"], problems)
     rate, lag = (_known(flow[name]) for name in ("records_per_second", "lag_records"))
     lines = [headline(verdict), f"  {flow['state']}, {rate} records/s, lag {lag}", *problem_lines(verdict, now_ms)]
     if flow["verify"] is not None:
@@ -54,7 +56,7 @@ def _flow(flow: Mapping[str, Any], rows: Sequence[Sequence[Any]], now_ms: int) -
 
 
 def _arguments(problem: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: told for name, told in problem.items() if name != "sentence"} | {"level": Level(problem["level"])}
+    return {name: value for name, value in problem.items() if name != "sentence"} | {"level": Level(problem["level"])}
 
 
 def _known(number: float | None) -> str:

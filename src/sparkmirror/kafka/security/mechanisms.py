@@ -114,9 +114,9 @@ class Scram(_Bounded, SaslMechanismScram):
         return done
 
     def _check_iterations(self, message: bytes) -> None:
-        told = next((pair[2:] for pair in message.decode().split(",") if pair.startswith("i=")), "")
-        if int(told) < ITERATIONS_MIN:
-            sentence = f"The broker asks for {int(told)} iterations of SCRAM, fewer than {ITERATIONS_MIN}."
+        iterations = next((pair[2:] for pair in message.decode().split(",") if pair.startswith("i=")), "")
+        if int(iterations) < ITERATIONS_MIN:
+            sentence = f"The broker asks for {int(iterations)} iterations of SCRAM, fewer than {ITERATIONS_MIN}."
             raise AuthenticationFailed(sentence, f"{_HINT} Kafka itself makes no credentials with fewer.")
 
 
