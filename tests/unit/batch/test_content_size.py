@@ -37,7 +37,7 @@ def test_no_content_is_larger_than_its_claim(codec: Codec, content: bytes) -> No
     if claim is None:
         assert not content
         return
-    assert claim.content_bytes == len(content) if claim.is_told else claim.content_bytes >= len(content)
+    assert claim.content_bytes == len(content) if claim.is_stated else claim.content_bytes >= len(content)
 
 
 @pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
@@ -53,7 +53,7 @@ def test_a_stream_that_does_not_tell_its_size_is_bounded_by_its_blocks(codec: Co
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.ZSTD])
 def test_a_bomb_tells_its_size(codec: Codec) -> None:
     assert read_claim(codec, memoryview(compress(codec, bytes(50 * MEGABYTE)))) == ContentSize(
-        50 * MEGABYTE, is_told=True
+        50 * MEGABYTE, is_stated=True
     )
 
 
