@@ -10,10 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FORBIDDEN = re.compile(
-    r"\b(anew|told|whoever|whosoever|dear|oftener|as soon as may be|needs? no|outbox(es)?|harvest|intake|parcels?)\b",
+    r"\b(anew|told|whoever|whosoever|dear|oftener|as soon as may be|needs? no"
+    r"|outbox(es)?|harvest|intake|parcels?|stakes?|crews?)\b",
     re.IGNORECASE,
 )
-"""The last four are former names of classes: PartitionBuffer, FetchResponseReader, SequenceGate, QueuedRecords."""
+"""The last six are former names of what is now called partition buffer, fetch response reader, sequence gate, queued
+records, claim and process group."""
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 SOURCE = ROOT / "src" / "sparkmirror"
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -23,10 +23,9 @@ _STOP_IT = "Stop it first: SIGTERM, or Ctrl-C."
 
 
 def refuse_beside_mirrormaker(flow: FlowConfig, target: Admin, hint: str) -> None:
-    """MirrorMaker 2 keeps its flow's workers in a Connect group on the target, `<source>-mm2` by default.
-
-    One that is shared with other connectors may stay, where the flow's connector was deleted.
-    """
+    """Raises SparkMirrorError while a MirrorMaker 2 mirrors the flow. MirrorMaker 2 keeps its flow's workers in a
+    Connect group on the target, `<source>-mm2` by default. A group that it shares with other connectors may stay, if
+    the flow's connector was deleted."""
     group = flow.connector.group
     if is_run_by_connect(target, flow.connector):
         members = ", ".join(list_members(target, group)) or "they do not say where"
@@ -50,7 +49,7 @@ def refuse_while_running(flow: FlowConfig, target: Admin) -> None:
 
 
 def refuse_members(flow: FlowConfig, peers: Iterable[Peer]) -> None:
-    """Raises SparkMirrorError for a process that shares the flow, as the group on the target has it."""
+    """Raises SparkMirrorError for a process that shares the flow, by the members of the group on the target."""
     for peer in peers:
         if is_dead_neighbour(peer.client_id):
             continue

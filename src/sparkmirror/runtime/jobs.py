@@ -1,6 +1,6 @@
 """Runs a flow's control-plane jobs on threads, in rounds: observe, plan, apply. Started by `runtime.run`.
 
-Kafka sends no notice of a new topic, setting or ACL, so the jobs look: often while that is cheap, and at least as often
+Kafka sends no notice of a new topic, setting or ACL, so the jobs poll: often while that is cheap, and at least as often
 as the configured intervals say.
 """
 
@@ -40,11 +40,9 @@ def pause_seconds(
     look_seconds: float = LOOK_SECONDS,
     cost_share: float = _COST_SHARE,
 ) -> float:
-    """The seconds to wait after a round: at least 5 s, so long that rounds take 2 % of a core, and at most a minute.
-
-    The round's `cpu_seconds` count, since rounds on a busy machine or a long link take long by waiting. The pause is at
-    least as long as the round, `round_seconds`.
-    """
+    """The seconds to wait after a round: at least 5 s, long enough that rounds take 2 % of a core, and at most a
+    minute. The round's `cpu_seconds` count, because on a busy machine or a long link rounds take long by waiting.
+    The pause is at least as long as the round, `round_seconds`."""
     pause = max(min(cpu_seconds / cost_share, _PAUSE_SECONDS_MAX), round_seconds)
     return min(seconds_max, max(look_seconds, pause))
 
@@ -52,8 +50,8 @@ def pause_seconds(
 class Job:
     """Runs `work` until stopped, at least every `seconds_max`; a failure is reported once and tried again.
 
-    `name` is the flow and what the job is about; `report` is called after each round. Work that was done in part
-    returns what was not done, and has logged it.
+    `name` is the flow and the subject of the job; `report` is called after each round. Work that was done in part
+    returns the failures, and has logged them.
     """
 
     def __init__(
@@ -166,9 +164,9 @@ class _Paced:
 
 
 class FlowSync:
-    """All sync jobs of one flow, over connections that stay open between rounds and are made again after a failure.
+    """All sync jobs of one flow, over connections that stay open between rounds and are opened again after a failure.
 
-    Called every few seconds; those that are due have their round.
+    Called every few seconds; syncs that are due run.
     """
 
     def __init__(self, flow: FlowConfig, reported: Round | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -182,7 +180,7 @@ class FlowSync:
 
     @property
     def seconds_max(self) -> float | None:
-        """The shortest of the intervals in the file; None when the flow keeps nothing in step."""
+        """The shortest of the intervals in the file; None when the flow syncs nothing."""
         flow = self._flow
         intervals = [
             (flow.refresh_topics_enabled, flow.refresh_topics_interval_seconds),
@@ -286,7 +284,7 @@ def _last_round(flow: FlowConfig) -> None:
 
 
 def tell_changes(flow: FlowConfig, rounds: Sequence[Round], before: Collection[str] = ()) -> None:
-    """Log the changes, a sentence for each of the first few; without those that failed `before`."""
+    """Logs the changes: a sentence for each of the first few, without failures that were logged `before`."""
     for one in rounds:
         sentences = [change.sentence for change in one.plan.changes if change.sentence not in before]
         for sentence in sentences[:_CHANGES_TOLD_MAX]:

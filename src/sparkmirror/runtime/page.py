@@ -30,7 +30,7 @@ class Page:
     """The page of a running mirror; without an address in the file it imports and opens nothing. A context manager."""
 
     def __init__(self, config: MirrorConfig, health: Health) -> None:
-        """Raises EnvironmentProblem where it cannot listen, ConfigError for a certificate of no use."""
+        """Raises EnvironmentProblem where it cannot listen, ConfigError for a certificate that cannot be used."""
         self._closing = ExitStack()
         self._open: _OpenPage | None = None
         with ExitStack() as closing:
@@ -48,7 +48,7 @@ class Page:
         self._closing.close()
 
     def watch(self, flows: Sequence[RunningFlow]) -> None:
-        """Shows these flows from here on; their internal topics are there."""
+        """Shows these flows from now on; their internal topics exist."""
         if self._open is not None:
             self._open.watch(flows)
 
@@ -69,7 +69,7 @@ def _open_probes(config: MirrorConfig, health: Health) -> Callable[[], None]:
 
 
 class _OpenPage:
-    """The page where there is one."""
+    """The page of a file with an address."""
 
     def __init__(self, config: MirrorConfig, health: Health) -> None:
         from sparkmirror.telemetry.scrape import Scrapes

@@ -1,7 +1,7 @@
-"""Shows a running mirror: a line for each flow, updated on a terminal, and a sentence for each change of state.
+"""Shows a running mirror: a line for each flow, updated on a terminal, and a log event for each change of state.
 
-Reads the status topic on the target, as any other process could. Where thousands of partitions change at once, some are
-named and the others counted. Called by `runtime.run`.
+It reads the status topic on the target, as any other process could. When thousands of partitions change at once, it
+logs some by name and the number of the others. Called by `runtime.run`.
 """
 
 import logging
@@ -40,12 +40,18 @@ _COLOURS = {Level.GREEN: "green", Level.AMBER: "yellow", Level.RED: "red", Level
 
 
 class FlowWatch:
-    """One flow's status as it goes: rate over the last seconds, how much of a bounded copy is done, and the verdict."""
+    """One flow's status while it runs: the rate over the last seconds, the finished share of a bounded copy, and the
+    verdict.
+
+    It follows the given run, not the latest one as `telemetry.follower` does: `runtime.run` begins another run at a
+    restart.
+    """
 
     def __init__(
         self, flow: FlowConfig, run: str, total: int | None, file: str = "FILE", unwritten: Callable[[], str] = str
     ) -> None:
-        """`unwritten` says why the target does not take what the flow tells, if so. Raises ClusterError."""
+        """`unwritten` returns why the flow's status cannot be written to the target; empty where it can. Raises
+        ClusterError."""
         self.flow = flow
         self.total = total
         self._file = file
@@ -113,7 +119,8 @@ class FlowWatch:
         return None if self._event_log is None else self._event_log.record(self.board, self._day_curve.samples)
 
     def _remember(self, facts: Facts, verdict: Verdict) -> None:
-        """Adds to the history, after reading what an earlier process wrote, which would be overwritten otherwise."""
+        """Adds to the history. It first reads the history of an earlier process, which the new record would
+        overwrite otherwise."""
         if self._event_log is None and not facts.target_problem:
             with suppress(SparkMirrorError):
                 self._bus.read_to_end()
@@ -172,7 +179,7 @@ class ProgressDisplay:
                 _say(watch, status)
 
     def close(self) -> None:
-        """Leave the last lines on the terminal."""
+        """Leaves the last lines on the terminal."""
         if self._live is not None:
             self._live.stop()
         for watch in self._watches:
@@ -294,8 +301,8 @@ class StateChanges:
         self._flow_said: FlowState | None = None
 
     def tell(self, board: StatusBoard) -> None:
-        """Logs what differs from the last call. A partition that is tried again counts as running only when it has
-        moved, or was answered."""
+        """Logs the changes since the last call. A partition that is tried again counts as running only when it has
+        moved, or the source has answered."""
         if board.flow is not None and board.flow.state != self._flow_said:
             self._flow_said = board.flow.state
             if board.flow.state in _FLOW_STATES:
@@ -308,7 +315,7 @@ class StateChanges:
         )
 
     def _tell_partitions(self, partitions: Mapping[TopicPartition, PartitionRecord]) -> None:
-        """Log changed states; a partition's first state only if it does not run."""
+        """Logs changed states; a partition's first state only if it does not run."""
         counts: dict[PartitionState, int] = {}
         for where, record in partitions.items():
             now = (record.state, record.reason)

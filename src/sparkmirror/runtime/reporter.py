@@ -60,15 +60,15 @@ class FlowReporter:
         self._thread = threading.Thread(target=self._run, name=f"{flow.name} status", daemon=True)
 
     def why_unwritten(self) -> str:
-        """Why the target does not take what the flow tells; empty while it does."""
+        """Why the flow's status cannot be written to the target; empty while it can."""
         return self._told
 
     def start(self) -> None:
-        """The flow's internal topics must exist."""
+        """Starts the thread; the flow's internal topics must exist."""
         self._thread.start()
 
     def tell(self, state: FlowState, reason: str = "", retry_at_ms: int | None = None) -> None:
-        """The flow's state; a second RUNNING counts as a restart."""
+        """Reports the flow's state; a second RUNNING counts as a restart."""
         with self._news:
             again = state is FlowState.RUNNING and self._record.state is FlowState.RESTARTING
             restarts = self._record.restarts + again
@@ -76,13 +76,13 @@ class FlowReporter:
             self._wake()
 
     def belong(self, run: str) -> None:
-        """The run that the process takes part in, alone or with others."""
+        """Sets the run that the process takes part in, alone or with others."""
         with self._news:
             self._record = replace(self._record, run=run)
 
     def count(self, records: int, size: int, outdated: set[bytes]) -> None:
-        """Takes in the sums of the run, for readers who come after compaction; `outdated` are the keys of processes of
-        earlier runs, whose records can go."""
+        """Takes the sums of the run, for readers that come after compaction. `outdated` are the keys of processes of
+        earlier runs, whose records can be deleted; this clears it."""
         with self._news:
             self._record = replace(self._record, records=records, bytes=size)
             self._outdated |= outdated
@@ -96,12 +96,12 @@ class FlowReporter:
                 self._wake()
 
     def tell_history(self, history: HistoryRecord) -> None:
-        """The flow's history; written with the next record, if it has changed."""
+        """Sets the flow's history; it is written with the next record, if it has changed."""
         with self._news:
             self._history = history
 
     def finish(self, state: FlowState, reason: str = "") -> None:
-        """The last state; `join` waits for it to be written."""
+        """Reports the last state; `join` waits until it is written."""
         with self._news:
             self._is_over = True
             self._record = replace(self._record, state=state, reason=reason, retry_at_ms=None)
@@ -154,7 +154,7 @@ class FlowReporter:
         return key == self._key or value is None or self._stored.get(key) != value
 
     def _records(self) -> list[Record]:
-        """The records to write, the flow's own always; None deletes a record."""
+        """The records to write, always with the flow's own; None deletes a record."""
         records: list[StatusRecord] = [self._record, *self._jobs.values()]
         if self._history is not None:
             records.append(self._history)
@@ -164,7 +164,7 @@ class FlowReporter:
 
 @contextmanager
 def reporting(reporters: Sequence[FlowReporter]) -> Iterator[None]:
-    """Start the reporters, and have them write the final state at the end."""
+    """Starts the reporters, and lets them write the final state at the end."""
     for reporter in reporters:
         reporter.start()
     state, reason = FlowState.STOPPED, ""

@@ -1,4 +1,4 @@
-"""Turns a configuration into running queries, and stops them cleanly. Called by `runtime.start`."""
+"""Starts the flows of a configuration as queries, and stops them cleanly. Called by `runtime.start`."""
 
 import logging
 import os
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 1.0
 _WATCHED_TICK_SECONDS = 0.25
-"""A person or a program waits there: for a bounded run to end, or before a terminal."""
+"""The interval of the loop while a person or a program waits: for a bounded run to end, or at a terminal."""
 _STOP_SECONDS_MAX = 6.0
 _JOIN_SECONDS_MAX = 40.0
 
@@ -59,7 +59,7 @@ class MirrorRun:
     def __init__(
         self, config: MirrorConfig, options: RunOptions, stop: StopRequest, scratch: Path, launch: Launch
     ) -> None:
-        """`launch` is Spark's JVM on its way."""
+        """`launch` is the JVM of Spark, which is being started."""
         self._config = config
         self._launch = launch
         self._options = options
@@ -122,7 +122,7 @@ class MirrorRun:
             cleanup.callback(job.stop)
 
     def _join_others(self, cleanup: ExitStack) -> None:
-        """The processes that share the flows, one group on each target. Raises SparkMirrorError."""
+        """Joins the group of processes on each target. Raises SparkMirrorError."""
         by_target: dict[str, list[FlowShare]] = {}
         changed_at_ms = changed_ms(*(self._config.lines.files or (self._config.file,)))
         for flow in self._config.flows:
@@ -140,7 +140,7 @@ class MirrorRun:
         return RunningFlow(flow, self._config.text, self._scratch, once=self._options.once, process_group=process_group)
 
     def _finish_led(self) -> None:
-        """Does at the end of a flow what only the leading process may do."""
+        """Runs at the end of a flow the work that only its leading process may do."""
         led = self._config.flows if self._options.once else self._leader_jobs.led(self._config.flows)
         for flow in led:
             if group := self._groups.get(flow.name):
@@ -148,7 +148,7 @@ class MirrorRun:
         finish_offsets(led, 10.0 if self._options.once else 1.0)
 
     def _prepare_target(self, flow: FlowConfig) -> None:
-        """The ledger's topics."""
+        """Creates the ledger's topics on a target."""
         topics = flow.ledger_topics
         with open_admin(flow.target, "ledger") as target:
             refuse_beside_mirrormaker(
@@ -163,7 +163,7 @@ class MirrorRun:
                 self._leader_jobs.note_unfenced(flow)
 
     def _prepare(self, running: RunningFlow) -> int | None:
-        """Topics of one flow; the number of records that a bounded run will copy."""
+        """Creates the topics of one flow; returns the number of records that a bounded run will copy."""
         flow = running.flow
         if running.is_led:
             self._prepare_led(flow)
@@ -229,7 +229,8 @@ class MirrorRun:
                 return
 
     def _end_flows(self) -> None:
-        """Let every epoch end by itself, so that all that is under way is acknowledged and in the ledger."""
+        """Lets every epoch end by itself, so that the target acknowledges all records under way and the ledger has
+        their positions."""
         for running in self._flows:
             running.reporter.tell(FlowState.STOPPING)
         active = [running for running in self._flows if not running.is_quiet]

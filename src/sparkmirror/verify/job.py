@@ -1,7 +1,7 @@
-"""Compares flows: observe both clusters, plan spans, have Spark compare them, fold the answers.
+"""Compares flows: observes both clusters, plans spans, lets Spark compare them, and adds up the results.
 
 Called by `cli.verify` and `cli.migrate`, which open the Spark session by `comparing_session`. `watch_flows` compares
-another sample each round and writes what it found to each flow's status topic.
+another sample in each round and writes the results to each flow's status topic.
 """
 
 import logging
@@ -43,14 +43,14 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.1
 _SAMPLE_SPAN_OFFSETS: Final = 50_000
-"""Smaller than for a whole comparison: a sample is to come from many places."""
+"""The size of a span of a sample; smaller than in a whole comparison, so that a sample covers many places."""
 Progress = Callable[[int, int], None]
-"""Spans that are done, and all of them."""
+"""Called with the number of finished spans, and of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which partitions of a flow to compare, and how many of their spans: at least one, or one `of_each`."""
+    """The partitions of a flow to compare, and how many of their spans: at least one, or one `of_each` partition."""
 
     wanted: Callable[[TopicPartition], bool]
     sample_percent: float = 100.0
@@ -97,7 +97,7 @@ def compare_spans(
 
 
 def _collect(spark: "SparkSession", collect: Callable[[], list[Any]], spans: int, progress: Progress) -> list[Any]:
-    """Runs Spark's job on a thread, and tells how far it is."""
+    """Runs Spark's job on a thread, and reports its progress."""
     rows: list[Any] = []
     problems: list[BaseException] = []
 
@@ -175,8 +175,8 @@ def comparing_session(scratch: Path, master: str | None = None, *, debug: bool =
 def watch_flows(
     spark: "SparkSession", config: MirrorConfig, choice: Choice, seconds: float, stop: StopRequest
 ) -> Iterator[FlowReport]:
-    """A report of each flow every `seconds`, until asked to stop. A cluster that does not answer is reported and asked
-    again."""
+    """A report of each flow every `seconds` until it is asked to stop. It reports a cluster that does not answer and
+    asks it again."""
     choice = replace(choice, of_each=False, span_offsets=_SAMPLE_SPAN_OFFSETS)
     while not stop.is_set():
         began = time.monotonic()
@@ -200,7 +200,7 @@ def _tell(flow: FlowConfig, report: FlowReport) -> None:
 
 
 def fold_round(before: VerifyRecord | None, report: FlowReport, now_ms: int) -> VerifyRecord:
-    """One more round; pure."""
+    """Adds one more round to the record; pure."""
     before = before or VerifyRecord(report.verdict)
     records = report.total("equal") + report.differences
     is_different = report.verdict == DIFFERENT
