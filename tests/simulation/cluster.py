@@ -18,7 +18,7 @@ from tests.simulation import wire
 from tests.simulation.commits import LOG_PARTITIONS, CommittedOffsets
 from tests.simulation.groups import COMMIT, FETCH_OFFSETS, GROUP_APIS, LOADING_SECONDS, Groups, refuse
 from tests.simulation.log import PartitionLog
-from tests.simulation.scheduler import World
+from tests.simulation.scheduler import Process, World
 from tests.simulation.transactions import FENCED, NO_ERROR, ONGOING, Coordinator
 from tests.simulation.wire import FetchAsked, Fetched, Header, Known, Produced, Wanted
 
@@ -138,6 +138,8 @@ class Cluster:
         self._sessions = 0
         self._ids = Random(f"{alias} {world.random.random()}")
         self.markers_wait_until = 0.0
+        self.asking: Process | None = None
+        """Whose request over a simulated socket was the last to be handled."""
         self.ends_asked_at: dict[str, float] = {}
         """When a client, by its id, last asked where logs end."""
         self._listeners: list[tuple[str, Callable[[], None]]] = []

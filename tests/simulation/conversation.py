@@ -91,7 +91,7 @@ class Conversation:
         wanted = [MetadataRequest.MetadataRequestTopic(topic_id=UUID(int=0), name=topic)]
         asked = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         found = self.ask(asked, MetadataResponse, 11).topics[0]
-        self.note("metadata", found.error_code, [one.partition_index for one in found.partitions])
+        self.note("metadata", found.error_code, sorted(one.partition_index for one in found.partitions))
         return UUID(str(found.topic_id)) if found.topic_id else UUID(int=0)
 
     def fetch(

@@ -424,6 +424,21 @@ def _freeze_process(scene: "Scene", random: Random) -> str:
     return f"{process.name} stands still for {seconds} s"
 
 
+def _hold_transaction(scene: "Scene", random: Random) -> str:
+    """Who writes positions next stands still before it commits: what others commit meanwhile lies behind its own."""
+    if not scene.script.exactly_once:
+        return ""
+    seconds = random.choice((0.5, 4.0, 12.0))
+
+    def freeze() -> None:
+        if scene.target.asking is not None and not scene.is_healed:
+            scene.world.tell(f"{scene.target.asking.name} stands still in its transaction for {seconds} s")
+            scene.target.asking.freeze(seconds)
+
+    scene.target.when(scene.ledger.positions, freeze)
+    return "who writes positions next stands still before it commits"
+
+
 def _late_rows(scene: "Scene", random: Random) -> str:
     attempts = list(scene.mirror.attempts.values())
     if not attempts:
@@ -604,6 +619,7 @@ FAULTS: dict[str, FaultKind] = {
     "step clock": (2, _step_clock),
     "order": (4, _order),
     "deafen": (2, _deafen),
+    "hold transaction": (3, _hold_transaction),
 }
 """How often each comes, and what it does."""
 JOB_FAULTS: dict[str, FaultKind] = {

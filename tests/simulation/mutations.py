@@ -84,8 +84,8 @@ MUTATIONS = (
              "            return False\n",
              "is not State.FLOWING:\n            buffer.take_up(buffer.position)\n"
              "            return delivery.next_offset > buffer.position\n"),
-    Mutation("rows that came before are taken again", f"{_PRODUCE}/gate.py",
-             "if is_same_log and delivery.next_offset <= buffer.position:", "if False:"),
+    Mutation("a batch that is read from its middle is taken whole", f"{_PRODUCE}/gate.py",
+             "QueuedRecords(delivery.payload, buffer.position,", "QueuedRecords(delivery.payload, 0,"),
     Mutation("an announcement that does not wait for the rows before it", f"{_PRODUCE}/arrivals.py",
              "if found is not None and found.row_batches <= self._batches else None", ""),
     Mutation("an announcement that continues nothing", f"{_FETCH}/extents.py",

@@ -77,6 +77,7 @@ class SimSocket:
             world.at(node.frozen_until + world.hiccup(), self._work)
             return
         self._is_busy = True
+        self.cluster.asking = self.process
         self.cluster.handle(self.node, self._requests.popleft(), self._answer)
 
     def _answer(self, data: bytes) -> None:
