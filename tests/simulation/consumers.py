@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 GROUP = "readers"
 _CLIENT = "a-consumer"
-_RESTORE_SECONDS = 5.0
+_RESTORE_SECONDS = 2.0
 """In which a commit that the mirror's took the place of is restored, where nothing else happens meanwhile."""
 
 
@@ -97,7 +97,7 @@ class Readers:
         return [partition.where for partition in topic.partitions] if topic is not None else []
 
     def read_target(self, where: TopicPartition, random: Random, generation: int, member: str) -> str:
-        """Reads on from the group's place, and commits; what was read, if the commit was taken."""
+        """Reads on from the group's place, or nothing, and commits; what was read, if the commit was taken."""
         scene = self._scene
         partition = scene.target.partition(where)
         if partition is None or not self._is_coordinated():
@@ -105,8 +105,8 @@ class Readers:
         stands = scene.target.groups.offsets.of(GROUP).get(where)
         log = partition.log
         begin = max(0 if stands is None else stands.offset, log.start)
-        to = min(begin + random.choice((1, 5, 1000)), log.last_stable)
-        if to <= begin:
+        to = min(begin + random.choice((0, 1, 5, 1000)), log.last_stable)
+        if to < begin or not to:
             return ""
         arrived = scene.checker.arrived(TopicPartition("orders", where.partition))
         values = {value for value, offset in arrived if begin <= offset < to}
@@ -161,8 +161,8 @@ class Readers:
             return
         where = TopicPartition("orders", remote.partition)
         crossed = self._crossed.get(where)
-        if crossed is not None and after.offset >= crossed.offset:
-            del self._crossed[where]
+        if crossed is not None and (after.client_id == _CLIENT or after.offset >= crossed.offset):
+            self._judge_crossed(where, self._crossed.pop(where))
         if after.client_id == _CLIENT:
             return
         self._scene.world.tell(f"{GROUP} is put to {after.offset} of {remote} by {after.client_id}")
@@ -265,10 +265,14 @@ class Readers:
         for problem in self.problems():
             self._scene.checker.fail(problem)
         for where, one in self._crossed.items():
-            until = one.at + _RESTORE_SECONDS
-            is_quiet = not any(one.at < at < until for at in self.struck)
-            if one.is_well and is_quiet and until < self._scene.world.now:
-                self._scene.checker.fail(f"{where}: {GROUP} had committed {one.offset}, and was set back for good")
+            self._judge_crossed(where, one)
+
+    def _judge_crossed(self, where: TopicPartition, one: _Crossed) -> None:
+        """Once the group stands where it did, or has committed again."""
+        until = one.at + _RESTORE_SECONDS
+        is_quiet = not any(one.at < at < until for at in self.struck)
+        if one.is_well and is_quiet and until < self._scene.world.now:
+            self._scene.checker.fail(f"{where}: {GROUP} had committed {one.offset}, and that was not restored")
 
 
 class _Member:

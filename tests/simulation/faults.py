@@ -566,7 +566,7 @@ def _freeze_driver(scene: "Scene", random: Random) -> str:
 def _visit_frozen(scene: "Scene", random: Random) -> str:
     """Between two of the driver's steps, the group goes on on the target by itself."""
     told = _freeze_driver(scene, random)
-    scene.world.after(0.01 * random.random(), lambda: _commit_aside(scene, random))
+    scene.world.after(0.01 * random.random(), lambda: scene.world.tell(_commit_aside(scene, random)))
     return f"{told}, and {GROUP} commits on the target" if told else ""
 
 
