@@ -8,7 +8,6 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tests.simulation.cluster import Cluster, Partition
-from tests.simulation.consumers import GROUP
 from tests.simulation.scheduler import Process
 
 from sparkmirror.batch.records import encode_batch
@@ -564,10 +563,15 @@ def _freeze_driver(scene: "Scene", random: Random) -> str:
 
 
 def _visit_frozen(scene: "Scene", random: Random) -> str:
-    """Between two of the driver's steps, the group goes on on the target by itself."""
-    told = _freeze_driver(scene, random)
-    scene.world.after(0.01 * random.random(), lambda: scene.world.tell(_commit_aside(scene, random)))
-    return f"{told}, and {GROUP} commits on the target" if told else ""
+    """The driver has read what the group committed on the target, and stands still; the group goes on by itself."""
+
+    def freeze() -> None:
+        if not scene.is_healed:
+            scene.world.tell(_freeze_driver(scene, random))
+            scene.world.after(0.01 * random.random(), lambda: scene.world.tell(_commit_aside(scene, random)))
+
+    scene.target.when("OffsetFetch", freeze)
+    return "the driver will stand still once it has read what the group committed"
 
 
 def _fail_over(scene: "Scene", random: Random) -> str:
