@@ -16,13 +16,14 @@ DRIVER, JVM, PLANNER, READER, WRITER, WORKERS = "driver", "JVM", "planner", "rea
 _PROC = Path("/proc")
 _RING = "/memfd:sparkmirror-ring (deleted)"
 # Words of a ring's control page, as `sparkmirror.pipeline.relay.ring` has them.
-_MAGIC, _MAGIC_AT, _WRITER_AT, _TAKEN_AT = 0x5350_4B4D_4952_0001, 0, 1, 10
+_MAGIC, _MAGIC_AT, _WRITER_AT, _TAKEN_AT, _CALLS_AT = 0x5350_4B4D_4952_0001, 0, 1, 10, 11
 _PLANNING = "streaming_source_runner"
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A reader's memory: `inode` names it, `taken` counts the answers whose rows its writer has taken."""
+    """A reader's memory: `inode` names it, `taken` counts the answers whose rows its writer has taken, and those that
+    were announced."""
 
     inode: int
     reader: int
@@ -90,7 +91,7 @@ def find_rings(pids: Iterable[int]) -> Iterator[Ring]:
                 inode, words = descriptor.stat().st_ino, _control_words(descriptor)
                 if inode not in found and words[_MAGIC_AT] == _MAGIC and words[_WRITER_AT] not in (0, pid):
                     found.add(inode)
-                    yield Ring(inode, pid, words[_WRITER_AT], words[_TAKEN_AT])
+                    yield Ring(inode, pid, words[_WRITER_AT], words[_TAKEN_AT] + words[_CALLS_AT])
 
 
 def _ring_descriptors(pid: int) -> Iterator[Path]:
@@ -105,7 +106,7 @@ def _control_words(descriptor: Path) -> list[int]:
     memory = os.open(descriptor, os.O_RDONLY)
     try:
         with mmap.mmap(memory, mmap.PAGESIZE, prot=mmap.PROT_READ) as page:
-            return list(memoryview(page[: 8 * (_TAKEN_AT + 1)]).cast("Q"))
+            return list(memoryview(page[: 8 * (_CALLS_AT + 1)]).cast("Q"))
     finally:
         os.close(memory)
 
