@@ -8,6 +8,7 @@ extent rows, for what observes the query. Owned by `pipeline.fetch.responses`.
 
 from typing import NamedTuple
 
+from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState
 from sparkmirror.pipeline.fetch.runs import Run
 from sparkmirror.pipeline.relay.board import Announcement
@@ -23,13 +24,48 @@ class _End(NamedTuple):
     turns: int
 
 
+class _Account:
+    """What was announced of one partition since the last extent row; its times are of the run that was oldest when it
+    was fetched. Changed with each announcement, so a class of slots: to make a row each time cost more than the rest.
+    """
+
+    __slots__ = (
+        "_age_ms", "_batches", "_bytes", "_fetched_at_ms", "_first_offset", "_high_watermark", "_leader_epoch",
+        "_max_timestamp", "_next_offset", "_records", "_turns", "_where",
+    )  # fmt: skip
+
+    def __init__(self, where: TopicPartition, first: Run, turns: int) -> None:
+        self._where = where
+        self._first_offset = first.first_offset
+        self._leader_epoch, self._turns = first.leader_epoch, turns
+        self._batches = self._records = self._bytes = 0
+        self._age_ms, self._max_timestamp = 0, -1
+
+    def add(self, run: Run, high_watermark: int, fetched_at_ms: int) -> None:
+        self._next_offset = run.next_offset
+        self._batches += run.batches
+        self._records += run.records
+        self._bytes += run.stop - run.start
+        self._high_watermark = high_watermark
+        if self._max_timestamp < 0 or 0 <= run.max_timestamp < fetched_at_ms - self._age_ms:
+            self._max_timestamp, self._fetched_at_ms = run.max_timestamp, fetched_at_ms
+            self._age_ms = fetched_at_ms - run.max_timestamp
+
+    def row(self) -> Row:
+        return Row(
+            EXTENT, self._where.topic, self._where.partition, self._first_offset, self._next_offset, self._batches,
+            self._records, self._bytes, self._max_timestamp, self._high_watermark, self._fetched_at_ms,
+            self._leader_epoch, self._turns,
+        )  # fmt: skip
+
+
 class Extents:
     """By slot on the control page."""
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
         self._ends: dict[int, _End] = {}
-        self._unaccounted: dict[int, Row] = {}
+        self._unaccounted: dict[int, _Account] = {}
 
     def __bool__(self) -> bool:
         """Whether something was announced that no extent row accounts for yet."""
@@ -55,36 +91,13 @@ class Extents:
         if not announcer.announce(announcement):
             return False
         self._ends[slot] = _End(run.next_offset, run.leader_epoch, turns)
-        self._account(fetch_state, run, high_watermark, fetched_at_ms)
+        account = self._unaccounted.get(slot)
+        if account is None:
+            account = self._unaccounted[slot] = _Account(fetch_state.partition, run, turns)
+        account.add(run, high_watermark, fetched_at_ms)
         return True
-
-    def _account(self, fetch_state: PartitionFetchState, run: Run, high_watermark: int, fetched_at_ms: int) -> None:
-        where, so_far = fetch_state.partition, self._unaccounted.get(fetch_state.slot)
-        row = Row(
-            EXTENT, where.topic, where.partition, run.first_offset, run.next_offset, run.batches, run.records,
-            run.stop - run.start, run.max_timestamp, high_watermark, fetched_at_ms, run.leader_epoch,
-            fetch_state.lineage.turns,
-        )  # fmt: skip
-        self._unaccounted[fetch_state.slot] = row if so_far is None else _sum(so_far, row)
 
     def take_rows(self) -> list[Row]:
         """The extent rows that account for what was announced since the last call."""
-        rows, self._unaccounted = [*self._unaccounted.values()], {}
-        return rows
-
-
-def _sum(one: Row, later: Row) -> Row:
-    """Both as one row; its times are of the run that was older when it was fetched."""
-    oldest = max(one, later, key=_age_ms)
-    return later._replace(
-        first_offset=one.first_offset,
-        batches=one.batches + later.batches,
-        records=one.records + later.records,
-        bytes=one.bytes + later.bytes,
-        max_timestamp=oldest.max_timestamp,
-        fetched_at=oldest.fetched_at,
-    )
-
-
-def _age_ms(row: Row) -> int:
-    return row.fetched_at - row.max_timestamp if row.max_timestamp >= 0 else -1
+        accounts, self._unaccounted = self._unaccounted, {}
+        return [account.row() for account in accounts.values()]

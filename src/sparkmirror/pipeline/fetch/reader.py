@@ -49,6 +49,8 @@ _LOOK_SECONDS = 0.25
 _CALM_SECONDS = 1.0
 """How long a turn waits at most while something is to be tried again, and while it is not."""
 _STARVED_POLL_SECONDS = 0.02
+_TEND_SECONDS = 0.02
+"""How often all that is not an answer of a broker is looked after, while answers come."""
 _DOUBTS_MAX = 10
 _PEER = "peer"
 _WAKE = "wake"
@@ -85,6 +87,7 @@ class TaskReader:
         self._orders = Orders(plan.orders)
         self._admission = Admission(plan, options.wants)
         self._turned_at = time.monotonic()
+        self._tend_at = 0.0
         self._peer_gone = False
         self._peer_descriptor = -1
         self._started = time.monotonic()
@@ -128,6 +131,28 @@ class TaskReader:
 
     def _turn(self) -> None:
         self._ring.collect()
+        now = time.monotonic()
+        if now < self._tend_at and self._has_only_answers():
+            timeout = self._ask_again(now)
+        else:
+            self._tend_at = now + _TEND_SECONDS
+            timeout = self._tend()
+        for key, _ in self._selector.select(0 if self._response_reader.rows else timeout):
+            self._serve(key.data)
+
+    def _has_only_answers(self) -> bool:
+        """Whether a turn may be short: nothing is due but answers and the next questions."""
+        return self._lanes.is_empty and not any(one.starved for one in self._connections.values())
+
+    def _ask_again(self, now: float) -> float:
+        """Ask the brokers that have rested. Returns for how many seconds to wait."""
+        for node, connection in list(self._connections.items()):
+            if not connection.waiting and now >= connection.asks_at:
+                self._ask(node)
+        return max(min(self._rest_left(now), self._tend_at - now), 0.0)
+
+    def _tend(self) -> float:
+        """Look after everything. Returns for how many seconds to wait."""
         self._watch_peer()
         for order in self._ring.slot_orders(self._partitions.slots):
             fetch_state = self._partitions.in_slot(order.slot)
@@ -148,9 +173,7 @@ class TaskReader:
         starved = self._retry_starved() or self._lanes.starved
         self._ring.set_waiting(starved)
         held_back = self._limited(now)
-        timeout = _STARVED_POLL_SECONDS if starved else min(held_back, self._rest_left(now))
-        for key, _ in self._selector.select(0 if self._response_reader.rows else timeout):
-            self._serve(key.data)
+        return _STARVED_POLL_SECONDS if starved else min(held_back, self._rest_left(now))
 
     def _heed(self, fetch_state: PartitionFetchState, order: SlotOrder) -> None:
         fetch_state.held_by_writer = order.paused
@@ -184,6 +207,8 @@ class TaskReader:
         )
 
     def _serve(self, what: Any) -> None:
+        if not isinstance(what, int):
+            self._tend_at = 0.0
         if what == _WAKE:
             self._ring.drain_wake()
         elif what == _PEER:
@@ -329,6 +354,7 @@ class TaskReader:
 
     def _drop(self, node: int) -> None:
         """Close a broken connection; the leaders of its partitions are looked up again."""
+        self._tend_at = 0.0
         connection = self._connections.pop(node)
         with suppress(KeyError):  # a starved connection is not watched
             self._selector.unregister(connection.link.socket)
