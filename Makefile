@@ -2,13 +2,14 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test faults pairs soak simulate compatibility parity manifests pictures docs lint demo bench lock clean
+.PHONY: help setup test lowest faults pairs soak simulate compatibility parity manifests pictures docs lint demo bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SCHEMAS := .cache/kubernetes-validate
 HELM := .cache/helm
+LOWEST := .cache/lowest
 MKDOCS := .cache/mkdocs
 
 # Settings of the caller's own Python must not leak into the project's.
@@ -36,6 +37,11 @@ test: $(READY) ## ruff, mypy and all tests; two workers, each with its own broke
 	$(MAKE) --no-print-directory lint || { status=1; echo "make lint failed, see above; the tests follow." >&2; }; \
 	$(BIN)/python -m pytest -n 2 -m "not long" $(ARGS) || status=1; \
 	exit $$status
+
+lowest: $(READY) ## unit tests with the lowest versions of packages that pyproject.toml allows, in .cache/lowest
+	@test -x $(LOWEST)/bin/python || $(BIN)/python -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements.lowest --editable '.[test]'
+	$(LOWEST)/bin/python -m pytest -n 2 -m "not long" tests/unit $(ARGS)
 
 faults: $(READY) ## the tests that take too long for `make test`; ARGS="-k name" for some of them
 	$(BIN)/python -m pytest -m "long and not pairs" --timeout 1800 $(ARGS)

@@ -26,6 +26,16 @@ def test_the_version_is_written_in_one_place(project: dict[str, Any]) -> None:
     assert found == [ROOT / "src/sparkmirror/__init__.py"]
 
 
+def test_the_lowest_versions_are_those_that_make_lowest_tests(project: dict[str, Any]) -> None:
+    asked = [re.match(r"([\w-]+)(?:\[.*\])?[>=]=([\w.]+)", one) for one in project["project"]["dependencies"]]
+    lines = (ROOT / "requirements.lowest").read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
+    for bound in asked:
+        assert bound is not None, "each dependency has a lower bound"
+        assert f"{pinned[bound[1]]}.0".startswith(f"{bound[2]}."), bound[0]
+    assert len(pinned) == len(asked)
+
+
 def test_the_changes_of_this_version_are_reported() -> None:
     assert re.search(rf"^## {re.escape(__version__)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
