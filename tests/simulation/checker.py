@@ -76,6 +76,17 @@ class Checker:
                 found += [(record.value or b"", record.offset) for record in one.records]
         return found
 
+    def copies(self, where: TopicPartition, arrived: list[tuple[bytes, int]]) -> dict[bytes, int]:
+        """The last place of each value on the target, without records that are on their way again: those behind the
+        ledger's position that lie before an earlier record, as after a kill."""
+        last, position, highest = dict(arrived), self.view().position(where), -1
+        for one in self._scene.truth.of(where).records.values():
+            offset = last.get(one.value, -1)
+            if 0 <= offset < highest and position is not None and one.offset >= position.offset:
+                del last[one.value]
+            highest = max(highest, offset)
+        return last
+
     # Now and then.
 
     def look(self) -> None:
@@ -202,7 +213,7 @@ class Checker:
         found = view.map_of(where)
         if found is None:
             return
-        last = dict(arrived)
+        last = self.copies(where, arrived)
         remote = self._scene.target.partition(TopicPartition(self._scene.remote, where.partition))
         bound = remote.log.high_watermark if remote is not None else 0
         for written in sorted(truth.records.values(), key=lambda w: w.offset, reverse=True):

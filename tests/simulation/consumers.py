@@ -144,7 +144,7 @@ class Readers:
         topic = scene.source.topics.get(where.topic)
         bound = remote.log.high_watermark
         place = self._source_place(where)
-        for value, offset in dict(scene.checker.arrived(where)).items():
+        for value, offset in scene.checker.copies(where, scene.checker.arrived(where)).items():
             one = truth.records.get(value)
             if one is None or topic is None or one.topic_id != topic.topic_id or value in known:
                 continue
