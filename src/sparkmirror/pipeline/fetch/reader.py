@@ -12,7 +12,6 @@ import selectors
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from math import inf
 from typing import Any
 
@@ -25,11 +24,12 @@ from sparkmirror.control.commands import Throttle as RateOrder
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.wire.leaders import LOOK_UP_KEYS, Leaders
-from sparkmirror.kafka.wire.lookup import ClusterView, Span, look_up_span
+from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.pipeline.fetch import log_bounds
 from sparkmirror.pipeline.fetch.command_tail import DIAL_KEY, CommandTail
 from sparkmirror.pipeline.fetch.connection import FetchConnection
-from sparkmirror.pipeline.fetch.loss import Loss, judge_out_of_range, judge_recreated, judge_unknown_epoch
+from sparkmirror.pipeline.fetch.loss import judge_recreated
 from sparkmirror.pipeline.fetch.orders import EpochEnd, Orders
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions, plan_row
 from sparkmirror.pipeline.fetch.read_ahead_connections import ReadAheadConnection, ReadAheadConnections
@@ -51,7 +51,6 @@ _CALM_SECONDS = 1.0
 _STARVED_POLL_SECONDS = 0.02
 _TEND_SECONDS = 0.02
 """How often all that is not an answer of a broker is looked after, while answers come."""
-_DOUBTS_MAX = 10
 _PEER = "peer"
 _WAKE = "wake"
 
@@ -78,7 +77,8 @@ class TaskReader:
         self._partitions = Partitions(options.limits.partition_bytes_max)
         self._leaders = Leaders(options.source, self._background, addresses=plan.brokers, leaders=plan.leaders)
         self._connections: dict[int, FetchConnection] = {}
-        self._response_reader = FetchResponseReader(self._ring, self._ask_for_span)
+        self._bounds = log_bounds.LogBounds(options.source, self._background)
+        self._response_reader = FetchResponseReader(self._ring, self._bounds.ask)
         self._lanes = ReadAheadConnections(
             self._leaders, options.source.request_timeout_seconds, options.limits, options.receive_bytes, self._ring,
             self._response_reader, self._partitions, self._selector, self._has_credit,
@@ -256,8 +256,10 @@ class TaskReader:
                 self._take_link(node, outcome)
             case ("lane", int(node), int(number)):
                 self._lanes.take_link(node, number, outcome)
-            case ("span", TopicPartition() as partition):
-                self._take_span(partition, outcome)
+            case (log_bounds.KEY, TopicPartition() as partition):
+                fetch_state = self._partitions.get(partition)
+                if fetch_state is not None:
+                    self._bounds.take(fetch_state, outcome, self._response_reader)
 
     def _take_link(self, node: int, outcome: Outcome) -> None:
         if outcome.error is not None:
@@ -367,32 +369,6 @@ class TaskReader:
             if fetch_state.node == node:
                 fetch_state.node = None
         self._leaders.forget_node(node)
-
-    def _take_span(self, partition: TopicPartition, outcome: Outcome) -> None:
-        fetch_state = self._partitions.get(partition)
-        if fetch_state is None:
-            return
-        if outcome.error is not None:
-            self._response_reader.back_off(fetch_state, str(outcome.error))
-            return
-        span: Span = outcome.result
-        loss = judge_out_of_range(fetch_state.offset, fetch_state.lineage, span) or self._doubt(fetch_state, span)
-        if loss is not None:
-            self._response_reader.lose(fetch_state, loss)
-
-    def _doubt(self, fetch_state: PartitionFetchState, span: Span) -> Loss | None:
-        """The position lies in the log, but the broker refused it. The broker may have been behind, and another one
-        leads now; or its log has no epoch as late as ours, and it refuses every time."""
-        fetch_state.node = None
-        fetch_state.doubts += 1
-        if fetch_state.doubts < _DOUBTS_MAX:
-            return None
-        fetch_state.doubts = 0
-        return judge_unknown_epoch(fetch_state.offset, fetch_state.lineage, span)
-
-    def _ask_for_span(self, fetch_state: PartitionFetchState) -> None:
-        work = partial(look_up_span, self._options.source, fetch_state.partition)
-        self._background.submit(("span", fetch_state.partition), work)
 
     # Commands.
 
