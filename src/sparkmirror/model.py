@@ -17,6 +17,12 @@ Epochs = tuple[tuple[int, int], ...]
 """Leader epochs of what was read of a log (KIP-320), each with the offset from which on it was; oldest first."""
 
 
+def is_another_topic(known: object, found: UUID) -> bool:
+    """Whether the topic that was known by its id is another one than has the name now: it was deleted and made again.
+    False where either id is unknown."""
+    return NO_TOPIC_ID not in (known, found) and known != found
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
     """One partition of one topic; prints as Kafka writes it, `orders-3`."""

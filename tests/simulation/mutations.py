@@ -57,7 +57,7 @@ MUTATIONS = (
              "return Assigned(partition, position.offset, position.epochs, topic_id, end)",
              "return Assigned(partition, position.offset, (), topic_id, end)"),
     Mutation("a start that does not look at the topic's id", "planning/starts.py",
-             "if NO_TOPIC_ID not in (position.topic_id, topic_id) and position.topic_id != topic_id:", "if False:"),
+             "if is_another_topic(position.topic_id, topic_id):", "if False:"),
     Mutation("a reader that does not look at the topic's id", f"{_FETCH}/reader.py",
              "elif found != fetch_state.topic_id:", "elif False:"),
     Mutation("an epoch that reads the ledger past open transactions", "planning/planner.py",

@@ -15,7 +15,7 @@ from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.offset_map import OffsetMap, Translation
 from sparkmirror.ledger.syncs import NOT_COVERED, OffsetSyncStore
-from sparkmirror.model import NO_TOPIC_ID, FlowName, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, FlowName, TopicPartition, is_another_topic
 from sparkmirror.policy.naming import ReplicationPolicy
 
 
@@ -104,7 +104,7 @@ TargetLogs = Mapping[TopicPartition, Extent]
 
 def is_former(topic_id: object, log: Extent) -> bool:
     """Whether something known of a topic is of another one than has the name now; False where either id is unknown."""
-    return NO_TOPIC_ID not in (topic_id, log.topic_id) and topic_id != log.topic_id
+    return is_another_topic(topic_id, log.topic_id)
 
 
 def settle(found: Translated, log: Extent) -> Translated:

@@ -13,7 +13,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.ledger.gaps import Gap, list_gaps
 from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.model import Position, TopicPartition, is_another_topic
 
 _READ_SECONDS_MAX = 30.0
 
@@ -64,21 +64,21 @@ def ledger_gaps(flow: FlowConfig) -> list[Gap]:
 
 def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
     """The stored positions: the next offset to mirror. Raises ClusterError, also where the flow has never run."""
-    topics = flow.ledger_topics
-    with LedgerReader(flow.target, topics, flow.connector) as ledger:
-        return {where: position.offset for where, position in ledger.read_to_end().items()}
+    return {where: position.offset for where, position in _positions(flow).items()}
 
 
 def mirrored_offsets(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:
     """As `ledger_offsets`, to be compared with the source's logs: without positions in the log of a topic that was made
     again since, of whose records nothing is mirrored. Raises ClusterError."""
-    topics = flow.ledger_topics
-    with LedgerReader(flow.target, topics, flow.connector) as ledger:
-        positions = ledger.read_to_end()
+    positions = _positions(flow)
     there = source.list_topics({where.topic for where in positions})
-    ids = {where: there[where.topic].topic_id if where.topic in there else NO_TOPIC_ID for where in positions}
     return {
         where: position.offset
         for where, position in positions.items()
-        if NO_TOPIC_ID in (position.topic_id, ids[where]) or position.topic_id == ids[where]
+        if where.topic not in there or not is_another_topic(position.topic_id, there[where.topic].topic_id)
     }
+
+
+def _positions(flow: FlowConfig) -> dict[TopicPartition, Position]:
+    with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
+        return ledger.read_to_end()

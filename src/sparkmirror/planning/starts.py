@@ -15,7 +15,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.ledger.lineage import Extent, judge
 from sparkmirror.ledger.positions import PositionRecord
-from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.policy.start import start_ms
 
 
@@ -40,7 +40,7 @@ def _first_offsets(flow: FlowConfig, source: Admin, partitions: list[TopicPartit
 
 def start_at(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:
     """The start at a stored position; it notes if the topic was deleted and created again since."""
-    if NO_TOPIC_ID not in (position.topic_id, topic_id) and position.topic_id != topic_id:
+    if is_another_topic(position.topic_id, topic_id):
         return Assigned(partition, 0, topic_id=topic_id, end=end, restarted_from=position)
     return Assigned(partition, position.offset, position.epochs, topic_id, end)
 
