@@ -9,21 +9,20 @@ import os
 import statistics
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Producer
 
+from bench import process_tree
 from bench.brokers import bench_cluster
 from bench.contestants import CONTESTANTS, Job
 from bench.loading import create_topic
 from bench.machine import describe_run, today
 from bench.markdown import render_table
 from bench.offsets import EndOffsets
-from bench.process_tree import PeakMemory, read_tree
-from bench.roles import look_at
+from bench.roles import Look, look_at, spent_by_role
 from bench.running import Mirror
 from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.kafka import KafkaCluster
@@ -85,9 +84,8 @@ def _start(job: Job, command: Sequence[str], log_file: Path, guard: Guard) -> St
             seconds = time.monotonic() - mirror.started_at
             spent = _spent(mirror.pid)
             time.sleep(_CALM_SECONDS)
-            with PeakMemory(mirror.pid) as memory:
-                time.sleep(1.0)
-    return Start(seconds, spent, memory.peak_bytes)
+            pss_bytes = process_tree.pss_bytes(mirror.pid)
+    return Start(seconds, spent, pss_bytes)
 
 
 def _produce(source: KafkaCluster) -> None:
@@ -99,13 +97,8 @@ def _produce(source: KafkaCluster) -> None:
 
 
 def _spent(root: int) -> dict[str, float]:
-    roles = look_at(root).roles
-    spent: dict[str, float] = defaultdict(float)
-    for process in read_tree(root):
-        role = roles.get((process.pid, process.started), "gone")
-        spent[role] += process.own_cpu_seconds
-        spent["helpers that ended"] += process.cpu_seconds - process.own_cpu_seconds
-    return dict(spent)
+    spent = spent_by_role(Look({}, {}, {}), look_at(root))
+    return spent | {"helpers that ended": max(process_tree.cpu_seconds(root) - sum(spent.values()), 0.0)}
 
 
 def render(starts: Sequence[Start]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 from sparkmirror.spark.session import launch_context, open_session
 context = launch_context(1, Path(sys.argv[1]))
-session = open_session(context, is_lean=sys.argv[2] == "lean")
+session = open_session(context, discovers_sources=sys.argv[2] != "lean")
 for child in psutil.Process().children(recursive=True):
     with suppress(psutil.Error):  # it has ended meanwhile
         print(" ".join(child.cmdline()))

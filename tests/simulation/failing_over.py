@@ -30,7 +30,7 @@ _MIGRATES_SHARE = 0.35
 
 
 class Person:
-    """One at a time; what one has begun, the next one goes on with."""
+    """An operator. One procedure runs at a time; the next operator continues what an earlier one has begun."""
 
     def __init__(self, scene: "Scene") -> None:
         self._scene = scene

@@ -415,10 +415,14 @@ def _kill_task(scene: "Scene", random: Random) -> str:
 
 
 def _freeze_process(scene: "Scene", random: Random) -> str:
-    process = _pick(scene, random, ("reader", "writer", "driver"))
+    return _freeze(scene, random, ("reader", "writer", "driver"), (0.5, 4.0, 15.0))
+
+
+def _freeze(scene: "Scene", random: Random, roles: tuple[str, ...], seconds_of: tuple[float, ...]) -> str:
+    process = _pick(scene, random, roles)
     if process is None:
         return ""
-    seconds = random.choice((0.5, 4.0, 15.0))
+    seconds = random.choice(seconds_of)
     process.freeze(seconds)
     return f"{process.name} stands still for {seconds} s"
 
@@ -554,12 +558,7 @@ def _move_groups(scene: "Scene", random: Random) -> str:
 
 
 def _freeze_driver(scene: "Scene", random: Random) -> str:
-    process = _pick(scene, random, ("driver",))
-    if process is None:
-        return ""
-    seconds = random.choice((0.02, 0.2, 2.0))
-    process.freeze(seconds)
-    return f"{process.name} stands still for {seconds} s"
+    return _freeze(scene, random, ("driver",), (0.02, 0.2, 2.0))
 
 
 def _visit_frozen(scene: "Scene", random: Random) -> str:

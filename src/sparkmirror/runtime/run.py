@@ -90,7 +90,7 @@ class MirrorRun:
             context = self._launch.wait(self._stop)
             if context is None:
                 return 0
-            spark = open_session(context, is_lean=not any(flow.transforms.steps for flow in self._config.flows))
+            spark = open_session(context, discovers_sources=any(flow.transforms.steps for flow in self._config.flows))
             cleanup.callback(end_session, spark)
             if self._options.cluster is not None:
                 self._executors = Executors(context, self._options.cluster.master, self._flows)

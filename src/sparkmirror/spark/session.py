@@ -160,11 +160,11 @@ def _choose_python(cluster: SparkCluster | None) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([*import_places(), *filter(None, [before])])
 
 
-def open_session(context: SparkContext, *, is_lean: bool = False) -> SparkSession:
-    """The session with `kafka-runs` registered; on the thread that will start queries. `is_lean`: no expression of a
-    user's names another data source."""
+def open_session(context: SparkContext, *, discovers_sources: bool = True) -> SparkSession:
+    """The session with `kafka-runs` registered; on the thread that will start queries. `discovers_sources` where an
+    expression of a user's may name another data source."""
     session = SparkSession(context)
-    if is_lean:
+    if not discovers_sources:
         _skip_discovery(session)
     session.dataSource.register(KafkaRuns)
     return session

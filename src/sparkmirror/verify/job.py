@@ -165,7 +165,9 @@ def comparing_session(scratch: Path, master: str | None = None, *, debug: bool =
     """A Spark session that compares as many spans at a time as there are processors, or as the cluster has slots.
     Raises SparkMirrorError."""
     cluster = plan_cluster(master, {}, FIXED_SETTINGS, None) if master else None
-    spark = open_session(launch_context(max(os.cpu_count() or 1, 2), scratch, cluster, debug=debug), is_lean=True)
+    spark = open_session(
+        launch_context(max(os.cpu_count() or 1, 2), scratch, cluster, debug=debug), discovers_sources=False
+    )
     try:
         yield spark
     finally:

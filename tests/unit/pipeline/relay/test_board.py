@@ -4,10 +4,8 @@ import select
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -16,20 +14,6 @@ from sparkmirror.pipeline.relay.board import ENTRIES, Announcement
 from sparkmirror.pipeline.relay.ring import RING_BYTES_MIN, Ring, RingPeer
 
 ROOT = Path(__file__).parents[4]
-
-
-@pytest.fixture
-def ring() -> Iterator[Ring]:
-    ring = Ring(RING_BYTES_MIN)
-    yield ring
-    ring.close()
-
-
-@pytest.fixture
-def peer(ring: Ring) -> Iterator[RingPeer]:
-    peer = RingPeer(ring.address)
-    yield peer
-    peer.close()
 
 
 def numbered(number: int) -> Announcement:

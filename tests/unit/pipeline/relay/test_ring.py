@@ -8,7 +8,6 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,20 +28,6 @@ from sparkmirror.pipeline.relay.ring import (
 
 RING_BYTES = RING_BYTES_MIN
 COMPLETIONS_MAX = 8192
-
-
-@pytest.fixture
-def ring() -> Iterator[Ring]:
-    ring = Ring(RING_BYTES)
-    yield ring
-    ring.close()
-
-
-@pytest.fixture
-def peer(ring: Ring) -> Iterator[RingPeer]:
-    peer = RingPeer(ring.address)
-    yield peer
-    peer.close()
 
 
 def is_woken(ring: Ring) -> bool:
