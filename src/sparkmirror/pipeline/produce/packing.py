@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from sparkmirror.batch.header import BatchHeader, Codec, refusal
+from sparkmirror.batch.header import APPEND_TIME, BatchHeader, Codec, keeps_append_time, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
 from sparkmirror.batch.loading import kernels_ready, kernels_soon
 from sparkmirror.batch.merging import MERGED_BYTES_MAX, Traffic, choose, may_pay, passing_seconds
@@ -147,6 +147,8 @@ class Packing:
             return True
         if self.clamp_timestamps and header.max_timestamp > self._latest_ms(limits):
             return True
+        if header.has_append_time and keeps_append_time(queued.data, queued.at, header):
+            header = header._replace(attributes=header.attributes & ~APPEND_TIME)
         return refusal(header, limits.max_message_bytes or _UNLIMITED_BYTES) is not None
 
     def _latest_ms(self, limits: TopicLimits) -> int:

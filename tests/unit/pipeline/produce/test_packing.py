@@ -10,7 +10,7 @@ import pytest
 from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch import crc
-from sparkmirror.batch.header import ATTRIBUTES_AT, HEADER, HEADER_BYTES, Codec, parse_header
+from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, HEADER, HEADER_BYTES, Codec, parse_header
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.batch.merging import IN_FLIGHT_MAX
 from sparkmirror.batch.piece import Span
@@ -100,6 +100,28 @@ def test_small_runs_that_wait_become_one_and_their_memory_is_free_when_it_is_ack
         assert buffer.idle
         accept(buffer, buffer.position + 10, batch(buffer.position, [b"v"] * 10), freed=freed)
     assert buffer.sendable
+
+
+def test_a_lone_record_with_append_time_passes_in_its_own_memory() -> None:
+    buffer = new_buffer(Packing())
+    data = bytearray(batch(0, [b"v"]))
+    header = parse_header(data, 0)._replace(attributes=APPEND_TIME, max_timestamp=NOW_MS + 5)
+    data[:HEADER_BYTES] = HEADER.pack(*header)
+    data[17:21] = crc.value(bytes(data[ATTRIBUTES_AT:])).to_bytes(4, "big")
+    accept(buffer, 1, bytes(data))
+    waiting = buffer._waiting.runs[0].data
+    (sent,) = send_all(buffer)
+    assert sent.data.obj is waiting.obj
+    assert [(record.timestamp, record.value) for record in decode_records(sent.data)] == [(NOW_MS + 5, b"v")]
+
+
+@pytest.mark.parametrize(("waiting", "sent_batches"), [(2, 2), (7, 7), (8, 1)])
+def test_a_few_small_batches_that_wait_pass_near_the_target(waiting: int, sent_batches: int) -> None:
+    buffer = new_buffer(Packing())
+    accept(buffer, waiting, *(batch(offset, [b"%d" % offset]) for offset in range(waiting)))
+    sent = list(send_all(buffer))
+    assert [one.records for one in sent] == [waiting // sent_batches] * sent_batches
+    assert values_of(sent) == [b"%d" % offset for offset in range(waiting)]
 
 
 def test_large_batches_pass_untouched_however_many_wait() -> None:
