@@ -1,13 +1,15 @@
 """A real Prometheus scrapes a running mirror and loads the alert rules; what the mirror left is read after a crash."""
 
 import json
+import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.collector import Collector
 from tests.faults.numbered import wait_until
 from tests.oracle import Client
 from tests.programs import program
@@ -22,6 +24,12 @@ from sparkmirror.telemetry.records import FlowState
 SOURCE_METRIC = "kafka_connect_mirror_mirrorsourceconnector_record_count"
 
 
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as found:
+        yield found
+
+
 def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
     source: Client,
     target: Client,
@@ -29,6 +37,7 @@ def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
     start_mirror: StartMirror,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    collector: Collector,
 ) -> None:
     program("prometheus")
     story, alias = unique("metered"), unique("east")
@@ -39,7 +48,8 @@ def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
     text = flow_file(source, target, alias=alias, topics=rf"{story}\\..*", lines=lines)
     file = tmp_path / "told.properties"
     file.write_text(text)
-    mirror = start_mirror(text)
+    exporting = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_METRIC_EXPORT_INTERVAL": "1000"}
+    mirror = start_mirror(text, environment=os.environ | exporting)
     mirror.wait_until(lambda: "status page is at http://" in mirror.errors, "the page is served")
     port = int(re.findall(r"status page is at http://\S+:(\d+)/", mirror.errors)[0])
     flow = f'{{source="{alias}",target="backup"}}'
@@ -64,6 +74,12 @@ def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
             assert abs(skew) < 10, "one machine has one clock, but half of a round trip counts"
         groups = json.loads(get(server, "/api/v1/rules"))["data"]["groups"]
         assert [rule["health"] for group in groups for rule in group["rules"] if rule["health"] != "ok"] == []
+
+    def sent(number: int) -> float | None:
+        labels = {"source": alias, "target": "backup", "topic": f"{alias}.{topic}", "partition": str(number)}
+        return collector.latest().get((SOURCE_METRIC, tuple(sorted(labels.items()))))
+
+    mirror.wait_until(lambda: [sent(0), sent(1)] == [200.0, 200.0], "an OpenTelemetry collector has all records too")
     board = board_of(target, alias)
     assert board.flow is not None and board.flow.state is FlowState.RUNNING
     mirror.kill()

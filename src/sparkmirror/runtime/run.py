@@ -27,6 +27,7 @@ from sparkmirror.runtime.jobs import finish_offsets
 from sparkmirror.runtime.jobs_alone import checkpoint_jobs
 from sparkmirror.runtime.leader_jobs import LeaderJobs
 from sparkmirror.runtime.options import RunOptions
+from sparkmirror.runtime.otlp import exporting_metrics
 from sparkmirror.runtime.page import Page
 from sparkmirror.runtime.progress import FlowWatch, ProgressDisplay
 from sparkmirror.runtime.reporter import reporting
@@ -105,6 +106,7 @@ class MirrorRun:
             ]
             page.watch(self._flows)
             cleanup.enter_context(serving_beans(context, self._flows, os.environ))
+            cleanup.enter_context(exporting_metrics(self._flows, os.environ))
             display = ProgressDisplay(watches)
             cleanup.callback(display.close)
             try:

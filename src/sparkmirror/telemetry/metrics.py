@@ -362,6 +362,23 @@ probe counts as lost when a later one has overtaken it. Once a minute the proces
 both clusters are ahead of its own: it writes a record to `mm2-sparkmirror-clock.internal` on each, which the broker
 stamps. The error is half a round trip. Transforms do not change probes.
 
+**OpenTelemetry.** `pip install 'sparkmirror[otel]'` installs OpenTelemetry's exporter. A running mirror then sends
+these metrics, with these names and labels, to a collector, by OTLP over HTTP (`http/protobuf`), if its environment
+names one:
+
+```
+export OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318
+sparkmirror run mirror.properties
+```
+
+OpenTelemetry's other variables have their usual meaning: `OTEL_EXPORTER_OTLP_HEADERS`, `…_CERTIFICATE`,
+`…_COMPRESSION` and `…_TIMEOUT`, each for metrics alone too (`OTEL_EXPORTER_OTLP_METRICS_…`),
+`OTEL_METRIC_EXPORT_INTERVAL` (ms; a minute by default), `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
+`OTEL_METRICS_EXPORTER=none` and `OTEL_SDK_DISABLED`. `status.listen` is not required for it. Untyped metrics become
+gauges; counters and histograms are cumulative; what is not known (NaN at `/metrics`) is not sent. Each process sends
+the metrics of all flows that it shares, as `service.instance.id` `HOST:PID`. Where the collector does not take them,
+the log says so once, and the next interval tries again: the mirror goes on in any case.
+
 [jmx.md](jmx.md) describes MirrorMaker 2's MBeans, which have the same values.
 
 `deploy/prometheus/alerts.yml` has alert rules, `deploy/grafana/sparkmirror.json` a dashboard; a test checks that they
