@@ -31,7 +31,6 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
-_BASE_TIMESTAMP_AT = 27
 _PRODUCER_AT = 43
 _LENGTH_BYTES_MIN = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _JUDGED = APPEND_TIME | DELETE_HORIZON | CODEC_MASK
@@ -42,19 +41,16 @@ _OLD_HEADER = struct.Struct(">qiIbb")
 _OLD_LENGTH_BYTES_MIN = 14
 _MAGIC_AT = 16
 
-# `stamp` changes the attributes, the base timestamp, and the 14 bytes of producer id, epoch and sequence; their xor,
-# then the tail's length.
-_CHANGES = struct.Struct(">h4xq8xqhi")
+# `stamp` changes the attributes and the 14 bytes of producer id, epoch and sequence; their xor, then the tail's length.
+_CHANGES = struct.Struct(">h20xqhi")
 _CHANGES_ZERO_CRC = crc32c.value(bytes(_CHANGES.size))
 _UNCHANGED_HEAD_BYTES = ATTRIBUTES_AT + _CHANGES.size
 _HEAD = struct.Struct(">qiibIh")
-_TIMESTAMP = struct.Struct(">q")
 _PRODUCER = struct.Struct(">qhi")
 
 _unpack_header = HEADER.unpack_from
 _pack_changes = _CHANGES.pack
 _pack_head_into = _HEAD.pack_into
-_pack_timestamp_into = _TIMESTAMP.pack_into
 _pack_producer_into = _PRODUCER.pack_into
 _new_tuple = tuple.__new__
 
@@ -230,19 +226,6 @@ def _describe_refusal(header: BatchHeader, max_message_bytes: int) -> str:
     return f"is {header.total_bytes} bytes, the target topic's max.message.bytes is {max_message_bytes}"
 
 
-def keeps_append_time(buffer: memoryview | bytes | bytearray, position: int, header: BatchHeader) -> bool:
-    """Whether `stamp` can make the batch's append time its record's own: of one record, not compressed, whose time is
-    the base timestamp, as producers write it. Then nothing but append time is left against it in `refusal`."""
-    if header[12] != 1 or header[5] & CODEC_MASK or header[3] != MAGIC or header[8] < 0:
-        return False
-    at = position + HEADER_BYTES
-    after = at + 5
-    end = position + header[1] + LOG_OVERHEAD_BYTES
-    while at < after and at < end and buffer[at] & 0x80:  # the record's length
-        at += 1
-    return at + 2 < end and buffer[at + 2] == 0  # behind the record's attributes, its time
-
-
 def stamp(
     buffer: memoryview,
     position: int,
@@ -253,22 +236,16 @@ def stamp(
     transactional: bool = False,
 ) -> None:
     """Patch the batch at `position` for producing: base offset 0, leader epoch -1, producer, transactional bit, CRC.
-    Append time becomes the base timestamp, only for a batch that `keeps_append_time`.
 
     `header` must be what `parse_header` reads there now: the new checksum is computed from its old one and the change,
     so a corrupt batch stays recognisably corrupt. All other bytes stay. Magic 2 only (see `refusal`).
     """
     old_attributes = header[5]
     attributes = old_attributes | TRANSACTIONAL if transactional else old_attributes & ~TRANSACTIONAL
-    batch_length, time_change = header[1], 0
-    if old_attributes & APPEND_TIME:
-        attributes &= ~APPEND_TIME
-        time_change = header[7] ^ header[8]
-        _pack_timestamp_into(buffer, position + _BASE_TIMESTAMP_AT, header[8])
+    batch_length = header[1]
     changes = _pack_changes(
-        old_attributes ^ attributes, time_change,
-        header[9] ^ producer_id, header[10] ^ producer_epoch, header[11] ^ base_sequence,
-    )  # fmt: skip
+        old_attributes ^ attributes, header[9] ^ producer_id, header[10] ^ producer_epoch, header[11] ^ base_sequence
+    )
     unchanged_bytes = batch_length + LOG_OVERHEAD_BYTES - _UNCHANGED_HEAD_BYTES
     crc = header[4] ^ crc32c.advance(crc32c.value(changes) ^ _CHANGES_ZERO_CRC, unchanged_bytes)
     _pack_head_into(buffer, position, 0, batch_length, -1, MAGIC, crc, attributes)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
-from tests.unit.batch.witnesses import sealed, with_attributes
 
 from sparkmirror.batch.header import (
     APPEND_TIME,
@@ -20,12 +19,11 @@ from sparkmirror.batch.header import (
     BatchHeader,
     Codec,
     iterate_headers,
-    keeps_append_time,
     parse_header,
     refusal,
     stamp,
 )
-from sparkmirror.batch.records import Record, decode_records, encode_batch
+from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
 
 int16 = st.integers(-(2**15), 2**15 - 1)
@@ -57,13 +55,6 @@ def batch_of(header: BatchHeader, total_bytes: int) -> bytearray:
     covered = HEADER.pack(*header)[ATTRIBUTES_AT:] + payload
     complete = header._replace(batch_length=total_bytes - 12, crc=google_crc32c.value(covered))
     return bytearray(HEADER.pack(*complete)[:ATTRIBUTES_AT] + covered)
-
-
-def with_append_time(batch: bytes, appended_ms: int) -> bytes:
-    """As a broker stamps it: bit and time stand in the header alone."""
-    stamped = bytearray(with_attributes(batch, APPEND_TIME))
-    stamped[35:43] = appended_ms.to_bytes(8, "big")
-    return sealed(stamped)
 
 
 def sound_header(**changes: int) -> BatchHeader:
@@ -201,50 +192,12 @@ def test_a_stamped_batch_has_the_checksum_of_all_its_bytes(
         partition_leader_epoch=-1,
         crc=stamped.crc,
         attributes=stamped.attributes,
-        base_timestamp=before.max_timestamp if before.has_append_time else before.base_timestamp,
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=sequence,
     )
-    assert not stamped.has_append_time
-    assert (stamped.attributes ^ before.attributes) & ~(TRANSACTIONAL | APPEND_TIME) == 0
+    assert (stamped.attributes ^ before.attributes) & ~TRANSACTIONAL == 0
     assert batch[HEADER_BYTES:] == original[HEADER_BYTES:]
-
-
-@given(
-    key=st.none() | st.binary(max_size=300),
-    size=st.integers(0, 70_000),
-    produced=st.integers(0, 2**45),
-    appended=st.integers(0, 2**45),
-)
-def test_append_time_becomes_the_time_of_a_lone_record(
-    key: bytes | None, size: int, produced: int, appended: int
-) -> None:
-    batch = bytearray(with_append_time(encode_batch([Record(0, produced, key, bytes(size))]), appended))
-    before = parse_header(batch, 0)
-    assert keeps_append_time(batch, 0, before)
-    stamp(memoryview(batch), 0, before, 1, 2, 3)
-    assert decode_records(batch) == [Record(0, appended, key, bytes(size))]
-    assert not parse_header(batch, 0).has_append_time
-    assert refusal(parse_header(batch, 0), ONE_MEBIBYTE) is None
-    assert DefaultRecordBatch(batch).validate_crc()
-
-
-@pytest.mark.parametrize("codec", list(Codec))
-@pytest.mark.parametrize("times", [(5,), (5, 5), (5, 9), (9, 5)])
-def test_records_that_need_their_own_time_are_rewritten(codec: Codec, times: tuple[int, ...]) -> None:
-    batch = with_append_time(encode_batch([Record(0, at, b"k", b"v") for at in times], codec), 7)
-    may_stay = codec is Codec.NONE and len(times) == 1
-    assert keeps_append_time(batch, 0, parse_header(batch, 0)) is may_stay
-
-
-def test_a_lone_record_apart_from_the_base_timestamp_is_rewritten() -> None:
-    batch = bytearray(with_append_time(encode_batch([Record(0, 5, b"k", b"v")]), 7))
-    batch[HEADER_BYTES + 2] = 2  # its time is the base timestamp and 1 ms: the broker would take it beside the header's
-    assert not keeps_append_time(batch, 0, parse_header(batch, 0))
-    for cut in range(HEADER_BYTES, HEADER_BYTES + 3):
-        header = parse_header(batch, 0)._replace(batch_length=cut - 12)
-        assert not keeps_append_time(batch[:cut], 0, header), "there is no record to be read"
 
 
 def test_only_the_batch_at_the_position_is_stamped_and_it_can_be_stamped_again() -> None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from sparkmirror.batch.header import APPEND_TIME, BatchHeader, Codec, keeps_append_time, refusal
+from sparkmirror.batch.append_time import settle_append_time
+from sparkmirror.batch.header import BatchHeader, Codec, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
 from sparkmirror.batch.loading import kernels_ready, kernels_soon
 from sparkmirror.batch.merging import MERGED_BYTES_MAX, Traffic, choose, may_pay, passing_seconds
@@ -102,6 +103,9 @@ class Packing:
         header = queued.header
         if queued.rewriting is not None or header is None:
             return queued
+        if header.has_append_time:
+            batch = queued.data[queued.at : queued.at + header.total_bytes]
+            queued.header = header = settle_append_time(batch, header) or header
         if self._must_rewrite(header, queued, limits):
             self._rewrite(queued, limits, traffic, unpacking)
         elif self.merging and not unpacking.is_poor and self._may_merge(header, queued, queue, traffic):
@@ -147,8 +151,6 @@ class Packing:
             return True
         if self.clamp_timestamps and header.max_timestamp > self._latest_ms(limits):
             return True
-        if header.has_append_time and keeps_append_time(queued.data, queued.at, header):
-            header = header._replace(attributes=header.attributes & ~APPEND_TIME)
         return refusal(header, limits.max_message_bytes or _UNLIMITED_BYTES) is not None
 
     def _latest_ms(self, limits: TopicLimits) -> int:
