@@ -5,47 +5,35 @@
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 from kafka import KafkaProducer
-from kafka.errors import BrokerResponseError, KafkaTimeoutError
+from kafka.errors import BrokerResponseError
 
-from sparkmirror.errors import ClusterError
+from sparkmirror.errors import ClusterError, ProtocolError
 from sparkmirror.kafka.client_records import use_fast_checksums
 from sparkmirror.kafka.errors import quiet_client_logging, translate
 from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire.appending import Appender
 from sparkmirror.model import Cluster, TopicPartition
 
 Record = tuple[bytes, bytes | None]
 """Key and value; None is a tombstone."""
 
-_BOOTSTRAP_SECONDS_MAX = 10.0
 _CLOCK_READINGS = 3
+_BATCH_BYTES = 256 << 10
 
 
 class Publisher:
-    """Writes to a cluster's internal topics, over connections that stay open. A context manager."""
+    """Writes to a cluster's internal topics, over connections that stay open. A context manager, for any threads."""
 
     def __init__(self, cluster: Cluster, role: str, seconds_max: float = 30.0) -> None:
-        """Connects. Raises ClusterError; neither this nor a `write` takes longer than `seconds_max`."""
+        """Connects when something is written; no `write` takes longer than `seconds_max`. Raises ConfigError."""
         quiet_client_logging()
-        use_fast_checksums()
         self._settings = client_settings(cluster, role)
         self._seconds_max = seconds_max
-        try:
-            self._producer = KafkaProducer(
-                acks="all",
-                enable_idempotence=False,
-                max_block_ms=int(seconds_max * 1000),
-                bootstrap_timeout_ms=int(min(seconds_max, _BOOTSTRAP_SECONDS_MAX) * 1000),
-                **self._settings.client_arguments(),
-            )
-        except Exception as error:
-            raise translate(error, self._settings, "connecting") from error
-        # A job may be cut off when the process ends: the client's own hook would then print a stack trace.
-        self._producer._unregister_cleanup()
+        self._appender = Appender(self._settings)
 
     def __enter__(self) -> Self:
         return self
@@ -54,17 +42,7 @@ class Publisher:
         self.close()
 
     def close(self) -> None:
-        """Closes the client and gives up records that are not acknowledged; their writer has been informed.
-
-        The client's own `close` raises then, before it has ended its thread and its connections.
-        """
-        try:
-            self._producer.close(timeout=1.0)
-        except KafkaTimeoutError:
-            self._producer._sender.force_close()
-            self._producer._sender.join(1.0)
-            with suppress(KafkaTimeoutError):
-                self._producer.close(timeout=1.0)
+        self._appender.close()
 
     def write(
         self,
@@ -76,20 +54,21 @@ class Publisher:
     ) -> None:
         """Writes all records and waits for them; their time is `timestamp_ms` or now. Raises ClusterError.
 
-        They go to partition 0, or where `place` puts a key.
+        They go to partition 0, or where `place` puts a key. After an error, what was not acknowledged may be there.
         """
         ends_at = time.monotonic() + self._seconds_max
+        now_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        for number, some in _by_partition(records, place).items():
+            for part in _in_batches(some):
+                self._append(TopicPartition(topic, number), part, now_ms, ends_at)
+
+    def _append(self, where: TopicPartition, records: Sequence[Record], timestamp_ms: int, ends_at: float) -> int:
         try:
-            sent = [
-                self._producer.send(
-                    topic, key=key, value=value, partition=place(key) if place else 0, timestamp_ms=timestamp_ms
-                )
-                for key, value in records
-            ]
-            for future in sent:
-                future.get(timeout=max(ends_at - time.monotonic(), 0.1))
-        except Exception as error:
-            raise translate(error, self._settings, f"writing to topic {topic}") from error
+            return self._appender.append(where, records, timestamp_ms, ends_at)
+        except ProtocolError as problem:
+            raise ClusterError(
+                f"Cluster {self._settings.alias}: writing to topic {where.topic} failed: {problem}"
+            ) from None
 
     def read_clock(self, topic: str) -> float:
         """By how many seconds the clock of the broker that leads `topic` is ahead of ours, to within half a round trip.
@@ -97,18 +76,35 @@ class Publisher:
         The quickest of a few answers counts, because the first one waits for the connection. The topic has
         `message.timestamp.type=LogAppendTime`. Raises ClusterError.
         """
-        try:
-            _, ahead_seconds = min(self._ask_clock(topic) for _ in range(_CLOCK_READINGS))
-        except Exception as error:
-            raise translate(error, self._settings, f"writing to topic {topic}") from error
+        _, ahead_seconds = min(self._ask_clock(topic) for _ in range(_CLOCK_READINGS))
         return round(ahead_seconds, 3)
 
     def _ask_clock(self, topic: str) -> tuple[float, float]:
         """The round trip, and how far the broker is ahead, in seconds."""
-        before = time.time()
-        written = self._producer.send(topic, value=b"", partition=0).get(timeout=self._seconds_max)
+        before, ends_at = time.time(), time.monotonic() + self._seconds_max
+        stamped_ms = self._append(TopicPartition(topic, 0), [(b"", b"")], round(before * 1000), ends_at)
         after = time.time()
-        return after - before, written.timestamp / 1000 - (before + after) / 2
+        return after - before, stamped_ms / 1000 - (before + after) / 2
+
+
+def _by_partition(records: Iterable[Record], place: Callable[[bytes], int] | None) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = {}
+    for key, value in records:
+        found.setdefault(place(key) if place else 0, []).append((key, value))
+    return found
+
+
+def _in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Batches of some 256 KiB: far below what a topic takes by default, and a smaller limit splits them."""
+    some, size = list[Record](), 0
+    for key, value in records:
+        if some and size + len(key) + len(value or b"") > _BATCH_BYTES:
+            yield some
+            some, size = [], 0
+        some.append((key, value))
+        size += len(key) + len(value or b"")
+    if some:
+        yield some
 
 
 def publish(

@@ -119,14 +119,22 @@ class Link:
         self.socket.close()
 
 
-def dial(host: str, port: int, settings: ClientSettings, *, receive_bytes: int = 0, send_bytes: int = 0) -> Link:
-    """Connect, secure and authenticate within ten seconds; the socket comes back blocking.
+def dial(
+    host: str,
+    port: int,
+    settings: ClientSettings,
+    *,
+    receive_bytes: int = 0,
+    send_bytes: int = 0,
+    seconds_max: float = SETUP_SECONDS_MAX,
+) -> Link:
+    """Connect, secure and authenticate; the socket comes back blocking. No step of it takes longer than `seconds_max`.
 
     Raises ClusterUnreachable when the broker does not answer, AuthenticationFailed when it refuses us.
     """
     address = f"{host}:{port}"
     try:
-        raw = _connect(host, port, receive_bytes, send_bytes)
+        raw = _connect(host, port, receive_bytes, send_bytes, seconds_max)
     except OSError as problem:
         raise translate(problem, settings, "connecting", address) from problem
     try:
@@ -148,14 +156,14 @@ def _secured(raw: socket.socket, host: str, settings: ClientSettings) -> socket.
     return raw if context is None else context.wrap_socket(raw, server_hostname=host)
 
 
-def _connect(host: str, port: int, receive_bytes: int, send_bytes: int) -> socket.socket:
+def _connect(host: str, port: int, receive_bytes: int, send_bytes: int, seconds_max: float) -> socket.socket:
     """Connect to the first of the host's addresses that answers. Buffers are set before: the window's scale is agreed
     then."""
     problem = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         raw = socket.socket(family, kind, protocol)
         try:
-            raw.settimeout(SETUP_SECONDS_MAX)
+            raw.settimeout(seconds_max)
             _tune(raw, receive_bytes, send_bytes)
             raw.connect(address)
             return raw

@@ -18,7 +18,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.errors import NO_ERROR, error_name
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire.link import Link, dial
+from sparkmirror.kafka.wire.link import SETUP_SECONDS_MAX, Link, dial
 from sparkmirror.model import TopicPartition
 
 _METADATA = 3
@@ -49,19 +49,19 @@ class ClusterView:
     is_far: bool = False
 
 
-def look_up(settings: ClientSettings, topics: Iterable[str]) -> ClusterView:
+def look_up(settings: ClientSettings, topics: Iterable[str], seconds_max: float = SETUP_SECONDS_MAX) -> ClusterView:
     """Ask the first bootstrap server that answers about these topics. Raises the last ClusterError when none does."""
-    return ask_anyone(settings, partial(_view, topics=sorted(set(topics))))
+    return ask_anyone(settings, partial(_view, topics=sorted(set(topics))), seconds_max)
 
 
-def ask_anyone(settings: ClientSettings, ask: Callable[[Link], T]) -> T:
-    """The answer of the first bootstrap server that gives one. Raises the last ClusterError or ProtocolError when none
-    can."""
+def ask_anyone(settings: ClientSettings, ask: Callable[[Link], T], seconds_max: float = SETUP_SECONDS_MAX) -> T:
+    """The answer of the first bootstrap server that gives one; each is waited for so long at most. Raises the last
+    ClusterError or ProtocolError when none can."""
     problem: ClusterError | ProtocolError = ClusterUnreachable("no bootstrap servers are configured")
     for server in settings.bootstrap_servers:
         host, _, port = server.rpartition(":")
         try:
-            link = dial(host.strip("[]"), int(port), settings)
+            link = dial(host.strip("[]"), int(port), settings, seconds_max=seconds_max)
         except (ClusterError, ProtocolError) as refused:
             problem = refused
             continue
