@@ -1,9 +1,9 @@
 """Offsets of one flow: offset syncs, checkpoints, and group offsets on the target; observe, plan, apply.
 
-Run by `runtime.jobs` every second or so. The data plane only stores the offset map; all that MirrorMaker's formats ask
-for is made here from it, so none of it delays records. When the map's topic was deleted, `MapKeeper` writes the map
-again from memory; a mirror that was down at that time has offset syncs and checkpoints left, which give earlier
-offsets.
+Run by `runtime.jobs` every second or so; new groups are looked for every five. The data plane only stores the offset
+map; all that MirrorMaker's formats ask for is made here from it, so none of it delays records. When the map's topic was
+deleted, `MapKeeper` writes the map again from memory; a mirror that was down at that time has offset syncs and
+checkpoints left, which give earlier offsets.
 """
 
 import logging
@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from math import inf
 from uuid import UUID
 
 from sparkmirror.config.flow.flows import FlowConfig
@@ -54,6 +55,10 @@ class CheckpointLatency:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
+_GROUPS_SECONDS = 5.0
+"""How often new groups are looked for, by two requests a broker. Without any group a round comes as rarely."""
+_FLUSH_SECONDS = 5.0
+"""How often the last record of each partition that moved becomes an offset sync. MirrorMaker's do once a minute."""
 _REFUSED_SECONDS = 60.0
 """After this time offset syncs are tried again that the mirror has no right to write; all else goes on meanwhile."""
 _COMPACTION_SECONDS = 600.0
@@ -69,7 +74,7 @@ class OffsetJob:
         self._names = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location)
         self._connections = ExitStack()
         self._open: _Opened | None = None
-        self._syncs_from = 0.0
+        self._syncs_from = self._look_at = 0.0
         self._keeper = MapKeeper(flow)
 
     @property
@@ -88,6 +93,9 @@ class OffsetJob:
         try:
             if self._open is None:
                 self._open = _Opened(self._flow, self._connections)
+            elif self._rests(self._open):
+                return ""
+            self._look_at = time.monotonic() + _GROUPS_SECONDS
             self._round(self._open)
             if self._keeper.keep(self._open.target, self._open.publisher, self._open.state.maps):
                 self.close()
@@ -95,6 +103,10 @@ class OffsetJob:
             self.close()
             raise
         return "" if self._open is None else self._open.groups.problem
+
+    def _rests(self, opened: "_Opened") -> bool:
+        """Whether nothing waits for this round: no group is followed, none has a checkpoint to keep."""
+        return time.monotonic() < self._look_at and not opened.groups.groups and not opened.state.checkpoints
 
     def close(self) -> None:
         self._connections.close()
@@ -113,9 +125,11 @@ class OffsetJob:
         for partition in changed:
             if (found := opened.state.maps.map_of(partition)) is not None:
                 opened.emitter.follow(partition, found)
-        if time.monotonic() < self._syncs_from:
+        now = time.monotonic()
+        if now < self._syncs_from:
             return
-        syncs = opened.emitter.take(flushed=True)
+        is_flush = now >= opened.flushes_at
+        syncs = opened.emitter.take(flushed=is_flush)
         try:
             opened.ensure_syncs_topic(self._names.syncs, self._flow.offsets.syncs_replication_factor)
             if syncs:
@@ -124,6 +138,7 @@ class OffsetJob:
             opened.emitter.give_back(syncs)
             self._put_off_syncs(problem)
         else:
+            opened.flushes_at = now + _FLUSH_SECONDS if is_flush else opened.flushes_at
             self._tell_of_syncs_again()
 
     def _put_off_syncs(self, problem: SparkMirrorError) -> None:
@@ -144,9 +159,10 @@ class OffsetJob:
     def _checkpoint(self, opened: "_Opened") -> None:
         settings = self._flow.offsets
         opened.ensure_checkpoints_topic(self._names.checkpoints, settings.checkpoints_replication_factor)
-        if settings.refresh_groups or not opened.has_looked:
+        now = time.monotonic()
+        if now >= opened.looks_at:
             opened.groups.find_groups()
-            opened.has_looked = True
+            opened.looks_at = now + _GROUPS_SECONDS if settings.refresh_groups else inf
         fetched_ms = time.time_ns() // 1_000_000
         plan = opened.groups.plan(opened.state)
         checkpoints = [*plan.checkpoints, *opened.groups.take_back(plan.renewals)]
@@ -178,7 +194,7 @@ class _Opened:
         self.emitter = SyncEmitter(flow.offsets.lag_max)
         for sync in self.state.last_syncs.values():
             self.emitter.resume(sync.partition, sync.upstream)
-        self.has_looked = False
+        self.looks_at = self.flushes_at = 0.0
         self._ensured: set[str] = set()
         self._source = source
         self._compacted_at = time.monotonic()

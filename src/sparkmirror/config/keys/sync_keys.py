@@ -152,7 +152,7 @@ REFRESH_GROUPS_INTERVAL = Key(
     Scope.FLOW,
     types.whole(1, unit="seconds"),
     600,
-    f"How long new groups may go unnoticed at most; {_USUAL}.",
+    "How long new groups may go unnoticed at most; every five seconds is usual.",
     "looks once in this time",
 )
 EMIT_CHECKPOINTS = Key(
