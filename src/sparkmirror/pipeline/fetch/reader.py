@@ -43,6 +43,7 @@ INLINE_OUTSTANDING_BYTES_MAX = 16 << 20
 _PEER_SECONDS_MAX = 5.0
 _YIELD_SECONDS_MAX = 1.0
 _IDLE_YIELD_SECONDS = 5.0
+"""A reader without rows flushes so often, also what it has announced: the JVM's part of it costs 1.3 ms."""
 _FLUSHED_SECONDS = 3.0
 """So long after its last rows a reader flushes once a second: a flow with transforms may hold some of them back."""
 _LOOK_SECONDS = 0.25
@@ -105,7 +106,7 @@ class TaskReader:
             rows = self._response_reader.take_rows()
             now = time.monotonic()
             is_over = self._finished()
-            filled_at = now if rows or self._response_reader.extents else filled_at
+            filled_at = now if rows else filled_at
             pause = _YIELD_SECONDS_MAX if now - filled_at < _FLUSHED_SECONDS else _IDLE_YIELD_SECONDS
             if rows or now - yielded_at >= pause or (is_over and self._response_reader.extents):
                 yield self._close(rows)
