@@ -94,7 +94,7 @@ bench: $(READY) ## measure against MirrorMaker 2 on this machine
 
 lock: $(READY) ## write requirements.lock anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
-	$(BIN)/pip-compile --quiet --upgrade --extra test --generate-hashes \
+	$(BIN)/pip-compile --quiet --upgrade --extra test --extra lint --generate-hashes \
 	  --strip-extras --allow-unsafe --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	  --output-file requirements.lock pyproject.toml
 	sed -i '1i # Written by `make lock` from pyproject.toml: all that the project and its tests need, for CPython 3.11 to 3.13.' requirements.lock
