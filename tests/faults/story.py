@@ -8,7 +8,7 @@ from uuid import UUID
 from tests.faults.numbered import Arrival, NumberedWriter, end_offsets, read_arrival
 from tests.faults.tree import Run
 from tests.oracle import list_topics
-from tests.scenarios.mirror import flow_file
+from tests.scenarios.mirror import COMMAND, flow_file
 
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import ledger_topics
@@ -47,13 +47,17 @@ class Story:
         self,
         *arguments: str,
         lines: Sequence[str] = (),
+        command: Path = COMMAND,
         verb: str = "run",
         environment: Mapping[str, str] | None = None,
         before_start: Callable[[], None] | None = None,
     ) -> Run:
         """A run of the flow, to be used in a `with` block."""
         text = self.text(*lines)
-        return Run(self.directory, text, arguments, verb=verb, environment=environment, before_start=before_start)
+        return Run(
+            self.directory, text, arguments,
+            command=command, verb=verb, environment=environment, before_start=before_start,
+        )  # fmt: skip
 
     def writer(
         self, *, per_second: int = PER_SECOND, record_bytes: int = 200, first: Sequence[int] = (), log: int = 0

@@ -86,7 +86,8 @@ class Ended:
 
 
 class Mirror:
-    """One run: of `sparkmirror run FILE`, of another `verb`, or of the `program`. Its output goes to files."""
+    """One run: of `sparkmirror run FILE`, of another `verb` or `command`, or of the `program`. Its output goes
+    to files."""
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class Mirror:
         arguments: Sequence[str] = (),
         *,
         program: Sequence[str] = (),
+        command: Path = COMMAND,
         verb: str = "run",
         environment: Mapping[str, str] | None = None,
         before_start: Callable[[], None] | None = None,
@@ -107,7 +109,7 @@ class Mirror:
         self._started = time.monotonic()
         with self._output.open("wb") as output, self._errors.open("wb") as errors:
             self._child = subprocess.Popen(
-                [*(program or (str(COMMAND), verb, str(file))), *arguments],
+                [*(program or (str(command), verb, str(file))), *arguments],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
                 env={**(os.environ if environment is None else environment), _MARK: self._mark, **_TELL_STACKS},
                 cwd=directory, start_new_session=True, preexec_fn=before_start,

@@ -3,12 +3,11 @@
 import json
 import subprocess
 import sys
-import sysconfig
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests.installed import install
 
 from sparkmirror import __version__
 
@@ -43,23 +42,17 @@ def test_the_wheel_holds_every_file_of_the_package_and_its_version(wheel: Path) 
 
 @pytest.mark.long
 def test_what_the_wheel_installs_works_without_the_repository(wheel: Path, tmp_path: Path) -> None:
-    """Dependencies are those of this environment: that they can be had is pip's matter."""
-    venv.create(tmp_path / "env", with_pip=True)
-    python = str(tmp_path / "env/bin/python")
-    install = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", str(wheel)]
-    subprocess.run(install, check=True)
-    (home,) = (tmp_path / "env/lib").glob("python*/site-packages")
-    (home / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    commands = install(wheel, tmp_path / "env")
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
 
     def run(*arguments: str) -> str:
-        command = [str(tmp_path / "env/bin/sparkmirror"), *arguments]
+        command = [str(commands / "sparkmirror"), *arguments]
         return subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout
 
     assert json.loads(run("version", "--format", "json"))["sparkmirror"] == __version__
     assert "two Kafka brokers" in run("demo", "--help")
     for script in ("connect-mirror-maker.sh", "kafka-mirror-maker.sh"):
-        assert (tmp_path / "env/bin" / script).is_file()
-    where = [python, "-c", "import sparkmirror; print(sparkmirror.__file__)"]
+        assert (commands / script).is_file()
+    where = [str(commands / "python"), "-c", "import sparkmirror; print(sparkmirror.__file__)"]
     said = subprocess.run(where, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout
-    assert str(home) in said, "the installed one, not the repository's"
+    assert str(tmp_path / "env") in said, "the installed one, not the repository's"
