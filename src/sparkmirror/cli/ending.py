@@ -6,12 +6,13 @@ Called by `cli.main` for every command.
 import argparse
 import errno
 import os
+import re
 import select
 import sys
 import traceback
 from collections.abc import Callable
 
-from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
+from sparkmirror.errors import ClusterUnreachable, EnvironmentProblem, SparkMirrorError
 from sparkmirror.shown import show_lines
 
 INTERRUPTED = 130
@@ -35,7 +36,24 @@ def guarded(args: argparse.Namespace, prog: str) -> int:
         if args.debug:
             traceback.print_exc()
         tell(error, args, prog)
+        for another in _other_absences(error, args):
+            tell(another, args, prog)
         return _status(error, args)
+
+
+def _other_absences(error: SparkMirrorError, args: argparse.Namespace) -> list[ClusterUnreachable]:
+    """Where one cluster of the file does not answer: why others of its flows do not either. They are asked side by
+    side, so that nobody mends one address after the other."""
+    config = getattr(args, "config", None)
+    if config is None or not isinstance(error, ClusterUnreachable):
+        return []
+
+    from sparkmirror.kafka.patience import impatient
+    from sparkmirror.kafka.reach import find_unreachable
+
+    named = re.match(r"Cluster ([^ :]+)", str(error))
+    with impatient():
+        return find_unreachable([one for one in config.sides if named is None or one.alias != named[1]])
 
 
 def end_quietly(work: Callable[[], int]) -> int:

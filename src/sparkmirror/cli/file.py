@@ -136,10 +136,13 @@ def read_input(args: argparse.Namespace) -> "Properties":
 
 
 def parse_file(args: argparse.Namespace, *, heartbeats_suffice: bool = False) -> "MirrorConfig":
-    """The file, understood. Raises ConfigError, also without any flow unless `heartbeats_suffice`."""
+    """The file, understood; `cli.ending` finds it in `args.config`. Raises ConfigError, also without any flow unless
+    `heartbeats_suffice`."""
     from sparkmirror.config.flow.flows import parse_config
 
-    return parse_config(read_input(args), args.clusters, args.flow, heartbeats_suffice=heartbeats_suffice)
+    config = parse_config(read_input(args), args.clusters, args.flow, heartbeats_suffice=heartbeats_suffice)
+    args.config = config
+    return config
 
 
 def read_file(args: argparse.Namespace) -> "MirrorConfig":

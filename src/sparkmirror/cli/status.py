@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_file_arguments, add_topic_pattern, add_verb, check_pattern, read_file
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from sparkmirror.model import TopicPartition
     from sparkmirror.views.flow_page import FlowPage
 
+_AT_ONCE = 8
 _DESCRIPTION = (
     "Show how each flow stands: a verdict (GREEN, AMBER, RED, or UNKNOWN where nobody can say), what is wrong, since "
     "when, and which command mends it; its state, lag in records and seconds, rate and latency of the last minute, "
@@ -46,10 +48,11 @@ def execute(args: argparse.Namespace) -> int:
     pages: list[FlowPage] = []
 
     def look() -> None:
-        pages[:] = [_look(flow, chosen, config.file) for flow in config.flows]
+        pages[:] = pool.map(lambda flow: _look(flow, chosen, config.file), config.flows)
         _print(pages, args)
 
-    show_again(args, look)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        show_again(args, look)
     return int(any(page.target_problem for page in pages))
 
 

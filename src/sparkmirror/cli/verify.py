@@ -60,6 +60,8 @@ def execute(args: argparse.Namespace) -> int:
     _check(args)
     config = read_file(args)
     choice = Choice(Selection(args.topic).covers, sample, args.seed)
+    if args.continuous is None:
+        _require_clusters(config)
     with tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
         if args.continuous is not None:
             return _watch(config, choice, Path(scratch), args)
@@ -68,6 +70,16 @@ def execute(args: argparse.Namespace) -> int:
         raise SparkMirrorError("No mirrored topic is to be compared.", "See `sparkmirror topics`; is --topic right?")
     _publish(reports, args)
     return exit_status(reports)
+
+
+def _require_clusters(config: "MirrorConfig") -> None:
+    """Raises ClusterUnreachable before Spark is started, which takes several seconds."""
+    from sparkmirror.kafka.patience import impatient
+    from sparkmirror.kafka.reach import find_unreachable
+
+    with impatient():
+        for problem in find_unreachable(config.sides):
+            raise problem
 
 
 def check_sample(percent: float) -> None:

@@ -174,6 +174,8 @@ def _tls_error(error: ssl.SSLError, cluster: str, settings: ClientSettings, doin
 
 def _text(error: BaseException) -> str:
     detail = "; ".join(str(argument) for argument in error.args if argument)
+    if why := next((why for mark, why in _ABSENT.items() if mark in detail), ""):
+        return why
     return detail.rstrip(".") or type(error).__name__
 
 
@@ -192,7 +194,13 @@ _ABOUT_OUR_CERTIFICATE = (
     "alert unsupported certificate",
     "alert unknown ca",
 )
-_ABSENT = ("ECONNREFUSED", "DNS Resolution failure", "DNS lookup failed")
+_UNKNOWN_HOST = "nobody knows the host"
+_ABSENT = {
+    "ECONNREFUSED": "the connection is refused, so nothing listens there",
+    "DNS Resolution failure": _UNKNOWN_HOST,
+    "DNS lookup failed": _UNKNOWN_HOST,
+}
+"""kafka-python's words for an address at which there is nothing, and ours."""
 _BROKEN = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _LOGIN = (
     client_errors.SaslAuthenticationFailedError,

@@ -8,6 +8,7 @@ partition, or the flow.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +83,7 @@ def lacking(versions: Versions, needs: Sequence[ApiNeed] = API_NEEDS) -> list[Ap
 _CLOCK_WARN_SECONDS, _CLOCK_FAIL_SECONDS = 1.0, 3600.0
 _DISK_WARN_SHARE, _DISK_FAIL_SHARE = 0.15, 0.03
 _RELEASE_MIN = (3, 0)
+_AT_ONCE = 16
 
 
 def check_clusters(
@@ -89,19 +91,27 @@ def check_clusters(
     heartbeats: Sequence[HeartbeatSettings] = (),
     checkpoints: Sequence[FlowConfig] = (),
 ) -> Iterator[Finding]:
-    """Checks each cluster once, then each flow's requirements of its two clusters. A cluster that does not answer is
-    reported once. For flows in `checkpoints`, whose topics another program mirrors, only the clusters are checked."""
+    """Checks each cluster once, side by side, then each flow's requirements of its two clusters. A cluster that
+    does not answer is reported once. For flows in `checkpoints`, whose topics another program mirrors, only the
+    clusters are checked."""
     clusters = {side.alias: side for flow in (*flows, *checkpoints) for side in (flow.source, flow.target)}
     clusters |= {one.target.alias: one.target for one in heartbeats}
     targets = {flow.name.target for flow in flows}
     reached: set[str] = set()
-    for alias, cluster in clusters.items():
+
+    def check(cluster: Cluster) -> list[Finding]:
+        found: list[Finding] = []
         try:
             with open_admin(cluster, "doctor") as admin:
-                reached.add(alias)
-                yield from _check_cluster(admin, cluster, with_disks=alias in targets)
+                reached.add(cluster.alias)
+                found.extend(_check_cluster(admin, cluster, with_disks=cluster.alias in targets))
         except SparkMirrorError as problem:
-            yield Finding(Level.FAIL, alias, "reachable", str(problem.args[0]), problem.hint)
+            found.append(Finding(Level.FAIL, cluster.alias, "reachable", str(problem.args[0]), problem.hint))
+        return found
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for findings in pool.map(check, clusters.values()):
+            yield from findings
     for flow in flows:
         if {flow.name.source, flow.name.target} <= reached:
             yield from check_flow(flow)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sparkmirror.config.flow.flows import MirrorConfig
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
+from sparkmirror.kafka.reach import find_unreachable
 from sparkmirror.logs.handlers import log_to_stderr
 from sparkmirror.runtime.options import RunOptions
 from sparkmirror.spark.jvm import Launch
@@ -46,6 +47,7 @@ def run_with(config: MirrorConfig, options: RunOptions, stop: StopRequest, scrat
         log.warning("%s; %s.", port.sentence, HINT, extra={"event": "open-port"})
     tasks = sum(flow.tasks_max for flow in config.flows)
     is_lean = all(flow.lease_ring_bytes and not flow.transforms.steps for flow in config.flows)
+    threading.Thread(target=_name_unreachable, args=(config,), name="sparkmirror-reach", daemon=True).start()
     launch = Launch(
         partial(launch_context, tasks, scratch, options.cluster, jmx=jmx, is_lean=is_lean, debug=options.debug)
     )
@@ -53,6 +55,12 @@ def run_with(config: MirrorConfig, options: RunOptions, stop: StopRequest, scrat
     from sparkmirror.runtime.run import MirrorRun
 
     return MirrorRun(config, options, stop, scratch, launch).run()
+
+
+def _name_unreachable(config: MirrorConfig) -> None:
+    """While the mirror waits for the first cluster that does not answer, the log names all that do not."""
+    for problem in find_unreachable(config.sides):
+        log.warning("%s It is asked for ten seconds: it may be starting.", problem.args[0])
 
 
 _LOOK_SECONDS = 2.0

@@ -1,9 +1,12 @@
-"""How commands end where their output ends: a reader that leaves, a full disk, a person who is asked."""
+"""How commands end: a reader that leaves, a full disk, a person who is asked, clusters that do not answer."""
 
 import os
 import pty
+import socketserver
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -91,3 +94,34 @@ def test_a_comparison_that_failed_is_not_a_difference(tmp_path: Path) -> None:
     for words, status in ((["verify", str(file)], 4), (["lag", str(file), "--group", "g"], 1)):
         ended = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=300)
         assert ended.returncode == status, ended.stderr
+
+
+@pytest.fixture
+def http_port() -> Iterator[int]:
+    class Answer(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            """As a real server, it waits for a whole line, and takes what a Kafka client sends for none."""
+            if self.rfile.readline().endswith(b"\r\n"):
+                self.wfile.write(b"HTTP/1.0 404 Not Found\r\n\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.mark.parametrize("verb", ["topics", "verify"])
+def test_all_clusters_that_do_not_answer_are_named_at_once(verb: str, tmp_path: Path, http_port: int) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = A, B, C\nA.bootstrap.servers = nowhere.invalid:9092\nB.bootstrap.servers = 127.0.0.1:1\n"
+        f"C.bootstrap.servers = 127.0.0.1:{http_port}\nA->B.enabled = true\nC->B.enabled = true\n"
+    )
+    ended = subprocess.run([*COMMAND, verb, str(file)], capture_output=True, text=True, timeout=300)
+    for sentence in (
+        "Cluster A (nowhere.invalid:9092) did not answer while connecting: nobody knows the host.",
+        "Cluster B (127.0.0.1:1) did not answer while connecting: the connection is refused, so nothing listens there.",
+        f"Cluster C: at 127.0.0.1:{http_port} an HTTP server answers, not a broker.",
+    ):
+        assert ended.stderr.count(f"sparkmirror: {sentence}") == 1, ended.stderr

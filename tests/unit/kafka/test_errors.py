@@ -57,7 +57,11 @@ def test_codes_have_kafkas_names_even_unknown_ones() -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
-        (client_errors.KafkaConnectionError("111 ECONNREFUSED"), ClusterUnreachable, "ECONNREFUSED"),
+        (
+            client_errors.KafkaConnectionError("111 ECONNREFUSED"),
+            ClusterUnreachable,
+            "refused, so nothing listens",
+        ),
         (client_errors.KafkaTimeoutError(), ClusterUnreachable, "KafkaTimeoutError"),
         (client_errors.RequestTimedOutError(), ClusterUnreachable, "RequestTimedOutError"),
         (client_errors.SaslAuthenticationFailedError("for alice"), AuthenticationFailed, r"credentials \(PLAIN\)"),

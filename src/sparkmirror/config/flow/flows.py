@@ -170,6 +170,11 @@ class MirrorConfig:
         return tuple(map(str, self.warned))
 
     @property
+    def sides(self) -> tuple[Cluster, ...]:
+        """Sources and targets of its flows, each once."""
+        return tuple({one.alias: one for flow in self.flows for one in (flow.source, flow.target)}.values())
+
+    @property
     def purpose(self) -> str:
         """The work of a process with this file, as the end of a sentence about it."""
         if self.flows:
