@@ -11,6 +11,7 @@ from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.brokers import Brokers
 from sparkmirror.pipeline.produce.coordinator import Coordinator
+from sparkmirror.pipeline.produce.direct_path import DirectPath
 from sparkmirror.pipeline.produce.dispatch import Dispatch
 from sparkmirror.pipeline.produce.drain import Drain
 from sparkmirror.pipeline.produce.effects import Effects
@@ -97,6 +98,8 @@ def assemble(
         )
     next_batches = NextBatches(gate.buffers, guarantee, brokers, progress, limits, drain, effects, clock)
     dispatch = Dispatch(selector, brokers, next_batches, task_metrics, effects, int(options.request_seconds * 1000))
+    extents = OpenExtents(peer)
+    direct = DirectPath(peer, gate, extents, guarantee, brokers, dispatch, drain, task_metrics, clock)
     isolation = Isolation(peer, gate, task_metrics, effects, keeps_doubtful=not in_transactions)
     log_check = TargetLogCheck(progress, options.on_data_loss, brokers.topic_id)
     routing = Routing(peer, gate, task_metrics, log_check, effects, clock)
@@ -105,7 +108,7 @@ def assemble(
         clamps=options.packing.clamp_timestamps, clock=clock,
     )  # fmt: skip
     return Parts(
-        effects, brokers, task_metrics, progress, limits, gate, OpenExtents(peer), ledger_flush, guarantee, dispatch,
+        effects, brokers, task_metrics, progress, limits, gate, extents, direct, ledger_flush, guarantee, dispatch,
         isolation, log_check, routing, answer_taker, drain, options.packing.merging, options.progress.topics.offsets,
     )  # fmt: skip
 

@@ -40,6 +40,8 @@ class Dialect(NamedTuple):
 
 PLAIN: Final = Dialect()
 
+Part = tuple[UUID | str, PartitionBuffer, Batch]
+"""What a request carries for one partition, with the key of its topic."""
 Sent = dict[tuple[UUID | str, int], tuple[PartitionBuffer, Batch]]
 
 
@@ -68,6 +70,10 @@ class ProduceConnection:
         most = _FAR_REQUESTS_MAX if self.link.is_far else _NEAR_REQUESTS_MAX
         return len(self.unanswered) < min(most, self.pace.requests_max)
 
+    def takes_more(self, now: float) -> bool:
+        """Whether a request may go out now."""
+        return self.has_room and now >= self.not_before and now < self.link.reauthenticate_at
+
     @property
     def wants_to_write(self) -> bool:
         return bool(self._out)
@@ -80,7 +86,7 @@ class ProduceConnection:
         """Whether an unanswered request holds a batch of this buffer."""
         return any(owner is buffer for _, sent in self.unanswered for owner, _ in sent.values())
 
-    def send(self, items: Sequence[tuple[UUID | str, PartitionBuffer, Batch]], timeout_ms: int) -> None:
+    def send(self, items: Sequence[Part], timeout_ms: int) -> None:
         """Queue one request and write as much as the socket takes. Raises OSError when the connection is gone."""
         self.link.correlation += 1
         header = wire.request_header(wire.PRODUCE, self.version, self.link.correlation, self.link.client_id)

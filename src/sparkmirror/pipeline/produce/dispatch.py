@@ -5,12 +5,12 @@ broken connection go out again. Owned by `pipeline.produce.produce_task`.
 """
 
 import selectors
+from collections.abc import Sequence
 from typing import Final
-from uuid import UUID
 
 from sparkmirror.pipeline.produce.brokers import Brokers
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.connection import ProduceConnection
+from sparkmirror.pipeline.produce.connection import Part, ProduceConnection
 from sparkmirror.pipeline.produce.effects import Effects, Settle
 from sparkmirror.pipeline.produce.next_batch import NextBatches
 from sparkmirror.pipeline.produce.queued_records import Batch
@@ -49,13 +49,13 @@ class Dispatch:
         """Queue a buffer at its connection, if it has a batch to send."""
         if not buffer.sendable:
             return
-        connection = self._connection_of(buffer)
+        connection = self.connection_of(buffer)
         if connection is None:
             self.leaderless[buffer] = None
         else:
             self._ready[connection][buffer] = None
 
-    def _connection_of(self, buffer: PartitionBuffer) -> ProduceConnection | None:
+    def connection_of(self, buffer: PartitionBuffer) -> ProduceConnection | None:
         """Called for every batch, so the buffer keeps the result until a leader or a connection changes."""
         route = buffer.route
         if route is None or route[0] != self._brokers.changes:
@@ -90,10 +90,16 @@ class Dispatch:
         except OSError:
             self.lose(connection)
 
-    def _gather(
-        self, connection: ProduceConnection, ready: dict[PartitionBuffer, None]
-    ) -> list[tuple[UUID | str, PartitionBuffer, Batch]]:
-        items: list[tuple[UUID | str, PartitionBuffer, Batch]] = []
+    def send(self, connection: ProduceConnection, parts: Sequence[Part]) -> None:
+        """Send one request of these batches."""
+        try:
+            connection.send(parts, self._request_ms)
+            self.watch(connection)
+        except OSError:
+            self.lose(connection)
+
+    def _gather(self, connection: ProduceConnection, ready: dict[PartitionBuffer, None]) -> list[Part]:
+        items: list[Part] = []
         size = 0
         for buffer in list(ready):
             if size >= connection.pace.bytes_max:

@@ -17,6 +17,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.direct_buffer import DirectBuffer
 from sparkmirror.pipeline.produce.effects import Effects, Hold
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import Packing
@@ -74,7 +75,7 @@ class SequenceGate:
             buffer = self.buffers.get(where)
             if buffer is None:
                 own, moved = Unpacking(self._budget), self._progress.moved
-                buffer = PartitionBuffer(
+                buffer = DirectBuffer(
                     where, None, start.offset, slot,
                     packing=self._packing, moved=moved, unpacking=own, clock=self._clock,
                 )  # fmt: skip
@@ -244,17 +245,23 @@ class SequenceGate:
         else:
             self._task_metrics.faults[delivery.partition] = bytes(delivery.payload).decode(errors="replace")
 
+    def give_back_later(self, lease: int, size: int) -> Callable[[], None]:
+        """What gives a lease back that counts among the leased bytes."""
+        peer, task_metrics = self._peer, self._task_metrics
+        assert peer is not None, "only a reader's memory is leased"
+
+        def give_back() -> None:
+            task_metrics.leased_bytes -= size
+            peer.give_back(lease)
+
+        return give_back
+
     def _free(self, delivery: Delivery) -> Callable[[], None]:
         peer, lease = self._peer, delivery.lease
         size = len(delivery.payload)
         if lease is not None and peer is not None:
             self._task_metrics.leased_bytes += size
-
-            def give_back() -> None:
-                self._task_metrics.leased_bytes -= size
-                peer.give_back(lease)
-
-            return give_back
+            return self.give_back_later(lease, size)
         self.inline_bytes += size
 
         def free() -> None:

@@ -14,7 +14,9 @@ from sparkmirror.pipeline.relay.ring import RingPeer
 from sparkmirror.pipeline.relay.schema import RUN
 
 
-class _Route(NamedTuple):
+class Route(NamedTuple):
+    """What the last run row of a partition said."""
+
     target_topic: str | None
     leader_epoch: int
     turns: int
@@ -26,7 +28,7 @@ class OpenExtents:
     def __init__(self, peer: RingPeer | None) -> None:
         self._peer = peer
         self._partitions: dict[int, TopicPartition] = {}
-        self._routes: dict[TopicPartition, _Route] = {}
+        self._routes: dict[TopicPartition, Route] = {}
 
     def take_plan(self, plan: PlanRow) -> None:
         self._partitions.update((slot, assigned.partition) for assigned, slot in plan.partitions)
@@ -34,18 +36,24 @@ class OpenExtents:
     def open(self, run: Delivery) -> None:
         """A run row opens its partition's extent, whether or not the run is accepted."""
         if run.partition is not None:
-            self._routes[run.partition] = _Route(run.target_topic, run.leader_epoch, run.turns)
+            self._routes[run.partition] = Route(run.target_topic, run.leader_epoch, run.turns)
+
+    def find(self, slot: int) -> tuple[TopicPartition, Route] | None:
+        """The partition in the slot, and its route if its extent is open."""
+        where = self._partitions.get(slot)
+        route = None if where is None else self._routes.get(where)
+        return None if where is None or route is None else (where, route)
 
     def deliver(self, announced: Announcement) -> Delivery | None:
         """The announced run as if it had come in a row. None if a step of the user's in the query left out the row that
         opened the extent: the memory goes back, as that of rows that are left out."""
         peer = self._peer
         assert peer is not None, "announcements come over the control page"
-        where = self._partitions.get(announced.slot)
-        route = None if where is None else self._routes.get(where)
-        if route is None:
+        found = self.find(announced.slot)
+        if found is None:
             peer.give_back(announced.lease)
             return None
+        where, route = found
         return Delivery(
             RUN, where, route.target_topic, announced.first_offset, announced.next_offset, announced.records,
             announced.high_watermark, announced.max_timestamp, peer.slice(announced.lease, announced.size),

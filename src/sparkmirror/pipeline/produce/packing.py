@@ -71,7 +71,7 @@ class Linger:
         self._ends_at = -inf
 
 
-_UNLIMITED_BYTES: Final = 1 << 30
+UNLIMITED_BYTES: Final = 1 << 30
 _PASS_BATCHES: Final = 16
 """After merging was found not to pay, this many batches pass before it is considered again."""
 
@@ -93,6 +93,11 @@ class Packing:
     batch_bytes: int = MERGED_BYTES_MAX
     linger_seconds: float = 0.0
     unpacked_bytes_max: int = UNPACKED_BYTES_MAX
+
+    @property
+    def passes_all(self) -> bool:
+        """Whether batches go out at once and, as far as the flow says, as they are."""
+        return self.codec is None and not self.clamp_timestamps and not self.linger_seconds
 
     def prepare(
         self, queue: deque[QueuedRecords], limits: TopicLimits, traffic: Traffic, unpacking: Unpacking
@@ -151,7 +156,7 @@ class Packing:
             return True
         if self.clamp_timestamps and header.max_timestamp > self._latest_ms(limits):
             return True
-        return refusal(header, limits.max_message_bytes or _UNLIMITED_BYTES) is not None
+        return refusal(header, limits.max_message_bytes or UNLIMITED_BYTES) is not None
 
     def _latest_ms(self, limits: TopicLimits) -> int:
         """The latest timestamp that a record may have, in ms; a minute less than allowed, since clocks differ."""

@@ -23,6 +23,7 @@ from sparkmirror.pipeline.produce.brokers import Brokers
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.connection import Dialect, ProduceConnection
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.direct_path import DirectPath
 from sparkmirror.pipeline.produce.dispatch import Dispatch
 from sparkmirror.pipeline.produce.drain import Drain
 from sparkmirror.pipeline.produce.effects import Effect, Effects
@@ -60,6 +61,7 @@ class Parts:
     limits: TargetLimits
     gate: SequenceGate
     extents: OpenExtents
+    direct: DirectPath
     ledger_flush: LedgerFlush
     guarantee: Guarantee
     dispatch: Dispatch
@@ -84,6 +86,7 @@ class ProduceTask:
         self._limits = parts.limits
         self._gate = parts.gate
         self._extents = parts.extents
+        self._direct = parts.direct
         self._ledger_flush = parts.ledger_flush
         self._guarantee = parts.guarantee
         self._dispatch = parts.dispatch
@@ -125,6 +128,9 @@ class ProduceTask:
 
     def take(self, arrived: Delivery | Bundle | Announcement) -> None:
         """Take a row, an announcement, or a range of records that go to several partitions."""
+        if isinstance(arrived, Announcement) and self._direct.take(arrived):
+            return
+        self._direct.send()
         fresh: Sequence[PartitionBuffer]
         if isinstance(arrived, Bundle):
             fresh = self._routing.take(arrived)
@@ -206,6 +212,7 @@ class ProduceTask:
 
     def send(self, now: float) -> None:
         """Do what the guarantee has due, and send what there is room for."""
+        self._direct.send()
         self._guarantee.poll(now)
         if self._effects:
             self.apply()
@@ -222,6 +229,7 @@ class ProduceTask:
 
     def tend(self, now: float, outcomes: Iterable[Outcome]) -> None:
         """Take what background work has brought, and look after timers."""
+        self._direct.send()
         for outcome in outcomes:
             self._take_outcome(outcome)
         if self._drain.has_begun:

@@ -123,6 +123,15 @@ class QueuedRecords:
         self.open_batches = 0
         self.handed_out = False
 
+    @classmethod
+    def handed_on(
+        cls, data: memoryview, first_offset: int, next_offset: int, on_free: Callable[[], None], fetched_at_ms: int
+    ) -> "QueuedRecords":
+        """A run whose only batch is under way."""
+        queued = cls(data, first_offset, next_offset, on_free, fetched_at_ms)
+        queued.at, queued.open_batches, queued.handed_out = len(data), 1, True
+        return queued
+
     @property
     def left_bytes(self) -> int:
         """The bytes that are not handed out, as they came from the source."""

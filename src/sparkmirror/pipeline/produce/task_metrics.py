@@ -16,6 +16,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.records import BEAT_SECONDS, TaskRecord
@@ -90,7 +91,7 @@ class TaskMetrics:
             meter.end = end
             self.touched[where] = None
 
-    def arrived(self, buffer: PartitionBuffer, delivery: Delivery) -> None:
+    def arrived(self, buffer: PartitionBuffer, run: Delivery | Announcement) -> None:
         """A run that continues the partition has arrived."""
         where = buffer.source
         self.faults.pop(where, None)
@@ -98,7 +99,7 @@ class TaskMetrics:
         meter = self.meters.get(where)
         if meter is None:
             meter = self.meters[where] = PartitionMetrics()
-        meter.arrive(buffer.acknowledged, delivery)
+        meter.arrive(buffer.acknowledged, run)
         self._behind[where] = buffer
         self.touched[where] = None
 
@@ -243,16 +244,16 @@ class PartitionMetrics:
         self._before = (0, 0)
         self._latest_ms = -1
 
-    def arrive(self, acknowledged: int, delivery: Delivery) -> None:
+    def arrive(self, acknowledged: int, run: Delivery | Announcement) -> None:
         """A run arrived. If all before it is mirrored, the partition is behind since the run's records were
         produced."""
-        self.end = delivery.high_watermark
-        if delivery.target_topic is not None:
-            self.target_topic = delivery.target_topic
-        produced_ms, fetched_ms = delivery.max_timestamp, delivery.fetched_at_ms
+        self.end = run.high_watermark
+        if isinstance(run, Delivery) and run.target_topic is not None:
+            self.target_topic = run.target_topic
+        produced_ms, fetched_ms = run.max_timestamp, run.fetched_at_ms
         if produced_ms >= 0 and fetched_ms:
             age_ms = fetched_ms - produced_ms
-            self.age.add(age_ms, age_ms, delivery.records, fetched_ms)
+            self.age.add(age_ms, age_ms, run.records, fetched_ms)
         if self.behind_since_ms is None and acknowledged < self.end:
             self.behind_since_ms = min(produced_ms, fetched_ms) if produced_ms >= 0 else fetched_ms
 

@@ -1,0 +1,76 @@
+"""A partition buffer that hands a run on at once where only one whole batch is in it, and nothing waits before it.
+
+A mirror that is caught up has little else. Owned by `pipeline.produce.gate`, which makes them for source partitions.
+"""
+
+from collections.abc import Callable
+
+from sparkmirror.batch.append_time import settle_append_time
+from sparkmirror.batch.header import APPEND_TIME, CODEC_MASK, CONTROL, HEADER_BYTES, BatchHeader, parse_header, refusal
+from sparkmirror.batch.piece import Span
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.packing import UNLIMITED_BYTES
+from sparkmirror.pipeline.produce.partition_state import Sending, State
+from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
+from sparkmirror.pipeline.relay.board import Announcement
+
+
+class DirectBuffer(PartitionBuffer):
+    """What `hand_on` does not do, `accept` and `next_batch` do."""
+
+    __slots__ = ()
+
+    def is_next(self, run: Announcement, leader_epoch: int, turns: int, identity: ProducerIdentity) -> bool:
+        """Whether the run continues the partition, and may go out as soon as it is here."""
+        in_flight = self._in_flight
+        return (
+            self.state is State.FLOWING
+            and run.first_offset == self.position
+            and turns == self.turns
+            and leader_epoch == self._handed_on.leader_epoch
+            and not self._waiting.runs
+            and in_flight.sending is Sending.FRESH
+            and in_flight.has_room
+            and in_flight.identity == identity
+            and not (self.rests or self.unpacking.is_poor)
+            and self._packing.passes_all
+            and self._target is not None
+        )
+
+    def hand_on(self, run: Announcement, data: memoryview, free: Callable[[], None]) -> Batch | None:
+        """The batch of a run that `is_next`, stamped. None for a run that does not pass as it is: it is not taken."""
+        header = self._lone_header(run, data)
+        if header is None:
+            return None
+        now, in_flight = self._clock.monotonic(), self._in_flight
+        if not in_flight.batches:
+            in_flight.rested(now - self.progressed_at)
+            self.progressed_at = now
+        queued = QueuedRecords.handed_on(data, self.position, run.next_offset, free, run.fetched_at_ms)
+        queued.leader_epoch = header.partition_leader_epoch
+        sequence = in_flight.stamp(data, header, transactional=False)
+        spans = (Span(header.base_offset, header.records_count),)
+        batch = Batch(data, sequence, spans, header.records_count, run.next_offset, self._handed_on, queued, now)
+        in_flight.batches.append(batch)
+        self.position = run.next_offset
+        return batch
+
+    def _lone_header(self, run: Announcement, data: memoryview) -> BatchHeader | None:
+        try:
+            header = parse_header(data, 0)
+        except ProtocolError:
+            return None
+        attributes = header.attributes
+        if header.total_bytes != run.size or header.base_offset < run.first_offset or attributes & CONTROL:
+            return None
+        if header.partition_leader_epoch != self._handed_on.leader_epoch:
+            return None
+        if attributes & APPEND_TIME:
+            header = settle_append_time(data, header) or header
+        if refusal(header, self.limits.max_message_bytes or UNLIMITED_BYTES) is not None:
+            return None
+        if attributes & CODEC_MASK:
+            self.unpacking.note_passed(header.codec, data[HEADER_BYTES:])
+        return header
