@@ -3,7 +3,7 @@
 Its other parts are `flow_keys.py`, `sync_keys.py`, `client_keys.py`, `status_keys.py` and, for what has no effect,
 `unused.py`. A field of a configuration that is declared as `setting(KEY)` (`config/reading.py`) is filled by its row;
 `config/recognise.py` judges every line of a file by the table, and `python -m sparkmirror.config.keys.table >
-docs/configuration.md` writes the manual from it. A new key is a new row here and a field where it takes effect.
+docs/keys.md` writes the manual from it. A new key is a new row here and a field where it takes effect.
 """
 
 from typing import Any

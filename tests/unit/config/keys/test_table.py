@@ -1,5 +1,6 @@
 """The table of keys and the page written from it."""
 
+import re
 from collections import Counter
 from dataclasses import fields
 from pathlib import Path
@@ -22,20 +23,29 @@ from sparkmirror.config.keys.table import KEYS
 from sparkmirror.config.keys.unused import UNUSED
 from sparkmirror.config.precedence import flow_layers
 from sparkmirror.config.reading import FlowReader, Problems
-from sparkmirror.config.reference import render_reference
+from sparkmirror.config.reference import render_reference, section_of
 from sparkmirror.model import FlowName
 
-PAGE = Path(__file__).parents[4] / "docs" / "configuration.md"
+BESIDE = {"Defaults that differ from MirrorMaker's", "TLS and SASL", "Keys without effect", "Other spellings"}
+PAGE = Path(__file__).parents[4] / "docs" / "keys.md"
 
 
 def test_the_page_is_what_the_table_says() -> None:
-    fresh = "python -m sparkmirror.config.keys.table > docs/configuration.md"
-    assert PAGE.read_text() == render_reference(), f"docs/configuration.md is out of date: run {fresh}"
+    fresh = "python -m sparkmirror.config.keys.table > docs/keys.md"
+    assert PAGE.read_text() == render_reference(), f"docs/keys.md is out of date: run {fresh}"
 
 
 def test_every_key_stands_on_the_page() -> None:
     page = render_reference()
     assert [key.name for key in KEYS if f"| `{key.name}` |" not in page] == []
+
+
+def test_every_key_has_a_task_and_every_default_that_differs_stands_first() -> None:
+    assert {section_of(key) for key in KEYS} == set(re.findall(r"^## (.+)$", render_reference(), re.MULTILINE)) - BESIDE
+    first = render_reference().split("## Clusters and log-ins")[0]
+    differing = {"batch.size", "compression.type", "fetch.max.bytes", "offset.flush.interval.ms", "linger.ms"}
+    assert {name for name in differing if f".{name}` |" in first} == differing
+    assert "`T.offset.flush.interval.ms` | `1000` | `60000` |" in first and "tasks.max" not in first
 
 
 def test_a_key_stands_once_in_its_scope() -> None:
