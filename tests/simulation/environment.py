@@ -283,9 +283,9 @@ def simulated(world: World, net: Network) -> Iterator[None]:
         EVENT_READ=selectors.EVENT_READ, EVENT_WRITE=selectors.EVENT_WRITE, BaseSelector=selectors.BaseSelector,
     )  # fmt: skip
 
-    def connect(host: str, port: int, receive_bytes: int, send_bytes: int) -> Any:
+    def connect(host: str, port: int, receive_bytes: int, send_bytes: int, seconds_max: float) -> Any:
         sock = net.connect(host, world.thread().process)
-        sock.settimeout(10.0)
+        sock.settimeout(seconds_max)
         return sock
 
     package = sparkmirror.kafka
