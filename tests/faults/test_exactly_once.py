@@ -13,6 +13,7 @@ from tests.faults.sharing import tasks_of, wait_until_shared
 from tests.faults.story import Story
 from tests.faults.test_lost_records import delete_topic, list_gaps
 from tests.faults.tree import Run, is_gone
+from tests.oracle import list_topics
 
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -102,6 +103,35 @@ def _delete_and_go_on(story: Story) -> None:
     assert story.positions() == writer.produced
     gaps = list_gaps(story)
     assert [(gap["cause"], gap["action"]) for gap in gaps] == [("target deleted", "went on")] * len(writer.produced)
+
+
+@pytest.mark.long
+def test_a_topic_that_is_made_again_while_nothing_is_written_is_known_by_its_new_id(
+    first_protocol_story: Story,
+) -> None:
+    """Such a target takes batches by the topic's name: what the new one has is not taken for the former's, nor missed
+    at the next start."""
+    story = first_protocol_story
+    writer = story.writer()
+    writer.write(200)
+    with story.run(lines=EXACTLY_ONCE) as run:
+        story.wait_for_all(run, writer)
+        delete_topic(story.target, story.remote_topic)
+        run.wait_until(lambda: _is_there(story), "the topic is made again", HEAL_SECONDS_MAX)
+        writer.write(100)
+        story.wait_for_all(run, writer)
+        run.stop(30)
+    assert [len(numbers) for numbers in story.arrival().numbers.values()] == [100] * story.partitions
+    first = list_gaps(story)
+    assert [(gap["cause"], gap["action"]) for gap in first] == [("target deleted", "went on")] * story.partitions
+    with story.run("--once", lines=EXACTLY_ONCE) as last:
+        ended = last.finish(90)
+        assert ended.status == 0, ended.errors
+    assert list_gaps(story) == first, "the new topic's records are not missed"
+
+
+def _is_there(story: Story) -> bool:
+    return story.remote_topic in list_topics({"bootstrap.servers": story.target})
 
 
 def _sleep_over_a_transaction(story: Story, run: Run) -> None:

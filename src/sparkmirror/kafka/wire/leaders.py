@@ -6,7 +6,9 @@ clients (KIP-580).
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Final
 from uuid import UUID
 
@@ -49,6 +51,7 @@ class Leaders:
         self._dial_at: dict[DialKey, float] = {}
         self.addresses = dict(addresses or {})
         self.topic_ids: dict[str, UUID] = {}
+        self._asked_at: dict[str, float] = {}
         self.problem = ""
 
     def of(self, partition: TopicPartition) -> int | None:
@@ -58,13 +61,17 @@ class Leaders:
             self._unknown.add(partition.topic)
         return leader
 
+    def asked_at(self, topic: str) -> float:
+        """When the look-up began that brought the topic's id, by the clock; -inf if none has brought it."""
+        return self._asked_at.get(topic, -inf)
+
     def want(self, topics: Iterable[str]) -> None:
         """Ask about these topics as soon as the pause allows."""
         self._unknown.update(topics)
 
     def prefetch(self, topics: Iterable[str]) -> None:
         """Ask at once, before a partition of these topics is wanted."""
-        self._background.submit(LOOK_UP_KEYS[1], partial(look_up, self._settings, list(topics)))
+        self._background.submit(LOOK_UP_KEYS[1], partial(_ask, self._settings, list(topics), self._clock))
 
     def may_ask(self) -> bool:
         """Whether the pause after the last look-up is over."""
@@ -75,7 +82,7 @@ class Leaders:
         if self._unknown and self.may_ask():
             topics, self._unknown = self._unknown, set()
             self._ask_at = self._clock.monotonic() + self._pause
-            self._background.submit(LOOK_UP_KEYS[0], partial(look_up, self._settings, topics))
+            self._background.submit(LOOK_UP_KEYS[0], partial(_ask, self._settings, topics, self._clock))
 
     def take(self, outcome: Outcome) -> ClusterView | None:
         """Remember what a look-up brought; None if it failed, and then `problem` says why."""
@@ -89,6 +96,7 @@ class Leaders:
         self.addresses.update(view.brokers)
         self._leaders.update(view.leaders)
         self.topic_ids.update(view.topic_ids)
+        self._asked_at.update(dict.fromkeys(view.topic_ids, view.asked_at))
         return view
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
@@ -129,3 +137,8 @@ class Leaders:
     def broke(self, key: DialKey) -> None:
         """A connection broke: it is dialled again after a pause."""
         self._dial_at[key] = self._clock.monotonic() + _PAUSE_SECONDS
+
+
+def _ask(settings: ClientSettings, topics: Iterable[str], clock: Clock) -> ClusterView:
+    began = clock.monotonic()
+    return replace(look_up(settings, topics), asked_at=began)

@@ -39,7 +39,8 @@ class ClusterView:
     """The content of one Metadata answer. `errors` holds the error code of each topic that the broker could not
     describe.
 
-    `is_far` says whether the answering broker is far away (`kafka.wire.link`).
+    `is_far` says whether the answering broker is far away (`kafka.wire.link`), `asked_at` when the look-up began, by
+    the clock of `kafka.wire.leaders`.
     """
 
     brokers: Mapping[int, tuple[str, int]] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class ClusterView:
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
     is_far: bool = False
+    asked_at: float = 0.0
 
 
 def look_up(settings: ClientSettings, topics: Iterable[str], seconds_max: float = SETUP_SECONDS_MAX) -> ClusterView:

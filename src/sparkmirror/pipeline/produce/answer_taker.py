@@ -58,7 +58,7 @@ class AnswerTaker:
 
     def take(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float) -> None:
         """Raises FencedError and SparkMirrorError where the task cannot go on."""
-        outcome = judge(produced.error, is_head=buffer.head is batch)
+        outcome = self._judge(buffer, batch, produced, now)
         if outcome is BatchOutcome.DONE:
             self._succeed(buffer, batch, produced.base_offset)
         elif outcome is BatchOutcome.RETRY or outcome is BatchOutcome.MOVED:
@@ -77,6 +77,17 @@ class AnswerTaker:
             if batch.in_doubt:
                 self._guarantee.refused_in_doubt(buffer)
             self._refuse(buffer, batch, produced)
+
+    def _judge(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float) -> BatchOutcome:
+        outcome = judge(produced.error, is_head=buffer.head is batch)
+        if outcome is not BatchOutcome.DONE or buffer.is_ledger:
+            return outcome
+        checked = self._routing.home_of(buffer, batch) if buffer.is_lane else buffer
+        if checked is None or not self._log_check.must_ask(
+            checked, batch, produced.base_offset, buffer.target.topic, now
+        ):
+            return outcome
+        return BatchOutcome.MOVED
 
     def _succeed(self, buffer: PartitionBuffer, batch: Batch, base_offset: int) -> None:
         if buffer.is_ledger:

@@ -26,7 +26,7 @@ _OUT_OF_ORDER_SEQUENCE = 45
 _DONE = frozenset({0, 46})  # 46 DUPLICATE_SEQUENCE: written before, base offset unknown
 _RETRY = frozenset({7, 13, 14, 19, 20, CONCURRENT_TRANSACTIONS, 56, 89})
 _RETRY_SECONDS = 0.1
-_IN_DOUBT = frozenset({-1, 7, 13, 20})
+_IN_DOUBT = frozenset({-1, 0, 7, 13, 20})  # 0: it has, and the batch is sent again to learn more
 MESSAGE_TOO_LARGE = 10
 LIMITED = frozenset({MESSAGE_TOO_LARGE, 32})
 """With INVALID_TIMESTAMP: refusals by limits of the target topic, which can be asked for."""

@@ -101,7 +101,7 @@ def assemble(
     extents = OpenExtents(peer)
     direct = DirectPath(peer, gate, extents, guarantee, brokers, dispatch, drain, task_metrics, clock)
     isolation = Isolation(peer, gate, task_metrics, effects, keeps_doubtful=not in_transactions)
-    log_check = TargetLogCheck(progress, options.on_data_loss, brokers.topic_id)
+    log_check = TargetLogCheck(progress, options.on_data_loss, brokers.topic_id, brokers.knows_id_since)
     routing = Routing(peer, gate, task_metrics, log_check, effects, clock)
     answer_taker = AnswerTaker(
         routing, guarantee, log_check, progress, isolation, brokers, limits, task_metrics, effects,

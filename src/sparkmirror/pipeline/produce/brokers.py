@@ -5,6 +5,7 @@ Owned by `pipeline.produce.produce_task`; nothing here blocks.
 """
 
 from collections.abc import Iterable, Iterator
+from math import inf
 from uuid import UUID
 from zlib import crc32
 
@@ -69,6 +70,13 @@ class Brokers:
     def topic_id(self, topic: str) -> UUID | None:
         """The topic's id by the last look-up."""
         return self._leaders.topic_ids.get(topic)
+
+    def knows_id_since(self, topic: str) -> float:
+        """When the topic's id was asked for, by the clock. inf where batches name their topic by its id: one that was
+        made again takes none of the former's."""
+        if all(connection.by_id for connection in self._connections.values()):
+            return inf
+        return self._leaders.asked_at(topic)
 
     def prefetch(self, topics: Iterable[str]) -> None:
         """Look topics up before anything waits for them: their leaders, addresses, how far away they are."""

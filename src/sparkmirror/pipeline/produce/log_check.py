@@ -7,6 +7,7 @@ the planner finds a log that ends below its extent; in mid-run an acknowledged o
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import Final
 from uuid import UUID
 
 from sparkmirror.control.assignment import Assigned
@@ -18,16 +19,27 @@ from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.policy.loss import CONTINUE, DONE, LossPolicy, what_next
 
+_FRESH_SECONDS: Final = 1.0
+"""An id that was asked for so shortly before a partition's first batch is taken for the topic's."""
+
 log = logging.getLogger(__name__)
 
 
 class TargetLogCheck:
-    """Checks all partitions of a task. `topic_id` gives the id of the topic that is written to now, if it is known."""
+    """Checks all partitions of a task. `topic_id` gives the id of the topic that is written to now, if it is known, and
+    `knows_id_since` when it was asked for (`pipeline.produce.brokers`)."""
 
-    def __init__(self, progress: Progress, policy: LossPolicy, topic_id: Callable[[str], UUID | None]) -> None:
+    def __init__(
+        self,
+        progress: Progress,
+        policy: LossPolicy,
+        topic_id: Callable[[str], UUID | None],
+        knows_id_since: Callable[[str], float],
+    ) -> None:
         self._progress = progress
         self._policy = policy
         self._topic_id = topic_id
+        self._knows_id_since = knows_id_since
 
     def expect(self, buffer: PartitionBuffer, assigned: Assigned) -> str:
         """Check a partition that the task takes on. Returns a reason to hold it, if its log was cut back and the
@@ -36,6 +48,20 @@ class TargetLogCheck:
         if assigned.extent is None or assigned.found is None:
             return ""
         return self._lose(buffer, assigned.extent, assigned.found)
+
+    def must_ask(self, buffer: PartitionBuffer, batch: Batch, base_offset: int, topic: str, now: float) -> bool:
+        """Whether an acknowledgement tells too little: the log may be that of a topic that was made again, which takes
+        batches by the former's name. The topic is then looked up, and the batch sent again: the broker, which has it,
+        answers with the same place.
+        """
+        extent = buffer.extent
+        is_first = extent is None or not extent.end
+        is_back = extent is not None and extent.topic == topic and base_offset < extent.end
+        if base_offset < 0 or not (is_first or is_back):
+            return False
+        if not batch.id_due_at:
+            batch.id_due_at = batch.sent_at - _FRESH_SECONDS if is_first else now
+        return self._knows_id_since(topic) < batch.id_due_at
 
     def add(self, buffer: PartitionBuffer, landed: Iterable[Batch], topic: str) -> str:
         """Check acknowledged batches, in order, of the partition of `topic` that has the source's number. Returns a

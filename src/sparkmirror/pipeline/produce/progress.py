@@ -6,29 +6,31 @@ position waits while a ledger partition that it goes to still has the last lot, 
 Owned by `pipeline.produce.produce_task`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
-from sparkmirror.batch.records import NO_TIMESTAMP, Record, RecordHeader, encode_batch
+from sparkmirror.batch.records import NO_TIMESTAMP, Record, encode_batch
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.ledger import connect, gaps, map_records, positions
 from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.gaps import Gap
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Connector, Position, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import FoundGap, Order, Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.ledger_entries import Entry, keep_all, lots_of
 from sparkmirror.pipeline.produce.mapping import OffsetMapping
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.reports import Report
 from sparkmirror.policy.partitioner import murmur2_partition
 
-_LOT_BYTES_MAX: Final = 512 << 10
-_RECORD_OVERHEAD_BYTES_MAX: Final = 32
+_REST_SECONDS: Final = 5.0
+"""In transactions, a partition that moved no more for so long has its longer extent stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +40,6 @@ class ProgressOptions:
     connector: Connector
     topics: LedgerTopics
     flush_seconds: float
-
-
-class _Entry(NamedTuple):
-    """One record of the ledger; `forget` makes it due again if it was lost, `keep` is called when it is stored for
-    good."""
-
-    key: bytes
-    value: bytes
-    forget: Callable[[], None]
-    headers: tuple[RecordHeader, ...] = ()
-    keep: Callable[[], None] | None = None
-
-    @property
-    def bytes_max(self) -> int:
-        """The most bytes that it takes of a batch."""
-        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
-        return len(self.key) + len(self.value) + headers + _RECORD_OVERHEAD_BYTES_MAX
 
 
 def _count_nothing(_: Gap) -> None:
@@ -85,6 +70,7 @@ class Progress:
         self._sequence = clock.time_ns() // 1_000
         # What the ledger holds, or will once what is open is acknowledged.
         self._stored: dict[TopicPartition, Place] = {}
+        self._extents: dict[TopicPartition, Extent | None] = {}
         self._released: set[TopicPartition] = set()
         self.moved: dict[TopicPartition, None] = {}
         """Partitions whose position may differ from the stored one. Buffers add themselves."""
@@ -94,7 +80,7 @@ class Progress:
         self._mapping = OffsetMapping(clock)
         self._unmapped: dict[TopicPartition, PartitionBuffer] = {}
         self._in_transactions = in_transactions
-        self._uncommitted: list[_Entry] = []
+        self._uncommitted: list[Entry] = []
         self._open = 0
         self._due_at = 0.0
         topics = options.topics
@@ -203,7 +189,7 @@ class Progress:
 
     def commit(self) -> None:
         """The transaction that held what was composed is committed."""
-        _keep(self._uncommitted)
+        keep_all(self._uncommitted)
         self._uncommitted.clear()
 
     def roll_back(self) -> None:
@@ -229,19 +215,19 @@ class Progress:
         Without a status, as in most transactions, offset maps wait for the next time too.
         """
         self._due_at = self._clock.monotonic() + self._options.flush_seconds
-        lots: dict[TopicPartition, list[_Entry]] = {}
+        lots: dict[TopicPartition, list[Entry]] = {}
         has_gaps = self._add_gaps(lots)
         composed = self._add_positions(lots, buffers, generation)
         self._add_maps(lots, composed, generation, are_due=status is not None or not self._in_transactions)
         if status and not (has_gaps and not self._in_transactions) and self._can_take(self._status):
-            lots.setdefault(self._status, []).extend(_Entry(*report) for report in status)
+            lots.setdefault(self._status, []).extend(Entry(*report) for report in status)
         else:
             for report in status or ():
                 report.forget()
         return [self._queue(target, entries) for target, entries in lots.items()]
 
     def _add_positions(
-        self, lots: dict[TopicPartition, list[_Entry]], buffers: Iterable[PartitionBuffer], generation: int
+        self, lots: dict[TopicPartition, list[Entry]], buffers: Iterable[PartitionBuffer], generation: int
     ) -> list[PartitionBuffer]:
         """Returns the buffers whose positions can be stored now; the others are looked at again."""
         composed: list[PartitionBuffer] = []
@@ -249,7 +235,7 @@ class Progress:
         for buffer in buffers:
             where = buffer.source
             place = buffer.reach if self._in_transactions else buffer.place
-            if self._stored.get(where) != place or where in self._released:
+            if self._stored.get(where) != place or where in self._released or self._is_outgrown(buffer):
                 key, home = self._home(where)
                 if self._must_wait(where, home):
                     self._stored.pop(where, None)
@@ -263,9 +249,21 @@ class Progress:
         self.moved.update(dict.fromkeys(waiting))
         return composed
 
+    def _is_outgrown(self, buffer: PartitionBuffer) -> bool:
+        """Whether a position is to be stored again for its extent alone. In transactions it is composed before the
+        target has said where the records went: it has the extent of before, or that of a topic that was made again
+        since. A longer one is stored when the partition rests.
+        """
+        extent = buffer.extent
+        stored = self._extents.get(buffer.source, extent)
+        if not self._in_transactions or extent is None or stored == extent:
+            return False
+        is_other = stored is None or stored[:2] != extent[:2]
+        return is_other or (buffer.idle and self._clock.monotonic() - buffer.progressed_at > _REST_SECONDS)
+
     def _add_position(
         self,
-        lots: dict[TopicPartition, list[_Entry]],
+        lots: dict[TopicPartition, list[Entry]],
         buffer: PartitionBuffer,
         position: Position,
         generation: int,
@@ -280,13 +278,14 @@ class Progress:
             (positions.LOG_HEADER.encode(), positions.encode_log(position)),
             Mark(generation, self._sequence).header(),
         )
-        lots.setdefault(home, []).append(_Entry(key, connect.encode_value(position.offset), forget, headers))
+        lots.setdefault(home, []).append(Entry(key, connect.encode_value(position.offset), forget, headers))
+        self._extents[where] = buffer.extent
         record = PositionRecord(position, generation, self._task, released, self._run, buffer.extent)
         value = positions.encode_value(record)
-        entry = _Entry(positions.encode_key(options.connector.source_alias, where), value, forget)
+        entry = Entry(positions.encode_key(options.connector.source_alias, where), value, forget)
         lots.setdefault(self._positions, []).append(entry)
 
-    def _add_gaps(self, lots: dict[TopicPartition, list[_Entry]]) -> bool:
+    def _add_gaps(self, lots: dict[TopicPartition, list[Entry]]) -> bool:
         """Those that their partitions have reached, if they can be stored now; whether there were any."""
         can_take = self._can_take(self._gaps_home)
         if can_take:
@@ -307,18 +306,18 @@ class Progress:
         return found.is_met((buffer.reach if self._in_transactions else buffer.place).order)
 
     def _add_gaps_of(
-        self, lots: dict[TopicPartition, list[_Entry]], buffer: PartitionBuffer, due: list[FoundGap]
+        self, lots: dict[TopicPartition, list[Entry]], buffer: PartitionBuffer, due: list[FoundGap]
     ) -> None:
         buffer.take_gaps(due)
         for found in due:
             gap = found.seen_from(buffer.acknowledged)
             key, value = gaps.encode_key(self._options.connector.source_alias, gap), gaps.encode_value(gap)
             forget, keep = partial(self._forget_gap, buffer, found), partial(self._lost, gap)
-            lots.setdefault(self._gaps_home, []).append(_Entry(key, value, forget, keep=keep))
+            lots.setdefault(self._gaps_home, []).append(Entry(key, value, forget, keep=keep))
 
     def _add_maps(
         self,
-        lots: dict[TopicPartition, list[_Entry]],
+        lots: dict[TopicPartition, list[Entry]],
         buffers: list[PartitionBuffer],
         generation: int,
         *,
@@ -335,7 +334,7 @@ class Progress:
             key = map_records.encode_key(self._options.connector.source_alias, where, name)
             value = map_records.encode_chunk(chunk.map.as_chunk())
             forget = partial(self._mapping.store_again, where, chunk)
-            lots.setdefault(self._maps, []).append(_Entry(key, value, forget))
+            lots.setdefault(self._maps, []).append(Entry(key, value, forget))
 
     def _forget_position(self, where: TopicPartition, released: bool) -> None:
         self._stored.pop(where, None)
@@ -347,7 +346,7 @@ class Progress:
         buffer.return_gap(found)
         self._gapped[buffer.source] = buffer
 
-    def _queue(self, target: TopicPartition, entries: list[_Entry]) -> PartitionBuffer:
+    def _queue(self, target: TopicPartition, entries: list[Entry]) -> PartitionBuffer:
         buffer = self.buffers.get(target)
         if buffer is None:
             buffer = self.buffers[target] = PartitionBuffer(target, target, 0, -1, is_ledger=True, clock=self._clock)
@@ -356,7 +355,7 @@ class Progress:
         timestamp = self._clock.time_ns() // 1_000_000 if target == self._status else NO_TIMESTAMP
         if self._in_transactions:
             self._uncommitted += entries
-        for lot in _split(entries):
+        for lot in lots_of(entries):
             first, following = buffer.position, buffer.position + len(lot)
             records = [Record(0, timestamp, entry.key, entry.value, entry.headers) for entry in lot]
             batch = encode_batch(records, base_offset=first)
@@ -368,32 +367,13 @@ class Progress:
             )
         return buffer
 
-    def _settle(self, buffer: PartitionBuffer, following: int, lot: list[_Entry]) -> None:
+    def _settle(self, buffer: PartitionBuffer, following: int, lot: list[Entry]) -> None:
         """Acknowledged, or given up by a target that refuses it: then all of it is composed again."""
         self._open -= 1
         if buffer.acknowledged < following:
             for entry in lot:
                 entry.forget()
         elif not self._in_transactions:
-            _keep(lot)
+            keep_all(lot)
             if buffer.target == self._gaps_home:
                 self._due_at = 0.0  # the positions behind the gap
-
-
-def _keep(stored: list[_Entry]) -> None:
-    for entry in stored:
-        if entry.keep is not None:
-            entry.keep()
-
-
-def _split(entries: list[_Entry]) -> Iterator[list[_Entry]]:
-    """Lots that any topic's `max.message.bytes` allows."""
-    lot: list[_Entry] = []
-    size = 0
-    for entry in entries:
-        if lot and size + entry.bytes_max > _LOT_BYTES_MAX:
-            yield lot
-            lot, size = [], 0
-        lot.append(entry)
-        size += entry.bytes_max
-    yield lot

@@ -320,6 +320,9 @@ class Batch:
     is_refused: bool = False
     """Whether the target refused it by its limits: it goes out again as batches within them."""
     refusals: int = 0
+    id_due_at: float = 0.0
+    """The topic's id must have been asked for since then before the acknowledgement can be judged; 0 while it need not.
+    """
 
 
 def slice_spans(spans: tuple[Span, ...], first: int, records: int) -> tuple[Span, ...]:

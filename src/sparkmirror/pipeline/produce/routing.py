@@ -114,6 +114,12 @@ class Routing:
         assert isinstance(batch.queued, QueuedLaneRecords)
         return batch.queued.ticket.buffer.source
 
+    def home_of(self, lane: PartitionBuffer, batch: Batch) -> PartitionBuffer | None:
+        """The source partition of a lane's batch, if the lane's partition has its name and number."""
+        assert isinstance(batch.queued, QueuedLaneRecords)
+        ticket = batch.queued.ticket
+        return ticket.buffer if lane.target == ticket.home else None
+
     def acknowledge(self, lane: PartitionBuffer, batches: list[Batch]) -> None:
         """The target has acknowledged these batches of a lane."""
         for batch in batches:

@@ -30,17 +30,21 @@ class Desk:
 
     def __init__(self, action: str = "continue") -> None:
         self.topic_id = ONE
+        self.asked_at = 0.0
         self.task_metrics = TaskMetrics(PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, ()))
         options = ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0)
         self.progress = Progress(options, 0, 25, lost=self.task_metrics.lost)
         self.buffer = PartitionBuffer(ORDERS, None, 0, -1)
         self.buffer.aim(REMOTE, TopicLimits())
-        self.log_check = TargetLogCheck(self.progress, LossPolicy(action), lambda _: self.topic_id)
+        self.log_check = TargetLogCheck(
+            self.progress, LossPolicy(action), lambda _: self.topic_id, lambda _: self.asked_at
+        )
+
+    def must_ask(self, batch: Batch, base_offset: int, now: float) -> bool:
+        return self.log_check.must_ask(self.buffer, batch, base_offset, REMOTE, now)
 
     def land(self, base_offset: int, records: int = 10) -> str:
-        data = memoryview(b"")
-        queued = QueuedRecords(data, 0, 0, lambda: None)
-        batch = Batch(data, 0, (), records, 0, Lineage(), queued, 0.0)
+        batch = sent(0.0, records)
         batch.base_offset = base_offset
         return self.log_check.add(self.buffer, [batch], REMOTE)
 
@@ -49,6 +53,35 @@ class Desk:
         acknowledge(sent)
         found = [decode("A", record.key, record.value) for records in records_of(sent).values() for record in records]
         return [(gap.cause, gap.expected, gap.resumed, gap.lost_records, gap.action) for gap in found if gap]
+
+
+def sent(at: float, records: int = 10) -> Batch:
+    """A batch that was sent at a time, in seconds."""
+    data = memoryview(b"")
+    return Batch(data, 0, (), records, 0, Lineage(), QueuedRecords(data, 0, 0, lambda: None), at)
+
+
+def test_a_first_place_is_believed_if_the_topic_was_asked_about_shortly_before() -> None:
+    desk = Desk()
+    assert not desk.must_ask(sent(at=0.9), 0, now=5)
+    late = sent(at=1.1)
+    assert desk.must_ask(late, 0, now=5)
+    desk.asked_at = 5.1
+    late.sent_at = 7
+    assert not desk.must_ask(late, 0, now=8), "asked since the first answer"
+
+
+def test_a_place_before_others_is_believed_once_the_topic_was_asked_about_since() -> None:
+    desk = Desk()
+    desk.land(100)
+    assert not desk.must_ask(sent(at=9), 110, now=10)
+    assert not desk.must_ask(sent(at=9), -1, now=10), "a place that the broker does not name"
+    back = sent(at=9)
+    assert desk.must_ask(back, 0, now=10)
+    desk.asked_at = 9.9
+    assert desk.must_ask(back, 0, now=11), "a look-up that was under way already"
+    desk.asked_at = 10.1
+    assert not desk.must_ask(back, 0, now=12)
 
 
 def test_an_extent_grows_with_what_is_acknowledged_over_markers_and_unknown_places() -> None:

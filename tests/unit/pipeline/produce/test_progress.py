@@ -3,13 +3,14 @@
 import time
 from uuid import UUID
 
+from tests.manual_clock import ManualClock
 from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import NO_TIMESTAMP, Record, decode_records, encode_batch
 from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.gaps import Gap, list_gaps
-from sparkmirror.ledger.lineage import Lineage
+from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, Epochs, Position, TopicPartition
@@ -331,6 +332,31 @@ def test_a_gap_of_an_aborted_transaction_is_stored_again_where_its_partition_sta
     assert gaps_stored(progress, buffer) == [(50, 100)]
     progress.commit()
     assert gaps_stored(progress, buffer) == []
+
+
+def test_in_transactions_a_position_is_stored_again_once_the_target_says_in_which_log_its_records_are() -> None:
+    """It went out with the records, before their acknowledgement."""
+    clock = ManualClock()
+    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 2, 25, in_transactions=True, clock=clock)
+    buffer = PartitionBuffer(ORDERS, None, 50, -1, clock=clock)
+    buffer.progressed_at = clock.now
+    extents = [_extents_stored(progress, buffer)]
+    for end, topic_id in ((50, UUID(int=1)), (40, UUID(int=2)), (60, UUID(int=2))):
+        buffer.extend(Extent("A.orders", topic_id, end))
+        extents.append(_extents_stored(progress, buffer))
+    one, other = Extent("A.orders", UUID(int=1), 50), Extent("A.orders", UUID(int=2), 40)
+    assert extents == [[None], [one], [other], []], "a longer one waits for a rest"
+    clock.now += 6
+    assert _extents_stored(progress, buffer) == [Extent("A.orders", UUID(int=2), 60)]
+    assert _extents_stored(progress, buffer) == []
+
+
+def _extents_stored(progress: Progress, buffer: PartitionBuffer) -> list[Extent | None]:
+    sent = hand_out(progress.compose([buffer], 1, None))
+    acknowledge(sent)
+    records = records_of(sent).get(POSITIONS, [])
+    found = [positions.decode_value(one.value) for one in records]
+    return [record.extent for record in found if record is not None]
 
 
 def test_a_gap_before_which_a_partition_is_held_begins_where_that_comes_to_rest() -> None:
