@@ -134,8 +134,8 @@ def test_a_produce_answer_is_judged_or_a_named_error(data: bytes) -> None:
     link = deliver(data, {wire.PRODUCE: (9, PRODUCE_VERSION)})
     connection = ProduceConnection(link, 5.0)
     try:
-        for _, response in connection.receive():
-            for produced in response.partitions:
+        for answer in connection.receive():
+            for _, _, produced in answer.parts:
                 assert judge(produced.error, is_head=True)
                 assert describe(produced)
     except (OSError, ProtocolError) as named:

@@ -36,6 +36,8 @@ _FETCH_PARTITION = Struct(">iiqiqix")
 _FETCHED = Struct(">ihqqq")
 _ABORTED = Struct(">qq")
 _PRODUCED = Struct(">ihqqq")
+_NO_MESSAGE = b"\x01\0\0"
+"""No record's error, a null message, no tagged field."""
 _INT32 = Struct(">i")
 _EPOCH_END = Struct(">iq")
 
@@ -297,7 +299,10 @@ def _decode_produce(version: int, buffer: memoryview) -> ProduceResponse:
 
 def _decode_produced(buffer: memoryview, position: int, key: UUID | str) -> tuple[ProducedPartition, int]:
     index, error, base_offset, _append_time, _log_start = _PRODUCED.unpack_from(buffer, position)
-    record_errors, position = _uvarint(buffer, position + _PRODUCED.size)
+    position += _PRODUCED.size
+    if buffer[position : position + 3] == _NO_MESSAGE:
+        return ProducedPartition(key, index, error, base_offset, ""), position + 3
+    record_errors, position = _uvarint(buffer, position)
     messages = []
     for _ in range(record_errors - 1):
         text, position = _read_string(buffer, position + 4)

@@ -37,9 +37,8 @@ class Arrivals:
     def take(self) -> Delivery | Bundle | Announcement | None:
         """What comes next; None as long as it is not here."""
         while not self._rows:
-            announcement = self._next_announcement()
-            if announcement is not None and self._listener is not None:
-                self._listener.take()
+            announcement = None if self._listener is None else self._listener.take(self._batches)
+            if announcement is not None:
                 return announcement
             if not self._may_begin_batch():
                 return None

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.wire import data_requests as wire
-from sparkmirror.kafka.wire.data_requests import ProduceItem, ProduceResponse
+from sparkmirror.kafka.wire.data_requests import ProducedPartition, ProduceItem
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.pace import RequestPace
@@ -42,7 +42,40 @@ PLAIN: Final = Dialect()
 
 Part = tuple[UUID | str, PartitionBuffer, Batch]
 """What a request carries for one partition, with the key of its topic."""
-Sent = dict[tuple[UUID | str, int], tuple[PartitionBuffer, Batch]]
+BatchKey = int | tuple[UUID | str, int]
+"""The number of a partition, and the key of its topic where a request has several: hashing an id takes longer than all
+else that is done for an answer."""
+
+
+class Request(NamedTuple):
+    """One that is not answered yet: what it carries. `topic` is the key of its only topic."""
+
+    sent_at: float
+    topic: UUID | str | None
+    batches: dict[BatchKey, tuple[PartitionBuffer, Batch]]
+
+    @classmethod
+    def of(cls, sent_at: float, parts: Sequence[Part]) -> "Request":
+        topic = parts[0][0]
+        if all(key is topic for key, _, _ in parts):
+            return cls(sent_at, topic, {buffer.target.partition: (buffer, batch) for _, buffer, batch in parts})
+        several: dict[BatchKey, tuple[PartitionBuffer, Batch]] = {
+            (key, buffer.target.partition): (buffer, batch) for key, buffer, batch in parts
+        }
+        return cls(sent_at, None, several)
+
+    def key_of(self, topic: UUID | str, partition: int) -> BatchKey | None:
+        """The key of a partition that is answered for; None for one of a topic that was not asked for."""
+        if self.topic is None:
+            return (topic, partition)
+        return partition if topic is self.topic or topic == self.topic else None
+
+
+class Answer(NamedTuple):
+    """A request's batches, each with what the broker says of it."""
+
+    parts: list[tuple[PartitionBuffer, Batch, ProducedPartition]]
+    throttle_ms: int
 
 
 class ProduceConnection:
@@ -55,7 +88,7 @@ class ProduceConnection:
         self.version = link.version(wire.PRODUCE, dialect.versions)
         self._transactional_id = dialect.transactional_id
         self.by_id = self.version >= wire.TOPIC_ID_PRODUCE
-        self.unanswered: deque[tuple[float, Sent]] = deque()
+        self.unanswered: deque[Request] = deque()
         self.not_before = 0.0
         self.pace = RequestPace(in_one=for_ledger)
         self.is_watched_for_room = False
@@ -80,11 +113,13 @@ class ProduceConnection:
 
     def overdue(self, now: float) -> bool:
         """Whether the oldest request has waited longer than a broker may take, throttle time not counted."""
-        return bool(self.unanswered) and now - max(self.unanswered[0][0], self.not_before) > self._request_seconds_max
+        return (
+            bool(self.unanswered) and now - max(self.unanswered[0].sent_at, self.not_before) > self._request_seconds_max
+        )
 
     def carries(self, buffer: PartitionBuffer) -> bool:
         """Whether an unanswered request holds a batch of this buffer."""
-        return any(owner is buffer for _, sent in self.unanswered for owner, _ in sent.values())
+        return any(owner is buffer for request in self.unanswered for owner, _ in request.batches.values())
 
     def send(self, items: Sequence[Part], timeout_ms: int) -> None:
         """Queue one request and write as much as the socket takes. Raises OSError when the connection is gone."""
@@ -99,9 +134,7 @@ class ProduceConnection:
         if self.link.is_tls:
             parts = [b"".join(parts)]  # `sendmsg` does not exist on TLS sockets
         self._out.extend(map(memoryview, parts))
-        self.unanswered.append(
-            (time.monotonic(), {(key, buffer.target.partition): (buffer, batch) for key, buffer, batch in items})
-        )
+        self.unanswered.append(Request.of(time.monotonic(), items))
         self.write()
 
     def write(self) -> None:
@@ -127,8 +160,8 @@ class ProduceConnection:
             out.popleft()
             sent -= size
 
-    def receive(self) -> Iterator[tuple[Sent, ProduceResponse]]:
-        """Complete answers one by one, each with what its request carried.
+    def receive(self) -> Iterator[Answer]:
+        """Complete answers one by one.
 
         Raises OSError or ProtocolError after the answers that came before the trouble: a broker that shuts down still
         answers, and what it answered is not in `unanswered` any more.
@@ -170,26 +203,39 @@ class ProduceConnection:
         self._filled -= stop
         return frame
 
-    def _match(self, frame: memoryview) -> tuple[Sent, ProduceResponse]:
+    def _match(self, frame: memoryview) -> Answer:
         if not self.unanswered:
             raise ProtocolError(f"broker {self.link.address} answered a request that was not sent")
         response = wire.decode_produce(self.version, frame)
-        sent_at, sent = self.unanswered[0]
-        answered = [(produced.topic_key, produced.partition) for produced in response.partitions]
-        if len(answered) != len(sent) or set(answered) != sent.keys():
-            raise ProtocolError(f"broker {self.link.address} answered for other partitions than it was asked")
-        self.unanswered.popleft()
-        self.link.note_answer(time.monotonic() - sent_at)
+        parts = self._parts(self.unanswered[0], response.partitions)
+        request = self.unanswered.popleft()
+        now = time.monotonic()
+        self.link.note_answer(now - request.sent_at)
         pause_seconds = response.throttle_ms / 1000
-        self.pace.note(sum(len(batch.data) for _, batch in sent.values()), pause_seconds)
+        self.pace.note(sum([len(batch.data) for _, batch, _ in parts]), pause_seconds)
         if pause_seconds:
-            self.not_before = time.monotonic() + pause_seconds
-        return sent, response
+            self.not_before = now + pause_seconds
+        return Answer(parts, response.throttle_ms)
+
+    def _parts(
+        self, request: Request, answered: Sequence[ProducedPartition]
+    ) -> list[tuple[PartitionBuffer, Batch, ProducedPartition]]:
+        left = dict(request.batches)
+        parts: list[tuple[PartitionBuffer, Batch, ProducedPartition]] = []
+        for produced in answered:
+            key = request.key_of(produced.topic_key, produced.partition)
+            found = None if key is None else left.pop(key, None)
+            if found is None:
+                break
+            parts.append((*found, produced))
+        if left or len(parts) != len(answered):
+            raise ProtocolError(f"broker {self.link.address} answered for other partitions than it was asked")
+        return parts
 
     def close(self) -> list[tuple[PartitionBuffer, Batch]]:
         """Drop the connection; returns what was never answered."""
         self.link.close()
-        lost = [pair for _, sent in self.unanswered for pair in sent.values()]
+        lost = [pair for request in self.unanswered for pair in request.batches.values()]
         self.unanswered.clear()
         self._out.clear()
         return lost

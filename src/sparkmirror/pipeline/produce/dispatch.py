@@ -75,6 +75,10 @@ class Dispatch:
     def connections(self) -> list[ProduceConnection]:
         return list(self._ready)
 
+    def ready(self) -> list[ProduceConnection]:
+        """The connections that partitions wait for."""
+        return [connection for connection, waiting in self._ready.items() if waiting]
+
     def fill(self, connection: ProduceConnection, now: float) -> None:
         """Send requests while the connection has room: in each, the next batch of every ready partition."""
         ready = self._ready[connection]

@@ -189,9 +189,8 @@ class ProduceTask:
 
     def _take_answers(self, connection: ProduceConnection) -> None:
         now = self._clock.monotonic()
-        for sent, response in connection.receive():
-            for produced in response.partitions:
-                buffer, batch = sent[(produced.topic_key, produced.partition)]
+        for answer in connection.receive():
+            for buffer, batch, produced in answer.parts:
                 self._answer_taker.take(buffer, batch, produced, now)
                 if self._effects:
                     self.apply()
@@ -199,8 +198,8 @@ class ProduceTask:
                     self._isolation.settle(buffer)
                 else:
                     self._dispatch.offer(buffer)
-            if response.throttle_ms:
-                self.task_metrics.throttled_ms += response.throttle_ms
+            if answer.throttle_ms:
+                self.task_metrics.throttled_ms += answer.throttle_ms
                 self._guarantee.throttled(connection.not_before)
         self._dispatch.fill(connection, now)
 
@@ -216,7 +215,7 @@ class ProduceTask:
         self._guarantee.poll(now)
         if self._effects:
             self.apply()
-        for connection in self._dispatch.connections:
+        for connection in self._dispatch.ready():
             self._dispatch.fill(connection, now)
             if self._effects:
                 self.apply()
@@ -244,6 +243,8 @@ class ProduceTask:
             self._isolation.wake_up(buffer, now)
             self._dispatch.offer(buffer)
         self._dispatch.house_homeless()
+        for connection in self._dispatch.connections:  # their sessions end, also where nothing waits
+            self._dispatch.fill(connection, now)
         self._dispatch.lose_silent(now)
         if self._guarantee.hurries:
             self._dispatch.hasten(now)

@@ -137,6 +137,8 @@ class Progress:
 
     def due(self, now: float) -> bool:
         """Where the positions' partition takes long, others are not kept waiting for it for more than an interval."""
+        if now < self._due_at:
+            return False
         pause = 0.0 if self._can_take(self._positions) else self._options.flush_seconds
         return now >= self._due_at + pause
 

@@ -113,8 +113,8 @@ class TaskMetrics:
         if latest_ms >= 0:
             if not 0 <= first_ms <= latest_ms:
                 first_ms = latest_ms
-            half = records >> 1
-            self._latency.add(now_ms - first_ms, half)
+            if half := records >> 1:
+                self._latency.add(now_ms - first_ms, half)
             self._latency.add(now_ms - latest_ms, records - half)
         if fetched_ms := batch.queued.fetched_at_ms:
             self._transit.add(now_ms - fetched_ms, records)

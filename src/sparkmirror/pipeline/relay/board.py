@@ -105,11 +105,16 @@ class Listener:
             fence()  # it has been read before its place is free
         return self._next
 
-    def take(self) -> None:
-        """The announcement that `peek` gave is taken: its place on the board is free."""
+    def take(self, row_batches: int) -> Announcement | None:
+        """The next announcement, whose place on the board is then free; None if there is none yet, or it waits for more
+        batches of rows than so many."""
+        found = self._next or self.peek()
+        if found is None or found.row_batches > row_batches:
+            return None
         self._next = None
-        self.heard += 1
-        self._words[_HEARD] = self.heard
+        self.heard = heard = self.heard + 1
+        self._words[_HEARD] = heard
+        return found
 
     def close(self) -> None:
         self._words.release()

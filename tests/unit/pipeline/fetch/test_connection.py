@@ -257,8 +257,7 @@ def test_a_broker_that_had_little_is_not_asked_while_announcements_are_not_taken
     assert ring.announcer.announce(Announcement(0, 1, 1, 0, 0, 1, 0, -1, -1, 0))
     rested = connection.asks_at
     assert connection.rests(rested)
-    assert writer.listener.peek() is not None
-    writer.listener.take()
+    assert writer.listener.take(0) is not None
     assert not connection.rests(connection.asks_at)
     writer.close()
 

@@ -270,10 +270,9 @@ class Listened(Field):
         return [f"{row.kind} {row.partition} {row.first_offset}" for row in self.response_reader.rows]
 
     def hear(self) -> tuple[int, int, bytes] | None:
-        found = self.writer.listener.peek()
+        found = self.writer.listener.take(1 << 30)
         if found is None:
             return None
-        self.writer.listener.take()
         self.writer.give_back(found.lease)
         return found.slot, found.first_offset, bytes(self.writer.slice(found.lease, found.size))
 

@@ -1,7 +1,7 @@
 """Producing over a socket pair: what is answered is kept, what is not comes back to be sent again."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
@@ -30,27 +30,31 @@ def pair() -> Iterator[tuple[ProduceConnection, socket.socket]]:
     brokers.close()
 
 
-def ready(partition: int, records: int = 1) -> tuple[str, PartitionBuffer, Batch]:
-    """A partition buffer of `orders` with one batch handed out."""
-    buffer = PartitionBuffer(TopicPartition("orders", partition), TopicPartition("orders", partition), 0, -1)
+def ready(partition: int, records: int = 1, topic: str = "orders") -> tuple[str, PartitionBuffer, Batch]:
+    """A partition buffer of a topic with one batch handed out."""
+    buffer = PartitionBuffer(TopicPartition(topic, partition), TopicPartition(topic, partition), 0, -1)
     batch = encode_batch([(None, b"x" * 100)] * records)
     buffer.accept(QueuedRecords(memoryview(bytearray(batch)), 0, records, lambda: None))
     handed_out = buffer.next_batch(1000, 0)
     assert handed_out is not None
-    return "orders", buffer, handed_out
+    return topic, buffer, handed_out
 
 
-def answer(*partitions: int, throttle_ms: int = 0) -> bytes:
+def answer(*partitions: int, throttle_ms: int = 0, topics: Sequence[str] = ("orders",)) -> bytes:
+    """The same partitions of each topic."""
     each = [
         Topic.PartitionProduceResponse(index=p, error_code=0, base_offset=0, record_errors=[], error_message=None)
         for p in partitions
     ]
-    response = ProduceResponse(
-        version=VERSION, responses=[Topic(name="orders", partition_responses=each)], throttle_time_ms=throttle_ms
-    )
+    responses = [Topic(name=topic, partition_responses=each) for topic in topics]
+    response = ProduceResponse(version=VERSION, responses=responses, throttle_time_ms=throttle_ms)
     response.with_header(correlation_id=1)
     encoded = response.encode(header=True)
     return len(encoded).to_bytes(4, "big") + encoded
+
+
+def answered_partitions(connection: ProduceConnection) -> list[list[int]]:
+    return [[produced.partition for _, _, produced in one.parts] for one in connection.receive()]
 
 
 def receive_exactly(brokers: socket.socket, size: int) -> bytes:
@@ -77,11 +81,27 @@ def test_a_request_arrives_whole_and_its_answer_finds_what_it_carried(
     assert {p.index: bytes(p.records) for p in topic.partition_data} == {3: items[0][2].data, 4: items[1][2].data}
     assert connection.carries(items[0][1])
     brokers.sendall(answer(4, 3, throttle_ms=7))
-    ((sent, response),) = connection.receive()
-    assert sent == {("orders", 3): items[0][1:], ("orders", 4): items[1][1:]}
-    assert response.throttle_ms == 7
+    (answered,) = connection.receive()
+    assert [(*part[:2], part[2].partition) for part in answered.parts] == [(*items[1][1:], 4), (*items[0][1:], 3)]
+    assert answered.throttle_ms == 7
     assert not connection.carries(items[0][1])
     assert connection.has_room
+
+
+def test_partitions_of_one_number_in_several_topics_are_distinguished(
+    pair: tuple[ProduceConnection, socket.socket],
+) -> None:
+    connection, brokers = pair
+    items = [ready(3, topic="orders"), ready(3, topic="payments"), ready(4, topic="payments")]
+    connection.send(items[:2], timeout_ms=1000)
+    brokers.sendall(answer(3, topics=("payments", "orders")))
+    (answered,) = connection.receive()
+    assert [part[:2] for part in answered.parts] == [items[1][1:], items[0][1:]]
+    connection.send(items[2:], timeout_ms=1000)
+    brokers.sendall(answer(4, topics=("orders",)))
+    with pytest.raises(ProtocolError, match="other partitions"):
+        list(connection.receive())
+    assert connection.close() == [items[2][1:]]
 
 
 def test_answers_that_come_byte_by_byte_or_many_at_once_are_distinguished(
@@ -96,10 +116,10 @@ def test_answers_that_come_byte_by_byte_or_many_at_once_are_distinguished(
         brokers.sendall(bytes([byte]))
         assert list(connection.receive()) == []
     brokers.sendall(first[-1:] + answer(1) + answer(2) + answer(3)[:9])
-    assert [list(sent) for sent, _ in connection.receive()] == [[("orders", number)] for number in range(3)]
+    assert answered_partitions(connection) == [[0], [1], [2]]
     brokers.sendall(answer(3)[9:])
-    assert [list(sent) for sent, _ in connection.receive()] == [[("orders", 3)]]
-    assert [list(sent) for _, sent in connection.unanswered] == [[("orders", 4)]]
+    assert answered_partitions(connection) == [[3]]
+    assert [list(request.batches) for request in connection.unanswered] == [[4]]
 
 
 def test_what_a_broker_answers_just_before_it_goes_is_not_lost(
@@ -112,7 +132,7 @@ def test_what_a_broker_answers_just_before_it_goes_is_not_lost(
     connection.send([unanswered], timeout_ms=1000)
     brokers.sendall(answer(0))
     brokers.shutdown(socket.SHUT_WR)
-    assert [sent for sent, _ in connection.receive()] == [{("orders", 0): answered[1:]}]
+    assert [[part[:2] for part in one.parts] for one in connection.receive()] == [[answered[1:]]]
     with pytest.raises(ConnectionResetError):  # the socket stays readable, so the loop comes again
         list(connection.receive())
     assert connection.close() == [unanswered[1:]]
@@ -170,7 +190,7 @@ def test_a_request_is_overdue_by_the_oldest_of_the_connection(
     connection, brokers = pair
     assert not connection.overdue(1e12)
     connection.send([ready(0)], timeout_ms=1000)
-    sent_at, _ = connection.unanswered[0]
+    sent_at = connection.unanswered[0].sent_at
     assert not connection.overdue(sent_at + 4.9)
     assert connection.overdue(sent_at + 5.1)
     brokers.sendall(answer(0))
@@ -214,7 +234,7 @@ def test_while_a_broker_asks_for_pauses_one_request_is_under_way_and_none_is_ove
     connection.send([ready(1)], timeout_ms=1000)
     _answer_all(pair, throttle_ms=60_000, count=1)
     assert not connection.has_room
-    sent_at, _ = connection.unanswered[0]
+    sent_at = connection.unanswered[0].sent_at
     assert not connection.overdue(sent_at + 60)
     assert connection.overdue(sent_at + 70)
 
@@ -229,6 +249,8 @@ def _answer_all(
     pair: tuple[ProduceConnection, socket.socket], *, throttle_ms: int = 0, count: int | None = None
 ) -> None:
     connection, brokers = pair
-    for _, sent in list(connection.unanswered)[:count]:
-        brokers.sendall(answer(*(partition for _, partition in sent), throttle_ms=throttle_ms))
+    for request in list(connection.unanswered)[:count]:
+        brokers.sendall(
+            answer(*(buffer.target.partition for buffer, _ in request.batches.values()), throttle_ms=throttle_ms)
+        )
         list(connection.receive())

@@ -26,7 +26,8 @@ def hear(peer: RingPeer) -> Announcement | None:
     found = peer.listener.peek()
     if found is not None:
         assert peer.listener.peek() == found, "a look changes nothing"
-        peer.listener.take()
+        assert peer.listener.take(found.row_batches - 1) is None, "it waits for its rows"
+        assert peer.listener.take(found.row_batches) == found
     return found
 
 
