@@ -42,6 +42,10 @@ class SimSocket:
     def sendall(self, data: Any) -> None:
         self._send(bytes(data))
 
+    def send(self, data: Any) -> int:
+        self._send(bytes(data))
+        return len(data)
+
     def sendmsg(self, parts: list[Any]) -> int:
         data = b"".join(parts)
         self._send(data)

@@ -35,6 +35,7 @@ _LONE_BATCH_BYTES_MAX = 128 << 20
 _UNTAKEN_MAX = 1
 """With more batches of rows than this on their way through Spark, no further small answer is fetched."""
 _PATIENCE_SECONDS = 0.1
+_SEND_SECONDS = 5.0
 _LENGTH = struct.Struct(">i")
 
 PartitionKey = tuple[UUID | str, int]
@@ -175,13 +176,22 @@ class FetchConnection:
         )
         self.link.correlation += 1
         header = wire.request_header(wire.FETCH, self.version, self.link.correlation, self.link.client_id)
-        sock = self.link.socket
-        sock.settimeout(5.0)
-        sock.sendall(b"".join(wire.frame(header, body)))
-        sock.setblocking(False)
-        self._asked_at = time.monotonic() if not self._asked else 0.0
+        self._write(b"".join(wire.frame(header, body)))
+        self._active_at = now = time.monotonic()
+        self._asked_at = now if not self._asked else 0.0
         self._asked.append(bytes_max)
-        self._active_at = time.monotonic()
+
+    def _write(self, request: bytes) -> None:
+        """As a rule the socket takes it at once; else wait for it."""
+        sock = self.link.socket
+        try:
+            sent = sock.send(request)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            sent = 0
+        if sent < len(request):
+            sock.settimeout(_SEND_SECONDS)
+            sock.sendall(memoryview(request)[sent:])
+            sock.setblocking(False)
 
     @property
     def waiting(self) -> bool:

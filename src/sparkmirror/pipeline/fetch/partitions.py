@@ -29,6 +29,7 @@ _ASKED: Final = frozenset(
      "buckets"}
 )  # fmt: skip
 """The fields that decide whether a partition is fetched, from which broker and from which offset."""
+_set_field: Final = object.__setattr__
 NO_SLOT: Final = -1
 """The slot of a partition that has none on the control page."""
 
@@ -44,10 +45,11 @@ class PartitionFetchState:
     time until which the partition rests after an error. `readable` is the end of what readers may read, as the last
     answer said; `bytes_per_offset` and `batch_bytes` are means of what came lately. While `is_chased`,
     `pipeline.fetch.read_ahead_connections` reads it, and no fetch session does. It enters itself in `changed` when
-    something about asking for it changes.
+    something about asking for it changes, and in `unasked` where that is the offset alone.
     """
 
     changed: "dict[PartitionFetchState, None]" = field(default_factory=dict, kw_only=True, repr=False)
+    unasked: "dict[PartitionFetchState, None]" = field(default_factory=dict, kw_only=True, repr=False)
     partition: TopicPartition
     lineage: Lineage
     offset: int
@@ -72,6 +74,14 @@ class PartitionFetchState:
         object.__setattr__(self, name, value)
         if name in _ASKED:
             self.changed[self] = None
+
+    def advance(self, offset: int) -> None:
+        """All before `offset` has come. What has no end is not done by that: only where to ask changes."""
+        if self.end is None:
+            _set_field(self, "offset", offset)
+            self.unasked[self] = None
+        else:
+            self.offset = offset
 
     @property
     def topic_id(self) -> UUID:
@@ -109,8 +119,9 @@ class PartitionFetchState:
         """Update the mean sizes by a run; the newest run counts half."""
         if offsets and batches:
             weight = 0.5 if self.batch_bytes else 1.0
-            self.bytes_per_offset += weight * (size / offsets - self.bytes_per_offset)
-            self.batch_bytes += weight * (size / batches - self.batch_bytes)
+            by_offset, by_batch = self.bytes_per_offset, self.batch_bytes
+            _set_field(self, "bytes_per_offset", by_offset + weight * (size / offsets - by_offset))
+            _set_field(self, "batch_bytes", by_batch + weight * (size / batches - by_batch))
 
     @property
     def done(self) -> bool:
@@ -188,6 +199,7 @@ class Partitions:
             slot,
             node=node,
             changed=self._changed,
+            unasked=self._unasked,
         )
         self._fetch_states[assigned.partition] = fetch_state
         if slot >= 0:
@@ -219,7 +231,8 @@ class Partitions:
         """The positions to ask for at one broker."""
         home = self._home(node, by_id=by_id)
         self._file_changed()
-        unasked, self._unasked = self._unasked | self._timed, {}
+        unasked = [*self._unasked, *self._timed] if self._timed else list(self._unasked)
+        self._unasked.clear()
         for fetch_state in unasked:
             self._ask(fetch_state, now)
         return home.wanted
@@ -239,6 +252,11 @@ class Partitions:
         """The partitions whose leader must be looked up."""
         self._file_changed()
         return [fetch_state for fetch_state in self._lost if not fetch_state.paused and fetch_state.not_before <= now]
+
+    @property
+    def await_time(self) -> bool:
+        """Whether time alone may change what is to be asked: rests, rate limits, leaders to be looked up again."""
+        return bool(self._timed or self._lost)
 
     def all_done(self) -> bool:
         return all(fetch_state.done for fetch_state in self._fetch_states.values())

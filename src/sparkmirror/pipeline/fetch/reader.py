@@ -50,10 +50,9 @@ _LOOK_SECONDS = 0.25
 _CALM_SECONDS = 1.0
 """How long a turn waits at most while something is to be tried again, and while it is not."""
 _STARVED_POLL_SECONDS = 0.02
-_TEND_SECONDS = 0.02
-"""How often all that is not an answer of a broker is looked after, while answers come."""
-_PEER = "peer"
-_WAKE = "wake"
+_TEND_SECONDS, _CALM_TEND_SECONDS = 0.02, 0.1
+"""How often all that is not an answer is looked after while answers come, where time alone may change it, and else."""
+_PEER, _WAKE = "peer", "wake"
 
 
 def read_task(plan: TaskPlan, options: ReaderOptions) -> Iterator[pa.RecordBatch]:
@@ -136,7 +135,7 @@ class TaskReader:
         if now < self._tend_at and self._has_only_answers():
             timeout = self._ask_again(now)
         else:
-            self._tend_at = now + _TEND_SECONDS
+            self._tend_at = now + (_TEND_SECONDS if self._partitions.await_time else _CALM_TEND_SECONDS)
             timeout = self._tend()
         for key, _ in self._selector.select(0 if self._response_reader.rows else timeout):
             self._serve(key.data)

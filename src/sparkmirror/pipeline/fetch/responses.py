@@ -167,7 +167,7 @@ class FetchResponseReader:
     def _add_run(self, fetch_state: PartitionFetchState, run: Run, high_watermark: int, answer: Answer) -> None:
         fetch_state.spend(run.stop - run.start)
         fetch_state.measure(run.next_offset - run.first_offset, run.batches, run.stop - run.start)
-        fetch_state.offset = run.next_offset
+        fetch_state.advance(run.next_offset)
         if run.leader_epoch > fetch_state.leader_epoch:
             fetch_state.lineage = fetch_state.lineage.read(run.leader_epoch, run.first_offset)
         lease = None

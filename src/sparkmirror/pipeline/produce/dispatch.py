@@ -123,7 +123,10 @@ class Dispatch:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_to_write else 0)
             self._selector.modify(connection.link.socket, events, connection)
 
-    def lose_silent(self, now: float) -> None:
+    def tend(self, now: float) -> None:
+        """Look after all connections: their sessions end and their brokers fall silent also where nothing waits."""
+        for connection in self.connections:
+            self.fill(connection, now)
         for connection in self._brokers:
             if connection.overdue(now):
                 self.lose(connection)

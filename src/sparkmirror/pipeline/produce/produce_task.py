@@ -9,6 +9,7 @@ import logging
 import selectors
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from sparkmirror.batch.loading import kernels_ready
@@ -147,7 +148,7 @@ class ProduceTask:
 
     def _take_announced(self, announcement: Announcement) -> Sequence[PartitionBuffer]:
         run = self._extents.deliver(announcement)
-        touched = self._gate.take_run(run) if run is not None else None
+        touched = None if run is None else self._gate.take_run(run)
         return () if touched is None else (touched,)
 
     def _take_row(self, delivery: Delivery) -> Sequence[PartitionBuffer]:
@@ -213,13 +214,18 @@ class ProduceTask:
         """Do what the guarantee has due, and send what there is room for."""
         self._direct.send()
         self._guarantee.poll(now)
-        if self._effects:
-            self.apply()
+        self.apply()
         for connection in self._dispatch.ready():
             self._dispatch.fill(connection, now)
             if self._effects:
                 self.apply()
         self._brokers.poll()
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether `tend` may have something to do because time has passed."""
+        waits = self._isolation.wake_at < inf or bool(self._dispatch.leaderless)
+        return waits or self._drain.has_begun or self._guarantee.hurries
 
     def wake_at(self, now: float, tend_at: float) -> float:
         """When `send`, or `tend` at `tend_at`, is due at the latest, if nothing happens before."""
@@ -243,9 +249,7 @@ class ProduceTask:
             self._isolation.wake_up(buffer, now)
             self._dispatch.offer(buffer)
         self._dispatch.house_homeless()
-        for connection in self._dispatch.connections:  # their sessions end, also where nothing waits
-            self._dispatch.fill(connection, now)
-        self._dispatch.lose_silent(now)
+        self._dispatch.tend(now)
         if self._guarantee.hurries:
             self._dispatch.hasten(now)
         self._isolation.evict_stuck(self._gate.buffers.values(), now)

@@ -30,6 +30,8 @@ _JOIN_SECONDS_MAX: Final = 60.0
 """The loop ends within twice the time to drain; only the compilation of kernels may hold it up for longer."""
 _TEND_SECONDS: Final = 0.02
 """How often timers are checked while data flows: the loop has tens of thousands of turns a second."""
+_CALM_TEND_SECONDS: Final = 0.1
+"""And how often where none runs."""
 _SLEEP_SECONDS_MAX: Final = 0.25
 _WAKE: Final = "wake"
 _CALL: Final = "call"
@@ -54,7 +56,7 @@ class Sender:
         parts = assemble(options, plan, peer, self._background, self._selector, clock)
         self._drain = parts.drain
         self._task = ProduceTask(parts, clock)
-        self._tend_at = 0.0
+        self._tend_at = self._timers_at = 0.0
         self.error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="sparkmirror-sender", daemon=True)
         self._task.take_plan(plan)
@@ -130,8 +132,8 @@ class Sender:
         now = self._clock.monotonic()
         while (arrived := self._arrivals.take()) is not None:
             self._task.take(arrived)
-        if now >= self._tend_at:
-            self._tend_at = now + _TEND_SECONDS
+        if now >= self._tend_at or (now >= self._timers_at and self._task.has_timers):
+            self._timers_at, self._tend_at = now + _TEND_SECONDS, now + _CALM_TEND_SECONDS
             self._task.tend(now, self._background.collect())
         self._task.send(now)
         self._publish()
@@ -146,7 +148,7 @@ class Sender:
     def _timeout(self, now: float) -> float:
         if self._arrivals:
             return 0.0
-        return min(max(self._task.wake_at(now, self._tend_at) - now, 0.0), _SLEEP_SECONDS_MAX)
+        return min(max(self._task.wake_at(now, min(self._timers_at, self._tend_at)) - now, 0.0), _SLEEP_SECONDS_MAX)
 
     def _serve(self, what: ProduceConnection | Coordinator | str, events: int) -> None:
         if what == _CALL:
